@@ -1,0 +1,57 @@
+# Everything a contributor types. Needs Python 3.11 to 3.13 with pip, and nothing else.
+
+VENV := .venv
+PY   := $(VENV)/bin/python
+JOBS ?= 2
+ARGS ?=
+
+PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check sim bench format lock clean
+.NOTPARALLEL:
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+# Version managers leave names on the path that fail when run, so each candidate is tried, not looked up.
+setup: ## make .venv from requirements/dev.lock, if it is not there yet (the others do this by themselves)
+	@$(PY) scripts/setup.py --current 2>/dev/null && exit 0; \
+	for python in $(if $(PYTHON),"$(PYTHON)",python3 python3.13 python3.12 python3.11 python); do \
+	  if "$$python" scripts/setup.py --usable >/dev/null 2>&1; then \
+	    exec "$$python" scripts/setup.py; \
+	  fi; \
+	done; \
+	echo "setup: no usable Python found: need 3.11, 3.12 or 3.13 with the venv module and pip." >&2; \
+	echo "setup: install one, or name it: make setup PYTHON=/path/to/python3.12" >&2; \
+	exit 1
+
+demo: setup ## see a workflow survive a crash
+	@$(PY) examples/demo.py
+
+test: setup ## every test
+	@$(PYTEST) $(ARGS)
+
+check: setup ## format, lint, types and the fast tests; before every commit
+	@$(PY) -m ruff format --check --quiet . || { echo "check: run 'make format'" >&2; exit 1; }
+	@$(PY) -m ruff check --quiet .
+	@$(PY) -m mypy
+	@$(PYTEST) -q -m "not slow" --hypothesis-profile=fast $(ARGS)
+
+sim: setup ## long random exploration; a failure prints how to repeat it
+	@$(PYTEST) tests/property --hypothesis-profile=long --timeout=3600 $(ARGS)
+
+bench: setup ## measure speed
+	@$(PY) -m bench $(ARGS)
+
+format: setup ## format and mend what the linter can
+	@$(PY) -m ruff check --fix-only --quiet .
+	@$(PY) -m ruff format .
+
+lock: ## renew requirements/dev.lock from pyproject.toml (needs uv)
+	@uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --upgrade \
+	  --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file requirements/dev.lock
+
+clean: ## remove everything that was made here
+	@rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,4 @@
+-- The first answer stands.
+UPDATE commands
+SET answer = ?, answered_at = ?
+WHERE command_id = ? AND answered_at IS NULL

@@ -1,0 +1,4 @@
+-- Most commits: nothing that an index knows has changed. The last condition is the fence.
+UPDATE runs
+SET seq = ?, commit_id = ?, counter = ?
+WHERE run_key = ? AND seq = ?

@@ -1,0 +1,2 @@
+DELETE FROM timers
+WHERE run_key = ? AND timer_id = ?

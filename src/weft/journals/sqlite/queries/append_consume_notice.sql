@@ -1,0 +1,2 @@
+DELETE FROM notices
+WHERE notice_id = ? AND run_id = ?

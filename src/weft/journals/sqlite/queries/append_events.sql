@@ -1,0 +1,2 @@
+INSERT INTO events (run_key, seq, type, at, commit_id, body)
+VALUES (?, ?, ?, ?, ?, ?)

@@ -1,0 +1,3 @@
+SELECT commit_id
+FROM events
+WHERE run_key = ? AND seq = ?

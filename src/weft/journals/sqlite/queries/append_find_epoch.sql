@@ -1,0 +1,3 @@
+SELECT epoch
+FROM partitions
+WHERE partition = ?

@@ -1,0 +1,2 @@
+INSERT INTO notices (partition, run_id, from_run_id, body)
+VALUES (?, ?, ?, ?)

@@ -1,0 +1,3 @@
+SELECT seq, commit_id
+FROM runs
+WHERE run_id = :run_id

@@ -1,0 +1,3 @@
+SELECT value
+FROM meta
+WHERE name = 'incarnation'

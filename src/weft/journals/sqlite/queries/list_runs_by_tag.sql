@@ -1,0 +1,18 @@
+-- As list_runs, led by the tag, whose index is in the same order.
+SELECT run_id, seq, commit_id, quarantined, state, workflow, workflow_version, ir, partition, tenant, tags,
+       generation, counter, run_tags.created_at, started_at, ended_at, error, parent, run_tags.created_at, runs.run_key
+FROM run_tags CROSS JOIN runs ON runs.run_key = run_tags.run_key
+WHERE name = :tag_name
+  AND value = :tag_value
+  AND state = :state                                                            -- if state
+  AND state IN (SELECT value FROM json_each(:states))                           -- if states
+  AND workflow = :workflow                                                      -- if workflow
+  AND parent = :parent                                                          -- if parent
+  AND tenant = :tenant                                                          -- if tenant
+  AND quarantined IS NOT NULL                                                   -- if quarantined
+  AND quarantined IS NULL                                                       -- if sound
+  AND run_tags.created_at >= :since                                             -- if since
+  AND run_tags.created_at < :until                                              -- if until
+  AND (run_tags.created_at, run_tags.run_key) < (:cursor_at, :cursor_key)       -- if cursor_at
+ORDER BY run_tags.created_at DESC, run_tags.run_key DESC
+LIMIT :limit

@@ -1,0 +1,3 @@
+UPDATE runs
+SET quarantined = :reason
+WHERE run_id = :run_id

@@ -1,0 +1,6 @@
+SELECT due_at
+FROM timers CROSS JOIN runs USING (run_key)
+WHERE quarantined IS NULL
+  AND timers.partition IN (SELECT value FROM json_each(:partitions))  -- if partitions
+ORDER BY due_at
+LIMIT 1

@@ -1,0 +1,4 @@
+UPDATE meta
+SET value = value + 1
+WHERE name = 'incarnation'
+RETURNING value

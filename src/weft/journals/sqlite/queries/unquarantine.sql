@@ -1,0 +1,3 @@
+UPDATE runs
+SET quarantined = NULL
+WHERE run_id = :run_id

@@ -1,0 +1,178 @@
+"""Commands about one attempt: begun, checkpointed, completed, failed, lapsed, withdrawn, held.
+
+Every result passes the fence first: generation and attempt decide whether it is heard (V3, V4).
+"""
+
+from __future__ import annotations
+
+from weft.kernel import commands as c
+from weft.kernel import compensation
+from weft.kernel import events as e
+from weft.kernel.decider import Decider, Refusal, sorted_by_schedule
+from weft.kernel.edges import in_closing_iteration
+from weft.kernel.outcomes import accept, fail_attempt, park
+from weft.kernel.settle import hold, send
+from weft.kernel.state import ENDED, Activation, NodeState, RunState, State, index_of
+from weft.kernel.values import Error
+
+N, R = NodeState, RunState
+
+
+def fence(d: Decider, command: c.NodeCommand, *, success: bool = False) -> Activation | None:
+    """The activation, when this attempt may still speak for it; otherwise the refusal is recorded once."""
+    activation = d.get(command)
+    reason = _objection(d.state, activation, command, success)
+    if reason is None:
+        return activation
+    if reason != "repeated" and command.attempt > activation.ignored:
+        d.emit_for(e.ResultIgnored, activation, attempt=command.attempt, generation=command.generation, reason=reason)
+    return None
+
+
+def _objection(state: State, activation: Activation, command: c.NodeCommand, success: bool) -> str | None:
+    if activation.state in (N.COMPLETED, N.FAILED, N.COMPENSATED) and command.attempt == activation.attempt:
+        return "repeated"
+    if command.generation != state.generation:
+        return "the run is in another generation"
+    if state.terminal or state.state is R.COMPENSATING:
+        return "the run has ended"
+    if activation.state in ENDED:
+        return f"the activation is {activation.state}"
+    current = command.attempt == activation.attempt
+    if current and activation.state in (N.QUEUED, N.RUNNING):
+        return None
+    if success and activation.state in (N.QUEUED, N.HELD, N.RETRYING) and not activation.begun:
+        if current:
+            return None
+        if command.attempt == activation.attempt - 1 and state.pinned(activation).effect != "at_most_once":
+            return None  # the work is done, and nobody has begun to do it again
+    if success and current and activation.state is N.RETRYING and state.pinned(activation).effect != "at_most_once":
+        return None
+    return "another attempt is current"
+
+
+def begin(d: Decider, command: c.Begin) -> None:
+    activation = d.get(command)
+    if command.undo:
+        if compensation.is_current(activation, command.attempt, command.generation, d.state.generation):
+            if activation.undo is not None and activation.undo.state == "queued":
+                d.emit_for(e.NodeStarted, activation, worker=command.worker, undo=True, attempt=command.attempt)
+            return
+        raise Refusal(
+            "stale_attempt", f"attempt {command.attempt} of the compensation of {command.node} is not current"
+        )
+    stale = command.generation != d.state.generation or command.attempt != activation.attempt
+    if stale or activation.state not in (N.QUEUED, N.HELD):
+        if not stale and activation.state is N.RUNNING:
+            code = "already_begun"
+        else:
+            code = "stale_attempt"
+        raise Refusal(code, f"attempt {command.attempt} of {command.node} may not begin: it is {activation.state}")
+    if activation.state is N.HELD and d.state.pinned(activation).effect == "at_most_once":
+        raise Refusal("stale_attempt", f"attempt {command.attempt} of {command.node} was withdrawn")
+    d.emit_for(e.NodeStarted, activation, worker=command.worker)
+
+
+def checkpoint(d: Decider, command: c.Checkpoint) -> None:
+    activation = fence(d, command)
+    if activation is not None:
+        d.emit_for(e.NodeCheckpointed, activation, data=command.data)
+
+
+def complete(d: Decider, command: c.Complete) -> None:
+    if command.undo:
+        activation = d.get(command)
+        if compensation.is_current(activation, command.attempt, command.generation, d.state.generation):
+            compensation.complete(d, activation, command.output)
+        return
+    found = fence(d, command, success=True)
+    if found is None:
+        return
+    branch = d.node(found).branch if found.item < 0 else None
+    if branch is not None and branch.kind == "agent_driven" and command.choice:
+        allowed = {d.state.name(target) for target in branch.available}
+        outside = [name for name in command.choice if name not in allowed]
+        if outside:
+            message = f"{command.node} chose {', '.join(outside)}; it may choose from {', '.join(sorted(allowed))}"
+            fail_attempt(d, found, Error("route_not_allowed", message))
+            return
+    accept(
+        d,
+        found,
+        output=command.output,
+        output_ref=command.output_ref,
+        size=command.size,
+        started_at=command.started_at,
+        worker=command.worker,
+        attempt=command.attempt,
+        choice=command.choice,
+        reasoning=command.reasoning,
+    )
+
+
+def fail(d: Decider, command: c.Fail) -> None:
+    if command.undo:
+        activation = d.get(command)
+        if compensation.is_current(activation, command.attempt, command.generation, d.state.generation):
+            after = command.retry_after
+            compensation.fail(d, activation, command.error, retryable=command.retryable, retry_after=after)
+        return
+    found = fence(d, command)
+    if found is not None:
+        fail_attempt(
+            d,
+            found,
+            command.error,
+            retryable=command.retryable,
+            retry_after=command.retry_after,
+            certain=command.not_done or not found.begun,
+        )
+
+
+def lapse(d: Decider, command: c.Lapse) -> None:
+    """The worker is gone. What it did is unknown; its attempt is over, and a new one may start."""
+    if command.undo:
+        activation = d.get(command)
+        if compensation.is_current(activation, command.attempt, command.generation, d.state.generation):
+            compensation.attempt(d, activation)
+        return
+    activation = d.get(command)
+    current = command.attempt == activation.attempt and command.generation == d.state.generation
+    if not current or activation.state not in (N.QUEUED, N.RUNNING) or d.state.terminal:
+        return
+    node = d.state.pinned(activation)
+    if node.effect == "at_most_once" and activation.begun:
+        park(d, activation, Error("worker_lost", "the worker is gone and whether the effect happened is unknown"))
+    elif command.reason == "crashed" and activation.crashes + 1 >= node.max_crashes:
+        message = f"{activation.crashes + 1} workers died while they ran this; it is not tried again by itself"
+        park(d, activation, Error("poison", message))
+    elif d.state.state is R.RUNNING and not in_closing_iteration(d.state, activation):
+        d.emit_for(e.NodeScheduled, activation, attempt=activation.attempt + 1, after=command.reason)
+        d.dispatch(activation)
+    else:
+        d.emit_for(e.NodeHeld, activation, reason=d.state.state.value, after=command.reason)
+
+
+def withdraw(d: Decider, command: c.Withdraw) -> None:
+    activation = d.get(command)
+    if command.undo or command.attempt != activation.attempt or activation.state is not N.QUEUED:
+        return
+    if d.state.state is R.RUNNING:  # resumed in the meantime
+        send(d, [activation])
+    else:
+        hold(d, [activation], d.state.state.value)
+
+
+def hold_back(d: Decider, command: c.Hold) -> None:
+    activation = d.get(command)
+    if command.attempt == activation.attempt and activation.state is N.QUEUED and not activation.begun:
+        hold(d, [activation], command.reason)
+
+
+def release(d: Decider, command: c.Release) -> None:
+    if d.state.state is not R.RUNNING:
+        return
+    names = index_of(d.state.ir)
+    wanted = {names[name] for name in command.nodes if name in names}
+    held = [a for a in sorted_by_schedule(d.state, N.HELD) if a.node in wanted and a.reason == "no_worker"]
+    send(d, held)

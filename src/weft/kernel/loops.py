@@ -1,0 +1,127 @@
+"""When an iteration closes and what comes then: the next one, or the end of the loop (rules 14 to 19)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from weft.kernel import commands as c
+from weft.kernel import events as e
+from weft.kernel.decider import Decider
+from weft.kernel.edges import head_of, latest
+from weft.kernel.state import OPEN, Activation, IntegrityError, LoopRun, NodeState
+from weft.kernel.values import Wait
+
+N = NodeState
+
+
+def close_iterations(d: Decider, ready: list[Activation]) -> None:
+    """Close what the activations that ended in this decision allow to close."""
+    while d.ended:
+        activation = d.ended.pop()
+        for run in reversed(d.state.loop_runs(activation)):  # outermost first: it takes the inner ones with it
+            if run.status == "closing" and _cancel_rest(d, run):
+                _move_on(d, run, ready)
+                break
+
+
+def _cancel_rest(d: Decider, run: LoopRun) -> bool:
+    """Cancel what is open in the iteration; False while something must be waited for (rule 17)."""
+    rest, wait = [], False
+    for key in run.members:
+        member = d.state.activations[key]
+        if member.state not in OPEN or key == run.cause:
+            continue
+        if d.state.pinned(member).effect == "at_most_once" and (member.begun or member.state is N.PARKED):
+            wait = True
+        else:
+            rest.append(member)
+    cancel(d, rest, "loop")
+    return not wait
+
+
+def cancel(d: Decider, activations: list[Activation], reason: Literal["loop", "join", "items", "run"]) -> None:
+    """Cancel activations and tell whoever works for them to stop."""
+    for activation in activations:
+        if activation.state in (N.QUEUED, N.RUNNING):
+            d.stop(activation)
+        elif activation.state is N.WAITING and activation.wait is not None and activation.wait.kind == "child":
+            d.effect(c.StopChild(child=activation.child))
+    if len(activations) == 1:
+        d.emit_for(e.NodeCancelled, activations[0], reason=reason)
+    elif activations:
+        d.emit(e.NodesCancelled, places=tuple(d.place(a) for a in activations), reason=reason)
+        d.ended.extend(a for a in activations if a.scope)
+
+
+def _move_on(d: Decider, run: LoopRun, ready: list[Activation]) -> None:
+    state = d.state
+    if run.cause is None:
+        raise IntegrityError(f"run {state.run_id}: loop {state.name(run.loop)} closes without a cause")
+    cause = state.activations[run.cause]
+    if cause.route is not None and cause.route.back and cause.node == run.loop:
+        _go_back(d, run, ready)
+    else:
+        end(
+            d,
+            run,
+            "failed" if cause.state in (N.FAILED, N.UPSTREAM_FAILED) and cause.route is None else _kind(run, cause),
+        )
+
+
+def _kind(run: LoopRun, cause: Activation) -> Literal["leave", "break"]:
+    return "leave" if cause.node == run.loop else "break"
+
+
+def _go_back(d: Decider, run: LoopRun, ready: list[Activation]) -> None:
+    state = d.state
+    d.emit(e.LoopAdvanced, node=state.name(run.loop), scope=run.scope, iteration=run.iteration + 1)
+    ready.append(head_of(state, run))
+
+
+def end(d: Decider, run: LoopRun, reason: Literal["leave", "break", "skipped", "failed"]) -> None:
+    """Resolve the exits: the cause's as it routed, unnamed ones of other completed body nodes as taken (rule 6, 18)."""
+    state = d.state
+    ir = len(state.irs) - 1 if not run.scope else run.ir
+    looping = state.node_in(ir, run.loop)
+    if looping.loop is None:
+        raise IntegrityError(f"run {state.run_id}: {looping.id} is no loop")
+    taken, failed = [], []
+    for number in looping.loop.exits:
+        edge = state.irs[ir].edges[number]
+        if edge.common != len(run.scope):
+            continue
+        source = latest(state, edge.source, run.scope, ir)
+        if source is None:
+            continue
+        pair = (state.name(edge.source), state.name(edge.target))
+        if source.key == run.cause and source.route is not None:
+            names = source.route.taken
+            if (not edge.named) if names is None else pair[1] in names:
+                taken.append(pair)
+        elif source.state in (N.FAILED, N.UPSTREAM_FAILED) and source.handled and source.route is None:
+            failed.append(pair)
+        elif edge.source != run.loop and not edge.named and _gave_output(source):
+            taken.append(pair)
+    name = state.name(run.loop)
+    d.emit(e.LoopEnded, node=name, scope=run.scope, reason=reason, taken=tuple(taken), failed=tuple(failed))
+
+
+def _gave_output(source: Activation) -> bool:
+    if source.state is N.FAILED:
+        return source.handled and source.route is not None and source.route.rule != "on_failure.path"
+    return source.state is N.COMPLETED
+
+
+def delay(d: Decider, head: Activation) -> bool:
+    """The pause between iterations; True when the head now waits for it."""
+    state = d.state
+    if not head.scope or head.fired:
+        return False
+    for run in state.loop_runs(head):
+        loop = state.node_in(run.ir, run.loop).loop
+        if loop is not None and loop.head == head.node and run.iteration > 1:  # innermost: the one that went back
+            if not loop.delay_ms:
+                return False
+            d.emit_for(e.NodeWaiting, head, wait=Wait(kind="delay", until=d.at + loop.delay_ms / 1000))
+            return True
+    return False

@@ -1,0 +1,194 @@
+"""Live patches: what a new IR does to a run under way (rule 39), and which patches are refused (E6).
+
+`check` is asked before the patch is recorded; `install` is what `run.patched` does to the state.
+"""
+
+from __future__ import annotations
+
+from weft.kernel.edges import resolve, touch, touch_entries, uncount
+from weft.kernel.generations import in_order
+from weft.kernel.state import (
+    ENDED,
+    ERROR,
+    FAILED,
+    OPEN,
+    SKIPPED,
+    TAKEN,
+    IntegrityError,
+    NodeState,
+    State,
+    index_of,
+    key_of,
+)
+from weft.model.ir import IR, Edge
+from weft.model.rebase import rebase
+
+N = NodeState
+
+
+def install(state: State, ir_hash: str) -> None:
+    if ir_hash not in state.library:
+        raise IntegrityError(f"run {state.run_id}: its patched IR {ir_hash} is not at hand")
+    old = state.ir
+    new = rebase(state.library[ir_hash], old)
+    state.irs = [*state.irs, new]
+    state.ir_hashes = [*state.ir_hashes, ir_hash]
+    before = {(edge.source, edge.target) for edge in old.edges if edge.kind != "back"}
+    for edge in new.edges:
+        if edge.kind != "back" and (edge.source, edge.target) not in before:
+            _resolve_new(state, edge)
+    after = {(edge.source, edge.target) for edge in new.edges}
+    for activation in in_order(state):
+        if activation.state is not N.PENDING or activation.scope or activation.fired:
+            continue
+        state.edit(activation)
+        activation.ir = len(state.irs) - 1
+        for source in sorted(activation.edges):
+            if (source, activation.node) not in after:
+                uncount(state, activation, source)
+        touch(state, activation.key)
+    touch_entries(state)
+
+
+def _resolve_new(state: State, edge: Edge) -> None:
+    """A new edge from a node that has ended resolves now. Inside a loop it waits for the next iteration."""
+    ir = len(state.irs) - 1
+    if state.node_in(ir, edge.source).loops:
+        return
+    source = state.activations.get(key_of(edge.source, ()))
+    if source is None or source.state not in ENDED or not source.routed:
+        return
+    if source.state in (N.COMPLETED, N.COMPENSATED):
+        status = SKIPPED if edge.named else TAKEN
+    elif source.state in (N.FAILED, N.UPSTREAM_FAILED) and source.handled:
+        continued = source.route is not None and source.route.taken is None
+        status = FAILED if source.route is None else ERROR if continued and not edge.named else SKIPPED
+    else:
+        status = SKIPPED
+    resolve(state, edge, ir, source, status)
+
+
+# -- what may be patched -----------------------------------------------------------------------------------------------
+
+
+def check(state: State, ir: IR) -> str | None:
+    """Why this patch must be refused, in a sentence; None when every part of E6 holds."""
+    old, new = state.ir, rebase(ir, state.ir)
+    return _places(state, old, new) or _approvals(state, old, new)
+
+
+def _places(state: State, old: IR, new: IR) -> str | None:
+    """What has begun keeps its place: activated nodes, their loops, and edges that hold a token stay."""
+    edges = {(edge.source, edge.target) for edge in new.edges}
+    for activation in in_order(state):
+        before = old.nodes[activation.node]
+        after = new.nodes[activation.node] if activation.node < len(new.nodes) else None
+        if before is None:
+            continue
+        if activation.state is not N.PENDING or activation.tokens:
+            if after is None:
+                return f"node {before.id!r} has been activated and cannot be removed"
+            if after.loops != before.loops or (after.loop is None) != (before.loop is None):
+                return f"node {before.id!r} has been activated and cannot move into or out of a loop"
+        if activation.state is N.PENDING and not activation.scope and after is not None:
+            for source, status in sorted(activation.edges.items()):
+                if status in (TAKEN, ERROR) and (source, activation.node) not in edges:
+                    name = state.name(source)
+                    return f"the edge {name} -> {before.id} holds a token and cannot be removed"
+    return None
+
+
+def _approvals(state: State, old: IR, new: IR) -> str | None:
+    """Approvals that could not be avoided still cannot, and what they guarded is still guarded."""
+    people = [i for i, node in enumerate(old.nodes) if node is not None and node.type == "human"]
+    if not people:
+        return None
+    bit = {node: 1 << n for n, node in enumerate(people)}
+    decided = 0
+    for node in people:
+        activation = state.activations.get(key_of(node, ()))
+        if activation is not None and activation.state in ENDED:
+            decided |= bit[node]
+    forced_before, guards_before = _guards(state, old, bit)
+    forced_after, guards_after = _guards(state, new, bit)
+    for node in people:
+        if not decided & bit[node] and forced_before & bit[node] and not forced_after & bit[node]:
+            return f"the approval {state.name(node)!r} was unavoidable and would no longer be"
+    names = index_of(new)
+    for index, guards in enumerate(guards_before):
+        node_before = old.nodes[index]
+        if node_before is None or node_before.id not in names:
+            continue
+        lost = guards & ~guards_after[index] & ~decided
+        if lost and not _begun(state, index):
+            person = next(person for person in people if bit[person] & lost)
+            return f"{node_before.id!r} runs only after the approval {state.name(person)!r}; it would run without it"
+    return None
+
+
+def _begun(state: State, node: int) -> bool:
+    activation = state.activations.get(key_of(node, ()))
+    return activation is not None and (activation.state in OPEN or activation.state in ENDED)
+
+
+def _guards(state: State, ir: IR, bit: dict[int, int]) -> tuple[int, list[int]]:
+    """Which approvals are certain to be asked, and for each node those that must come before it.
+
+    One pass in topological order. A node may be skipped when its join can resolve without enough tokens; approvals
+    before a node are all those of edges that cannot be skipped, and those common to the edges that can.
+    """
+    size = len(ir.nodes)
+    skippable, guards = [False] * size, [0] * size
+    forced = 0
+    for index in _topological(ir):
+        node = ir.nodes[index]
+        if node is None:
+            continue
+        sure, maybe, certain = 0, -1, 0
+        refusable = False
+        for number in node.edges_in:
+            edge = ir.edges[number]
+            passed = guards[edge.source] | bit.get(edge.source, 0)
+            if skippable[edge.source] or edge.named:
+                maybe &= passed
+                refusable = refusable or edge.required
+            else:
+                sure |= passed
+                certain += 1
+        activation = state.activations.get(key_of(index, ()))
+        needed = node.join.at_least
+        if needed is None:
+            skippable[index] = bool(node.edges_in) and not certain
+            guards[index] = sure | (maybe if not certain and maybe != -1 else 0)
+        else:
+            skippable[index] = bool(node.edges_in) and certain < needed
+            each = [guards[ir.edges[i].source] | bit.get(ir.edges[i].source, 0) for i in node.edges_in]
+            guards[index] = _common(each) if needed < len(each) else sure | (maybe if maybe != -1 else 0)
+        skippable[index] = skippable[index] or refusable or node.when is not None
+        if activation is not None and activation.fired:
+            skippable[index] = activation.state is N.SKIPPED
+        if index in bit and not skippable[index]:
+            forced |= bit[index]
+    return forced, guards
+
+
+def _common(masks: list[int]) -> int:
+    common = -1
+    for mask in masks:
+        common &= mask
+    return 0 if common == -1 else common
+
+
+def _topological(ir: IR) -> list[int]:
+    waiting = [0 if node is None else len(node.edges_in) for node in ir.nodes]
+    ready = [i for i, node in enumerate(ir.nodes) if node is not None and not node.edges_in]
+    for index in ready:
+        node = ir.nodes[index]
+        if node is None:
+            continue
+        for number in node.edges_out:
+            target = ir.edges[number].target
+            waiting[target] -= 1
+            if not waiting[target]:
+                ready.append(target)
+    return ready

@@ -1,0 +1,225 @@
+"""Commands about a whole run: start, pause, resume, cancel, retry, roll back, patch; and repair of what is parked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.kernel import commands as c
+from weft.kernel import compensation, patches
+from weft.kernel import events as e
+from weft.kernel.decider import Decider, Refusal, sorted_by_schedule
+from weft.kernel.edges import touch
+from weft.kernel.generations import in_order
+from weft.kernel.outcomes import route_kept
+from weft.kernel.settle import end_loop_of_skipped, finish, schedule
+from weft.kernel.state import Activation, NodeState, RunState
+from weft.kernel.values import Error, Route
+from weft.kernel.waits import advance_items, items_of
+
+N, R = NodeState, RunState
+
+
+def start(d: Decider, command: c.Start) -> None:
+    state = d.state
+    if state.seq:
+        raise Refusal("exists", f"run {state.run_id} exists already")
+    seconds = command.deadline_seconds
+    if seconds is None:
+        seconds = command.ir.limits.deadline_seconds
+    state.library.setdefault(command.ir.hash, command.ir)
+    d.emit(
+        e.RunCreated,
+        run_id=command.run_id,
+        workflow=command.ir.name,
+        workflow_version=command.workflow_version,
+        ir=command.ir.hash,
+        inputs=command.inputs,
+        tags=command.tags,
+        tenant=command.tenant,
+        deadline_at=None if seconds is None else d.at + seconds,
+        parent=command.parent,
+        origin=command.origin,
+        by=command.by,
+    )
+    _adopt(d, command.adopted)
+
+
+def _adopt(d: Decider, adopted: tuple[c.Adopted, ...]) -> None:
+    """Outcomes of another run this one begins with, in topological order (rule 40)."""
+    for outcome in sorted(adopted, key=lambda outcome: d.state.index(outcome.node)):
+        d.emit(
+            e.NodeCompleted,
+            node=outcome.node,
+            visit=1,
+            output=outcome.output,
+            output_ref=outcome.output_ref,
+            size=outcome.size,
+            route=Route(rule="adopted", taken=outcome.taken),
+            adopted=True,
+        )
+
+
+def pause(d: Decider, command: c.Pause) -> None:
+    if d.state.state is R.PAUSED:
+        return
+    if d.state.state is not R.RUNNING:
+        raise Refusal("not_running", f"run {d.state.run_id} is {d.state.state}; only a running run can be paused")
+    d.emit(e.RunPaused, by=command.by, reason=command.reason)
+    d.recall_queued()
+
+
+def resume(d: Decider, command: c.Resume) -> None:
+    if d.state.state is R.RUNNING:
+        return
+    if d.state.state is not R.PAUSED:
+        raise Refusal("not_paused", f"run {d.state.run_id} is {d.state.state}; only a paused run can be resumed")
+    d.emit(e.RunResumed, by=command.by)
+    held = [a for a in sorted_by_schedule(d.state, N.HELD) if a.reason != "no_worker"]
+    schedule(d, held)
+    for owner in sorted_by_schedule(d.state, N.WAITING):
+        if owner.wait is not None and owner.wait.kind == "items":
+            advance_items(d, owner)
+
+
+def cancel(d: Decider, command: c.Cancel) -> None:
+    state = d.state
+    if state.terminal:
+        if state.state is R.CANCELLED:
+            return
+        raise Refusal("run_ended", f"run {state.run_id} is {state.state} and cannot be cancelled")
+    if state.state is R.COMPENSATING:
+        if not command.force:
+            raise Refusal("compensating", f"run {state.run_id} is compensating; use force to end it uncompensated")
+        for activation in _undoing(d):
+            d.stop(activation, undo=True)
+        compensation.give_up(d)
+        return
+    if state.state is not R.CANCELLING:
+        grace = None if command.force else d.at + command.grace_seconds
+        d.emit(e.RunCancelling, by=command.by, reason=command.reason, grace_until=grace)
+        d.recall_queued()
+        for activation in sorted_by_schedule(state, N.RUNNING):
+            d.stop(activation)
+        for activation in sorted_by_schedule(state, N.WAITING):
+            if activation.wait is not None and activation.wait.kind == "child":
+                d.effect(c.StopChild(child=activation.child))
+    if command.force:
+        finish(d)
+
+
+def _undoing(d: Decider) -> list[Activation]:
+    found = [d.state.activations[key] for key in d.state.plan]
+    return [a for a in found if a.undo is not None and a.undo.state in ("queued", "running")]
+
+
+def retry(d: Decider, command: c.Retry) -> None:
+    """A new generation: completed nodes keep their outputs, what failed runs again (rule 26)."""
+    state = d.state
+    if state.state is not R.FAILED:
+        code = "compensating" if state.state is R.COMPENSATING else "not_failed"
+        raise Refusal(code, f"run {state.run_id} is {state.state}; only a failed run can be retried")
+    deadline_at = None if state.deadline_seconds is None else d.at + state.deadline_seconds
+    d.emit(e.RunRetried, generation=state.generation + 1, deadline_at=deadline_at, by=command.by)
+    again = [a for a in in_order(state) if a.state is N.PENDING and a.fired and a.item < 0]
+    for activation in in_order(state):
+        unrouted = activation.state is N.COMPLETED or (activation.state is N.FAILED and activation.handled)
+        if unrouted and not activation.routed and activation.item < 0 and not _ending(d):
+            route_kept(d, activation)
+    if not _ending(d):
+        for activation in in_order(state):
+            if activation.state is N.PENDING and not activation.fired:
+                touch(state, activation.key)
+        schedule(d, again)
+
+
+def _ending(d: Decider) -> bool:
+    return d.state.state is not R.RUNNING
+
+
+def rollback(d: Decider, command: c.Rollback) -> None:
+    state = d.state
+    if state.state not in (R.COMPLETED, R.FAILED, R.CANCELLED):
+        raise Refusal("not_ended", f"run {state.run_id} is {state.state}; only a run that has ended can be rolled back")
+    compensation.begin(d, "rolled_back", state.generation + 1)
+
+
+def patch(d: Decider, command: c.Patch) -> None:
+    state = d.state
+    if state.state not in (R.RUNNING, R.PAUSED):
+        raise Refusal("not_running", f"run {state.run_id} is {state.state}; only a live run can be patched")
+    if command.ir.hash == state.ir_hashes[-1]:
+        return
+    problem = patches.check(state, command.ir)
+    if problem is not None:
+        raise Refusal("patch_refused", problem)
+    state.library.setdefault(command.ir.hash, command.ir)
+    d.emit(e.RunPatched, ir=command.ir.hash, by=command.by, reason=command.reason, patch=command.patch)
+
+
+# -- repair ------------------------------------------------------------------------------------------------------------
+
+
+def requeue(d: Decider, command: c.Requeue) -> None:
+    activation = d.get(command)
+    if command.undo:
+        if activation.undo is None or activation.undo.state != "parked":
+            raise Refusal("not_parked", f"the compensation of {command.node} is not parked")
+        d.emit_for(e.NodeRequeued, activation, by=command.by, config=command.config, undo=True)
+        return
+    _parked(d, activation)
+    if (
+        activation.error is not None
+        and activation.error.code == "routing_failed"
+        and activation.ended_seq
+        and _did_work(activation)
+    ):
+        route_kept(d, activation)
+        return
+    d.emit_for(e.NodeRequeued, activation, by=command.by, config=command.config)
+    schedule(d, [activation])
+
+
+def _did_work(activation: Activation) -> bool:
+    """It has an accepted outcome; only its routing failed (R7)."""
+    return activation.attempt > 0 and activation.guarded
+
+
+def _parked(d: Decider, activation: Activation) -> None:
+    if activation.state is not N.PARKED or d.state.terminal:
+        name = d.state.name(activation.node)
+        raise Refusal("not_parked", f"{name} of run {d.state.run_id} is {activation.state}, not parked")
+    if d.state.state not in (R.RUNNING, R.PAUSED):
+        raise Refusal("not_running", f"run {d.state.run_id} is {d.state.state}")
+
+
+def discard(d: Decider, command: c.Discard) -> None:
+    activation = d.get(command)
+    fields: dict[str, Any] = {"as_": command.as_, "by": command.by}
+    if command.undo:
+        if activation.undo is None or activation.undo.state != "parked":
+            raise Refusal("not_parked", f"the compensation of {command.node} is not parked")
+        d.emit_for(e.NodeDiscarded, activation, **fields, undo=True)
+        return
+    _parked(d, activation)
+    error = activation.error or Error("discarded", "discarded by a person")
+    d.emit_for(e.NodeDiscarded, activation, **fields)
+    if command.as_ == "skip":
+        d.emit_for(e.NodeSkipped, activation, reason="discarded")
+        if activation.item < 0:
+            end_loop_of_skipped(d, activation)
+    elif command.as_ == "continue" and activation.item < 0:
+        d.emit_for(e.NodeFailed, activation, error=error, outcome="continue", route=_onward(d, activation))
+    elif activation.item >= 0:
+        d.emit_for(e.ItemFailed, activation, error=error)
+    else:
+        d.emit_for(e.NodeFailed, activation, error=error, outcome="fatal")
+        d.fail_run(error, activation)
+    items_of(d, activation)
+
+
+def _onward(d: Decider, activation: Activation) -> Route:
+    """Discarded as continue: on along the edges no routing names, and the break path of a loop."""
+    node, ir = d.node(activation), d.state.irs[d.state.iteration_ir(activation.scope, activation.node)]
+    ways = set(node.loop.break_path or ()) if node.loop is not None else set()
+    targets = [ir.edges[i].target for i in node.edges_out if not ir.edges[i].named or ir.edges[i].target in ways]
+    return Route(rule="discard", taken=tuple(d.state.name(t) for t in targets))

@@ -1,0 +1,55 @@
+"""Small values that events, commands and state share. Plain data; no rules."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+
+class Error(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why something failed. `code` is stable; `message` is for people."""
+
+    code: str
+    message: str = ""
+    attempts: int = 0
+    details: Any = None
+
+    def as_output(self) -> dict[str, Any]:
+        """The one shape error paths see (rule 27)."""
+        return {"error": {"code": self.code, "message": self.message, "attempts": self.attempts}}
+
+
+class Route(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which edges an outcome took, and why. `taken` None means every edge no routing names, as all of them were."""
+
+    rule: str
+    taken: tuple[str, ...] | None = None
+    back: bool = False
+    seen: Any = None
+    reasoning: str = ""
+
+
+class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a waiting activation waits for."""
+
+    kind: Literal["approval", "timer", "signal", "child", "items", "delay"]
+    name: str = ""
+    """The approval, timer, signal or child waited for."""
+    until: float | None = None
+    count: int = 0
+    """Items of a map."""
+    limit: int = 0
+    """How many items may be open at once; 0 is no limit."""
+    tolerated: int = 0
+    generation: int = 1
+    """The child's generation."""
+
+
+class Undo(msgspec.Struct, omit_defaults=True):
+    """The compensation of one activation, under way or done."""
+
+    attempt: int = 0
+    failures: int = 0
+    state: Literal["planned", "queued", "running", "retrying", "parked", "done"] = "planned"
+    started_at: float | None = None

@@ -1,0 +1,163 @@
+"""Settings: `weft.toml` < environment (`WEFT_…`) < flags, and where each value came from.
+
+The only file that reads the environment. It knows names, types and ranges; it does not know what the values are for,
+and it opens nothing but the settings file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+
+from weft.errors import SettingsInvalid
+
+PREFIX = "WEFT_"
+SECRET_PREFIX = "WEFT_SECRET_"  # noqa: S105  names of variables, not a secret
+DEFAULT_FILE = "weft.toml"
+
+Url = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9+.-]*:\S+$")]
+Seconds = Annotated[float, msgspec.Meta(ge=0.01, le=86_400)]
+
+
+class Row(NamedTuple):
+    """One setting as `weft config show` prints it; passwords are masked."""
+
+    name: str
+    value: object
+    source: str
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    database_url: Url = "sqlite:///.weft/weft.db"
+    """Journal and archive. After three slashes a path is relative to the working directory, after four absolute."""
+
+    blob_url: Url = "file:.weft/blobs"
+    """Outputs too large for an event."""
+
+    worker_heartbeat_seconds: Seconds = 5.0
+    """How often a worker says that it lives."""
+
+    worker_dead_seconds: Seconds = 15.0
+    """Silence after which a worker counts as dead and its work is tried again."""
+
+    stale_result_seconds: Seconds = 30.0
+    """Age at which a result that nobody took is handed to another coordinator."""
+
+    sweep_seconds: Seconds = 15.0
+    """How often the journal is compared with what is really under way."""
+
+    partitions: Annotated[int, msgspec.Meta(ge=1, le=65_536)] = 256
+    """Shares of the runs that coordinators divide among themselves; fixed when the database is made."""
+
+    retention_days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] = 30
+    """How long ended runs are kept."""
+
+    sources: dict[str, str] = {}
+    """Where each value came from: `default`, the file, the variable or the flag. Not a setting."""
+
+    @classmethod
+    def load(
+        cls,
+        flags: Mapping[str, object] | None = None,
+        environ: Mapping[str, str] | None = None,
+        path: Path | str | None = None,
+    ) -> Settings:
+        """Read all three places. A flag that is None was not given. Without `path`, `weft.toml` may be missing."""
+        layers = [
+            _read_file(path),
+            _read_environment(os.environ if environ is None else environ),
+            _read_flags(flags or {}),
+        ]
+        values: dict[str, Any] = {}
+        sources = dict.fromkeys(NAMES, "default")
+        for layer in layers:
+            for name, (value, source) in layer.items():
+                values[name] = _convert(name, value, source)
+                sources[name] = source
+        settings = cls(**values, sources=sources)
+        settings._check()
+        return settings
+
+    def rows(self) -> list[Row]:
+        return [Row(name, _mask(getattr(self, name)), self.sources.get(name, "default")) for name in NAMES]
+
+    def __repr__(self) -> str:
+        return f"Settings({', '.join(f'{row.name}={row.value!r}' for row in self.rows())})"
+
+    def _check(self) -> None:
+        if self.worker_dead_seconds <= self.worker_heartbeat_seconds:
+            raise SettingsInvalid(
+                f"expected worker_dead_seconds ({self.sources['worker_dead_seconds']}) greater than "
+                f"worker_heartbeat_seconds ({self.sources['worker_heartbeat_seconds']}), "
+                f"got {self.worker_dead_seconds:g} and {self.worker_heartbeat_seconds:g}; "
+                "a worker would count as dead between two heartbeats"
+            )
+
+
+Layer = dict[str, tuple[object, str]]
+
+_FIELDS = {field.name: field for field in msgspec.structs.fields(Settings) if field.name != "sources"}
+NAMES = tuple(_FIELDS)
+
+
+def _read_file(path: Path | str | None) -> Layer:
+    file = Path(DEFAULT_FILE if path is None else path)
+    if path is None and not file.exists():
+        return {}
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SettingsInvalid(f"cannot read settings from {file}: {error}") from error
+    for name in content:
+        if name not in _FIELDS:
+            raise _unknown(name, NAMES, f" in {file}")
+    return {name: (value, str(file)) for name, value in content.items()}
+
+
+def _read_environment(environ: Mapping[str, str]) -> Layer:
+    variables = {PREFIX + name.upper(): name for name in NAMES}
+    layer: Layer = {}
+    for variable in sorted(environ):
+        if not variable.startswith(PREFIX) or variable.startswith(SECRET_PREFIX):
+            continue
+        if variable not in variables:
+            raise _unknown(variable, tuple(variables), " in the environment")
+        layer[variables[variable]] = (environ[variable], variable)
+    return layer
+
+
+def _read_flags(flags: Mapping[str, object]) -> Layer:
+    for name in flags:
+        if name not in _FIELDS:
+            raise _unknown(name, NAMES, " among the flags")
+    return {name: (value, f"--{name.replace('_', '-')}") for name, value in flags.items() if value is not None}
+
+
+def _convert(name: str, value: object, source: str) -> Any:
+    try:
+        # Variables are always text, so text is read as the type it should have; nothing else is converted.
+        return msgspec.convert(value, _FIELDS[name].type, strict=not isinstance(value, str))
+    except msgspec.ValidationError as error:
+        if name.endswith("_url"):  # may hold a password, so the value stays out of the message
+            problem = "expected a URL such as " + repr(_FIELDS[name].default)
+        else:
+            problem = f"{str(error)[0].lower()}{str(error)[1:]}, got {value!r}"
+        raise SettingsInvalid(f"setting {name} from {source}: {problem}") from error
+
+
+def _unknown(name: str, known: tuple[str, ...], where: str) -> SettingsInvalid:
+    close = difflib.get_close_matches(name, known, n=1)
+    way_out = f"did you mean '{close[0]}'?" if close else f"known are: {', '.join(known)}"
+    return SettingsInvalid(f"unknown setting '{name}'{where}; {way_out}")
+
+
+def _mask(value: object) -> object:
+    """Hide the password of a URL: everything between the user's colon and the last @ before the path."""
+    return re.sub(r"(://[^/:@]*):[^/]*@", r"\1:***@", value) if isinstance(value, str) else value

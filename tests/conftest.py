@@ -1,0 +1,10 @@
+"""Hypothesis profiles. `make check` uses `fast`, `make test` uses `ci`, `make sim` uses `long`."""
+
+from hypothesis import HealthCheck, settings
+
+_base = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+settings.register_profile("fast", _base, max_examples=20, stateful_step_count=20, derandomize=True)
+settings.register_profile("ci", _base, max_examples=100, stateful_step_count=50, derandomize=True)
+settings.register_profile("long", _base, max_examples=5_000, stateful_step_count=100, print_blob=True)
+settings.load_profile("ci")

@@ -1,0 +1,172 @@
+"""Other processes for these tests: `child(mode, path)` starts this file as a program, which prints what it did, line by line.
+
+A test waits for a line, never for time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.conformance.journal.commits import commit
+from weft.errors import WeftError
+from weft.journal import Accepted, Commit, HeldBy
+from weft.journals.sqlite import SqliteJournal
+
+ROOT = Path(__file__).parents[3]
+
+
+@contextmanager
+def child(mode: str, path: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "tests.journals.sqlite.children", mode, str(path), *arguments]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    """The next line, or what the child died of."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    text = process.stdout.readline()
+    assert text, f"the child ended: {process.stderr.read()}"
+    return text.rstrip("\n")
+
+
+def kill(process: subprocess.Popen[str]) -> list[str]:
+    """SIGKILL, then whatever it had printed before."""
+    process.kill()
+    output, _ = process.communicate()
+    return [text for text in output.split("\n")[:-1] if text]
+
+
+def say(*words: object) -> None:
+    print(*words, flush=True)
+
+
+def next_commit(run_id: str, seq: int, generation: int) -> Commit:
+    """Three events, a timer and a notice that belong together, so that half a commit would show."""
+    return commit(
+        run_id,
+        seq,
+        3,
+        commit_id=f"{run_id}@{seq}#{generation}",
+        timers_set=(("t", float(seq + 3)),),
+        notices=(("parent", b"%d" % (seq + 3)),),
+    )
+
+
+async def write(path: Path, generation: str) -> None:
+    """Eight runs grow as fast as they can; every answer is printed once it is there."""
+    journal = await SqliteJournal.open(path, partitions=8)
+
+    async def grow(run_id: str) -> None:
+        found = await journal.find_commit(run_id)
+        seq = found.seq if found else 0
+        while True:
+            (answer,) = await journal.append([next_commit(run_id, seq, int(generation))])
+            assert isinstance(answer, Accepted), answer
+            say(run_id, seq, answer.seq)
+            seq = answer.seq
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(8):
+            group.create_task(grow(f"run{number}"))
+
+
+async def hold(path: Path) -> None:
+    """Hold the journal, answer commands until stdin ends."""
+    journal = await SqliteJournal.open(path, partitions=8)
+    held = await journal.hold()
+    say(f"held by {held.pid} {held.host}" if isinstance(held, HeldBy) else "holding")
+    while True:
+        await journal.append([commit("busy", (await journal.find_commit("busy") or _NONE).seq, 1, state="running")])
+        for command in await journal.read_commands():
+            await journal.answer_command(command.command_id, b"answer to " + command.body)
+
+
+class _NONE:
+    seq = 0
+
+
+async def command(path: Path, count: str) -> None:
+    """Put commands and wait for their answers, as a second terminal would."""
+    journal = await SqliteJournal.open(path)
+    for number in range(int(count)):
+        command_id = await journal.put_command("busy", b"%d" % number)
+        while (answer := await journal.find_answer(command_id)) is None:
+            await asyncio.sleep(0)
+        say(answer.decode())
+    await journal.close()
+
+
+async def open_once(path: Path) -> None:
+    """Wait for a line, then open: many children do it at the same moment."""
+    say("ready")
+    await asyncio.to_thread(sys.stdin.readline)
+    journal = await SqliteJournal.open(path, partitions=8)
+    say(journal.partition_count, await journal.incarnation())
+    await journal.close()
+
+
+async def unprivileged(path: Path) -> None:
+    """Open as somebody without rights on the file, for writing, then for reading."""
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+    try:
+        await SqliteJournal.open(path)
+        say("opened")
+    except WeftError as error:
+        say(error.code, str(error))
+    try:
+        journal = await SqliteJournal.open(path, read_only=True)
+        say("read", (await journal.get_run("r1")).seq)
+        await journal.close()
+    except WeftError as error:
+        say(error.code, str(error))
+
+
+async def fill(path: Path) -> None:
+    """Append until files may not grow any more, say so, let them grow, and append the same again."""
+    journal = await SqliteJournal.open(path, partitions=8)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, resource.RLIM_INFINITY))
+    seq = 0
+    while True:
+        try:
+            (answer,) = await journal.append([_large(seq)])
+            assert isinstance(answer, Accepted), answer
+            seq = answer.seq
+        except WeftError as error:
+            say(error.code, seq)
+            break
+    say("read", len(await journal.read_events("r1", limit=10**6)))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    for _ in range(3):
+        (answer,) = await journal.append([_large(seq)])
+        assert isinstance(answer, Accepted), answer
+        seq = answer.seq
+    say("done", seq)
+    await journal.close()
+
+
+def _large(seq: int) -> Commit:
+    return commit("r1", seq, 5, tags=b'{"size":"%d"}' % seq, error=b"x" * 40_000)
+
+
+if __name__ == "__main__":
+    modes = {"write": write, "hold": hold, "command": command, "open": open_once, "fill": fill}
+    modes |= {"unprivileged": unprivileged}
+    asyncio.run(modes[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:]))  # type: ignore[operator]

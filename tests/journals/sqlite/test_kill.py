@@ -1,0 +1,76 @@
+"""kill -9 while writing: every answered commit is there, whole, once, and the next process goes on (J1, J2, J7)."""
+
+import asyncio
+from pathlib import Path
+
+from tests.journals.sqlite.children import child, kill, line, next_commit
+from weft.journal import Accepted, Journal
+from weft.journals.sqlite import SqliteJournal
+
+KILLS = 6
+
+
+def write_and_kill(path: Path, generation: int, answers: int) -> list[tuple[str, int, int]]:
+    """What the child had been answered before it died."""
+    with child("write", path, str(generation)) as process:
+        lines = [line(process) for _ in range(answers)]
+        lines += kill(process)
+    words = (text.split() for text in lines)
+    return [(run_id, int(expected), int(seq)) for run_id, expected, seq in words]
+
+
+async def check_whole(journal: Journal) -> dict[str, int]:
+    """Every run is made of whole commits without gap; timers and notices agree with the events."""
+    runs = {run.run_id: run for run in (await journal.list_runs()).items}
+    timers = {timer.run_id: timer.due_at for timer in await journal.list_due_timers(1e12)}
+    notices = [(notice.from_run_id, int(notice.body)) for notice in await journal.read_notices(limit=10**6)]
+    expected = []
+    for run_id, run in runs.items():
+        events = await journal.read_events(run_id, limit=10**6)
+        assert [event.seq for event in events] == list(range(1, run.seq + 1))
+        assert run.seq % 3 == 0
+        assert timers[run_id] == run.seq
+        expected += [(run_id, seq) for seq in range(3, run.seq + 1, 3)]
+    assert sorted(notices) == sorted(expected)
+    return {run_id: run.seq for run_id, run in runs.items()}
+
+
+def test_after_any_number_of_kills_every_answered_commit_is_there_and_none_twice(tmp_path):
+    path = tmp_path / "weft.db"
+
+    async def look(generation: int, answered: list[tuple[str, int, int]]) -> None:
+        journal = await SqliteJournal.open(path)
+        try:
+            reached = await check_whole(journal)
+            for run_id, _, seq in answered:
+                assert reached[run_id] >= seq
+            # The last answered commit of each run, appended again, is the same commit.
+            last = {run_id: (expected, seq) for run_id, expected, seq in answered}
+            for run_id, (expected, seq) in last.items():
+                assert await journal.append([next_commit(run_id, expected, generation)]) == [Accepted(seq)]
+            assert await check_whole(journal) == reached
+        finally:
+            await journal.close()
+
+    for generation in range(KILLS):
+        answered = write_and_kill(path, generation, answers=1 + 37 * generation)
+        assert len(answered) >= 1 + 37 * generation
+        asyncio.run(look(generation, answered))
+
+
+def test_a_commit_whose_answer_was_lost_is_found_or_can_be_appended(tmp_path):
+    path = tmp_path / "weft.db"
+    answered = write_and_kill(path, 0, answers=50)
+
+    async def settle() -> None:
+        journal = await SqliteJournal.open(path)
+        for number in range(8):
+            run_id = f"run{number}"
+            seq = max((seq for run, _, seq in answered if run == run_id), default=0)
+            # Perhaps durable, perhaps not: the child died before it could say. Now it is, once.
+            assert await journal.append([next_commit(run_id, seq, 0)]) == [Accepted(seq + 3)]
+            assert (await journal.get_run(run_id)).seq == seq + 3
+        await check_whole(journal)
+        await journal.close()
+
+    asyncio.run(settle())

@@ -1,0 +1,196 @@
+"""Import directions, kept: who may import whom inside `weft`, and what the pure layers may import from outside.
+
+The table is the architecture. Whoever needs a new arrow changes it here, in the same commit, with the reason.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parent.parent / "src" / "weft"
+LONGEST_FILE = 600
+
+PORTS = {"journal", "transport", "blobs"}
+ADAPTERS = {"journals", "transports"}
+BASE = {"errors", "clock", "model"}
+MIDDLE = {"routing", "nodes", "agents"}
+
+# A part of `weft` (a module or a folder) -> the parts it may import. Itself is always allowed.
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "clock": set(),
+    "settings": {"errors"},
+    "model": {"errors"},
+    "kernel": {"model"},
+    "journal": BASE | {"kernel"},
+    "transport": BASE | {"kernel"},
+    "blobs": BASE | {"kernel"},
+    "journals": BASE | PORTS,
+    "transports": BASE | PORTS,
+    "routing": BASE | {"kernel"} | PORTS,
+    "nodes": BASE | {"kernel", "routing"} | PORTS,
+    "agents": BASE | {"kernel", "routing", "nodes"} | PORTS,
+    "runtime": BASE | {"kernel", "settings"} | PORTS | MIDDLE,
+    "sdk": BASE | {"kernel", "settings", "runtime"} | PORTS | MIDDLE,
+    "engine": BASE | {"kernel", "settings", "runtime", "sdk"} | PORTS | ADAPTERS | MIDDLE,
+    "api": BASE | {"kernel", "settings", "runtime", "sdk", "engine"} | PORTS | MIDDLE,
+    "cli": BASE | {"kernel", "settings", "runtime", "sdk", "engine", "api"} | PORTS | MIDDLE,
+    "__init__": BASE | {"kernel", "settings", "runtime", "sdk", "engine"} | PORTS | MIDDLE,
+    "__main__": {"cli"},
+}
+
+# Standard library without input, output, clocks or chance.
+PURE = {
+    "__future__",
+    "abc",
+    "array",
+    "base64",
+    "bisect",
+    "collections",
+    "contextlib",
+    "copy",
+    "dataclasses",
+    "difflib",
+    "enum",
+    "functools",
+    "hashlib",
+    "heapq",
+    "itertools",
+    "json",
+    "math",
+    "operator",
+    "re",
+    "string",
+    "textwrap",
+    "types",
+    "typing",
+    "unicodedata",
+}
+
+# What the pure layers may import from outside `weft`; the others are free.
+OUTSIDE: dict[str, set[str]] = {
+    "model": PURE | {"msgspec", "yaml"},
+    "kernel": PURE | {"msgspec"},
+    "errors": PURE,
+}
+
+
+def part_of(path: Path, root: Path) -> str:
+    return path.relative_to(root).parts[0].removesuffix(".py")
+
+
+def imports_of(path: Path, root: Path) -> Iterator[tuple[int, str]]:
+    """Every module a file imports, wherever in the file, with its line. Relative imports come out absolute."""
+    package = ["weft", *path.relative_to(root).parts[:-1]]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                yield node.lineno, name.name
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            # `from weft import kernel` names the part only in what is imported.
+            yield from (
+                ((node.lineno, f"weft.{name.name}") for name in node.names)
+                if module == "weft"
+                else [(node.lineno, module)]
+            )
+
+
+def violations(root: Path) -> list[str]:
+    found = []
+    for path in sorted(root.rglob("*.py")):
+        part = part_of(path, root)
+        where = path.relative_to(root)
+        if part not in ALLOWED:
+            found.append(f"{where}: '{part}' has no place in the table of layers")
+            continue
+        for line, module in imports_of(path, root):
+            top, _, rest = module.partition(".")
+            if top == "weft":
+                target = rest.partition(".")[0] or "__init__"
+                if target not in ALLOWED[part] | {part}:
+                    found.append(f"{where}:{line}: '{part}' may not import 'weft.{target}'")
+            elif part in OUTSIDE and top not in OUTSIDE[part]:
+                found.append(f"{where}:{line}: '{part}' may not import '{top}'")
+    return found
+
+
+def test_imports_point_in_one_direction():
+    assert violations(SRC) == []
+
+
+def test_the_table_has_no_cycle():
+    done: set[str] = set()
+    rest = dict(ALLOWED)
+    while rest:
+        free = {part for part, needs in rest.items() if needs <= done}
+        assert free, f"these import each other: {sorted(rest)}"
+        done |= free
+        rest = {part: needs for part, needs in rest.items() if part not in free}
+
+
+def test_only_the_engine_imports_adapters_and_adapters_never_the_kernel():
+    assert {part for part, needs in ALLOWED.items() if needs & ADAPTERS} == {"engine"}
+    assert not any("kernel" in ALLOWED[adapter] for adapter in ADAPTERS)
+    assert ALLOWED["kernel"] == {"model"}
+
+
+def test_pure_modules_are_of_the_standard_library():
+    assert sys.stdlib_module_names >= PURE
+
+
+@pytest.mark.parametrize(
+    ("file", "code", "expected"),
+    [
+        ("kernel/x.py", "import asyncio", "kernel/x.py:1: 'kernel' may not import 'asyncio'"),
+        ("kernel/x.py", "import os.path", "kernel/x.py:1: 'kernel' may not import 'os'"),
+        ("kernel/x.py", "from time import time", "kernel/x.py:1: 'kernel' may not import 'time'"),
+        ("kernel/x.py", "def f():\n    import socket", "kernel/x.py:2: 'kernel' may not import 'socket'"),
+        ("kernel/x.py", "import weft.clock", "kernel/x.py:1: 'kernel' may not import 'weft.clock'"),
+        ("kernel/x.py", "from weft import errors", "kernel/x.py:1: 'kernel' may not import 'weft.errors'"),
+        ("kernel/a/x.py", "from ...journal import Journal", "kernel/a/x.py:1: 'kernel' may not import 'weft.journal'"),
+        ("model/x.py", "from weft.kernel.state import State", "model/x.py:1: 'model' may not import 'weft.kernel'"),
+        ("model/x.py", "import weft", "model/x.py:1: 'model' may not import 'weft.__init__'"),
+        (
+            "journals/sqlite/x.py",
+            "import weft.kernel",
+            "journals/sqlite/x.py:1: 'journals' may not import 'weft.kernel'",
+        ),
+        ("journal.py", "from weft import journals", "journal.py:1: 'journal' may not import 'weft.journals'"),
+        ("runtime/x.py", "import weft.journals.sqlite", "runtime/x.py:1: 'runtime' may not import 'weft.journals'"),
+        ("api/x.py", "from weft.transports import local", "api/x.py:1: 'api' may not import 'weft.transports'"),
+        ("clock.py", "from weft import settings", "clock.py:1: 'clock' may not import 'weft.settings'"),
+        ("helpers.py", "", "helpers.py: 'helpers' has no place in the table of layers"),
+    ],
+)
+def test_a_forbidden_import_is_caught(tmp_path, file, code, expected):
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(code + "\n")
+    assert violations(tmp_path) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("file", "code"),
+    [
+        ("kernel/x.py", "import msgspec\nfrom collections.abc import Mapping\nfrom weft.model.ir import IR"),
+        ("kernel/x.py", "from weft.kernel.state import State\nfrom .events import Event\nfrom . import commands"),
+        ("journals/sqlite.py", "import sqlite3\nfrom weft.journal import Journal\nfrom weft.errors import Conflict"),
+        ("engine.py", "from weft.journals.sqlite import SqliteJournal\nfrom weft.runtime import coordinator"),
+    ],
+)
+def test_an_allowed_import_is_not(tmp_path, file, code):
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(code + "\n")
+    assert violations(tmp_path) == []
+
+
+def test_no_file_is_too_long():
+    lengths = {str(path.relative_to(SRC)): path.read_text(encoding="utf-8").count("\n") for path in SRC.rglob("*.py")}
+    too_long = {name: length for name, length in lengths.items() if length > LONGEST_FILE}
+    assert too_long == {}, f"over {LONGEST_FILE} lines: look for the second noun hiding in it"
