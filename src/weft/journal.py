@@ -361,9 +361,7 @@ class Journal(Protocol):
 
     async def unquarantine(self, run_id: str) -> None: ...
 
-    async def find_idempotency(self, tenant: str, key: str) -> tuple[str, str] | None:
-        """(run id, body hash)."""
-        ...
+    async def find_idempotency(self, tenant: str, key: str) -> tuple[str, str] | None: ...  # (run id, body hash)
 
     # timers
     async def list_due_timers(
@@ -372,9 +370,7 @@ class Journal(Protocol):
         """Oldest first, due at `now` or before, of runs that are not quarantined."""
         ...
 
-    async def next_timer(self, partitions: Collection[int] | None = None) -> float | None:
-        """When the next one is due, or was."""
-        ...
+    async def next_timer(self, partitions: Collection[int] | None = None) -> float | None: ...
 
     # approvals and dead letters
     async def get_approval(self, approval_id: str) -> ApprovalRow: ...
@@ -408,9 +404,7 @@ class Journal(Protocol):
         self, partitions: Collection[int] | None = None, after: int = 0, limit: int = 1000
     ) -> list[Notice]: ...
 
-    async def delete_notices(self, notice_ids: Sequence[int]) -> None:
-        """For notices nobody can take in any more; otherwise `Commit.notices_consumed`."""
-        ...
+    async def delete_notices(self, notice_ids: Sequence[int]) -> None: ...  # of runs that can take in no more
 
     # commands
     async def put_command(self, run_id: str, body: bytes, *, command_id: str | None = None) -> str:

@@ -7,7 +7,6 @@ import weft.model
 from tests.model.cases import CASES
 from tests.model.helpers import codes, message, node, workflow
 from weft.model import DefinitionError, compile_definition, compile_text
-from weft.model.loops import find_loops
 from weft.model.problems import CODES, describe, format_path
 
 SOURCE = Path(weft.model.__file__).parent
@@ -95,14 +94,13 @@ def test_loops_that_take_too_long_to_check_are_refused(monkeypatch):
     monkeypatch.setattr("weft.model.loops.MAX_STEPS", 3)
     chain = [node("n0"), *(node(f"n{i}", f"n{i - 1}") for i in range(1, 9))]
     loop = {"condition": "output.x", "max_iterations": 2}
-    chain[4]["loop"] = {**loop, "loop_back_to": "n1"}
-    chain[8]["loop"] = {**loop, "loop_back_to": "n5"}
-    assert "loops_too_complex" in codes(workflow(*chain))
-    assert find_loops.__module__ == "weft.model.loops"
+    chain[8]["loop"] = {**loop, "loop_back_to": "n1"}
+    assert codes(workflow(*chain)) == {"loops_too_complex"}
 
 
 def test_paths_and_values_are_written_for_people():
     assert format_path(("nodes", 3, "config", "a b", "x-y")) == 'nodes[3].config["a b"].x-y'
     assert format_path(()) == ""
-    assert [describe(v) for v in (None, True, {}, [1], "x", 2, "y" * 99)][:6] == ["null", "true", "a mapping", "a list", "'x'", "2"]
+    values: list = [None, True, {}, [1], "x", 2]
+    assert [describe(v) for v in values] == ["null", "true", "a mapping", "a list", "'x'", "2"]
     assert len(describe("y" * 99)) < 70

@@ -18,8 +18,10 @@ plain = st.recursive(
     | st.integers(-(2**63), 2**64 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), inner, max_size=4)
+    ),
     max_leaves=15,
 )
 
@@ -218,7 +220,7 @@ def test_data_from_python_has_the_same_limits():
 
 
 def test_the_given_data_is_copied_and_tuples_become_lists():
-    config = {"x": (1, 2)}
+    config: dict = {"x": (1, 2)}
     ir = compile_definition(workflow(node("a", config=config))).get_ir()
     config["x"] = ()
     assert ir.nodes[0] is not None

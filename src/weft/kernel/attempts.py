@@ -85,17 +85,13 @@ def complete(d: Decider, command: c.Complete) -> None:
         if compensation.is_current(activation, command.attempt, command.generation, d.state.generation):
             compensation.complete(d, activation, command.output)
         return
-    found = fence(d, command, success=True)
+    problem = _not_allowed(d, d.get(command), command)
+    found = fence(d, command, success=problem is None)
     if found is None:
         return
-    branch = d.node(found).branch if found.item < 0 else None
-    if branch is not None and branch.kind == "agent_driven" and command.choice:
-        allowed = {d.state.name(target) for target in branch.available}
-        outside = [name for name in command.choice if name not in allowed]
-        if outside:
-            message = f"{command.node} chose {', '.join(outside)}; it may choose from {', '.join(sorted(allowed))}"
-            fail_attempt(d, found, Error("route_not_allowed", message))
-            return
+    if problem is not None:
+        fail_attempt(d, found, problem)
+        return
     accept(
         d,
         found,
@@ -108,6 +104,19 @@ def complete(d: Decider, command: c.Complete) -> None:
         choice=command.choice,
         reasoning=command.reasoning,
     )
+
+
+def _not_allowed(d: Decider, activation: Activation, command: c.Complete) -> Error | None:
+    """An agent may choose only what its definition lists (S3)."""
+    branch = d.node(activation).branch if activation.item < 0 else None
+    if branch is None or branch.kind != "agent_driven" or not command.choice:
+        return None
+    allowed = {d.state.name(target) for target in branch.available}
+    outside = [name for name in command.choice if name not in allowed]
+    if not outside:
+        return None
+    message = f"{command.node} chose {', '.join(outside)}; it may choose from {', '.join(sorted(allowed))}"
+    return Error("route_not_allowed", message)
 
 
 def fail(d: Decider, command: c.Fail) -> None:

@@ -62,7 +62,7 @@ def _decide(
 ) -> c.Decision | c.Needs | c.Refused:
     if not state.seq and not isinstance(command, c.Start):
         return c.Refused("unknown_run", "there is no such run")
-    scalars = state.begin()
+    before = state.begin()
     kept = False
     try:
         decider = Decider(state, command, verdicts)
@@ -81,8 +81,8 @@ def _decide(
         if kept:
             state.commit()
         else:
-            state.rollback(scalars)
+            state.rollback(before)
     effects = decider.effects
-    for name, due_at in timers.items():
+    for name, due_at in sorted(timers.items()):
         effects.append(c.ClearTimer(timer=name) if due_at is None else c.SetTimer(timer=name, due_at=due_at))
     return c.Decision(tuple(decider.events), tuple(effects))

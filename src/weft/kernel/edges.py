@@ -168,7 +168,7 @@ def resolve(state: State, edge: Edge, ir: int, source: Activation, status: int) 
     if len(target.loops) > edge.common:
         state.put(state.entered, (edge.source, edge.target, prefix), (status, source.hop))
         scope = current_scope(state, target, prefix)
-        if scope is None:
+        if scope is None or not _knows(state, state.iteration_ir(scope, edge.target), ir, edge):
             return
     else:
         scope = prefix
@@ -182,6 +182,14 @@ def resolve(state: State, edge: Edge, ir: int, source: Activation, status: int) 
     if activation.state is N.PENDING:
         _wait(state, activation, status)
         touch(state, activation.key)
+
+
+def _knows(state: State, governing: int, ir: int, edge: Edge) -> bool:
+    """Whether the iteration has this edge: one that a patch brought is for the next (rule 39)."""
+    if governing == ir:
+        return True
+    edges, node = state.irs[governing].edges, state.irs[governing].nodes[edge.target]
+    return node is not None and any(edges[number].source == edge.source for number in node.edges_in)
 
 
 def _wait(state: State, activation: Activation, status: int) -> None:
@@ -217,7 +225,7 @@ def take_route(state: State, activation: Activation, route: Route, status: int =
     ir = governing_ir(state, activation)
     node = state.node_in(ir, activation.node)
     if in_closed_iteration(state, activation):
-        _take_inner(state, activation, node, ir, route, status)
+        _resolve_again(state, activation, node, ir, status)
         return
     if route.back:
         run = own_loop_run(state, activation, node)
@@ -262,28 +270,25 @@ def resolve_all(state: State, activation: Activation, status: int) -> None:
     activation.routed = True
     ir = governing_ir(state, activation)
     node = state.node_in(ir, activation.node)
-    closed = in_closed_iteration(state, activation)
+    if in_closed_iteration(state, activation):
+        _resolve_again(state, activation, node, ir, status)
+        return
     for number in node.edges_out:
         edge = state.irs[ir].edges[number]
-        if edge.common < len(activation.scope) and (closed or not _loop_over(state, activation, node, edge)):
+        if edge.common < len(activation.scope) and not _loop_over(state, activation, node, edge):
             continue
-        if not closed or _waits_for(state, edge, activation):
-            resolve(state, edge, ir, activation, status)
+        resolve(state, edge, ir, activation, status)
 
 
-def _take_inner(state: State, activation: Activation, node: Node, ir: int, route: Route, status: int) -> None:
-    """An activation of a closed iteration was done again after compensation: only its own iteration hears of it."""
-    names = None if route.taken is None else set(route.taken)
+def _resolve_again(state: State, activation: Activation, node: Node, ir: int, status: int) -> None:
+    """Done again after compensation, in an iteration that is closed: no way is chosen anew; those who were compensated
+    after it, and wait for it, may go on (`generations.reopen` made only their edges undecided)."""
     for number in node.edges_out:
         edge = state.irs[ir].edges[number]
-        if edge.common == len(activation.scope) and _waits_for(state, edge, activation):
-            taken = not edge.named if names is None else state.node_in(ir, edge.target).id in names
-            resolve(state, edge, ir, activation, status if taken else SKIPPED)
-
-
-def _waits_for(state: State, edge: Edge, source: Activation) -> bool:
-    target = state.activations.get(key_of(edge.target, source.scope[: edge.common]))
-    return target is not None and target.state is N.PENDING
+        scope = current_scope(state, state.node_in(ir, edge.target), activation.scope[: edge.common])
+        target = None if scope is None else state.activations.get(key_of(edge.target, scope))
+        if target is not None and target.state is N.PENDING and not target.fired and edge.source not in target.edges:
+            resolve(state, edge, ir, activation, status)
 
 
 def _loop_over(state: State, activation: Activation, node: Node, edge: Edge) -> bool:

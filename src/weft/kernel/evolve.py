@@ -25,7 +25,7 @@ from weft.kernel.edges import (
     timer_name,
     touch_entries,
 )
-from weft.kernel.generations import reopen
+from weft.kernel.generations import make_ready, reopen
 from weft.kernel.patches import install
 from weft.kernel.state import (
     ERROR,
@@ -290,8 +290,9 @@ def _node_checkpointed(state: State, event: e.NodeCheckpointed) -> None:
 def _finish(state: State, activation: Activation, seq: int, at: float) -> None:
     """The activation ended: timers and waits go."""
     _stop_waiting(state, activation)
-    for kind in ("retry", "queue", "total"):
-        clear_timer(state, timer_name(state, kind, activation))
+    if state.timers:
+        for kind in ("retry", "queue", "total"):
+            clear_timer(state, timer_name(state, kind, activation))
     activation.retry_at = None
     activation.ended_at, activation.ended_seq = at, seq
 
@@ -426,7 +427,11 @@ def _node_waiting(state: State, event: e.NodeWaiting) -> None:
         activation.items_completed = activation.items_failed = 0
         for item in range(wait.count):
             done = state.activations.get((activation.node, activation.scope, item))
-            if done is not None and done.state in (N.COMPLETED, N.COMPENSATED):
+            if done is None:
+                continue
+            if done.state in (N.FAILED, N.CANCELLED):  # the map is tried again: what failed, or was cut off, runs again
+                make_ready(state, state.edit(done))
+            elif done.state in (N.COMPLETED, N.COMPENSATED, N.SKIPPED):
                 activation.items_completed += 1
 
 
@@ -622,7 +627,7 @@ def _timer_fired(state: State, event: e.TimerFired) -> None:
 
 def _child_started(state: State, event: e.ChildStarted) -> None:
     activation = _get(state, event)
-    activation.child = event.child
+    activation.child, activation.child_workflow, activation.child_inputs = event.child, event.workflow, event.inputs
     state.put(state.children, event.child, activation.key)
 
 

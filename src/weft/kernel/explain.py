@@ -6,7 +6,9 @@ Reads state, changes nothing, decides nothing.
 from __future__ import annotations
 
 from weft.kernel.edges import in_closed_iteration
+from weft.kernel.events import Scope
 from weft.kernel.keys import place
+from weft.kernel.settle import join_verdict
 from weft.kernel.state import (
     ERROR,
     FAILED,
@@ -20,7 +22,7 @@ from weft.kernel.state import (
     index_of,
     key_of,
 )
-from weft.model.ir import Node
+from weft.model.ir import Edge, Node
 
 N, R = NodeState, RunState
 
@@ -28,13 +30,27 @@ N, R = NodeState, RunState
 def explain(state: State, name: str) -> str:
     index = index_of(state.ir).get(name)
     if index is None:
-        known = ", ".join(node.id for node in state.ir.nodes[:5] if node is not None)
-        return f"The workflow has no node {name}; it has {known}, …" if known else f"The workflow has no node {name}."
+        nodes = [node.id for node in state.ir.nodes if node is not None]
+        return f"The workflow has no node {name}; it has {', '.join(nodes[:5])}{', …' if len(nodes) > 5 else ''}."
     node = state.node(index)
-    activation = find_latest(state, index)
-    if activation is None or activation.state is N.PENDING:
-        return _not_reached(state, node, activation)
-    return _reached(state, node, activation)
+    scope = _current_scope(state, node)
+    activation = find_latest(state, index) if scope is None else state.activations.get(key_of(index, scope))
+    if activation is not None and activation.state is not N.PENDING:
+        return _reached(state, node, activation)
+    if scope is None:
+        return f"{node.id} has not run: its loop ended before it was reached."
+    return _not_reached(state, node, scope, activation)
+
+
+def _current_scope(state: State, node: Node) -> Scope | None:
+    """Where the loops around a node are now; None when one of them is over."""
+    scope: Scope = ()
+    for loop in node.loops:
+        run = state.loops.get((loop, scope))
+        if run is not None and run.status == "ended":
+            return None
+        scope = (*scope, run.iteration if run is not None else 1)
+    return scope
 
 
 def find_latest(state: State, index: int) -> Activation | None:
@@ -80,15 +96,23 @@ def _civil(days: int) -> tuple[int, int, int]:
     return year_of_era + era * 400 + (month <= 2), month, day_of_year - (153 * shifted + 2) // 5 + 1
 
 
-def _not_reached(state: State, node: Node, activation: Activation | None) -> str:
-    start = f"{node.id} has not run"
+def _not_reached(state: State, node: Node, scope: Scope, activation: Activation | None) -> str:
+    start = f"{place(node.id, scope)} has not run"
     if state.state in (R.FAILED, R.FAILING):
         why = f" because {state.failed_node} failed" if state.failed_node else ""
         error = f" ({state.error.code})" if state.error is not None else ""
         tense = "ended before" if state.state is R.FAILED else "is ending before"
         return f"{start}: the run {tense} it was reached{why}{error}; retry the run to go on."
-    if state.terminal or state.state in (R.CANCELLING, R.COMPENSATING):
-        return f"{start}: the run was {state.state} before it was reached."
+    if state.state is R.CANCELLING:
+        return f"{start}: the run is being cancelled."
+    if state.state is R.COMPENSATING:
+        if state.ending == "rolled_back":
+            return f"{start}: the run is being rolled back."
+        end = "failed" if state.ending == "failed" else "was cancelled"
+        return f"{start}: the run {end} before it was reached and is being compensated."
+    if state.terminal:
+        end = {R.CANCELLED: "was cancelled", R.ROLLED_BACK: "was rolled back"}.get(state.state, "ended")
+        return f"{start}: the run {end} before it was reached."
     edges = state.ir.edges
     waiting, arrived = [], []
     for number in node.edges_in:
@@ -97,7 +121,7 @@ def _not_reached(state: State, node: Node, activation: Activation | None) -> str
         if status in (TAKEN, ERROR):
             arrived.append(state.name(source))
         elif status is None:
-            waiting.append(_source(state, source))
+            waiting.append(_source(state, edges[number], scope))
     if not waiting:
         return f"{start}: it is about to be scheduled."
     needed = node.join.at_least
@@ -110,13 +134,15 @@ def _not_reached(state: State, node: Node, activation: Activation | None) -> str
     return f"{start}: {rule}, and waits for {', '.join(waiting[:5])}{more}{got}."
 
 
-def _source(state: State, index: int) -> str:
-    activation = find_latest(state, index)
-    loop = state.node(index).loops
-    name = state.name(index)
+def _source(state: State, edge: Edge, scope: Scope) -> str:
+    name = state.name(edge.source)
+    inner = len(state.node(edge.source).loops) > edge.common
+    activation = find_latest(state, edge.source)
+    if not inner:
+        activation = state.activations.get(key_of(edge.source, scope[: edge.common]))
     if activation is None:
         return f"{name} (not reached yet)"
-    if loop and activation.state not in OPEN:
+    if inner and activation.state not in OPEN:
         return f"{name} (its loop has not ended)"
     return f"{name} ({_word(activation)})"
 
@@ -173,8 +199,19 @@ def _reached(state: State, node: Node, activation: Activation) -> str:
         case N.COMPENSATED:
             return f"{who} ran and was compensated."
         case _:
+            if activation.undo is not None and state.state is R.COMPENSATING:
+                return f"{who} has run: it completed, and {_undoing(activation.undo.state)}."
             more = "" if activation.routed or state.terminal else "; where it goes from there is not decided yet"
             return f"{who} has run: it completed{more}."
+
+
+def _undoing(step: str) -> str:
+    return {
+        "planned": "will be compensated after what came later",
+        "retrying": "its compensation failed and is tried again",
+        "parked": "its compensation is parked; requeue or discard it to go on",
+        "done": "is left as it is: its compensation was discarded",
+    }.get(step, "is being compensated")
 
 
 def _count(number: int, noun: str) -> str:
@@ -213,7 +250,13 @@ def _waiting(state: State, who: str, activation: Activation) -> str:
             return f"{who} waits for its child run {wait.name}."
         case _:
             done = activation.items_completed + activation.items_failed
-            return f"{who} waits for its items: {done} of {wait.count} ended, {activation.items_open} open."
+            known = (
+                state.activations.get(key_of(activation.node, activation.scope, i))
+                for i in range(activation.items_started)
+            )
+            parked = sum(item is not None and item.state is N.PARKED for item in known)
+            more = f" ({parked} parked)" if parked else ""
+            return f"{who} waits for its items: {done} of {wait.count} ended, {activation.items_open} open{more}."
 
 
 def _why_skipped(state: State, node: Node, activation: Activation) -> str:
@@ -221,8 +264,10 @@ def _why_skipped(state: State, node: Node, activation: Activation) -> str:
         return "it was discarded"
     if activation.refused:
         return "a dependency it requires was skipped"
-    if activation.taken or not node.edges_in:
+    if node.when is not None and join_verdict(activation, node) == "fire":
         return "its `when` condition is false"
+    if node.join.at_least is not None and node.join.at_least > 1:
+        return f"fewer than {node.join.at_least} of its dependencies could run"
     skipped = [state.name(source) for source, status in sorted(activation.edges.items()) if status == SKIPPED]
     return f"no path led to it ({', '.join(skipped[:5])} went another way or was skipped)"
 

@@ -6,8 +6,8 @@ made ready again; whatever was decided only by those (a skip behind them, an edg
 
 from __future__ import annotations
 
-from weft.kernel.edges import set_state, touch, uncount
-from weft.kernel.state import ERROR, FAILED, Activation, Key, NodeState, State, key_of
+from weft.kernel.edges import current_scope, in_closed_iteration, latest, set_state, touch, uncount
+from weft.kernel.state import ERROR, FAILED, SKIPPED, Activation, Key, NodeState, State, key_of
 
 N = NodeState
 
@@ -23,10 +23,14 @@ def reopen(state: State) -> None:
     again = _to_run_again(state)
     for activation in again.values():
         state.edit(activation)
-        _make_ready(state, activation)
+        make_ready(state, activation)
     for activation in list(again.values()):
         if activation.item < 0:
             _forget_edges(state, activation, again)
+    for run in state.loops.values():
+        if run.status == "closing" and run.cause in again:  # its way is undecided again
+            state.edit(run)
+            run.status, run.cause = "open", None
     state.tokens = 0
     for activation in state.activations.values():
         if activation.state is N.PENDING and not activation.fired:
@@ -41,8 +45,12 @@ def _to_run_again(state: State) -> dict[Key, Activation]:
     again: dict[Key, Activation] = {}
     blamed: list[Activation] = []
     for activation in in_order(state):
-        if activation.item >= 0 and state.activations[key_of(activation.node, activation.scope)].state is N.COMPLETED:
-            continue  # a failure its map tolerated
+        if activation.item >= 0:
+            owner = state.activations[key_of(activation.node, activation.scope)]
+            if owner.state is N.COMPLETED:
+                if activation.state is not N.COMPENSATED:
+                    continue  # a failure its map tolerated
+                again[owner.key] = owner  # a map is done when its items are, and this one is to be done again
         if activation.state is N.UPSTREAM_FAILED and not activation.handled:
             blamed.append(activation)
         elif (activation.state is N.FAILED and not activation.handled) or (
@@ -52,13 +60,14 @@ def _to_run_again(state: State) -> dict[Key, Activation]:
             again[activation.key] = activation
     while blamed:  # a join that could not fire: those whose failure it was run again, or it never could
         join = blamed.pop()
-        for source, status in sorted(join.edges.items()):
-            if status not in (FAILED, ERROR):
+        for number in state.node_in(join.ir, join.node).edges_in:
+            edge = state.irs[join.ir].edges[number]
+            if join.edges.get(edge.source) not in (FAILED, ERROR):
                 continue
-            loops = state.node_in(join.ir, source).loops
-            failed = state.activations.get(key_of(source, join.scope[: len(loops)]))
+            failed = latest(state, edge.source, join.scope[: edge.common], join.ir)
             if failed is None or failed.key in again:
                 continue
+            _reopen_loop(state, failed)
             if failed.state is N.UPSTREAM_FAILED:
                 blamed.append(failed)
             elif failed.state is N.FAILED:
@@ -66,7 +75,19 @@ def _to_run_again(state: State) -> dict[Key, Activation]:
     return again
 
 
-def _make_ready(state: State, activation: Activation) -> None:
+def _reopen_loop(state: State, failed: Activation) -> None:
+    """The failure of a looping node ended its loop; when it runs again, so does the loop."""
+    run = state.loops.get((failed.node, failed.scope[:-1]))
+    if run is None or run.status != "ended" or failed.route is not None or run.iteration != failed.scope[-1]:
+        return
+    state.edit(run)
+    depth = len(failed.scope)
+    inside = [a for a in state.activations.values() if a.scope[:depth] == failed.scope]
+    inside = [a for a in inside if run.loop in state.node_in(a.ir, a.node).loops]
+    run.status, run.members = "open", [a.key for a in sorted(inside, key=lambda a: (a.node, a.scope, a.item))]
+
+
+def make_ready(state: State, activation: Activation) -> None:
     set_state(state, activation, N.PENDING, generation=True)
     activation.failures = activation.crashes = 0
     activation.error, activation.resume, activation.handled = None, None, False
@@ -79,34 +100,27 @@ def _forget_edges(state: State, source: Activation, again: dict[Key, Activation]
     """What this activation decided for others is undecided again, unless they kept an outcome of their own."""
     ir = state.iteration_ir(source.scope, source.node)
     node = state.node_in(ir, source.node)
+    closed = in_closed_iteration(state, source)
     for number in node.edges_out:
         edge = state.irs[ir].edges[number]
         prefix = source.scope[: edge.common]
-        state.drop(state.entered, (edge.source, edge.target, prefix))
-        target = _target(state, ir, edge.target, prefix)
+        scope = current_scope(state, state.node_in(ir, edge.target), prefix)
+        target = None if scope is None else state.activations.get(key_of(edge.target, scope))
         if target is None or edge.source not in target.edges:
             continue
         if target.key not in again and target.state not in _DECIDED_BY_OTHERS:
             continue
+        if closed and (target.state is N.SKIPPED or target.edges[edge.source] == SKIPPED):
+            continue  # how a loop was left is not decided anew
+        state.drop(state.entered, (edge.source, edge.target, prefix))
         state.edit(target)
         uncount(state, target, edge.source)
         target.refused = False
         if target.state in (N.SKIPPED, N.UPSTREAM_FAILED):
-            _make_ready(state, target)
+            make_ready(state, target)
             again[target.key] = target
             target.fired = False
             _forget_edges(state, target, again)
         target.fired = False
         target.tokens = target.taken + target.errors
         touch(state, target.key)
-
-
-def _target(state: State, ir: int, node: int, prefix: tuple[int, ...]) -> Activation | None:
-    scope = prefix
-    loops = state.node_in(ir, node).loops
-    for depth in range(len(prefix), len(loops)):
-        run = state.loops.get((loops[depth], scope))
-        if run is None:
-            return None
-        scope = (*scope, run.iteration)
-    return state.activations.get(key_of(node, scope))

@@ -199,7 +199,14 @@ def fail_for_good(d: Decider, activation: Activation, error: Error, *, certain: 
         d.emit_for(e.NodeFailed, activation, error=error, outcome="path", route=failure_path(d, activation))
     elif node.on_failure == "continue":
         _continue(d, activation, error)
-    elif node.lenient or _race_is_over(d, activation):
+    else:
+        fail_unhandled(d, activation, error)
+
+
+def fail_unhandled(d: Decider, activation: Activation, error: Error) -> None:
+    """No policy handles it: it is decided by the joins it reaches (rule 10), or it ends the run."""
+    closed = in_closing_iteration(d.state, activation) or in_closed_iteration(d.state, activation)
+    if closed or d.node(activation).lenient or _race_is_over(d, activation):
         d.emit_for(e.NodeFailed, activation, error=error, outcome="absorbed")
     else:
         d.emit_for(e.NodeFailed, activation, error=error, outcome="fatal")

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from weft.kernel.edges import resolve, touch, touch_entries, uncount
+from weft.kernel.edges import latest, resolve, set_state, touch, touch_entries, uncount
 from weft.kernel.generations import in_order
 from weft.kernel.state import (
     ENDED,
@@ -14,6 +14,7 @@ from weft.kernel.state import (
     OPEN,
     SKIPPED,
     TAKEN,
+    Activation,
     IntegrityError,
     NodeState,
     State,
@@ -43,6 +44,9 @@ def install(state: State, ir_hash: str) -> None:
             continue
         state.edit(activation)
         activation.ir = len(state.irs) - 1
+        if new.nodes[activation.node] is None:  # it holds no token (`check`), so nobody misses it
+            set_state(state, activation, N.CANCELLED)
+            continue
         for source in sorted(activation.edges):
             if (source, activation.node) not in after:
                 uncount(state, activation, source)
@@ -53,10 +57,15 @@ def install(state: State, ir_hash: str) -> None:
 def _resolve_new(state: State, edge: Edge) -> None:
     """A new edge from a node that has ended resolves now. Inside a loop it waits for the next iteration."""
     ir = len(state.irs) - 1
-    if state.node_in(ir, edge.source).loops:
-        return
-    source = state.activations.get(key_of(edge.source, ()))
-    if source is None or source.state not in ENDED or not source.routed:
+    loops = state.node_in(ir, edge.source).loops
+    source = latest(state, edge.source, (), ir)
+    if loops:
+        run = state.loops.get((loops[0], ()))
+        if edge.common or run is None or run.status != "ended":
+            return
+        if source is None:
+            source = Activation(node=edge.source, scope=(run.iteration,), state=N.SKIPPED, ir=ir)
+    elif source is None or source.state not in ENDED or not source.routed:
         return
     if source.state in (N.COMPLETED, N.COMPENSATED):
         status = SKIPPED if edge.named else TAKEN

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from weft.kernel import commands as c
-from weft.kernel import compensation, patches
+from weft.kernel import compensation, loops, patches
 from weft.kernel import events as e
 from weft.kernel.decider import Decider, Refusal, sorted_by_schedule
 from weft.kernel.edges import touch
 from weft.kernel.generations import in_order
-from weft.kernel.outcomes import route_kept
+from weft.kernel.outcomes import fail_unhandled, route_kept
 from weft.kernel.settle import end_loop_of_skipped, finish, schedule
 from weft.kernel.state import Activation, NodeState, RunState
 from weft.kernel.values import Error, Route
@@ -45,11 +45,13 @@ def start(d: Decider, command: c.Start) -> None:
 
 
 def _adopt(d: Decider, adopted: tuple[c.Adopted, ...]) -> None:
-    """Outcomes of another run this one begins with, in topological order (rule 40)."""
+    """Outcomes of another run this one begins with, in topological order (rule 40). A loop has one iteration here."""
     for outcome in sorted(adopted, key=lambda outcome: d.state.index(outcome.node)):
+        scope = (1,) * len(d.state.node(d.state.index(outcome.node)).loops)
         d.emit(
             e.NodeCompleted,
             node=outcome.node,
+            scope=scope,
             visit=1,
             output=outcome.output,
             output_ref=outcome.output_ref,
@@ -57,6 +59,10 @@ def _adopt(d: Decider, adopted: tuple[c.Adopted, ...]) -> None:
             route=Route(rule="adopted", taken=outcome.taken),
             adopted=True,
         )
+        activation = d.state.find(outcome.node, scope)
+        if activation is not None and scope:
+            d.ended.append(activation)
+            loops.close_iterations(d, [])  # nothing goes back: what follows the loop is adopted or runs now
 
 
 def pause(d: Decider, command: c.Pause) -> None:
@@ -129,6 +135,9 @@ def retry(d: Decider, command: c.Retry) -> None:
         for activation in in_order(state):
             if activation.state is N.PENDING and not activation.fired:
                 touch(state, activation.key)
+        for _, run in sorted(state.loops.items()):
+            if run.status == "closing" and run.cause is not None:  # the end of the run came between
+                d.ended.append(state.activations[run.cause])
         schedule(d, again)
 
 
@@ -212,8 +221,7 @@ def discard(d: Decider, command: c.Discard) -> None:
     elif activation.item >= 0:
         d.emit_for(e.ItemFailed, activation, error=error)
     else:
-        d.emit_for(e.NodeFailed, activation, error=error, outcome="fatal")
-        d.fail_run(error, activation)
+        fail_unhandled(d, activation, error)
     items_of(d, activation)
 
 

@@ -10,7 +10,7 @@ from weft.kernel import commands as c
 from weft.kernel import compensation, loops
 from weft.kernel import events as e
 from weft.kernel.decider import Decider, Unknown
-from weft.kernel.edges import in_closed_iteration, in_closing_iteration, latest
+from weft.kernel.edges import in_closing_iteration, latest
 from weft.kernel.evolve import skip
 from weft.kernel.inputs import context
 from weft.kernel.outcomes import exceed, fail_for_good, fail_join
@@ -50,15 +50,15 @@ def _decide_joins(d: Decider, ready: list[Activation]) -> None:
     failed: list[Activation] = []
     fired: list[Activation] = []
     touched = state.touched or []
-    seen: set[int] = set()
+    seen = {id(activation) for activation in ready}  # decided already: a loser cancelled since cannot change that
     position = 0
     while position < len(touched):
         activation = state.activations[touched[position]]
         position += 1
         if activation.state is not N.PENDING or activation.fired or id(activation) in seen:
             continue
-        if activation.scope and _iteration_is_over(state, activation):
-            continue
+        if activation.scope and not activation.undone and in_closing_iteration(state, activation):
+            continue  # it will be cancelled with the rest; what waits in a closed one waits to be done again
         verdict = join_verdict(
             activation, state.node_in(state.iteration_ir(activation.scope, activation.node), activation.node)
         )
@@ -74,17 +74,12 @@ def _decide_joins(d: Decider, ready: list[Activation]) -> None:
     touched.clear()
     record_skips(d, skipped)
     for activation in fired:
-        ready.append(activation)
-        _cancel_losers(d, activation)
+        if activation.state is N.PENDING:  # not the loser of a join that fired before it
+            ready.append(activation)
+            _cancel_losers(d, activation)
     for activation in failed:
         if activation.state is N.PENDING and state.state in (R.RUNNING, R.PAUSED):
             fail_join(d, activation)
-
-
-def _iteration_is_over(state: State, activation: Activation) -> bool:
-    if activation.undone or in_closing_iteration(state, activation):
-        return not activation.undone
-    return in_closed_iteration(state, activation)
 
 
 def join_verdict(activation: Activation, node: Node) -> Literal["wait", "fire", "skip", "fail"]:
@@ -206,7 +201,7 @@ def schedule(d: Decider, ready: list[Activation]) -> None:
         if not loops.delay(d, activation):
             going.append(activation)
     if state.state is R.PAUSED:
-        hold(d, going, "paused")
+        hold(d, [a for a in going if a.state is not N.HELD], "paused")
     else:
         send(d, going)
 

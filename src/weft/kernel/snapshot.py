@@ -121,8 +121,17 @@ def decode(data: bytes, library: dict[str, IR]) -> State | None:
     return state
 
 
+def hashes(data: bytes) -> list[str]:
+    """Which IRs a snapshot needs; empty when it cannot be read."""
+    try:
+        return [str(name) for name in _probe.decode(data).plain.get("ir_hashes", ())]
+    except msgspec.MsgspecError:
+        return []
+
+
 class _Version(msgspec.Struct):
     version: int
+    plain: dict[str, Any] = {}
 
 
 _fields = {name: State.__annotations__[name] for name in _PLAIN}

@@ -84,8 +84,9 @@ NEW_GENERATION: dict[NodeState, frozenset[NodeState]] = {
     N.SKIPPED: frozenset({N.PENDING}),
     N.CANCELLED: frozenset({N.PENDING, N.PARKED, N.WAITING}),
     N.COMPENSATED: frozenset({N.PENDING}),
+    N.COMPLETED: frozenset({N.PENDING}),  # only a map, when its items were compensated
 }
-"""What `run.retried` may do besides."""
+"""What `run.retried` may do besides, and trying a map again to its items."""
 
 RUN_TRANSITIONS: dict[RunState, frozenset[RunState]] = {
     R.RUNNING: frozenset({R.PAUSED, R.FAILING, R.CANCELLING, R.COMPLETED, R.CANCELLED}),
@@ -160,6 +161,8 @@ class Activation(msgspec.Struct, kw_only=True, omit_defaults=True):
     items_completed: int = 0
     items_failed: int = 0
     child: str = ""
+    child_workflow: str = ""
+    child_inputs: Any = None
     child_generation: int = 0
     """The last generation of the child that is known to have ended."""
     ignored: int = 0
@@ -380,11 +383,13 @@ class State(msgspec.Struct, kw_only=True):
             self.undo.append((sequence, None, None))
         sequence.append(value)
 
-    def begin(self) -> tuple[Any, ...]:
+    def begin(self) -> State:
+        """From here on changes can be rolled back to what is returned."""
+        before: State = copy.copy(self)
         self.undo = []
-        return tuple(getattr(self, name) for name in _SCALARS)
+        return before
 
-    def rollback(self, scalars: tuple[Any, ...]) -> None:
+    def rollback(self, before: State) -> None:
         undo, self.undo = self.undo, None
         for target, key, old in reversed(undo or ()):
             if isinstance(target, dict):
@@ -397,8 +402,8 @@ class State(msgspec.Struct, kw_only=True):
             else:
                 for name in target.__struct_fields__:
                     setattr(target, name, getattr(key, name))
-        for name, value in zip(_SCALARS, scalars, strict=True):
-            setattr(self, name, value)
+        for name in _SCALARS:
+            setattr(self, name, getattr(before, name))
 
     def commit(self) -> None:
         self.undo = None

@@ -14,18 +14,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Compiled", "DefinitionError", "Problem", "compile_definition", "compile_text"]
 
-_HOMES = {
-    "Compiled": "weft.model.compilation",
-    "compile_definition": "weft.model.compilation",
-    "compile_text": "weft.model.compilation",
-    "DefinitionError": "weft.model.problems",
-    "Problem": "weft.model.problems",
-}
-
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        import importlib
+    if name in __all__:
+        from weft.model import compilation, problems
 
-        return getattr(importlib.import_module(_HOMES[name]), name)
+        return getattr(problems if name in ("DefinitionError", "Problem") else compilation, name)
     raise AttributeError(f"module 'weft.model' has no attribute '{name}'")

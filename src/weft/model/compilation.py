@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any, Protocol
 
@@ -43,7 +44,8 @@ def compile_text(text: str | bytes, *, format: Format | None = None) -> Compiled
     problems = Problems()
     data, plain, found = read(text, format, problems)
     if problems.errors:
-        return Compiled(None, _finish(problems, Positions(plain, found)), None)
+        # Not scanned again for lines: text that was refused may be made to be slow, and its problems have their lines.
+        return Compiled(None, _finish(problems, None), None)
     return _compile(data, problems, Positions(plain, found))
 
 
@@ -52,7 +54,7 @@ def compile_definition(data: Any, positions: Locator | None = None) -> Compiled:
     problems = Problems()
     if not check_data(data, problems):
         return Compiled(None, _finish(problems, positions), None)
-    return _compile(msgspec.to_builtins(data), problems, positions)
+    return _compile(json.loads(json.dumps(data)), problems, positions)
 
 
 def _compile(data: Any, problems: Problems, positions: Locator | None) -> Compiled:

@@ -64,7 +64,7 @@ _NODE_KEYS = (
 )
 
 
-class Link(msgspec.Struct, frozen=True):
+class Link(msgspec.Struct, frozen=True, gc=False):
     """An edge as somebody wrote it: dependency, dependent or entry of `edges`."""
 
     source: str

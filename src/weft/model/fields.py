@@ -34,6 +34,8 @@ class Fields:
         self.path = path
         self.what = what
         self.problems = problems
+        if isinstance(known, frozenset) and known.issuperset(data):
+            return
         for key in data:
             if key not in known:
                 problems.error(
@@ -53,11 +55,15 @@ class Fields:
 
     def one_of(self, *keys: str) -> str | None:
         """The first of several spellings that is present; saying two different things is a problem."""
-        present = [key for key in keys if self.data.get(key) is not None]
-        for other in present[1:]:
-            if self.data[other] != self.data[present[0]]:
-                self.conflict(present[0], other)
-        return present[0] if present else None
+        first = None
+        for key in keys:
+            if self.data.get(key) is None:
+                continue
+            if first is None:
+                first = key
+            elif self.data[key] != self.data[first]:
+                self.conflict(first, key)
+        return first
 
     def conflict(self, key: str, other: str) -> None:
         self.error(

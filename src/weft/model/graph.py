@@ -17,7 +17,7 @@ from weft.model.problems import Path, Problems
 Targets = Iterator[tuple[Path, list[str]]]
 
 
-class Pair(msgspec.Struct):
+class Pair(msgspec.Struct, gc=False):
     """An edge between two nodes, whoever named it."""
 
     named: bool = False
@@ -106,11 +106,11 @@ def build_graph(definition: Definition, pairs: dict[tuple[str, str], Pair], prob
     for source, target in pairs:
         children[rank[source]].append(rank[target])
         waiting[rank[target]] += 1
-    _check_ends(ids, children, waiting, definition, problems)
     order, cut = _sort(children, waiting)
     tangled: set[int] = set()
     if cut:
         tangled = set(order[1])
+        _check_ends(ids, children, waiting, definition, problems)
         _report_cycle([ids[i] for i in cut[0]], definition, problems)
     ordered = order[0] + order[1]
     new = [0] * len(ids)
@@ -209,7 +209,7 @@ def _report_cycle(cycle: list[str], definition: Definition, problems: Problems) 
 def _check_ends(
     ids: list[str], children: list[list[int]], waiting: list[int], definition: Definition, problems: Problems
 ) -> None:
-    """Entries, ends, and whether every node lies between them. In a graph without cycles all of it holds by itself."""
+    """Entries, ends, and whether every node lies between them. Without cycles all of it holds by itself."""
     entries = [i for i, count in enumerate(waiting) if count == 0]
     ends = [i for i, below in enumerate(children) if not below]
     if not entries:

@@ -34,12 +34,12 @@ def find_loops(definition: Definition, graph: Graph, problems: Problems) -> Loop
     search = _Search(graph)
     for looping, head in sorted(heads.items()):
         path = (*definition.path(graph.ids[looping]), "loop")
+        body = search.find_body(head, looping)
         if search.steps > MAX_STEPS:
             problems.error(
                 "loops_too_complex", path, "the loops of this workflow take too much work to check; use child workflows"
             )
             break
-        body = search.find_body(head, looping)
         if body is None:
             if looping not in graph.tangled:
                 problems.error(
@@ -110,7 +110,7 @@ class _Search:
                     backward.add(j)
                     to_open_back.append(j)
             if self.steps > MAX_STEPS:
-                return {head, looping}
+                return None  # Given up; the caller sees the steps and says so.
         if not to_open:
             return self._within(looping, self._parents, forward) if looping in forward else None
         return self._within(head, self._children, backward) if head in backward else None

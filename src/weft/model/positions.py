@@ -89,6 +89,8 @@ def _locate(events: Iterator[_Event], wanted: dict[Any, Any], known: dict[Path, 
                 known.setdefault(path, place)
         else:
             known[()] = (line, column)
+            if not wanted:
+                return
         if kind != "scalar":
             stack.append([kind == "{", below, path, 0, None])
 

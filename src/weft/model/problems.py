@@ -12,6 +12,8 @@ from typing import Literal
 
 import msgspec
 
+from weft.errors import WeftError
+
 Path = tuple[str | int, ...]
 Severity = Literal["error", "warning"]
 
@@ -82,10 +84,11 @@ class Problem(msgspec.Struct, frozen=True):
     severity: Severity = "error"
 
 
-class DefinitionError(Exception):
+class DefinitionError(WeftError):
     """A definition was refused. `problems` has every reason, each with its place and a way out."""
 
     code = "invalid_definition"
+    status = 422
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)

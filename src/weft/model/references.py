@@ -150,7 +150,7 @@ def _chains(tokens: list[_Token], *, filters: bool) -> Iterator[_Chain]:
     while index < len(tokens):
         token = tokens[index]
         before = tokens[index - 1].text if index else ""
-        token_before_call = tokens[index - 2].text if index > 1 else ""
+        caller = tokens[index - 2].text if index > 1 else ""
         index += 1
         if token.kind != "name" or token.text in _KEYWORDS or token.text in bound or before == ".":
             continue
@@ -168,7 +168,7 @@ def _chains(tokens: list[_Token], *, filters: bool) -> Iterator[_Chain]:
         if filters:
             _read_filters(tokens, index, chain)
         else:
-            chain.tested = before == "(" and token_before_call == "has"
+            chain.tested = before == "(" and caller == "has"
         yield chain
 
 

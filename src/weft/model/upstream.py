@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 from weft.model.graph import Graph
 
-_BATCH = 2048
+# Bits of one mask: larger ones mean fewer sweeps, and this many bytes for each node between the ends.
+_BATCH = 4096
 
 
 def find_unreached(graph: Graph, questions: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:

@@ -28,7 +28,7 @@ _WHEN_ROOTS = frozenset({"node", "metadata", "inputs", "run", "loop"})
 _ROUTING_ROOTS = _WHEN_ROOTS | {"output"}
 
 
-class Use(msgspec.Struct):
+class Use(msgspec.Struct, gc=False):
     """One reference at one place. `reader` is None for the outputs of the workflow."""
 
     reference: Reference

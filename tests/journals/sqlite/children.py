@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.conformance.journal.commits import commit
+from tests.conformance.journal.commits import commit, event
 from weft.errors import WeftError
 from weft.journal import Accepted, Commit, HeldBy
 from weft.journals.sqlite import SqliteJournal
@@ -47,8 +47,11 @@ def line(process: subprocess.Popen[str]) -> str:
 def kill(process: subprocess.Popen[str]) -> list[str]:
     """SIGKILL, then whatever it had printed before."""
     process.kill()
-    output, _ = process.communicate()
-    return [text for text in output.split("\n")[:-1] if text]
+    assert process.stdout is not None
+    # Not communicate: it reads past the buffer that `line` has filled, and would begin in the middle of a line.
+    output = process.stdout.read()
+    process.wait()
+    return output.split("\n")[:-1]  # the last one may be cut
 
 
 def say(*words: object) -> None:
@@ -86,18 +89,15 @@ async def write(path: Path, generation: str) -> None:
 
 
 async def hold(path: Path) -> None:
-    """Hold the journal, answer commands until stdin ends."""
+    """Hold the journal, write all the time, answer commands."""
     journal = await SqliteJournal.open(path, partitions=8)
     held = await journal.hold()
     say(f"held by {held.pid} {held.host}" if isinstance(held, HeldBy) else "holding")
     while True:
-        await journal.append([commit("busy", (await journal.find_commit("busy") or _NONE).seq, 1, state="running")])
+        found = await journal.find_commit("busy")
+        await journal.append([commit("busy", found.seq if found else 0)])
         for command in await journal.read_commands():
             await journal.answer_command(command.command_id, b"answer to " + command.body)
-
-
-class _NONE:
-    seq = 0
 
 
 async def command(path: Path, count: str) -> None:
@@ -105,8 +105,9 @@ async def command(path: Path, count: str) -> None:
     journal = await SqliteJournal.open(path)
     for number in range(int(count)):
         command_id = await journal.put_command("busy", b"%d" % number)
-        while (answer := await journal.find_answer(command_id)) is None:
-            await asyncio.sleep(0)
+        answer = None
+        while answer is None:
+            answer = await journal.find_answer(command_id)
         say(answer.decode())
     await journal.close()
 
@@ -163,7 +164,7 @@ async def fill(path: Path) -> None:
 
 
 def _large(seq: int) -> Commit:
-    return commit("r1", seq, 5, tags=b'{"size":"%d"}' % seq, error=b"x" * 40_000)
+    return commit("r1", seq, events=tuple(event(seq + number, b"x" * 8_000) for number in range(1, 6)))
 
 
 if __name__ == "__main__":

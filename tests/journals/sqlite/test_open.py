@@ -162,3 +162,15 @@ async def test_odd_characters_in_a_path_are_part_of_the_name(tmp_path):
     await make(path)
     assert path.exists()
     assert [name for name in os.listdir(tmp_path) if not name.startswith("a ?mode=memory&x#y%41 ä.db")] == []
+
+
+async def test_a_table_that_is_missing_is_damage_not_the_callers_mistake(tmp_path):
+    path = tmp_path / "weft.db"
+    await make(path)
+    change(path, "DROP TABLE events")
+    journal = await SqliteJournal.open(path)
+    with pytest.raises(JournalCorrupt):
+        await journal.append([commit("r2")])
+    with pytest.raises(JournalCorrupt):
+        await journal.read_events("r1")
+    await journal.close()

@@ -5,6 +5,8 @@ import os
 import socket
 from pathlib import Path
 
+import pytest
+
 from tests.journals.sqlite.children import child, kill, line
 from weft.journal import HeldBy, HolderLock
 from weft.journals.sqlite import SqliteJournal
@@ -49,6 +51,9 @@ def test_many_processes_make_one_file_together(tmp_path):
         assert [line(each) for each in everyone] == ["8 1"] * 4
 
 
+@pytest.mark.filterwarnings(
+    "ignore:This process:DeprecationWarning"
+)  # 3.12 on: forking beside threads is what is tested
 def test_a_forked_child_that_outlives_its_parent_does_not_hold(tmp_path):
     path = tmp_path / "weft.db"
     read_end, write_end = os.pipe()

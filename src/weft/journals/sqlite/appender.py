@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 
 from weft.journal import Accepted, Appended, Commit, Conflict, Exists, Fenced, IdempotencyKey, partition_of
 from weft.journals.sqlite.statements import text
@@ -44,7 +46,7 @@ class Appender:
         self._dirty: dict[str, _Run] = {}
         self._events: list[tuple[object, ...]] = []
         self._timers: dict[tuple[int, str], tuple[float, int] | None] = {}
-        self._rows: dict[str, list[tuple[object, ...]]] = {}
+        self._rows: list[tuple[str, tuple[object, ...]]] = []
 
     def append(self, commits: Sequence[Commit]) -> list[Appended]:
         return [self._append(commit) for commit in commits]
@@ -198,7 +200,7 @@ class Appender:
             self._add("answer_command", (answer, self._now, command_id))
 
     def _add(self, name: str, row: tuple[object, ...]) -> None:
-        self._rows.setdefault(name, []).append(row)
+        self._rows.append((name, row))
 
     def flush(self) -> None:
         """Bring everything to the database; the transaction may then be committed, or go on."""
@@ -210,8 +212,8 @@ class Appender:
             self._connection.executemany(text("append_clear_timer"), cleared)
             self._connection.executemany(text("append_set_timer"), due)
             self._timers.clear()
-        for name, rows in self._rows.items():
-            self._connection.executemany(text(name), rows)
+        for name, rows in groupby(self._rows, itemgetter(0)):
+            self._connection.executemany(text(name), [row for _, row in rows])
         self._rows.clear()
 
     def _flush_events(self) -> None:

@@ -30,7 +30,22 @@ _KINDS: dict[int, tuple[type[JournalUnavailable], str]] = {
     sqlite3.SQLITE_IOERR: (JournalUnavailable, "the disk failed to read or write; check the disk, then go on"),
 }
 
-_CALLERS_FAULT = (sqlite3.IntegrityError, sqlite3.DataError, ValueError, TypeError, OverflowError)
+# Values that cannot be stored: one caller's mistake, which must not look like trouble of the whole database.
+_CALLERS_FAULT = {
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_TOOBIG,
+    sqlite3.SQLITE_CONSTRAINT,
+    sqlite3.SQLITE_MISMATCH,
+    sqlite3.SQLITE_RANGE,
+}
+_CALLERS_FAULTS = (
+    sqlite3.DataError,
+    sqlite3.ProgrammingError,
+    sqlite3.InterfaceError,
+    ValueError,
+    TypeError,
+    OverflowError,
+)
 
 
 def _code(error: BaseException) -> int:
@@ -47,7 +62,9 @@ def translate(error: Exception, path: Path) -> WeftError:
         return kind(f"journal {path}: {error}: {advice}")
     if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
         return JournalClosed(f"journal {path} is closed")
-    if isinstance(error, (*_CALLERS_FAULT, sqlite3.ProgrammingError, sqlite3.InterfaceError)):
+    if "no such table" in str(error) or "no such column" in str(error):
+        return JournalCorrupt(f"journal {path}: {error}: its tables were changed by hand; restore a backup")
+    if _code(error) in _CALLERS_FAULT or isinstance(error, _CALLERS_FAULTS):
         return InvalidCommit(f"journal {path} cannot store this: {error}")
     return JournalUnavailable(f"journal {path}: {type(error).__name__}: {error}")
 

@@ -1,0 +1,29 @@
+"""The root command and the list of all others. Nothing is imported here that `weft --help` does not need."""
+
+from __future__ import annotations
+
+import click
+
+from weft.cli.group import Root, debug_option
+
+COMMANDS = {
+    "run": "weft.cli.run:run",
+    "validate": "weft.cli.validate:validate",
+    "runs": "weft.cli.runs:runs",
+    "approvals": "weft.cli.approvals:approvals",
+    "dlq": "weft.cli.dlq:dlq",
+    "doctor": "weft.cli.doctor:doctor",
+    "config": "weft.cli.config:config",
+}
+
+
+@click.group(cls=Root, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="weft", prog_name="weft", message="%(prog)s %(version)s")
+@debug_option
+def app() -> None:
+    """Weft runs workflows that survive whatever dies in the middle.
+
+    Describe a graph in YAML or JSON, run it with `weft run FILE`, and when the process is killed,
+    run it again: it goes on from where it was.
+    """
+

@@ -1,0 +1,31 @@
+"""`weft config`: the settings, and where each came from."""
+
+from __future__ import annotations
+
+import click
+
+from weft.cli.group import Group, db_option, json_option
+from weft.cli.output import print_page, print_table
+
+
+@click.group(cls=Group)
+def config() -> None:
+    """Settings: what they are and where they came from."""
+
+
+@config.command()
+@db_option
+@json_option
+def show(db: str | None, as_json: bool) -> None:
+    """Print every setting, its value and its source: default, weft.toml, a variable or a flag."""
+    from weft.cli.database import load_settings
+
+    rows = load_settings(db).rows()
+    if as_json:
+        print_page([row._asdict() for row in rows], None)
+    else:
+        print_table(["setting", "value", "from"], [[row.name, _text(row.value), row.source] for row in rows])
+
+
+def _text(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

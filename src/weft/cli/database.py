@@ -1,0 +1,134 @@
+"""The database a command works on: which, whether it is there, who runs it, and what an id means in it."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from weft.errors import NotFound, Refused, WeftError
+from weft.settings import Settings
+
+if TYPE_CHECKING:
+    from weft.engine import Engine
+    from weft.journal import RunRecord
+    from weft.runtime.requests import Reply, Request
+
+ANSWER_SECONDS = 30.0
+"""How long the process that holds the database may take to answer a request."""
+CLOSE_SECONDS = 1.0
+
+
+def load_settings(db: str | None) -> Settings:
+    return Settings.load({"database_url": None if db is None else _as_url(db)})
+
+
+def _as_url(db: str) -> str:
+    """A path is enough where a URL is meant."""
+    if re.match(r"^[a-z][a-z0-9+.-]*:", db):
+        return db
+    return f"sqlite:////{Path(db).absolute().as_posix().lstrip('/')}"
+
+
+def _file_of(url: str) -> Path | None:
+    scheme, _, path = url.partition("://")
+    return Path(path[1:]) if scheme == "sqlite" else None
+
+
+@asynccontextmanager
+async def opened(db: str | None, *, make: bool = False) -> AsyncIterator[Engine]:
+    """An engine on the database. Only `make` makes one that is not there."""
+    settings = load_settings(db)
+    file = _file_of(settings.database_url)
+    if file is not None and not make and not file.exists():
+        raise NotFound(
+            f"there is no database {file}; `weft run FILE` makes one here, --db or WEFT_DATABASE_URL names another"
+        )
+    if file is not None and make:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    engine = await open_engine(settings)
+    try:
+        yield engine
+    finally:
+        await engine.close(CLOSE_SECONDS)
+
+
+async def open_engine(settings: Settings) -> Engine:
+    from weft.engine import Engine
+
+    return await Engine.open(
+        settings.database_url,
+        heartbeat_seconds=settings.worker_heartbeat_seconds,
+        dead_seconds=settings.worker_dead_seconds,
+        sweep_seconds=settings.sweep_seconds,
+    )
+
+
+async def find_run(engine: Engine, name: str) -> RunRecord:
+    """The run with this id, or the only one whose id begins so."""
+    from weft.journal import RunRecord
+
+    record = await engine.journal.find_run(name)
+    if record is not None:
+        return record
+    found: list[RunRecord] = []
+    cursor = None
+    while name:
+        page = await engine.journal.list_runs(limit=1000, cursor=cursor)
+        found.extend(one for one in page.items if one.run_id.startswith(name))
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    # A child is named after its parent: whoever writes the beginning means the parent.
+    parents = [one for one in found if "/" not in one.run_id[len(name) :]] or found
+    if len(parents) > 1:
+        some = ", ".join(one.run_id for one in parents[:3])
+        raise NotFound(f"{len(parents)} runs begin with {name} ({some}, …); write more of the id")
+    if not parents:
+        raise NotFound(f"there is no run {name}; `weft runs list` shows those there are")
+    return parents[0]
+
+
+async def ask(engine: Engine, request: Request) -> Reply:
+    """Let whoever holds the database decide; if nobody does, decide here. A refusal is raised."""
+    await engine.hold(work=False)
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            reply = await engine.request(request)
+    except TimeoutError:
+        raise WeftError(
+            f"{holder(engine)} holds the database and did not answer within {ANSWER_SECONDS:.0f} s; "
+            "the request is written down, and is decided when that process goes on or ends"
+        ) from None
+    if reply.refused:
+        raise Refused(reply.message, code=reply.code)
+    return reply
+
+
+def holder(engine: Engine) -> str:
+    held = engine.holder
+    return f"process {held.pid} on {held.host}" if held is not None and held.pid else "another process"
+
+
+def going_on(engine: Engine, run_id: str, state: str) -> str:
+    """What a person has to know after a change to a run that has not ended: does anybody work on it?"""
+    if not engine.holds or state in ("completed", "failed", "cancelled", "rolled_back"):
+        return ""
+    return f"Nothing works on this database now; `weft run FILE --run-id {run_id}` goes on with the run."
+
+
+def user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # no such user in this container
+        return ""
+
+
+def by_option(function: click.decorators.FC) -> click.decorators.FC:
+    return click.option("--by", metavar="NAME", help="Who does this; default: your user name.")(function)

@@ -1,0 +1,152 @@
+"""What commands print: JSON, tables, times. Colour and boxes only where there is a terminal."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from weft.clock import system
+
+Cell = str | int | None
+
+COLOURS: dict[str, str] = {
+    "running": "cyan",
+    "queued": "bright_black",
+    "held": "yellow",
+    "pending": "yellow",
+    "waiting": "yellow",
+    "retrying": "yellow",
+    "paused": "yellow",
+    "parked": "magenta",
+    "failing": "red",
+    "cancelling": "red",
+    "compensating": "magenta",
+    "completed": "green",
+    "resolved": "green",
+    "failed": "red",
+    "upstream_failed": "red",
+    "cancelled": "red",
+    "quarantined": "red",
+    "rolled_back": "magenta",
+    "compensated": "magenta",
+    "skipped": "bright_black",
+}
+
+
+def on_terminal() -> bool:
+    """Results go to a person."""
+    return sys.stdout.isatty()
+
+
+def paint(state: str) -> str:
+    """A state in its colour; click takes colours off where there is no terminal."""
+    return click.style(state, fg=COLOURS.get(state))
+
+
+def print_json(value: Any) -> None:
+    data = msgspec.json.encode(value)
+    click.echo((msgspec.json.format(data, indent=2) if on_terminal() else data).decode())
+
+
+def print_pretty(value: Any) -> None:
+    """A value for people, which machines can read too."""
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def print_page(items: Sequence[Any], next_cursor: str | None) -> None:
+    print_json({"items": items, "next_cursor": next_cursor})
+
+
+def compact(value: Any, limit: int = 100) -> str:
+    """A value in a line: never the whole of a large one."""
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def shorten(text: str, limit: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+# -- time --------------------------------------------------------------------------------------------------------------
+
+
+def moment(seconds: float | None) -> str:
+    """A time as the person's own clock shows it."""
+    if seconds is None:
+        return ""
+    return _local(seconds).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def hour(seconds: float) -> str:
+    return _local(seconds).strftime("%H:%M:%S")
+
+
+def _local(seconds: float) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).astimezone()
+
+
+def duration(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    seconds = max(seconds, 0.0)
+    if seconds < 0.0995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours < 48 else f"{hours // 24} days"
+
+
+def ago(seconds: float) -> str:
+    passed = system.now() - seconds
+    return "just now" if passed < 1 else f"{duration(round(passed))} ago"
+
+
+def until(seconds: float) -> str:
+    left = seconds - system.now()
+    return "now" if left <= 0 else f"in {duration(left)}"
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, flexible: str = "") -> None:
+    """On a terminal the column named `flexible` gives way, so that the table fits; elsewhere nothing is cut."""
+    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    if on_terminal():
+        _print_rich(columns, texts, flexible)
+        return
+    for row in [[name.upper() for name in columns], *texts]:
+        widths = [max(len(name), *(len(one[n]) for one in texts)) for n, name in enumerate(columns)]
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        click.echo("  ".join(cells).rstrip())
+
+
+def _print_rich(columns: Sequence[str], rows: Sequence[Sequence[str]], flexible: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold bright_black", pad_edge=False)
+    for name in columns:
+        gives = name == flexible
+        table.add_column(name, no_wrap=True, overflow="ellipsis", ratio=1 if gives else None, min_width=4)
+    for row in rows:
+        table.add_row(*(Text(cell, style=COLOURS.get(cell, "")) for cell in row))
+    Console().print(table)
+
+
+def print_fields(fields: Mapping[str, str]) -> None:
+    width = max(len(name) for name in fields)
+    for name, value in fields.items():
+        if value:
+            click.echo(f"{click.style(name.ljust(width), fg='bright_black')}  {value}")

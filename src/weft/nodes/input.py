@@ -1,0 +1,12 @@
+"""`input`: gives the run's inputs."""
+
+from __future__ import annotations
+
+from weft.nodes.registry import Call, Done, NodeType
+
+
+def _answer(call: Call) -> Done:
+    return Done(call.run_inputs)
+
+
+TYPE = NodeType(name="input", description="Gives the run's inputs.", answer=_answer)

@@ -1,0 +1,16 @@
+"""`output`: an object made of what came before; it becomes the run's outputs when the workflow names none."""
+
+from __future__ import annotations
+
+from weft.nodes.registry import Call, Done, NodeType
+
+
+def _answer(call: Call) -> Done:
+    return Done(call.config if call.config is not None else call.inputs)
+
+
+TYPE = NodeType(
+    name="output",
+    description="Gives its rendered config, which becomes the run's outputs when the workflow names none.",
+    answer=_answer,
+)

@@ -1,0 +1,1 @@
+"""The loops around the kernel, one duty per file: coordinator, worker, timekeeper, reclaimer."""

@@ -1,0 +1,87 @@
+"""Child runs: started, retried, stopped and rolled back for their parents (rule 35)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.kernel import commands as c
+from weft.kernel.state import RunState, State
+from weft.kernel.values import Error
+from weft.runtime.loaded import Loaded, child_notice
+from weft.runtime.messages import Asked, Noticed
+
+if TYPE_CHECKING:
+    from weft.runtime.coordinator import Coordinator
+
+R = RunState
+
+
+class Children:
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+        self._waiting: list[tuple[State, c.StartChild | c.StopChild]] = []
+
+    def put(self, loaded: Loaded, effect: c.StartChild | c.StopChild) -> None:
+        self._waiting.append((loaded.state, effect))
+
+    async def act(self) -> None:
+        while self._waiting:
+            parent, effect = self._waiting.pop()
+            child = await self._coordinator.get(effect.child)
+            if isinstance(effect, c.StartChild):
+                await self._start(parent, effect, child)
+            elif child is not None:
+                self._stop(parent, effect, child)
+
+    async def _start(self, parent: State, effect: c.StartChild, child: Loaded | None) -> None:
+        if child is None:
+            await self._create(parent, effect)
+        elif child.state.state is R.FAILED and child.state.generation < effect.generation:
+            self._ask(effect.child, lambda state: c.Retry(at=self._now(), by=f"run {parent.run_id}"))
+        elif child.state.terminal:
+            self._tell(parent, child.state)
+
+    async def _create(self, parent: State, effect: c.StartChild) -> None:
+        coordinator = self._coordinator
+        name, _, version = effect.workflow.partition("@")
+        number = int(version) if version.isdigit() else None
+        found = await coordinator.journal.find_workflow(name, number, tenant=parent.tenant)
+        if found is None or (version and number is None):
+            error = Error("workflow_not_found", f"no workflow {effect.workflow}; register it, or correct the name")
+            end = c.EndChild(
+                at=self._now(), child=effect.child, generation=effect.generation, state="failed", error=error
+            )
+            self._ask(parent.run_id, lambda state: end)
+            return
+        ir = await coordinator.library.get(found.ir_hash)
+        start = c.Start(
+            at=self._now(),
+            run_id=effect.child,
+            ir=ir,
+            workflow_version=found.version,
+            inputs=effect.inputs,
+            tenant=parent.tenant,
+            parent=(parent.run_id, effect.node, effect.scope, effect.item),
+            by=f"run {parent.run_id}",
+        )
+        self._ask(effect.child, lambda state: start)
+
+    def _stop(self, parent: State, effect: c.StopChild, child: Loaded) -> None:
+        if not effect.rollback:
+            if child.state.terminal:
+                self._tell(parent, child.state)
+            else:
+                self._ask(effect.child, lambda state: c.Cancel(at=self._now(), by=f"run {parent.run_id}"))
+        elif child.state.state is R.ROLLED_BACK:
+            self._tell(parent, child.state)
+        else:
+            self._ask(effect.child, lambda state: c.Rollback(at=self._now(), by=f"run {parent.run_id}"))
+
+    def _tell(self, parent: State, child: State) -> None:
+        self._coordinator.put(Noticed(parent.run_id, 0, child_notice(child)))
+
+    def _ask(self, run_id: str, make: object) -> None:
+        self._coordinator.put(Asked(run_id, make, None))  # type: ignore[arg-type]
+
+    def _now(self) -> float:
+        return self._coordinator.clock.now()

@@ -1,0 +1,172 @@
+"""`weft.Context`: what a handler may ask of the worker that runs it.
+
+It owns the user's view of one attempt: ids, keys, checkpoints, steps, heartbeat, cancellation, log. It must not know
+transports or how the handler is run; a worker and an isolated process each have a subclass that does.
+
+`checkpoint` and `step` work in both worlds: on the worker's loop they give something to await, in a thread they block
+until it is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import msgspec
+
+from weft.runtime.outputs import check_output
+from weft.transport import Task
+
+_logger = logging.getLogger("weft.task")
+
+
+class Context:
+    """One attempt, seen by its handler."""
+
+    __slots__ = ("_data", "_inputs", "_steps", "_task", "_used", "cancelled")
+    __weft_context__ = True
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._inputs: dict[str, Any] | None = None
+        self._data, self._steps = _split(task.checkpoint)
+        self._used: set[str] | None = None
+        self.cancelled = False
+        """Somebody wants this attempt to stop. A handler that gives up because of it should raise: what returns has
+        completed."""
+
+    @property
+    def run_id(self) -> str:
+        return self._task.run_id
+
+    @property
+    def node(self) -> str:
+        return self._task.node
+
+    @property
+    def scope(self) -> tuple[int, ...]:
+        """The iterations of the loops around this node."""
+        return self._task.scope
+
+    @property
+    def item(self) -> int | None:
+        """The index of the item, inside a map."""
+        return self._task.item
+
+    @property
+    def attempt(self) -> int:
+        return self._task.attempt
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same over all attempts (rule 3)."""
+        return self._task.idempotency_key
+
+    def key(self, name: str) -> str:
+        """A further idempotency key, for a handler that makes several calls."""
+        return f"{self._task.idempotency_key}/{name}"
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The outputs of the taken edges, by node. A copy: changing it changes nothing else."""
+        if self._inputs is None:
+            self._inputs = msgspec.to_builtins(self._task.inputs)
+        return self._inputs
+
+    @property
+    def last_checkpoint(self) -> Any:
+        """What this or an earlier attempt stored last; None at first."""
+        return self._data
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        return _Log(_logger, {"run_id": self.run_id, "node": self.node, "attempt": self.attempt})
+
+    def heartbeat(self) -> None:
+        """Still alive; starts `heartbeat_timeout_seconds` anew."""
+        raise NotImplementedError
+
+    def checkpoint(self, data: Any) -> Any:
+        """Keep this for the next attempt. To be awaited on the loop; blocks in a thread."""
+        checked = check_output(data, "checkpoint").value
+        self._data = checked
+        return self._save(self._stored())
+
+    def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call the function unless an earlier attempt has; its result is kept. Names are unique within a handler."""
+        if self._used is None:
+            self._used = set()
+        if name in self._used:
+            raise ValueError(f"step {name!r} was used before in this attempt; give each step a name of its own")
+        self._used.add(name)
+        if self._on_loop():
+            return self._step(name, function, args, kwargs)
+        if name in self._steps:
+            return msgspec.to_builtins(self._steps[name])
+        value = function(*args, **kwargs)
+        if inspect.isawaitable(value):
+            if inspect.iscoroutine(value):
+                value.close()
+            raise TypeError(f"step {name!r} got an async function in a sync handler; make the handler async")
+        return self._keep(name, value)[0]
+
+    async def run_in_thread(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """For node types: call a blocking function off the loop, in the worker's bounded pool."""
+        raise NotImplementedError
+
+    async def _step(
+        self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if name in self._steps:
+            return msgspec.to_builtins(self._steps[name])
+        if inspect.iscoroutinefunction(function):
+            value = await function(*args, **kwargs)
+        else:
+            value = await self.run_in_thread(function, *args, **kwargs)
+            if inspect.isawaitable(value):
+                value = await value
+        kept, saved = self._keep(name, value)
+        await saved
+        return kept
+
+    def _keep(self, name: str, value: Any) -> tuple[Any, Awaitable[None]]:
+        checked = check_output(value, f"step {name!r}").value
+        self._steps[name] = checked
+        return msgspec.to_builtins(checked), self._save(self._stored())
+
+    def _stored(self) -> dict[str, Any]:
+        return {"data": self._data, "steps": dict(self._steps)}
+
+    def _save(self, checkpoint: Any) -> Any:
+        """Send it. An awaitable on the loop; None in a thread, when it was delivered."""
+        raise NotImplementedError
+
+    def _on_loop(self) -> bool:
+        raise NotImplementedError
+
+
+def _split(checkpoint: Any) -> tuple[Any, dict[str, Any]]:
+    """Checkpoint and steps share one place in the journal. One made by a worker in another language is all data."""
+    if checkpoint is None:
+        return None, {}
+    if isinstance(checkpoint, dict) and checkpoint.keys() == {"data", "steps"}:
+        return msgspec.to_builtins(checkpoint["data"]), dict(checkpoint["steps"])
+    return msgspec.to_builtins(checkpoint), {}
+
+
+class _Log(logging.LoggerAdapter[logging.Logger]):
+    """Records carry `run_id`, `node` and `attempt`; what the caller adds stays."""
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
+        return msg, kwargs
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

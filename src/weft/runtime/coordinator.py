@@ -1,0 +1,514 @@
+"""The coordinator: the loop around the kernel.
+
+Everything that waits goes into one batch: results, due timers, commands, notices. Each is decided on the run in
+memory, the decisions of the whole batch are appended in one transaction, and only then do effects leave the process
+(T3). A run whose commit was refused is dropped and loaded again, and what was decided for it is decided anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from weft.clock import Clock
+from weft.errors import StoreUnavailable
+from weft.journal import Accepted, Commit, Exists, IdempotencyKey, Journal, JournalUnavailable, OutcomeUnknown
+from weft.kernel import commands as c
+from weft.kernel.decide import advance
+from weft.kernel.decider import sorted_by_schedule
+from weft.kernel.events import UnknownEvent
+from weft.kernel.outstanding import outstanding
+from weft.kernel.state import Activation, NodeState, State
+from weft.nodes.registry import Registry
+from weft.runtime.children import Children
+from weft.runtime.dispatcher import Dispatcher, Entry
+from weft.runtime.loaded import Library, Loaded, load
+from weft.runtime.messages import Asked, BeginAsked, Inline, Message, Noticed, Reported, Resumed, TimerDue
+from weft.runtime.rendering import Renderer
+from weft.transport import Transport, task_id
+
+N = NodeState
+logger = logging.getLogger("weft.coordinator")
+
+BATCH = 1000
+GATHER_TURNS = 8
+INLINE_STEPS = 500
+"""Trivial nodes of one run decided in one batch; the rest wait for the next, so that no run starves the others."""
+QUARANTINES = 10
+"""Runs that may be quarantined within `QUARANTINE_SECONDS` before the coordinator stops instead (PROTOCOL 9)."""
+QUARANTINE_SECONDS = 60.0
+
+
+class TooManyQuarantines(Exception):
+    """A bad release must not quarantine everything."""
+
+
+class Quarantined(Exception):
+    """Somebody asked for a run that is quarantined."""
+
+
+class Coordinator:
+    def __init__(
+        self,
+        journal: Journal,
+        transport: Transport,
+        registry: Registry,
+        clock: Clock,
+        *,
+        window: int = 64,
+        keep_idle: int = 1000,
+        on_commit: Callable[[State, list[Any]], None] | None = None,
+    ) -> None:
+        self.journal = journal
+        self.transport = transport
+        self.registry = registry
+        self.clock = clock
+        self.library = Library(journal)
+        self.renderer = Renderer(registry)
+        self.dispatcher = Dispatcher(window)
+        self.children = Children(self)
+        self.runs: dict[str, Loaded] = {}
+        self.incarnation: int | None = None
+        self._keep_idle = keep_idle
+        self._on_commit = on_commit
+        self._inbox: deque[Message] = deque()
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._quarantined_at: deque[float] = deque(maxlen=QUARANTINES)
+        self._stopping = False
+        self._ended: BaseException | None = None
+        self._asking: set[asyncio.Future[Any]] = set()
+        self._resting: dict[str, None] = {}
+        """Runs in memory that have nothing to do, longest at rest first."""
+        self.timer_set: Callable[[float], None] = lambda due_at: None
+        """Told about every timer that was made durable; the timekeeper listens."""
+
+    # -- the outside ---------------------------------------------------------------------------------------------------
+
+    def put(self, message: Message) -> None:
+        self._inbox.append(message)
+        self._wake.set()
+
+    async def ask(self, run_id: str, make: Callable[[State], c.Command], key: IdempotencyKey | None = None) -> Any:
+        """Decide a command and wait until its answer is durable: a view of the run, `Refused` or `Exists`."""
+        if self._ended is not None:
+            raise self._ended
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._asking.add(future)
+        future.add_done_callback(self._asking.discard)
+        self.put(Asked(run_id, make, future, key))
+        return await future
+
+    async def run(self) -> None:
+        try:
+            self.incarnation = await self.journal.incarnation()
+            while not self._stopping:
+                await self._gather()
+                await self._process([self._inbox.popleft() for _ in range(min(len(self._inbox), BATCH))])
+        except Exception as error:
+            self._ended = error
+            raise
+        finally:
+            for future in list(self._asking):
+                if not future.done():
+                    future.set_exception(self._ended or asyncio.CancelledError())
+
+    async def _gather(self) -> None:
+        """Wait for something to do, then let everyone who is ready put in what they have: larger batches."""
+        if not self._inbox:
+            self._idle.set()
+            self._wake.clear()
+            await self._wake.wait()
+            self._idle.clear()
+        for _ in range(GATHER_TURNS):
+            before = len(self._inbox)
+            await asyncio.sleep(0)  # noqa: TID251  one turn of the loop, no time
+            if len(self._inbox) == before:
+                return
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._wake.set()
+
+    async def drained(self) -> None:
+        """Everything put in so far has been decided and written."""
+        while self._inbox or not self._idle.is_set():
+            await self._idle.wait()
+            if not self._inbox:
+                return
+
+    async def get(self, run_id: str) -> Loaded | None:
+        """The run, loaded if need be. None: there is no such run."""
+        found = self.runs.get(run_id)
+        if found is None:
+            record = await self.journal.find_run(run_id)
+            if record is None:
+                return None
+            if record.quarantined is not None:
+                raise Quarantined(f"run {run_id} is quarantined: {record.quarantined}")
+            state = await load(self.journal, self.library, record)
+            found = self.runs[run_id] = Loaded(state, self.journal.partition_count)
+        return found
+
+    def resume(self, run_id: str, crashed: frozenset[str]) -> None:
+        """After a start: send again what was queued, and let the attempts that died with their process lapse."""
+        self.put(Resumed(run_id, crashed))
+
+    def send_again(self, entry: Entry) -> None:
+        """The transport lost a task: the same attempt once more, which counts as no failure."""
+        self.dispatcher_done(entry.task_id)
+        self.put(Resumed(entry.run_id, frozenset()))
+
+    # -- one batch -----------------------------------------------------------------------------------------------------
+
+    async def _process(self, batch: list[Message]) -> None:
+        touched: dict[str, Loaded] = {}
+        receipts: list[str] = []
+        answers: list[tuple[Asked, Any]] = []
+        decided: dict[str, list[Message]] = {}
+        later: list[Message] = []
+        for message in batch:
+            try:
+                loaded = await self._find(message)
+                if loaded is None:
+                    answers.extend(self._unknown(message, receipts))
+                    continue
+                touched[message.run_id] = loaded
+                decided.setdefault(message.run_id, []).append(message)
+                self._handle(loaded, message, answers)
+            except StoreUnavailable as error:
+                logger.warning("run %s cannot be loaded now: %s", message.run_id, error)
+                later.append(message)
+            except Exception as error:  # noqa: BLE001  whatever one run does, the others go on (X34)
+                touched.pop(message.run_id, None)
+                involved = decided.pop(message.run_id, [])
+                answers = [(asked, answer) for asked, answer in answers if asked.run_id != message.run_id]
+                await self._quarantine(message.run_id, [*involved, message], error, receipts)
+        refused = await self._write(touched, answers)
+        for run_id in refused:  # somebody else wrote: forget what was decided, load again, decide again
+            self.runs.pop(run_id, None)
+            answers = [(asked, answer) for asked, answer in answers if asked.run_id != run_id]
+            later.extend(decided.pop(run_id))
+        for run_id, loaded in touched.items():
+            if run_id not in refused:
+                await self._act(loaded)
+        await self._publish()
+        await self._answer([message for messages in decided.values() for message in messages], answers, receipts)
+        for message in later:
+            self.put(message)
+
+    async def _answer(self, messages: list[Message], answers: list[tuple[Asked, Any]], receipts: list[str]) -> None:
+        """What was decided is durable: those who asked may know."""
+        for message in messages:
+            if isinstance(message, Reported):
+                receipts.append(message.delivery.receipt)
+            elif isinstance(message, BeginAsked):
+                await self.transport.grant_begin(message.request.task.task_id, message.granted)
+        if receipts:
+            await self.transport.acknowledge(receipts)
+        for asked, answer in answers:
+            if asked.future is not None and not asked.future.done():
+                asked.future.set_result(answer)
+
+    async def _find(self, message: Message) -> Loaded | None:
+        loaded = self.runs.get(message.run_id)
+        if loaded is None:
+            loaded = await self.get(message.run_id)
+        if loaded is None and isinstance(message, Asked):
+            command = message.make(State())
+            if isinstance(command, c.Start):
+                self.library.add(command.ir)
+                state = State(run_id=message.run_id)
+                loaded = self.runs[message.run_id] = Loaded(state, self.journal.partition_count)
+        return loaded
+
+    def _unknown(self, message: Message, receipts: list[str]) -> list[tuple[Asked, Any]]:
+        if isinstance(message, Reported):
+            receipts.append(message.delivery.receipt)
+        if isinstance(message, Asked):
+            return [(message, c.Refused("not_found", f"there is no run {message.run_id}"))]
+        return []
+
+    def _handle(self, loaded: Loaded, message: Message, answers: list[tuple[Asked, Any]]) -> None:
+        match message:
+            case Reported():
+                if message.delivery.result.kind != "checkpointed":
+                    self.dispatcher_done(message.delivery.result.task_id)
+                self.decide(loaded, message.command(self.clock))
+            case TimerDue():
+                if message.timer in loaded.state.timers:
+                    at = max(self.clock.now(), message.due_at)
+                    self.decide(loaded, c.FireTimer(at=at, timer=message.timer, entropy=self.clock.random()))
+                else:
+                    loaded.timers.setdefault(message.timer, None)  # a leftover row: clear it
+            case Asked():
+                refused = self.decide(loaded, message.make(loaded.state))
+                if not loaded.state.seq:
+                    self.runs.pop(message.run_id, None)
+                answers.append((message, refused if refused is not None else loaded.state.state.value))
+            case Noticed():
+                if message.notice_id:
+                    loaded.notices_consumed.append(message.notice_id)
+                self.decide(loaded, message.command(self.clock.now()))
+            case BeginAsked():
+                message.granted = self.decide(loaded, message.command(self.clock.now())) is None
+            case Inline():
+                self._answer_inline(loaded, deque(message.dispatches))
+            case Resumed():
+                self._resume(loaded, message.crashed)
+
+    def _resume(self, loaded: Loaded, crashed: frozenset[str]) -> None:
+        state = loaded.state
+        if crashed:
+            for activation in sorted_by_schedule(state, N.QUEUED, N.RUNNING):
+                self._lapse_if(loaded, activation, crashed)
+            if state.plan:
+                self._lapse_if(loaded, state.activations[state.plan[-1]], crashed, undo=True)
+        start = len(loaded.effects)
+        loaded.effects.extend(outstanding(state))
+        self._answer_inline(loaded, deque(self._trivial(loaded, start)))
+
+    def _lapse_if(self, loaded: Loaded, activation: Activation, crashed: frozenset[str], *, undo: bool = False) -> None:
+        state = loaded.state
+        attempt = activation.undo.attempt if undo and activation.undo is not None else activation.attempt
+        item = None if activation.item < 0 else activation.item
+        node = state.name(activation.node)
+        name = task_id(state.run_id, node, activation.scope, item, attempt, undo, state.generation)
+        begun = activation.state is N.RUNNING and not undo
+        if begun or name in crashed:
+            self.decide(
+                loaded,
+                c.Lapse(
+                    at=self.clock.now(),
+                    node=node,
+                    scope=activation.scope,
+                    item=item,
+                    attempt=attempt,
+                    generation=state.generation,
+                    undo=undo,
+                    reason="crashed",
+                ),
+            )
+
+    def decide(self, loaded: Loaded, command: c.Command) -> c.Refused | None:
+        verdicts: dict[c.Need, c.Verdict] = {}
+        while True:
+            result = advance(loaded.state, command, verdicts)
+            if isinstance(result, c.Decision):
+                before = len(loaded.effects)
+                loaded.take(result)
+                if len(loaded.effects) > before:
+                    self._answer_inline(loaded, deque(self._trivial(loaded, before)))
+                return None
+            if isinstance(result, c.Refused):
+                return result
+            for question in result.questions:
+                verdicts[question.need] = self.renderer.evaluate(loaded.state, question)
+
+    def _trivial(self, loaded: Loaded, start: int) -> list[c.Dispatch]:
+        """Take the dispatches that need no worker out of the effects."""
+        found, rest = [], []
+        for effect in loaded.effects[start:]:
+            if isinstance(effect, c.Dispatch) and self.renderer.is_trivial(loaded.state, effect):
+                found.append(effect)
+            else:
+                rest.append(effect)
+        if found:
+            loaded.effects[start:] = rest
+        return found
+
+    def _answer_inline(self, loaded: Loaded, waiting: deque[c.Dispatch]) -> None:
+        """Execute trivial nodes at once, in the append that made them ready (PROTOCOL 28)."""
+        steps = 0
+        while waiting:
+            if steps == INLINE_STEPS:
+                self.put(Inline(loaded.state.run_id, tuple(waiting)))
+                return
+            steps += 1
+            command = self.renderer.answer(loaded, waiting.popleft(), self.clock)
+            if command is None:
+                continue
+            verdicts: dict[c.Need, c.Verdict] = {}
+            while isinstance(result := advance(loaded.state, command, verdicts), c.Needs):
+                for question in result.questions:
+                    verdicts[question.need] = self.renderer.evaluate(loaded.state, question)
+            if isinstance(result, c.Decision):
+                before = len(loaded.effects)
+                loaded.take(result)
+                waiting.extend(self._trivial(loaded, before))
+
+    # -- writing and acting --------------------------------------------------------------------------------------------
+
+    async def _write(self, touched: dict[str, Loaded], answers: list[tuple[Asked, Any]]) -> set[str]:
+        commits: list[Commit] = []
+        keys = {asked.run_id: asked.key for asked, _ in answers if asked.key is not None}
+        for run_id, loaded in touched.items():
+            if loaded.events or loaded.timers or loaded.notices_consumed:
+                commit = loaded.commit(self.clock.new_id(), self.incarnation)
+                if loaded.durable_seq == 0 and run_id in keys:
+                    commit = msgspec.structs.replace(commit, idempotency=keys[run_id])
+                commits.append(commit)
+        if not commits:
+            return set()
+        # Crash here: nothing was promised; results are unacknowledged and come again.
+        outcomes = await self._append(commits)
+        # Crash here: it is durable; tasks are unsent until the next start sends what is queued (T1).
+        refused: set[str] = set()
+        for commit, outcome in zip(commits, outcomes, strict=True):
+            loaded = touched[commit.run_id]
+            if isinstance(outcome, Accepted):
+                for _, due_at in commit.timers_set:
+                    self.timer_set(due_at)
+                if self._on_commit is not None and loaded.events:
+                    self._on_commit(loaded.state, list(loaded.events))
+                continue
+            if isinstance(outcome, Exists):
+                for number, (asked, _) in enumerate(answers):
+                    if asked.run_id == commit.run_id and asked.key is not None:
+                        answers[number] = (asked, outcome)
+                self.runs.pop(commit.run_id, None)
+                loaded.events.clear()
+                loaded.effects.clear()
+                continue
+            refused.add(commit.run_id)
+        return refused
+
+    async def _append(self, commits: list[Commit]) -> list[Any]:
+        """Append, however long the journal is away: runs stand still, nothing is decided anew, nothing is lost."""
+        delay = 0.05
+        while True:
+            try:
+                return await self.journal.append(commits)
+            except (JournalUnavailable, OutcomeUnknown) as error:
+                # The same commits again: one that was written after all answers Accepted by its id (J7).
+                if self._stopping:
+                    raise
+                logger.warning("journal: %s; trying again in %.2f s", error, delay)
+                await self.clock.sleep(delay)
+                delay = min(delay * 2, 2.0)
+
+    async def _act(self, loaded: Loaded) -> None:
+        """Let the effects of durable decisions out."""
+        effects = list(loaded.effects)
+        loaded.committed()
+        if not effects:
+            self._rest(loaded)
+            return
+        stops: list[str] = []
+        for effect in effects:
+            match effect:
+                case c.Dispatch():
+                    self._queue(loaded, effect)
+                case c.Stop():
+                    stops.append(self._name(loaded, effect))
+                case c.Recall():
+                    await self._recall(loaded, effect)
+                case c.StartChild() | c.StopChild():
+                    self.children.put(loaded, effect)
+                case _:
+                    pass
+        for name in stops:
+            self.dispatcher_done(name)
+        if stops:
+            await self.transport.stop(stops)
+        await self.children.act()
+        self._rest(loaded)
+
+    def _queue(self, loaded: Loaded, effect: c.Dispatch) -> None:
+        state = loaded.state
+        entry = Entry(
+            state.run_id, effect.node, effect.scope, effect.item, effect.attempt, state.generation, effect.undo
+        )
+        if self.dispatcher.add(entry, self.renderer.priority(state, effect)):
+            loaded.pins += 1
+
+    def dispatcher_done(self, name: str) -> None:
+        entry = self.dispatcher.done(name)
+        if entry is not None and (loaded := self.runs.get(entry.run_id)) is not None:
+            loaded.pins -= 1
+
+    def _name(self, loaded: Loaded, effect: c.Stop | c.Recall) -> str:
+        state = loaded.state
+        return Entry(
+            state.run_id, effect.node, effect.scope, effect.item, effect.attempt, state.generation, effect.undo
+        ).task_id
+
+    async def _recall(self, loaded: Loaded, effect: c.Recall) -> None:
+        name = self._name(loaded, effect)
+        if self.dispatcher.withdraw(name):
+            loaded.pins -= 1
+            claimed = False
+        else:
+            answer = await self.transport.recall([name])
+            claimed = answer[name] == "claimed"
+            if not claimed:
+                self.dispatcher_done(name)
+        fields: dict[str, Any] = {
+            "node": effect.node,
+            "scope": effect.scope,
+            "item": effect.item,
+            "attempt": effect.attempt,
+            "generation": loaded.state.generation,
+            "undo": effect.undo,
+        }
+        kind: Any = c.Begin if claimed else c.Withdraw
+        self.put(Asked(loaded.state.run_id, lambda state: kind(at=self.clock.now(), **fields), None))
+
+    async def _publish(self) -> None:
+        tasks = []
+        for entry in self.dispatcher.take():
+            loaded = self.runs.get(entry.run_id)
+            if loaded is None:
+                self.dispatcher.done(entry.task_id)
+                continue
+            rendered = self.renderer.task(loaded, entry, self.incarnation or 1)
+            if isinstance(rendered, c.Command):
+                self.dispatcher_done(entry.task_id)
+                command = rendered
+                self.put(Asked(entry.run_id, lambda state, command=command: command, None))  # type: ignore[misc]
+            else:
+                tasks.append(rendered)
+        if tasks:
+            await self.transport.publish(tasks)
+
+    # -- memory and trouble --------------------------------------------------------------------------------------------
+
+    def _rest(self, loaded: Loaded) -> None:
+        """Runs that ended, or wait for a person or a time, need no memory: the journal has them."""
+        run_id = loaded.state.run_id
+        self._resting.pop(run_id, None)
+        if loaded.busy:
+            return
+        if loaded.state.terminal:
+            self.runs.pop(run_id, None)
+            return
+        self._resting[run_id] = None
+        while len(self._resting) > self._keep_idle:
+            oldest = next(iter(self._resting))
+            del self._resting[oldest]
+            idle = self.runs.get(oldest)
+            if idle is not None and not idle.busy:
+                del self.runs[oldest]
+
+    async def _quarantine(self, run_id: str, messages: list[Message], error: Exception, receipts: list[str]) -> None:
+        """This run cannot be understood. It is marked and left alone; all others go on."""
+        self.runs.pop(run_id, None)
+        reason = f"{type(error).__name__}: {error}"
+        if not isinstance(error, Quarantined):
+            logger.error("run %s is quarantined: %s", run_id, reason, exc_info=error)
+        if not isinstance(error, UnknownEvent | Quarantined):  # an unknown event belongs to a newer process
+            await self.journal.mark_quarantined(run_id, reason[:1000])
+            now = self.clock.monotonic()
+            self._quarantined_at.append(now)
+            if len(self._quarantined_at) == QUARANTINES and now - self._quarantined_at[0] < QUARANTINE_SECONDS:
+                raise TooManyQuarantines(f"{QUARANTINES} runs within {QUARANTINE_SECONDS:.0f} s; the last: {reason}")
+        for message in messages:
+            if isinstance(message, Reported):
+                receipts.append(message.delivery.receipt)
+            elif isinstance(message, Asked) and message.future is not None and not message.future.done():
+                message.future.set_result(c.Refused("quarantined", reason))

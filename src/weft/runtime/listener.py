@@ -1,0 +1,64 @@
+"""The listener: hears what other processes ask of the runs this process holds, decides it and answers."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from weft.clock import Clock
+from weft.errors import StoreUnavailable
+from weft.journal import Command, Journal
+from weft.kernel import commands as c
+from weft.runtime.coordinator import Coordinator
+from weft.runtime.messages import Noticed
+from weft.runtime.requests import Reply, Request, decode_request
+
+logger = logging.getLogger("weft.listener")
+
+_POLL_SECONDS = 0.1
+"""Other processes cannot call into this one; an indexed look ten times a second is what hearing them costs."""
+
+
+class Listener:
+    def __init__(self, journal: Journal, coordinator: Coordinator, clock: Clock) -> None:
+        self._journal = journal
+        self._coordinator = coordinator
+        self._clock = clock
+        self._after = 0
+        self._notices = 0
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.listen()
+            except StoreUnavailable as error:
+                logger.warning("commands: %s", error)
+            await self._clock.sleep(_POLL_SECONDS)
+
+    async def listen(self) -> None:
+        for notice in await self._journal.read_notices(after=self._notices):
+            self._notices = notice.notice_id
+            self._coordinator.put(Noticed(notice.run_id, notice.notice_id, notice.body))
+        for command in await self._journal.read_commands(after=self._after):
+            self._after = command.position
+            reply = await self._decide(command)
+            await self._journal.answer_command(command.command_id, msgspec.json.encode(reply))
+
+    async def _decide(self, command: Command) -> Reply:
+        try:
+            request = decode_request(command.body)
+        except msgspec.MsgspecError as error:
+            return Reply(run_id=command.run_id, code="bad_request", message=str(error))
+        return await handle(self._coordinator, request)
+
+
+async def handle(coordinator: Coordinator, request: Request) -> Reply:
+    """Decide a request in this process, and answer once that is durable."""
+    ir = await coordinator.library.get(request.ir) if request.kind == "start" else None
+    answer = await coordinator.ask(
+        request.run_id, lambda state: request.command(state, coordinator.clock.now(), ir)
+    )
+    if isinstance(answer, c.Refused):
+        return Reply(run_id=request.run_id, code=answer.code, message=answer.message)
+    return Reply(run_id=request.run_id, state=answer)

@@ -1,0 +1,305 @@
+"""A run in a coordinator's memory: its state, what is durable of it, and what the decision under way will write.
+
+Owns loading (snapshot, then events) and the translation of decisions into journal commits. Knows nothing of batches.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from weft.journal import ApprovalRow, Commit, DeadLetterRow, Journal, RunRecord, RunRow, Snapshot, StoredEvent, partition_of
+from weft.kernel import commands as c
+from weft.kernel import events as e
+from weft.kernel import snapshot
+from weft.kernel.evolve import evolve
+from weft.kernel.keys import place
+from weft.kernel.state import TERMINAL, Activation, NodeState, State
+from weft.model import ir as irs
+from weft.model.ir import IR
+
+N = NodeState
+SNAPSHOT_EVERY = 1000
+"""Events between snapshots of one run (PROTOCOL 5)."""
+_READ = 2000
+
+
+class Library:
+    """IRs by hash, shared by all runs of a process."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._irs: dict[str, IR] = {}
+
+    def add(self, ir: IR) -> None:
+        self._irs.setdefault(ir.hash, ir)
+
+    async def get(self, name: str) -> IR:
+        found = self._irs.get(name)
+        if found is None:
+            definition = await self._journal.get_definition(name)
+            found = self._irs[name] = irs.decode(definition.body)
+        return found
+
+
+class Loaded:
+    __slots__ = (
+        "commit_id",
+        "durable_seq",
+        "effects",
+        "events",
+        "notices_consumed",
+        "open_approvals",
+        "over",
+        "parked",
+        "partition",
+        "pins",
+        "snapshot_seq",
+        "state",
+        "timers",
+    )
+
+    def __init__(self, state: State, partitions: int) -> None:
+        self.state = state
+        self.durable_seq = state.seq
+        self.snapshot_seq = state.seq
+        self.partition = partition_of(state.run_id, partitions) if state.run_id else 0
+        self.events: list[Any] = []
+        self.effects: list[c.Effect] = []
+        self.timers: dict[str, float | None] = {}
+        self.notices_consumed: list[int] = []
+        self.commit_id = ""
+        self.open_approvals = {name for name, approval in state.approvals.items() if approval.state == "pending"}
+        self.parked = {letter_id(state, a) for a in state.activations.values() if is_parked(a)}
+        self.over: dict[tuple[str, tuple[int, ...], int], list[Any]] = {}
+        """Rendered `over` lists of maps under way, by node, scope and attempt."""
+        self.pins = 0
+        """Tasks of this run in the dispatcher: it may not leave memory."""
+
+    @property
+    def busy(self) -> bool:
+        tally = self.state.tally
+        return bool(self.pins or tally.get(N.QUEUED) or tally.get(N.RUNNING) or self.events)
+
+    def take(self, decision: c.Decision) -> None:
+        self.events.extend(decision.events)
+        for effect in decision.effects:
+            if isinstance(effect, c.SetTimer):
+                self.timers[effect.timer] = effect.due_at
+            elif isinstance(effect, c.ClearTimer):
+                self.timers[effect.timer] = None
+            else:
+                self.effects.append(effect)
+
+    def commit(self, commit_id: str, incarnation: int | None) -> Commit:
+        """What the decisions taken since the last commit write."""
+        state = self.state
+        self.commit_id = commit_id
+        taken = None
+        if state.seq - self.snapshot_seq >= SNAPSHOT_EVERY:
+            taken = Snapshot(state.seq, snapshot.SNAPSHOT_VERSION, snapshot.encode(state))
+        return Commit(
+            run_id=state.run_id,
+            expected_seq=self.durable_seq,
+            commit_id=commit_id,
+            row=row_of(state, self.partition),
+            events=tuple(StoredEvent(event.seq, event.type, event.at, e.encode(event)) for event in self.events),
+            timers_set=tuple((name, due_at) for name, due_at in self.timers.items() if due_at is not None),
+            timers_cleared=tuple(name for name, due_at in self.timers.items() if due_at is None),
+            snapshot=taken,
+            approvals=self._approvals(),
+            dead_letters=self._dead_letters(),
+            notices=self._notices(),
+            notices_consumed=tuple(self.notices_consumed),
+            incarnation=incarnation,
+        )
+
+    def committed(self) -> None:
+        """The commit is durable."""
+        state = self.state
+        self.durable_seq = state.seq
+        if state.seq - self.snapshot_seq >= SNAPSHOT_EVERY:
+            self.snapshot_seq = state.seq
+        self.events.clear()
+        self.effects.clear()
+        self.timers.clear()
+        self.notices_consumed.clear()
+
+    # -- projections ---------------------------------------------------------------------------------------------------
+
+    def _approvals(self) -> tuple[ApprovalRow, ...]:
+        changed = {event.approval for event in self.events if event.type.startswith("approval.")}
+        if not changed and not self.open_approvals:
+            return ()
+        state, rows = self.state, []
+        for name in sorted(changed | self.open_approvals):
+            approval = state.approvals[name]
+            if name not in changed and approval.state == "pending":
+                continue
+            rows.append(approval_row(state, name, state.created_at if not self.events else self.events[-1].at))
+            if approval.state == "pending":
+                self.open_approvals.add(name)
+            else:
+                self.open_approvals.discard(name)
+        return tuple(rows)
+
+    def _dead_letters(self) -> tuple[DeadLetterRow, ...]:
+        state = self.state
+        touched = {
+            (event.node, event.scope, event.item) for event in self.events if isinstance(event, e.NodeParked)
+        }
+        if not touched and not self.parked:
+            return ()
+        rows, at = [], self.events[-1].at if self.events else 0.0
+        for node, scope, item in sorted(touched, key=str):
+            activation = state.find(node, scope, item)
+            if activation is not None and is_parked(activation):
+                self.parked.add(letter_id(state, activation))
+                rows.append(dead_letter_row(state, activation, "pending", at))
+        if self.parked and any(not isinstance(event, e.NodeParked) for event in self.events):
+            rows.extend(self._resolved_letters(at))
+        return tuple(rows)
+
+    def _resolved_letters(self, at: float) -> list[DeadLetterRow]:
+        state, rows = self.state, []
+        still = {letter_id(state, a): a for a in state.activations.values() if is_parked(a)}
+        for name in sorted(self.parked - set(still)):
+            self.parked.discard(name)
+            rows.append(
+                DeadLetterRow(
+                    dead_letter_id=name,
+                    run_id=state.run_id,
+                    node=name.removeprefix(state.run_id + "/"),
+                    state="resolved",
+                    tenant=state.tenant,
+                    created_at=at,
+                    resolved_at=at,
+                )
+            )
+        return rows
+
+    def _notices(self) -> tuple[tuple[str, bytes], ...]:
+        """The end of a child, told to its parent in the child's own terminal transaction (PROTOCOL 12)."""
+        found = next((effect for effect in self.effects if isinstance(effect, c.NotifyParent)), None)
+        if found is None:
+            return ()
+        return ((found.parent[0], child_notice(self.state)),)
+
+
+def child_notice(state: State) -> bytes:
+    return msgspec.json.encode(
+        {
+            "child": state.run_id,
+            "generation": state.generation,
+            "state": state.state.value,
+            "output": state.outputs,
+            "output_ref": state.outputs_ref,
+            "error": state.error,
+        }
+    )
+
+
+def is_parked(activation: Activation) -> bool:
+    return activation.state is N.PARKED or (activation.undo is not None and activation.undo.state == "parked")
+
+
+def letter_id(state: State, activation: Activation) -> str:
+    item = None if activation.item < 0 else activation.item
+    return f"{state.run_id}/{place(state.name(activation.node), activation.scope, item)}"
+
+
+def dead_letter_row(state: State, activation: Activation, status: str, at: float) -> DeadLetterRow:
+    undo = activation.undo is not None and activation.undo.state == "parked"
+    body = {
+        "scope": activation.scope,
+        "item": None if activation.item < 0 else activation.item,
+        "attempt": activation.attempt,
+        "undo": undo,
+        "error": activation.error,
+    }
+    return DeadLetterRow(
+        dead_letter_id=letter_id(state, activation),
+        run_id=state.run_id,
+        node=state.name(activation.node),
+        state=status,
+        tenant=state.tenant,
+        created_at=at,
+        body=msgspec.json.encode(body),
+    )
+
+
+def approval_row(state: State, name: str, at: float) -> ApprovalRow:
+    approval = state.approvals[name]
+    activation = state.activations[approval.key]
+    body = {
+        "approvers": approval.approvers,
+        "quorum": approval.quorum,
+        "votes": approval.votes,
+        "on_timeout": approval.on_timeout,
+        "escalated": approval.escalated,
+        "shown": approval.shown,
+        "scope": activation.scope,
+        "comments": approval.comments,
+    }
+    return ApprovalRow(
+        approval_id=name,
+        run_id=state.run_id,
+        node=state.name(activation.node),
+        state=approval.state,
+        tenant=state.tenant,
+        requested_at=approval.requested_at,
+        expires_at=approval.expires_at,
+        decided_at=None if approval.state == "pending" else at,
+        body=msgspec.json.encode(body),
+    )
+
+
+def row_of(state: State, partition: int) -> RunRow:
+    tally = state.tally
+    return RunRow(
+        state=state.state.value,
+        workflow=state.workflow,
+        workflow_version=state.workflow_version,
+        ir=state.ir_hashes[-1],
+        partition=partition,
+        tenant=state.tenant,
+        tags=msgspec.json.encode(state.tags) if state.tags else b"{}",
+        generation=state.generation,
+        counter=state.counter,
+        created_at=state.created_at,
+        started_at=state.created_at,
+        ended_at=state.ended_at if state.state in TERMINAL else None,
+        error=None if state.error is None else msgspec.json.encode(state.error),
+        parent=None if state.parent is None else state.parent[0],
+    )
+
+
+def _undoing(state: State) -> int:
+    if not state.plan:
+        return 0
+    undo = state.activations[state.plan[-1]].undo
+    return int(undo is not None and undo.state in ("queued", "running"))
+
+
+async def load(journal: Journal, library: Library, record: RunRecord) -> State:
+    """The state a journal folds to, from its newest readable snapshot on."""
+    run_id = record.run_id
+    state: State | None = None
+    kept = await journal.find_snapshot(run_id)
+    if kept is not None and kept.version == snapshot.SNAPSHOT_VERSION:
+        names = snapshot.hashes(kept.body)
+        state = snapshot.decode(kept.body, {name: await library.get(name) for name in names})
+    if state is None:
+        state = State(run_id=run_id)
+    after = state.seq
+    while True:
+        stored = await journal.read_events(run_id, after, _READ)
+        for one in stored:
+            event = e.decode(one.body)
+            if isinstance(event, e.RunCreated | e.RunPatched) and event.ir not in state.library:
+                state.library[event.ir] = await library.get(event.ir)
+            evolve(state, event)
+        if len(stored) < _READ:
+            return state
+        after = stored[-1].seq

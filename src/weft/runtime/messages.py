@@ -1,0 +1,163 @@
+"""What a coordinator is told: each message names a run and becomes a kernel command."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from weft.clock import Clock
+from weft.journal import IdempotencyKey
+from weft.kernel import commands as c
+from weft.kernel.state import State
+from weft.kernel.values import Error
+from weft.transport import BeginRequest, Delivery
+
+
+class Reported:
+    """A worker's result."""
+
+    __slots__ = ("delivery", "run_id")
+
+    def __init__(self, delivery: Delivery) -> None:
+        self.delivery = delivery
+        self.run_id = delivery.result.run_id
+
+    def command(self, clock: Clock) -> c.Command:
+        result = self.delivery.result
+        about: dict[str, Any] = {
+            "at": clock.now(),
+            "entropy": clock.random(),
+            "id": f"result:{result.attempt}",
+            "node": result.node,
+            "scope": result.scope,
+            "item": result.item,
+            "attempt": result.attempt,
+            "generation": result.generation,
+            "undo": result.undo,
+        }
+        match result.kind:
+            case "completed":
+                return c.Complete(
+                    **about,
+                    output=result.output,
+                    output_ref=result.output_ref,
+                    size=result.size,
+                    started_at=result.started_at,
+                    worker=result.worker,
+                    choice=result.choice,
+                    reasoning=result.reasoning,
+                )
+            case "failed":
+                return c.Fail(
+                    **about,
+                    error=Error(result.code or "error", result.message, details=result.details),
+                    retryable=result.retryable,
+                    retry_after=result.retry_after,
+                    not_done=result.not_done,
+                    worker=result.worker,
+                )
+            case "handed_back":
+                return c.Lapse(**about, reason="handed_back")
+            case "checkpointed":
+                return c.Checkpoint(**about, data=result.output)
+
+
+class TimerDue:
+    __slots__ = ("due_at", "run_id", "timer")
+
+    def __init__(self, run_id: str, timer: str, due_at: float) -> None:
+        self.run_id = run_id
+        self.timer = timer
+        self.due_at = due_at
+
+
+class Asked:
+    """A command from a person or a program. `make` sees the state it will be decided on."""
+
+    __slots__ = ("future", "key", "make", "run_id")
+
+    def __init__(
+        self,
+        run_id: str,
+        make: Callable[[State], c.Command],
+        future: asyncio.Future[Any] | None,
+        key: IdempotencyKey | None = None,
+    ) -> None:
+        self.run_id = run_id
+        self.make = make
+        self.future = future
+        self.key = key
+
+
+class Noticed:
+    """A child run ended."""
+
+    __slots__ = ("body", "notice_id", "run_id")
+
+    def __init__(self, run_id: str, notice_id: int, body: bytes) -> None:
+        self.run_id = run_id
+        self.notice_id = notice_id
+        self.body = body
+
+    def command(self, at: float) -> c.EndChild:
+        fields = msgspec.json.decode(self.body)
+        error = None if fields["error"] is None else msgspec.convert(fields["error"], Error)
+        return c.EndChild(
+            at=at,
+            child=fields["child"],
+            generation=fields["generation"],
+            state=fields["state"],
+            output=fields["output"],
+            output_ref=fields["output_ref"],
+            error=error,
+        )
+
+
+class BeginAsked:
+    """A worker wants to begin what may happen at most once."""
+
+    __slots__ = ("granted", "request", "run_id")
+
+    def __init__(self, request: BeginRequest) -> None:
+        self.request = request
+        self.run_id = request.task.run_id
+        self.granted = False
+
+    def command(self, at: float) -> c.Begin:
+        task = self.request.task
+        return c.Begin(
+            at=at,
+            node=task.node,
+            scope=task.scope,
+            item=task.item,
+            attempt=task.attempt,
+            generation=task.generation,
+            undo=task.undo,
+            worker=self.request.worker,
+        )
+
+
+class Inline:
+    """Trivial nodes that did not fit into the last batch."""
+
+    __slots__ = ("dispatches", "run_id")
+
+    def __init__(self, run_id: str, dispatches: tuple[c.Dispatch, ...]) -> None:
+        self.run_id = run_id
+        self.dispatches = dispatches
+
+
+class Resumed:
+    """A run is taken over: derive again what must be sent for it."""
+
+    __slots__ = ("crashed", "run_id")
+
+    def __init__(self, run_id: str, crashed: frozenset[str]) -> None:
+        self.run_id = run_id
+        self.crashed = crashed
+
+
+Message = Resumed | Reported | TimerDue | Asked | Noticed | BeginAsked | Inline

@@ -1,0 +1,105 @@
+"""Threads for sync handlers: a bounded pool that reports back to one event loop in batches.
+
+It owns the threads. A call cannot be killed, so a thread counts as busy until it returns, whatever became of the
+attempt. Threads are daemons: one that never returns does not keep the process from ending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+Answer = tuple[bool, Any]
+"""Whether it returned, and what it returned or raised."""
+
+
+class _Job:
+    __slots__ = ("answer", "call", "context", "ended", "future")
+
+    def __init__(self, call: Callable[[], Any], ended: Callable[[], None], future: asyncio.Future[Answer]) -> None:
+        self.call = call
+        self.ended = ended
+        self.future = future
+        self.context = contextvars.copy_context()
+        self.answer: Answer = (False, None)
+
+
+class ThreadPool:
+    def __init__(self, loop: asyncio.AbstractEventLoop, size: int, name: str) -> None:
+        self._loop = loop
+        self._size = size
+        self._name = name
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._ended: deque[_Job] = deque()
+        self._lock = threading.Lock()
+        self._announced = False
+        self._closed = False
+        self._threads: list[threading.Thread] = []
+        self._open = 0
+        """Calls submitted and not ended."""
+
+    @property
+    def busy(self) -> int:
+        return self._open
+
+    def submit(self, call: Callable[[], Any], ended: Callable[[], None]) -> asyncio.Future[Answer]:
+        """`ended` is called on the loop when the thread is free again, also when nobody waits for the answer."""
+        future: asyncio.Future[Answer] = self._loop.create_future()
+        self._open += 1
+        self._jobs.put(_Job(call, ended, future))
+        if self._open > len(self._threads) and len(self._threads) < self._size:
+            name = f"{self._name}-{len(self._threads)}"
+            thread = threading.Thread(target=self._work, name=name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        return future
+
+    def close(self) -> None:
+        """Threads end when they are free; those that are not are left alone."""
+        self._closed = True
+        for _ in self._threads:
+            self._jobs.put(None)
+
+    def join(self) -> None:
+        """Wait for the threads that are free. Blocks, though never for a handler."""
+        if self._open == 0:
+            for thread in self._threads:
+                thread.join()
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            if not job.future.cancelled():
+                try:
+                    job.answer = (True, job.context.run(job.call))
+                except BaseException as error:  # noqa: BLE001  a handler may raise anything, the attempt decides what it means
+                    job.answer = (False, error)
+            self._announce(job)
+            del job  # or the last answer would live as long as the thread is idle
+
+    def _announce(self, job: _Job) -> None:
+        """One wake-up of the loop for all that ended before it came around."""
+        with self._lock:
+            self._ended.append(job)
+            if self._announced:
+                return
+            self._announced = True
+        try:
+            self._loop.call_soon_threadsafe(self._collect)
+        except RuntimeError:  # the loop is closed: nobody is interested any more
+            pass
+
+    def _collect(self) -> None:
+        with self._lock:
+            self._announced = False
+            ended = list(self._ended)
+            self._ended.clear()
+        for job in ended:
+            self._open -= 1
+            if not job.future.done():
+                job.future.set_result(job.answer)
+            job.ended()

@@ -1,0 +1,71 @@
+"""The timekeeper: tells the coordinator which timers are due. Sleeps until the next one; polls nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from weft.clock import Clock
+from weft.errors import StoreUnavailable
+from weft.journal import Journal
+from weft.runtime.coordinator import Coordinator
+from weft.runtime.messages import TimerDue
+
+logger = logging.getLogger("weft.timekeeper")
+
+_LONGEST_SLEEP = 60.0
+"""A wall clock may jump; looking once a minute bounds what that costs."""
+_LIMIT = 1000
+
+
+class Timekeeper:
+    def __init__(self, journal: Journal, coordinator: Coordinator, clock: Clock) -> None:
+        self._journal = journal
+        self._coordinator = coordinator
+        self._clock = clock
+        self._next: float | None = None
+        self._changed = asyncio.Event()
+        self._told: set[tuple[str, str, float]] = set()
+        coordinator.timer_set = self.note
+
+    def note(self, due_at: float) -> None:
+        """A timer was made durable."""
+        if self._next is None or due_at < self._next:
+            self._next = due_at
+            self._changed.set()
+
+    async def run(self) -> None:
+        self._next = await self._journal.next_timer()
+        while True:
+            self._changed.clear()
+            wait = _LONGEST_SLEEP if self._next is None else self._next - self._clock.now()
+            if wait > 0:
+                await self._sleep(min(wait, _LONGEST_SLEEP))
+                continue
+            try:
+                await self._tell()
+            except StoreUnavailable as error:
+                logger.warning("timers: %s", error)
+                await self._clock.sleep(1.0)
+
+    async def _sleep(self, seconds: float) -> None:
+        sleeping = asyncio.ensure_future(self._clock.sleep(seconds))
+        changed = asyncio.ensure_future(self._changed.wait())
+        try:
+            await asyncio.wait({sleeping, changed}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleeping.cancel()
+            changed.cancel()
+
+    async def _tell(self) -> None:
+        due = await self._journal.list_due_timers(self._clock.now(), _LIMIT)
+        fresh = [one for one in due if (one.run_id, one.timer_id, one.due_at) not in self._told]
+        for one in fresh:
+            self._coordinator.put(TimerDue(one.run_id, one.timer_id, one.due_at))
+        # Told but still due: the coordinator is on it. Forget once the journal no longer lists it.
+        self._told = {(one.run_id, one.timer_id, one.due_at) for one in due}
+        await self._coordinator.drained()
+        self._next = await self._journal.next_timer()
+        if due and not fresh and self._next is not None and self._next <= self._clock.now():
+            self._told.clear()
+            await self._clock.sleep(0.05)

@@ -1,0 +1,25 @@
+"""Waiting for something, but not longer than so many seconds of the given clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from weft.clock import Clock
+
+
+async def wait_at_most(clock: Clock, seconds: float, begin: Callable[[], Awaitable[Any]]) -> bool:
+    """Whether what `begin` gives was done in time; it is cancelled otherwise. Its error is raised here."""
+
+    async def wait() -> None:
+        await begin()
+
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(wait())
+        sleeping = group.create_task(clock.sleep(seconds))
+        await asyncio.wait({waiting, sleeping}, return_when=asyncio.FIRST_COMPLETED)
+        done = waiting.done()
+        waiting.cancel()
+        sleeping.cancel()
+    return done

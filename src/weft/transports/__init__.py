@@ -1,0 +1,1 @@
+"""Adapters of the transport port, one module each. Only `weft.engine` imports them."""

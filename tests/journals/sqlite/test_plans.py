@@ -1,0 +1,145 @@
+"""Query plans: what runs often or over much reads an index, and sorts nothing."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from weft.journals.sqlite import SqliteJournal, statements
+
+MANY = {"partitions": "[1,2]"}
+
+# (query, parameters given, index that must be named)
+PLANS = [
+    ("append_find_run", {}, "sqlite_autoindex_runs_1"),
+    ("append_find_commit", {}, "events_by_run"),
+    ("append_find_epoch", {}, "INTEGER PRIMARY KEY"),
+    ("append_advance_run", {}, "INTEGER PRIMARY KEY"),
+    ("append_update_run", {}, "INTEGER PRIMARY KEY"),
+    ("append_clear_timer", {}, "PRIMARY KEY"),
+    ("append_consume_notice", {}, "INTEGER PRIMARY KEY"),
+    ("answer_command", {}, "command_id"),
+    ("find_run", {}, "sqlite_autoindex_runs_1"),
+    ("find_commit", {}, "sqlite_autoindex_runs_1"),
+    ("find_snapshot", {}, "INTEGER PRIMARY KEY"),
+    ("find_idempotency", {}, "PRIMARY KEY"),
+    ("find_answer", {}, "command_id"),
+    ("find_workflow", {}, "PRIMARY KEY"),
+    ("find_workflow", {"version": 1}, "PRIMARY KEY"),
+    ("find_workflow_version", {}, "definition_hash"),
+    ("get_approval", {}, "approval_id"),
+    ("get_dead_letter", {}, "dead_letter_id"),
+    ("get_definition", {}, "hash"),
+    ("incarnation", {}, "PRIMARY KEY"),
+    ("read_events", {}, "events_by_run"),
+    ("list_active_runs", {}, "runs_active"),
+    ("list_active_runs", MANY, "runs_active"),
+    ("list_due_timers", {}, "timers_by_due"),
+    ("list_due_timers", MANY, "timers_by_due"),
+    ("next_timer", {}, "timers_by_due"),
+    ("next_timer", MANY, "timers_by_due"),
+    ("read_notices", {}, "INTEGER PRIMARY KEY"),
+    ("read_notices", MANY, "INTEGER PRIMARY KEY"),
+    ("read_commands", {}, "commands_waiting"),
+    ("read_commands", MANY, "commands_waiting"),
+    ("list_runs", {}, "runs_by_creation"),
+    ("list_runs", {"cursor_at": 1}, "runs_by_creation"),
+    ("list_runs", {"since": 1, "until": 2, "tenant": "t"}, "runs_by_creation"),
+    ("list_runs", {"state": "s"}, "runs_by_state"),
+    ("list_runs", {"state": "s", "cursor_at": 1, "tenant": "t"}, "runs_by_state"),
+    ("list_runs", {"states": "[]"}, "runs_by_creation"),
+    ("list_runs", {"workflow": "w"}, "runs_by_workflow"),
+    ("list_runs", {"workflow": "w", "cursor_at": 1}, "runs_by_workflow"),
+    ("list_runs", {"parent": "p"}, "runs_by_parent"),
+    ("list_runs", {"quarantined": True}, "runs_quarantined"),
+    ("list_runs_by_tag", {}, "PRIMARY KEY (name=? AND value=?)"),
+    ("list_runs_by_tag", {"cursor_at": 1, "state": "s", "workflow": "w"}, "PRIMARY KEY (name=? AND value=?"),
+    ("list_approvals", {}, "approvals_by_time"),
+    ("list_approvals", {"state": "s", "tenant": "t", "cursor_at": 1}, "approvals_by_state"),
+    ("list_approvals", {"run_id": "r"}, "approvals_by_run"),
+    ("list_dead_letters", {}, "dead_letters_by_time"),
+    ("list_dead_letters", {"state": "s", "tenant": "t", "cursor_at": 1}, "dead_letters_by_state"),
+    ("list_dead_letters", {"run_id": "r"}, "dead_letters_by_run"),
+    ("list_workflows", {}, "PRIMARY KEY (tenant=?)"),
+    ("list_workflow_versions", {"before": 2}, "PRIMARY KEY (tenant=? AND name=? AND version<?)"),
+    ("prune_commands", {}, "commands_answered"),
+    ("prune_idempotency", {}, "idempotency_by_creation"),
+]
+
+# Inserts, and updates by a key that the caller names: nothing to plan.
+UNPLANNED = {
+    "append_approval",
+    "append_create_idempotency",
+    "append_create_run",
+    "append_create_tags",
+    "append_dead_letter",
+    "append_events",
+    "append_notice",
+    "append_set_timer",
+    "append_snapshot",
+    "delete_notices",
+    "mark_quarantined",
+    "put_command",
+    "put_definition",
+    "raise_epochs",
+    "raise_incarnation",
+    "register_workflow",
+    "unquarantine",
+}
+
+
+@pytest.fixture
+async def connection(tmp_path):
+    journal = await SqliteJournal.open(tmp_path / "weft.db")
+    await journal.close()
+    with closing(sqlite3.connect(tmp_path / "weft.db")) as connection:
+        yield connection
+
+
+def plan_of(connection: sqlite3.Connection, name: str, given: dict[str, object]) -> list[str]:
+    sql = statements.query(name, given)
+    parameters: object = (None,) * sql.count("?") if "?" in sql else _Anything(given)
+    return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters)]  # type: ignore[arg-type]
+
+
+class _Anything(dict[str, object]):
+    def __missing__(self, key: str) -> object:
+        return None
+
+
+@pytest.mark.parametrize(("name", "given", "index"), PLANS, ids=lambda value: str(value))
+async def test_a_hot_query_reads_its_index_and_sorts_nothing(connection, name, given, index):
+    plan = plan_of(connection, name, given)
+    assert any(index in step for step in plan), plan
+    tables = [step for step in plan if step.startswith("SCAN") and "USING" not in step and "json_each" not in step]
+    assert tables == [], plan
+    assert [step for step in plan if "TEMP B-TREE" in step] == [], plan
+
+
+async def test_every_query_is_planned_or_has_nothing_to_plan():
+    planned = {name for name, _, _ in PLANS}
+    assert planned & UNPLANNED == set()
+    assert planned | UNPLANNED == set(statements.names())
+
+
+async def test_every_table_is_strict(connection):
+    tables = connection.execute("SELECT name, strict FROM pragma_table_list WHERE type = 'table'").fetchall()
+    assert [name for name, strict in tables if not strict and not name.startswith("sqlite_")] == []
+
+
+async def test_a_file_is_whole_and_its_settings_are_durable(tmp_path):
+    journal = await SqliteJournal.open(tmp_path / "weft.db")
+    assert journal._writer is not None
+
+    def pragmas(connection: sqlite3.Connection) -> dict[str, object]:
+        names = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout", "integrity_check")
+        return {name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names}
+
+    assert await journal._writer.run(pragmas) == {
+        "journal_mode": "wal",
+        "synchronous": 2,
+        "foreign_keys": 1,
+        "busy_timeout": 5000,
+        "integrity_check": "ok",
+    }
+    await journal.close()

@@ -1,0 +1,480 @@
+"""SEMANTICS, Loops: rules 14 to 19."""
+
+import pytest
+
+from tests.kernel.driver import compiled
+from tests.kernel.rules.graphs import AGAIN, DONE, again, effects, human, node, pick, problems, start
+from tests.model.helpers import by_id, ids
+from weft.kernel import commands as c
+from weft.kernel.decide import advance
+from weft.kernel.inputs import context, parents
+from weft.kernel.state import State
+from weft.model.ir import Reference
+
+
+def test_rule_14_loops_that_overlap_without_nesting_are_refused():
+    found = problems(
+        node("a"), node("b", "a"), node("c", "b", loop=again("a")), node("d", "c", loop=again("b")), node("e", "d")
+    )
+    assert "loops_overlap" in found
+
+
+def test_rule_14_loops_may_nest_or_be_disjoint():
+    nested = problems(node("a"), node("b", "a"), node("c", "b", loop=again("b")), node("d", "c", loop=again("a")))
+    disjoint = problems(node("a"), node("b", "a", loop=again("a")), node("c", "b"), node("d", "c", loop=again("c")))
+    assert nested == {}
+    assert disjoint == {}
+
+
+def test_rule_14_loop_back_to_must_lead_to_the_looping_node():
+    assert "loop_not_dominated" in problems(node("a"), node("z"), node("x", "a", loop=again("z")), node("y", "z"))
+
+
+def test_rule_14_a_cycle_made_in_any_other_way_says_use_loop():
+    found = problems(node("s"), node("a", "s", "b"), node("b", "a"), node("z", "b"))
+    assert "use loop" in found["cycle"]
+    assert "use loop" in problems(node("a", "a"))["self_dependency"]
+
+
+def test_rule_14_the_body_is_every_node_on_a_path_and_the_leaves_only_it_reaches():
+    ir = compiled(
+        node("w"),
+        node("h", "w"),
+        node("m", "h"),
+        node("n", "h"),
+        node("leaf", "m"),
+        node("leaf2", "leaf"),
+        node("x", "m", "n", loop=again("h")),
+        node("out", "x"),
+        node("both", "leaf", "w"),
+    )
+    loop = by_id(ir, "x").loop
+    assert loop is not None
+    assert set(ids(ir, loop.body)) == {"h", "m", "n", "x", "leaf", "leaf2"}
+
+
+def test_rule_14_a_leaf_of_the_body_runs_in_every_iteration():
+    run = start(node("h"), node("leaf", "h"), node("x", "h", loop=again("h")))
+    for iteration in (1, 2):
+        run.complete("h", scope=(iteration,))
+        run.complete("leaf", scope=(iteration,))
+        run.complete("x", {"again": iteration == 1}, (iteration,))
+    assert run.get("leaf", (2,)).visit == 2
+    assert run.status == "completed"
+
+
+def test_rule_15_the_condition_sees_output_ctx_and_the_iteration_from_one():
+    seen = []
+
+    def look(question):
+        seen.append(question.context)
+        return question.context.loop.iteration < 2
+
+    loop = {"condition": "output.n < ctx.h.output.limit", "max_iterations": 3, "loop_back_to": "h"}
+    run = start(node("h"), node("x", "h", loop=loop), answers={"loop": look})
+    run.complete("h", {"limit": 1}, (1,))
+    run.complete("x", {"n": 0}, (1,))
+    run.complete("h", {"limit": 2}, (2,))
+    run.complete("x", {"n": 1}, (2,))
+    assert run.status == "completed"
+    first, second = seen[0], seen[-1]
+    assert (first.output, first.nodes["h"].output, first.loop.iteration) == ({"n": 0}, {"limit": 1}, 1)
+    assert (second.output, second.nodes["h"].output, second.loop.iteration) == ({"n": 1}, {"limit": 2}, 2)
+    assert first.loop.previous is None
+    assert second.loop.previous.output == {"n": 0}
+
+
+def test_rule_15_loop_parent_is_the_loop_around():
+    seen = []
+
+    def look(question):
+        loop = question.context.loop
+        seen.append((question.need.node, loop.iteration, loop.parent.iteration if loop.parent else None))
+        return question.context.output["again"]
+
+    run = start(node("o"), node("i", "o", loop=again("i")), node("x", "i", loop=again("o")), answers={"loop": look})
+    run.complete("o", scope=(1,))
+    run.complete("i", AGAIN, (1, 1))
+    run.complete("i", DONE, (1, 2))
+    run.complete("x", AGAIN, (1,))
+    run.complete("o", scope=(2,))
+    run.complete("i", DONE, (2, 1))
+    assert list(dict.fromkeys(seen)) == [("i", 1, 1), ("i", 2, 1), ("x", 1, None), ("i", 1, 2)]
+
+
+def test_rule_15_the_condition_is_looked_at_before_the_count():
+    run = start(node("x", loop=again("x", max_iterations=1, timeout_path=["late"])), node("late"), node("z", "x"))
+    run.complete("x", DONE, (1,))
+    assert (run.state_of("z"), run.state_of("late")) == ("queued", "skipped")
+
+
+def test_rule_15_max_iterations_counts_executions_of_the_body():
+    run = start(node("x", loop=again("x", max_iterations=2)))
+    run.complete("x", AGAIN, (1,))
+    run.complete("x", AGAIN, (2,))
+    assert run.status == "failed"
+    assert run.state_of("x", (3,)) == "pending"
+
+
+def test_rule_15_the_count_starts_anew_when_the_enclosing_scope_moves_on():
+    run = start(node("o"), node("i", "o", loop=again("i", max_iterations=2)), node("x", "i", loop=again("o")))
+    for outer in (1, 2):
+        run.complete("o", scope=(outer,))
+        run.complete("i", AGAIN, (outer, 1))
+        run.complete("i", DONE, (outer, 2))
+        run.complete("x", {"again": outer == 1}, (outer,))
+    assert run.status == "completed"
+
+
+def test_rule_15_max_iterations_is_required():
+    loop = {"condition": "output.again", "loop_back_to": "a"}
+    assert "loop_without_maximum" in problems(node("a", loop=loop))
+
+
+def test_rule_15_an_endless_loop_must_contain_a_wait():
+    loop = {"condition": "output.again", "loop_back_to": "a"}
+    wait = {"id": "w", "type": "wait", "config": {"signal": "go"}, "dependencies": ["a"]}
+    assert "endless_without_wait" in problems(node("a", loop=loop), endless=True)
+    assert problems(node("a"), wait, node("x", "w", loop=loop), endless=True) == {}
+
+
+def test_rule_15_an_endless_loop_goes_on_without_a_maximum():
+    loop = {"condition": "output.again", "loop_back_to": "w"}
+    run = start({"id": "w", "type": "wait", "config": {"signal": "go"}}, node("x", "w", loop=loop), endless=True)
+    run.replay_each_step = False
+    for iteration in range(1, 30):
+        run.complete("w", {}, (iteration,))
+        run.complete("x", AGAIN, (iteration,))
+    assert run.state_of("w", (30,)) == "queued"
+
+
+@pytest.mark.xfail(reason="no rule of the kernel emits ContinueRun or `continued_as` yet")
+def test_rule_15_an_endless_run_continues_as_a_new_run_when_its_journal_grows_long():
+    loop = {"condition": "output.again", "loop_back_to": "w"}
+    ir = compiled({"id": "w", "type": "wait", "config": {"signal": "go"}}, node("x", "w", loop=loop), endless=True)
+    state, need = State(), {}
+    advance(state, c.Start(at=0.0, run_id="run", ir=ir))
+    for iteration in range(1, 20_000):
+        need = {c.Need("loop", "x", (iteration,)): c.Verdict(value=True)}
+        advance(state, c.Complete(at=0.0, node="w", scope=(iteration,), attempt=1))
+        decision = advance(state, c.Complete(at=0.0, node="x", scope=(iteration,), attempt=1, output=AGAIN), need)
+        assert isinstance(decision, c.Decision)
+        if any(isinstance(effect, c.ContinueRun) for effect in decision.effects):
+            break
+    assert state.state == "completed"
+    assert state.continued_as is not None
+
+
+LOOP = {"id": "x", "type": "task", "config": {"function": "m:f"}, "dependencies": ["h"]}
+
+
+def test_rule_16_holds_and_iterations_remain_goes_back():
+    run = start(node("h"), node("x", "h", loop=again("h")), node("z", "x"))
+    run.complete("h", scope=(1,))
+    run.complete("x", AGAIN, (1,))
+    assert run.state_of("h", (2,)) == "queued"
+    assert run.state_of("z") == "pending"
+
+
+def test_rule_16_holds_and_none_remain_takes_the_timeout_path():
+    run = start(
+        node("x", loop=again("x", max_iterations=1, timeout_path=["late"], break_path=["ok"])), node("late"), node("ok")
+    )
+    run.complete("x", AGAIN, (1,))
+    assert (run.state_of("late"), run.state_of("ok")) == ("queued", "skipped")
+
+
+def test_rule_16_with_a_timeout_path_the_unnamed_dependents_are_the_break_path():
+    run = start(node("x", loop=again("x", max_iterations=1, timeout_path=["late"])), node("late"), node("z", "x"))
+    run.complete("x", AGAIN, (1,))
+    assert (run.state_of("late"), run.state_of("z")) == ("queued", "skipped")
+
+
+def test_rule_16_beside_a_break_path_unnamed_dependents_are_taken_on_exhaustion_too():
+    run = start(
+        node("x", loop=again("x", max_iterations=1, timeout_path=["late"], break_path=["ok"])),
+        node("late"),
+        node("ok"),
+        node("z", "x"),
+    )
+    run.complete("x", AGAIN, (1,))
+    assert (run.state_of("late"), run.state_of("ok"), run.state_of("z")) == ("queued", "skipped", "queued")
+
+
+def test_rule_16_holds_and_none_remain_without_timeout_path_is_loop_exhausted():
+    run = start(node("x", loop=again("x", max_iterations=1)), node("z", "x"))
+    run.complete("x", AGAIN, (1,))
+    assert run.status == "failed"
+    assert run.state.error.code == "loop_exhausted"
+
+
+def test_rule_16_loop_exhausted_is_a_failure_the_node_may_handle():
+    run = start(
+        node("x", loop=again("x", max_iterations=1), on_failure={"path": ["repair"]}), node("repair"), node("z", "x")
+    )
+    run.complete("x", AGAIN, (1,))
+    assert (run.state_of("repair"), run.state_of("z")) == ("queued", "skipped")
+    assert run.get("x", (1,)).output["error"]["code"] == "loop_exhausted"
+
+
+def test_rule_16_an_empty_timeout_path_is_a_quiet_end():
+    run = start(node("x", loop=again("x", max_iterations=1, timeout_path=[])), node("z", "x"))
+    run.complete("x", AGAIN, (1,))
+    assert run.state_of("z") == "queued"
+    run.complete("z")
+    assert run.status == "completed"
+
+
+def test_rule_16_an_empty_timeout_path_leaves_the_break_path_alone():
+    run = start(node("x", loop=again("x", max_iterations=1, timeout_path=[], break_path=["ok"])), node("ok"))
+    run.complete("x", AGAIN, (1,))
+    assert run.state_of("ok") == "skipped"
+    assert run.status == "completed"
+
+
+def test_rule_16_branch_is_not_evaluated_on_exhaustion():
+    run = start(
+        node("x", loop=again("x", max_iterations=1, timeout_path=["late"]), branch=pick(["b"])),
+        node("late"),
+        node("b"),
+        answers={"branch": lambda question: pytest.fail("the branch was asked")},
+    )
+    run.complete("x", AGAIN, (1,))
+    assert (run.state_of("late"), run.state_of("b")) == ("queued", "skipped")
+
+
+def test_rule_16_does_not_hold_takes_the_break_path():
+    run = start(node("x", loop=again("x", break_path=["ok"])), node("ok"), node("z", "x"))
+    run.complete("x", DONE, (1,))
+    assert (run.state_of("ok"), run.state_of("z")) == ("queued", "queued")
+
+
+def test_rule_16_does_not_hold_without_break_path_takes_the_unnamed_dependents():
+    run = start(node("x", loop=again("x")), node("y", "x"), node("z", "x"))
+    run.complete("x", DONE, (1,))
+    assert (run.state_of("y"), run.state_of("z")) == ("queued", "queued")
+
+
+def test_rule_16_does_not_hold_takes_what_the_branch_picks_besides():
+    run = start(node("x", loop=again("x"), branch=pick(["b"], ["d"])), node("b"), node("d"), node("z", "x"))
+    run.complete("x", {"again": False, "rule": 1}, (1,))
+    assert (run.state_of("b"), run.state_of("d"), run.state_of("z")) == ("skipped", "queued", "queued")
+    run = start(
+        node("x", loop=again("x", break_path=["ok"]), branch=pick(["b"], ["d"])), node("b"), node("d"), node("ok")
+    )
+    run.complete("x", {"again": False, "rule": 0}, (1,))
+    assert (run.state_of("b"), run.state_of("d"), run.state_of("ok")) == ("queued", "skipped", "queued")
+
+
+def test_rule_16_the_branch_is_not_asked_while_the_loop_goes_back():
+    run = start(
+        node("x", loop=again("x"), branch=pick(["b"])),
+        node("b"),
+        answers={"branch": lambda question: pytest.fail("the branch was asked")},
+    )
+    run.complete("x", AGAIN, (1,))
+    assert run.state_of("x", (2,)) == "queued"
+    assert run.state_of("b") == "pending"
+
+
+def test_rule_16_break_path_and_branch_get_a_compile_warning():
+    graph = (node("x", loop=again("x", break_path=["ok"]), branch=pick(["b"])), node("b"), node("ok"))
+    assert "break_and_branch" in problems(*graph)
+    assert compiled(*graph)
+
+
+def test_rule_17_going_back_cancels_what_is_open_in_the_same_append():
+    run = start(node("h"), node("slow", "h"), node("slower", "slow"), node("x", "h", loop=again("h")))
+    run.complete("h", scope=(1,))
+    run.begin("slow", (1,))
+    before = len(run.journal)
+    run.complete("x", AGAIN, (1,))
+    assert run.types()[before:] == ["node.completed", "node.cancelled", "loop.advanced", "node.scheduled"]
+    assert run.state_of("slow", (1,)) == "cancelled"
+    assert run.state_of("h", (2,)) == "queued"
+    assert [stop.node for stop in effects(run, c.Stop)] == ["slow"]
+    run.complete("slow", "late", (1,), attempt=1)
+    assert run.types()[-1] == "result.ignored"
+    assert run.state_of("slower", (1,)) in ("pending", "cancelled")
+
+
+def test_rule_17_leaving_cancels_what_is_open_in_the_same_append():
+    run = start(node("h"), node("slow", "h"), node("ask", "h"), node("x", "h", loop=again("h")), node("z", "x"))
+    run.complete("h", scope=(1,))
+    run.ask("ask", (1,))
+    before = len(run.journal)
+    run.complete("x", DONE, (1,))
+    assert run.types()[before:] == ["node.completed", "nodes.cancelled", "loop.ended", "node.scheduled"]
+    assert run.state_of("slow", (1,)) == run.state_of("ask", (1,)) == "cancelled"
+    run.complete("z")
+    assert run.status == "completed"
+
+
+def test_rule_17_tokens_that_wait_in_the_iteration_go_with_it():
+    run = start(node("h"), node("slow", "h"), node("j", "h", "slow"), node("x", "h", loop=again("h")))
+    run.complete("h", scope=(1,))
+    assert run.counter == 3
+    run.complete("x", DONE, (1,))
+    assert run.counter == 0
+    assert run.status == "completed"
+
+
+def test_rule_17_at_most_once_is_waited_for():
+    run = start(node("h"), node("pay", "h", effect="at_most_once"), node("x", "h", loop=again("h")))
+    run.complete("h", scope=(1,))
+    run.begin("pay", (1,))
+    run.complete("x", AGAIN, (1,))
+    assert run.state_of("pay", (1,)) == "running"
+    assert run.state_of("h", (2,)) == "pending"
+    run.complete("pay", "paid", (1,))
+    assert run.state_of("h", (2,)) == "queued"
+    assert run.get("pay", (1,)).output == "paid"
+
+
+def test_rule_17_at_most_once_that_never_started_is_cancelled():
+    run = start(node("h"), node("pay", "h", effect="at_most_once"), node("x", "h", loop=again("h")))
+    run.complete("h", scope=(1,))
+    run.complete("x", AGAIN, (1,))
+    assert run.state_of("pay", (1,)) == "cancelled"
+    assert run.state_of("h", (2,)) == "queued"
+
+
+def test_rule_17_the_inner_loop_closes_with_the_outer_iteration():
+    run = start(node("o"), node("i", "o"), node("y", "i", loop=again("i")), node("x", "o", loop=again("o")))
+    run.complete("o", scope=(1,))
+    run.complete("i", scope=(1, 1))
+    run.complete("y", AGAIN, (1, 1))
+    assert run.state_of("i", (1, 2)) == "queued"
+    run.complete("x", AGAIN, (1,))
+    assert run.state_of("i", (1, 2)) == "cancelled"
+    assert run.state_of("o", (2,)) == "queued"
+
+
+def test_rule_18_taking_a_named_exit_edge_of_a_body_node_is_a_break():
+    run = start(
+        node("h", branch=pick(["stop"], default=["m"])),
+        node("m"),
+        node("x", "m", loop=again("h")),
+        node("stop", "x"),
+        node("z", "x"),
+    )
+    run.complete("h", {}, (1,))
+    run.complete("m", scope=(1,))
+    run.complete("x", AGAIN, (1,))
+    run.complete("h", {"rule": 0}, (2,))
+    assert run.events("loop.ended")[-1].reason == "break"
+    assert run.state_of("stop") == "queued"
+    assert run.state_of("z") == "skipped"
+    run.complete("stop")
+    assert run.status == "completed"
+
+
+def test_rule_18_a_break_closes_the_iteration():
+    run = start(
+        node("h"),
+        node("slow", "h"),
+        node("b", "h", branch=pick(["stop"])),
+        node("x", "slow", "b", loop=again("h")),
+        node("stop", "x"),
+    )
+    run.complete("h", scope=(1,))
+    run.complete("b", {"rule": 0}, (1,))
+    assert run.state_of("slow", (1,)) == "cancelled"
+    assert run.state_of("stop") == "queued"
+
+
+def test_rule_18_a_named_exit_edge_that_is_not_chosen_is_no_break():
+    run = start(node("h", branch=pick(["stop"])), node("x", "h", loop=again("h")), node("stop", "x"), node("z", "x"))
+    run.complete("h", {}, (1,))
+    assert run.state_of("x", (1,)) == "queued"
+    run.complete("x", DONE, (1,))
+    assert run.state_of("stop") == "queued"
+    assert run.state_of("z") == "queued"
+
+
+def test_rule_18_a_break_out_of_two_loops_ends_both():
+    run = start(
+        node("o"),
+        node("i", "o", branch=pick(["stop"], default=["y"])),
+        node("y", loop=again("i")),
+        node("x", "y", loop=again("o")),
+        node("stop", "x"),
+    )
+    run.complete("o", scope=(1,))
+    run.complete("i", {"rule": 0}, (1, 1))
+    assert run.state_of("stop") == "queued"
+    assert run.state_of("x", (1,)) in ("pending", "cancelled", "skipped")
+    run.complete("stop")
+    assert run.status == "completed"
+
+
+def test_rule_18_unnamed_exit_edges_resolve_when_the_loop_ends():
+    run = start(node("h"), node("m", "h"), node("x", "m", loop=again("h")), node("z", "x"), node("log", "m", "z"))
+    run.complete("h", scope=(1,))
+    run.complete("m", "first", (1,))
+    run.complete("x", AGAIN, (1,))
+    run.complete("h", scope=(2,))
+    run.complete("m", "second", (2,))
+    run.complete("x", DONE, (2,))
+    run.complete("z")
+    assert {name: seen.output for name, seen in parents(run.state, run.get("log")).items()} == {
+        "m": "second",
+        "z": None,
+    }
+
+
+def test_rule_18_a_skipped_looping_node_ends_its_loop_with_its_exits_skipped():
+    run = start(
+        node("h", branch=pick(["x"], default=["side"])), node("side"), node("x", loop=again("h")), node("z", "x")
+    )
+    run.complete("h", {}, (1,))
+    assert run.events("loop.ended")[-1].reason == "skipped"
+    assert run.state_of("x", (1,)) == "skipped"
+    assert run.state_of("z") == "skipped"
+    run.complete("side", scope=(1,))
+    assert run.status == "completed"
+
+
+def test_rule_18_a_loop_nobody_enters_is_skipped_with_what_follows():
+    run = start(
+        node("a", branch=pick(["h"], default=["d"])),
+        node("h"),
+        node("x", "h", loop=again("h")),
+        node("z", "x"),
+        node("d"),
+    )
+    run.complete("a", {})
+    assert run.state_of("z") == "skipped"
+    run.complete("d")
+    assert run.status == "completed"
+
+
+def test_rule_19_from_outside_a_body_node_means_its_last_closed_iteration():
+    run = start(node("h"), node("m", "h"), node("x", "m", loop=again("h")), node("z", "x"))
+    for iteration in (1, 2):
+        run.complete("h", scope=(iteration,))
+        run.complete("m", f"round {iteration}", (iteration,))
+        run.complete("x", {"again": iteration == 1}, (iteration,))
+    seen = context(run.state, run.get("z"), (Reference("node", "m"), Reference("node", "x"))).nodes
+    assert seen["m"].output == "round 2"
+    assert seen["x"].output == DONE
+
+
+def test_rule_19_an_inner_loop_means_its_last_iteration_of_the_readers_own():
+    run = start(node("o"), node("i", "o", loop=again("i")), node("x", "i", loop=again("o")))
+    run.complete("o", scope=(1,))
+    run.complete("i", {"again": True, "n": 1}, (1, 1))
+    run.complete("i", {"again": False, "n": 2}, (1, 2))
+    run.complete("x", AGAIN, (1,))
+    run.complete("o", scope=(2,))
+    run.complete("i", {"again": False, "n": 3}, (2, 1))
+    seen = [context(run.state, run.get("x", (n,)), (Reference("node", "i"),)).nodes["i"].output["n"] for n in (1, 2)]
+    assert seen == [2, 3]
+
+
+def test_rule_19_the_outputs_of_the_run_are_those_of_the_last_iteration():
+    run = start(human("ask"), node("x", "ask", loop=again("ask")))
+    for iteration in (1, 2):
+        run.vote(run.ask("ask", (iteration,)), "approve")
+        run.complete("x", {"again": iteration == 1, "n": iteration}, (iteration,))
+    assert run.state.outputs == {"x": {"again": False, "n": 2}}

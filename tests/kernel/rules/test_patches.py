@@ -1,0 +1,212 @@
+"""SEMANTICS, Waits, children, maps, signals: rules 39 and 40 (patch and rerun)."""
+
+from tests.kernel.driver import Run, compiled
+from tests.kernel.rules.graphs import AGAIN, ANSWERS, DONE, UNDO, again, human, node, pick, start
+from weft.kernel import commands as c
+from weft.kernel.inputs import context, parents
+from weft.model.ir import Reference
+
+
+def patch(run: Run, *nodes, **workflow):
+    return run.tell(c.Patch, ir=compiled(*nodes, **workflow), by="ann", reason="better")
+
+
+def test_rule_39_a_patch_is_an_event():
+    run = start(node("a"))
+    patch(run, node("a"), node("b", "a"))
+    event = run.events("run.patched")[0]
+    assert (event.ir, event.by, event.reason) == (run.state.ir_hashes[-1], "ann", "better")
+    run.complete("a")
+    assert run.state_of("b") == "queued"
+
+
+def test_rule_39_the_same_definition_is_no_patch():
+    run = start(node("a"))
+    patch(run, node("a"))
+    assert run.types() == ["run.created", "node.scheduled"]
+
+
+def test_rule_39_config_retry_and_compensator_are_pinned_when_a_node_is_activated():
+    run = start(node("a"), node("b", "a"))
+    other = {"config": {"function": "m:new"}, "retry": {"max_attempts": 1}, "compensator": UNDO}
+    patch(run, node("a", **other), node("b", "a", **other))
+    a = run.state.pinned(run.get("a"))
+    assert (a.config, a.retry.max_attempts, a.compensator) == ({"function": "m:f"}, 3, None)
+    run.fail("a", retryable=True)
+    assert run.state_of("a") == "retrying"
+    run.pass_time(60)
+    run.complete("a")
+    b = run.state.pinned(run.get("b"))
+    assert b.config == {"function": "m:new"}
+    assert (b.retry.max_attempts, b.compensator is None) == (1, False)
+    assert run.state.undoable == []
+
+
+def test_rule_39_routing_uses_the_ir_current_at_the_commit():
+    run = start(node("a", branch=pick(["b"])), node("b"))
+    run.begin("a")
+    patch(run, node("a", branch=pick(["d"])), node("b", "a"), node("d"))
+    run.complete("a", {"rule": 0})
+    assert run.states() == {"a": "completed", "b": "queued", "d": "queued"}
+
+
+def test_rule_39_an_agent_may_add_nodes_and_route_to_them_at_once():
+    choose = {"type": "agent_driven", "available_next_nodes": ["b"]}
+    run = start(node("a", branch=choose), node("b"))
+    run.begin("a")
+    patch(run, node("a", branch={**choose, "available_next_nodes": ["b", "new"]}), node("b"), node("new"))
+    run.complete("a", choice=("new",))
+    assert run.states() == {"a": "completed", "b": "skipped", "new": "queued"}
+
+
+def test_rule_39_new_edges_from_nodes_that_have_ended_resolve_in_the_patch_event():
+    run = start(node("a", branch=pick(["s"])), node("s"), node("b"), node("f", on_failure="continue"))
+    run.complete("a", {})
+    run.fail("f")
+    decision = patch(
+        run,
+        node("a", branch=pick(["s"])),
+        node("s"),
+        node("b"),
+        node("f", on_failure="continue"),
+        node("after_a", "a"),
+        node("after_s", "s"),
+        node("after_b", "b"),
+        node("after_f", "f"),
+    )
+    assert decision.events[0].type == "run.patched"
+    states = run.states()
+    assert (states["after_a"], states["after_s"], states["after_b"], states["after_f"]) == (
+        "queued",
+        "skipped",
+        "pending",
+        "queued",
+    )
+
+
+def test_rule_39_a_new_node_without_dependencies_starts_at_once():
+    run = start(node("a"))
+    patch(run, node("a"), node("b"))
+    assert run.dispatched() == {"b"}
+
+
+def test_rule_39_a_pending_join_may_gain_and_lose_edges():
+    run = start(node("a"), node("b"), node("j", "a", "b"))
+    run.complete("a")
+    patch(run, node("a"), node("b"), node("j", "a"))
+    assert run.state_of("j") == "queued"
+    run = start(node("a"), node("b"), node("j", "a"))
+    patch(run, node("a"), node("b"), node("j", "a", "b"))
+    run.complete("a")
+    assert run.state_of("j") == "pending"
+
+
+def test_rule_39_changes_inside_a_loop_body_apply_from_the_next_iteration():
+    run = start(node("h"), node("m", "h"), node("x", "m", loop=again("h")))
+    run.complete("h", scope=(1,))
+    other = {"config": {"function": "m:new"}}
+    patch(run, node("h"), node("m", "h"), node("n", "m", **other), node("x", "n", loop=again("h"), **other))
+    run.complete("m", scope=(1,))
+    assert run.state_of("n", (1,)) == "pending"
+    assert run.state_of("x", (1,)) == "queued"
+    assert run.state.pinned(run.get("x", (1,))).config == {"function": "m:f"}
+    run.complete("x", AGAIN, (1,))
+    run.complete("h", scope=(2,))
+    run.complete("m", scope=(2,))
+    assert run.state_of("n", (2,)) == "queued"
+    run.complete("n", scope=(2,))
+    assert run.state.pinned(run.get("x", (2,))).config == {"function": "m:new"}
+    run.complete("x", DONE, (2,))
+    assert run.status == "completed"
+
+
+def test_rule_39_what_has_been_activated_cannot_be_removed():
+    run = start(node("a"), node("b"))
+    patch(run, node("b"))
+    assert run.refused.code == "patch_refused"
+    assert "'a'" in run.refused.message
+
+
+def test_rule_39_a_token_keeps_its_place():
+    run = start(node("a"), node("b"), node("j", "a", "b"))
+    run.complete("a")
+    patch(run, node("a"), node("b"), node("j", "b"))
+    assert run.refused.code == "patch_refused"
+
+
+def test_rule_39_an_approval_that_was_unavoidable_still_is():
+    run = start(node("a"), human("ask", "a"), node("pay", "ask"))
+    patch(run, node("a"), human("ask", "a"), node("pay", "a"))
+    assert run.refused.code == "patch_refused"
+    patch(run, node("a"), node("pay", "a"))
+    assert run.refused.code == "patch_refused"
+
+
+def test_rule_39_only_a_live_run_can_be_patched():
+    run = start(node("a"))
+    run.complete("a")
+    patch(run, node("a"), node("b", "a"))
+    assert run.refused.code == "not_running"
+
+
+def rerun(run: Run, *adopted: str, frm: str, inputs=None) -> Run:
+    """A new run that begins with what these nodes of the old one gave."""
+    outcomes = []
+    for name in adopted:
+        old = next(a for a in reversed(run.state.activations.values()) if run.state.name(a.node) == name)
+        outcomes.append(c.Adopted(node=name, output=old.output, taken=old.route.taken if old.route else None))
+    return Run(run.ir, answers=ANSWERS, inputs=inputs, adopted=tuple(outcomes), origin=("run", frm))
+
+
+def test_rule_40_rerun_from_a_node_keeps_what_came_before_it():
+    run = start(node("a"), node("b", "a"), node("d", "b"))
+    for name in "abd":
+        run.complete(name, name.upper())
+    again_from_b = rerun(run, "a", frm="b")
+    assert again_from_b.state.origin == ("run", "b")
+    assert again_from_b.dispatched() == {"b"}
+    assert again_from_b.events("node.completed")[0].adopted
+    assert parents(again_from_b.state, again_from_b.get("b"))["a"].output == "A"
+    again_from_b.complete("b", "other")
+    again_from_b.complete("d")
+    assert again_from_b.status == "completed"
+
+
+def test_rule_40_rerun_keeps_the_routes_that_led_there():
+    run = start(node("a", branch=pick(["b"], ["d"])), node("b"), node("d"), node("j", "b", "d"))
+    run.complete("a", {"rule": 1})
+    run.complete("d", "D")
+    run.complete("j")
+    second = rerun(run, "a", "d", frm="j")
+    assert second.dispatched() == {"j"}
+    assert second.states() == {"a": "completed", "b": "skipped", "d": "completed", "j": "queued"}
+
+
+def test_rule_40_what_does_not_lead_to_the_node_runs_again_too():
+    run = start(node("a"), node("b", "a"), node("side"))
+    run.complete("a", 1)
+    second = rerun(run, "a", frm="b")
+    assert second.dispatched() == {"b", "side"}
+
+
+def test_rule_40_rerun_behind_a_loop_sees_its_last_iteration():
+    run = start(node("h"), node("x", "h", loop=again("h")), node("z", "x"))
+    run.complete("h", 1, (1,))
+    run.complete("x", {**AGAIN, "n": 1}, (1,))
+    run.complete("h", 2, (2,))
+    run.complete("x", {**DONE, "n": 2}, (2,))
+    second = rerun(run, "h", "x", frm="z")
+    assert second.dispatched() == {"z"}
+    assert parents(second.state, second.get("z"))["x"].output["n"] == 2
+    seen = context(second.state, second.get("z"), (Reference("node", "h"),)).nodes
+    assert seen["h"].output == 2
+    second.complete("z")
+    assert second.status == "completed"
+
+
+def test_rule_40_changed_inputs_mean_a_run_from_the_start():
+    run = start(node("a"), node("b", "a"), inputs={"n": 1})
+    second = Run(run.ir, answers=ANSWERS, inputs={"n": 2}, origin=("run", ""))
+    assert second.state.inputs == {"n": 2}
+    assert second.dispatched() == {"a"}
+    assert second.state.origin == ("run", "")
