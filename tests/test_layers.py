@@ -16,7 +16,7 @@ LONGEST_FILE = 600
 PORTS = {"journal", "transport", "blobs"}
 ADAPTERS = {"journals", "transports"}
 BASE = {"errors", "clock", "model"}
-MIDDLE = {"routing", "nodes", "agents"}
+MIDDLE = {"routing", "nodes", "agents", "functions", "outcomes"}
 
 # A part of `weft` (a module or a folder) -> the parts it may import. Itself is always allowed.
 ALLOWED: dict[str, set[str]] = {
@@ -25,19 +25,23 @@ ALLOWED: dict[str, set[str]] = {
     "settings": {"errors"},
     "model": {"errors"},
     "kernel": {"model"},
+    "invariants": {"model", "kernel"},
+    "outcomes": {"errors"},
+    "functions": {"errors"},
     "journal": BASE | {"kernel"},
     "transport": BASE | {"kernel"},
     "blobs": BASE | {"kernel"},
     "journals": BASE | PORTS,
     "transports": BASE | PORTS,
     "routing": BASE | {"kernel"} | PORTS,
-    "nodes": BASE | {"kernel", "routing"} | PORTS,
+    "nodes": BASE | {"kernel", "routing", "functions", "outcomes"} | PORTS,
     "agents": BASE | {"kernel", "routing", "nodes"} | PORTS,
     "runtime": BASE | {"kernel", "settings"} | PORTS | MIDDLE,
     "sdk": BASE | {"kernel", "settings", "runtime"} | PORTS | MIDDLE,
     "engine": BASE | {"kernel", "settings", "runtime", "sdk"} | PORTS | ADAPTERS | MIDDLE,
+    "doctor": BASE | {"kernel", "settings", "runtime", "engine", "invariants"} | PORTS,
     "api": BASE | {"kernel", "settings", "runtime", "sdk", "engine"} | PORTS | MIDDLE,
-    "cli": BASE | {"kernel", "settings", "runtime", "sdk", "engine", "api"} | PORTS | MIDDLE,
+    "cli": BASE | {"kernel", "settings", "runtime", "sdk", "engine", "doctor", "invariants", "api"} | PORTS | MIDDLE,
     "__init__": BASE | {"kernel", "settings", "runtime", "sdk", "engine"} | PORTS | MIDDLE,
     "__main__": {"cli"},
 }
@@ -56,6 +60,7 @@ PURE = {
     "difflib",
     "enum",
     "functools",
+    "gc",
     "hashlib",
     "heapq",
     "itertools",

@@ -49,7 +49,8 @@ class Walk:
         self.children: dict[str, int] = {}
         self.steps: list[str] = []
         self.shadow = State()
-        self.checker = Checker({})
+        self.library: dict[str, IR] = {}
+        self.checker = Checker(self.library)
         self.run = Run(ir, start=False)
         self.run.replay_each_step = False
         self.run.answers = {kind: self.answer for kind in ("when", "loop", "branch", "outputs", "collect")}
@@ -71,7 +72,7 @@ class Walk:
         result = self.run.do(command)
         if isinstance(result, c.Decision):
             self.shadow.library.update(self.state.library)
-            self.checker.library.update(self.state.library)
+            self.library.update(self.state.library)
             for event in self.run.journal[known:]:
                 read = e.decode(e.encode(event))
                 evolve(self.shadow, read)

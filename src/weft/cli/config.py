@@ -22,10 +22,14 @@ def show(db: str | None, as_json: bool) -> None:
 
     rows = load_settings(db).rows()
     if as_json:
-        print_page([row._asdict() for row in rows], None)
+        print_page([{**row._asdict(), "source": _flag(row.source)} for row in rows], None)
     else:
-        print_table(["setting", "value", "from"], [[row.name, _text(row.value), row.source] for row in rows])
+        print_table(["setting", "value", "from"], [[row.name, _text(row.value), _flag(row.source)] for row in rows])
 
 
 def _text(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _flag(source: str) -> str:
+    return "--db" if source == "--database-url" else source

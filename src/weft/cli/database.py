@@ -42,21 +42,25 @@ def _file_of(url: str) -> Path | None:
 
 
 @asynccontextmanager
-async def opened(db: str | None, *, make: bool = False) -> AsyncIterator[Engine]:
-    """An engine on the database. Only `make` makes one that is not there."""
+async def opened(db: str | None) -> AsyncIterator[Engine]:
+    """An engine on a database that is there."""
     settings = load_settings(db)
     file = _file_of(settings.database_url)
-    if file is not None and not make and not file.exists():
+    if file is not None and not file.exists():
         raise NotFound(
             f"there is no database {file}; `weft run FILE` makes one here, --db or WEFT_DATABASE_URL names another"
         )
-    if file is not None and make:
-        file.parent.mkdir(parents=True, exist_ok=True)
     engine = await open_engine(settings)
     try:
         yield engine
     finally:
         await engine.close(CLOSE_SECONDS)
+
+
+def make_folder(settings: Settings) -> None:
+    file = _file_of(settings.database_url)
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
 
 
 async def open_engine(settings: Settings) -> Engine:

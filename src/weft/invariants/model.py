@@ -36,6 +36,8 @@ class Act(msgspec.Struct, kw_only=True):
     fired: bool = False
     called: bool = False
     """A loop went back to it: it needs no edge."""
+    won: bool = False
+    """Its join has fired and its losers are being cancelled: how their edges resolve no longer matters."""
     edges: dict[str, str] = {}
     tokens: int = 0
     hop: int = 0
@@ -113,6 +115,8 @@ class Model:
         self.approvals: dict[str, Approval] = {}
         self.children: dict[str, Key] = {}
         self.plan: list[Key] = []
+        self.racing = False
+        """While the losers of a join are cancelled."""
         self.found: list[Violation] = []
 
     def blame(self, invariant: str, message: str) -> None:

@@ -16,7 +16,7 @@ def verdict(model: Model, act: Act) -> Literal["wait", "fire", "skip", "fail"]:
     """What the join of an activation says (rules 7, 8, 9)."""
     graph = model.graph_of(act)
     edges = graph.incoming.get(act.node, [])
-    if act.called:
+    if act.called or act.won:
         return "fire"
     if any(edge.required and act.edges.get(edge.source) == SKIPPED for edge in edges):
         return "skip"
@@ -78,6 +78,8 @@ def resolve(model: Model, graph: Graph, edge: Edge, source: Act | None, prefix: 
         if source is None or not source.redo:
             model.blame("E1", f"the edge {edge.source} -> {act.place} resolves again")
         return
+    if model.racing and not act.fired and act.state == "pending":
+        act.won = verdict(model, act) == "fire"
     act.edges[edge.source] = status
     if status in (TAKEN, ERROR):
         act.hop = max(act.hop, hop + 1)
@@ -87,8 +89,16 @@ def resolve(model: Model, graph: Graph, edge: Edge, source: Act | None, prefix: 
 
 
 def loop_over(model: Model, graph: Graph, act: Act, edge: Edge) -> bool:
-    run = model.loops.get((graph.loops[act.node][edge.common], act.scope[: edge.common]))
-    return run is not None and run.status in ("draining", "ended")
+    return loops_over(model, graph.loops[act.node], act.scope, edge.common)
+
+
+def loops_over(model: Model, loops: tuple[str, ...], scope: Scope, depth: int) -> bool:
+    """No loop around `scope`, from this depth inwards, goes back any more."""
+    for inner in range(depth, len(scope)):
+        run = model.loops.get((loops[inner], scope[:inner]))
+        if run is None or run.status not in ("draining", "ended"):
+            return False
+    return True
 
 
 def take_route(model: Model, act: Act, route: Route, status: str = TAKEN) -> None:
@@ -205,13 +215,14 @@ def ended(model: Model, event: LoopEnded) -> None:
         _drop(model, run)
         run.status = "ended"
     graph = model.graphs[run.graph] if run.scope else model.graph
-    exits = [edge for edge in graph.exits.get(event.node, ()) if edge.common == len(run.scope)]
+    loops = graph.loops[event.node]
+    exits = [edge for edge in graph.exits.get(event.node, ()) if loops_over(model, loops, run.scope, edge.common)]
     listed = {*event.taken, *event.failed}
     for pair in sorted(listed - {(edge.source, edge.target) for edge in exits}):
         model.blame("E3", f"loop {event.node} resolves an edge it does not have: {pair}")
     for edge in exits:
         source = model.latest(graph, edge.source, run.scope)
-        if source is not None and run.status == "draining" and source.state not in ENDED:
+        if run.status == "draining" and not _has_ended(model, graph, source, len(run.scope) + 1):
             continue
         pair = (edge.source, edge.target)
         status = SKIPPED
@@ -221,7 +232,13 @@ def ended(model: Model, event: LoopEnded) -> None:
             if source is None or source.state not in ("completed", "failed"):
                 model.blame("E2", f"loop {event.node} takes {edge.source} -> {edge.target}, and {edge.source} has not ended")
             status = ERROR if source is not None and source.state == "failed" else TAKEN
-        resolve(model, graph, edge, source, run.scope, status)
+        resolve(model, graph, edge, source, run.scope[: edge.common], status)
+
+
+def _has_ended(model: Model, graph: Graph, source: Act | None, depth: int) -> bool:
+    if source is None or source.state not in ENDED:
+        return False
+    return loops_over(model, graph.loops[source.node], source.scope, depth)
 
 
 def _loop(model: Model, node: str, scope: Scope) -> Loop | None:

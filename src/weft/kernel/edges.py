@@ -38,8 +38,8 @@ def set_state(state: State, activation: Activation, new: NodeState, *, generatio
         place = f"{state.name(activation.node)}{list(activation.scope)}"
         raise IntegrityError(f"run {state.run_id}: {place} cannot go from {old} to {new} (V5)")
     activation.state = new
-    state.put(state.tally, old, state.tally.get(old, 0) - 1)
-    state.put(state.tally, new, state.tally.get(new, 0) + 1)
+    state.tally[old] = state.tally.get(old, 0) - 1
+    state.tally[new] = state.tally.get(new, 0) + 1
     opened = (new in OPEN) - (old in OPEN)
     state.open += opened
     if opened and activation.item >= 0:
@@ -94,8 +94,8 @@ def ensure(state: State, node: int, scope: Scope, item: int = -1) -> Activation:
         return found
     ir = state.iteration_ir(scope, node)
     activation = Activation(node=node, scope=scope, item=item, ir=ir)
-    state.put(state.activations, key, activation)
-    state.put(state.tally, N.PENDING, state.tally.get(N.PENDING, 0) + 1)
+    state.add(state.activations, key, activation)
+    state.tally[N.PENDING] = state.tally.get(N.PENDING, 0) + 1
     if scope:
         definition = state.node_in(ir, node)
         for depth in range(len(scope)):
@@ -127,7 +127,10 @@ def _read_entries(state: State, activation: Activation, definition: Node) -> Non
 
 
 def _count(state: State, activation: Activation, edge: Edge, status: int, hop: int) -> None:
-    state.put(activation.edges, edge.source, status)
+    if state.is_new(activation):
+        activation.edges[edge.source] = status
+    else:
+        state.put(activation.edges, edge.source, status)
     if status == TAKEN:
         activation.taken += 1
     elif status == SKIPPED:
@@ -292,8 +295,16 @@ def _resolve_again(state: State, activation: Activation, node: Node, ir: int, st
 
 
 def _loop_over(state: State, activation: Activation, node: Node, edge: Edge) -> bool:
-    run = state.loops.get((node.loops[edge.common], activation.scope[: edge.common]))
-    return run is not None and run.status in ("draining", "ended")
+    return loops_over(state, node.loops, activation.scope, edge.common)
+
+
+def loops_over(state: State, loops: tuple[int, ...], scope: Scope, depth: int) -> bool:
+    """Every loop around `scope` from this depth inwards goes back no more: what leaves them may resolve."""
+    for inner in range(depth, len(scope)):
+        run = state.loops.get((loops[inner], scope[:inner]))
+        if run is None or run.status not in ("draining", "ended"):
+            return False
+    return True
 
 
 def own_loop_run(state: State, activation: Activation, node: Node) -> LoopRun:
@@ -353,6 +364,13 @@ def drop_members(state: State, run: LoopRun) -> None:
     run.members = []
 
 
+def _has_ended(state: State, source: Activation | None, ir: int, depth: int) -> bool:
+    """In a draining iteration: it will not run again, nor will a loop inside bring another of it."""
+    if source is None or source.state not in ENDED:
+        return False
+    return loops_over(state, state.node_in(ir, source.node).loops, source.scope, depth)
+
+
 def resolve_exits(
     state: State, run: LoopRun, taken: tuple[tuple[str, str], ...], failed: tuple[tuple[str, str], ...]
 ) -> None:
@@ -363,13 +381,13 @@ def resolve_exits(
         raise IntegrityError(f"run {state.run_id}: node {looping.id} ends a loop it does not have")
     for number in looping.loop.exits:
         edge = state.irs[ir].edges[number]
-        if edge.common != len(run.scope):
+        if not loops_over(state, looping.loops, run.scope, edge.common):
             continue
         source = latest(state, edge.source, run.scope, ir)
+        if run.status == "draining" and not _has_ended(state, source, ir, len(run.scope) + 1):
+            continue
         if source is None:
             source = Activation(node=edge.source, scope=(*run.scope, run.iteration), ir=ir)
-        elif run.status == "draining" and source.state not in ENDED:
-            continue
         pair = (state.node_in(ir, edge.source).id, state.node_in(ir, edge.target).id)
         if pair in failed:
             status = FAILED

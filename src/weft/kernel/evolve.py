@@ -533,8 +533,11 @@ def _planned_done(state: State, activation: Activation) -> None:
     clear_timer(state, timer_name(state, "undo", activation))
     if not state.plan or state.plan[-1] != activation.key:
         raise IntegrityError(f"run {state.run_id}: compensation out of order (rule 34)")
-    state.plan = state.plan[:-1]
-    state.undoable = [key for key in state.undoable if key != activation.key]
+    state.pull(state.plan)
+    if state.undoable and state.undoable[-1] == activation.key:
+        state.pull(state.undoable)
+    else:
+        state.undoable = [key for key in state.undoable if key != activation.key]
     state.undoing -= 1
 
 
@@ -612,6 +615,8 @@ def _approval_decided(state: State, event: e.ApprovalDecided) -> None:
 def _approval_escalated(state: State, event: e.ApprovalEscalated) -> None:
     approval = state.edit(state.approvals[event.approval])
     approval.approvers, approval.expires_at, approval.escalated = event.approvers, event.expires_at, True
+    if event.approvers:  # fewer people than the quorum could never approve
+        approval.quorum = min(approval.quorum, len(event.approvers))
     _set_expiry(state, _get(state, event), event.expires_at)
 
 

@@ -7,8 +7,8 @@ from typing import Literal
 from weft.kernel import commands as c
 from weft.kernel import events as e
 from weft.kernel.decider import Decider
-from weft.kernel.edges import head_of, latest
-from weft.kernel.state import OPEN, Activation, IntegrityError, LoopRun, NodeState
+from weft.kernel.edges import head_of, latest, loops_over
+from weft.kernel.state import OPEN, Activation, IntegrityError, LoopRun, NodeState, key_of
 from weft.kernel.values import Wait
 
 N = NodeState
@@ -40,7 +40,10 @@ def _cancel_rest(d: Decider, run: LoopRun) -> bool:
 
 
 def cancel(d: Decider, activations: list[Activation], reason: Literal["loop", "join", "items", "run"]) -> None:
-    """Cancel activations and tell whoever works for them to stop."""
+    """Cancel activations and tell whoever works for them to stop. A map takes its items with it."""
+    given = {activation.key for activation in activations}
+    items = [item for owner in activations for item in open_items(d, owner) if item.key not in given]
+    activations = items + activations
     for activation in activations:
         if activation.state in (N.QUEUED, N.RUNNING):
             d.stop(activation)
@@ -51,6 +54,13 @@ def cancel(d: Decider, activations: list[Activation], reason: Literal["loop", "j
     elif activations:
         d.emit(e.NodesCancelled, places=tuple(d.place(a) for a in activations), reason=reason)
         d.ended.extend(a for a in activations if a.scope)
+
+
+def open_items(d: Decider, owner: Activation) -> list[Activation]:
+    if not owner.items_open:
+        return []
+    found = (d.state.activations.get(key_of(owner.node, owner.scope, i)) for i in range(owner.items_started))
+    return [item for item in found if item is not None and item.state in OPEN]
 
 
 def _move_on(d: Decider, run: LoopRun, ready: list[Activation]) -> None:
@@ -88,7 +98,7 @@ def end(d: Decider, run: LoopRun, reason: Literal["leave", "break", "skipped", "
     taken, failed = [], []
     for number in looping.loop.exits:
         edge = state.irs[ir].edges[number]
-        if edge.common != len(run.scope):
+        if not loops_over(state, looping.loops, run.scope, edge.common):
             continue
         source = latest(state, edge.source, run.scope, ir)
         if source is None:

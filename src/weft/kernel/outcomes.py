@@ -9,6 +9,7 @@ import msgspec
 from weft.kernel import events as e
 from weft.kernel.decider import Decider
 from weft.kernel.edges import in_closed_iteration, in_closing_iteration
+from weft.kernel.loops import cancel, open_items
 from weft.kernel.routes import LoopExhausted, Outcome, Rejected, RoutingFailed, choose, failure_path
 from weft.kernel.state import Activation, NodeState, RunState, key_of
 from weft.kernel.values import Error, Route
@@ -182,6 +183,7 @@ def park(d: Decider, activation: Activation, error: Error) -> None:
 def fail_for_good(d: Decider, activation: Activation, error: Error, *, certain: bool = False) -> None:
     """No attempt is left. What it means is the node's to say, then the joins', then the run's."""
     node = d.node(activation)
+    cancel(d, open_items(d, activation), "items")
     if d.state.pinned(activation).effect == "at_most_once" and activation.begun and not certain:
         park(d, activation, error)
     elif activation.item >= 0:

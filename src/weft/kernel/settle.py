@@ -145,38 +145,21 @@ def _cancel_losers(d: Decider, join: Activation) -> None:
         return
     state = d.state
     ir = state.irs[state.iteration_ir(join.scope, join.node)]
-    region, losers = {join.node}, []
-    for index in range(len(ir.nodes) - 1, -1, -1) if _ordered(ir.nodes) else _by_distance(ir, join.node):
-        candidate = ir.nodes[index]
-        if candidate is None or candidate.region not in region:
-            continue
-        region.add(index)
-        found = latest(state, index, join.scope[: len(candidate.loops)], state.iteration_ir(join.scope, index))
-        if (
-            found is not None
-            and found is not join
-            and (found.state in OPEN or (found.state is N.PENDING and found.edges))
-        ):
-            losers.append(found)
+    region, losers, before = {join.node}, [], [join.node]
+    while before:
+        member = ir.nodes[before.pop()]
+        for number in member.edges_in if member is not None else ():
+            index = ir.edges[number].source
+            candidate = ir.nodes[index]
+            if candidate is None or index in region or candidate.region not in region:
+                continue
+            region.add(index)
+            before.append(index)
+            found = latest(state, index, join.scope[: len(candidate.loops)], state.iteration_ir(join.scope, index))
+            if found is not None and (found.state in OPEN or (found.state is N.PENDING and found.edges)):
+                losers.append(found)
     losers.sort(key=lambda a: (a.node, a.scope, a.item))
     loops.cancel(d, [a for a in losers if a.state in OPEN or a.state is N.PENDING], "join")
-
-
-def _ordered(nodes: tuple[Node | None, ...]) -> bool:
-    return None not in nodes
-
-
-def _by_distance(ir: Any, join: int) -> list[int]:
-    """Nodes before a join, nearest first; for IRs whose indexes a patch has mixed."""
-    order, seen = [join], {join}
-    for index in order:
-        node = ir.nodes[index]
-        for number in node.edges_in if node is not None else ():
-            source = ir.edges[number].source
-            if source not in seen:
-                seen.add(source)
-                order.append(source)
-    return order[1:]
 
 
 # -- scheduling --------------------------------------------------------------------------------------------------------
@@ -187,6 +170,8 @@ def schedule(d: Decider, ready: list[Activation]) -> None:
     state = d.state
     ready = [a for a in ready if a.state in (N.PENDING, N.HELD, N.RETRYING, N.WAITING)]
     passed, skipped = _guard(d, ready)
+    if state.state not in (R.RUNNING, R.PAUSED):  # a `when` that could not be evaluated: nothing is routed from here on
+        return
     for activation in skipped:
         _apply_skip(d, activation)
     record_skips(d, skipped)

@@ -220,6 +220,7 @@ class Approval(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 _MISSING = object()
+_PULLED = object()
 
 
 class State(msgspec.Struct, kw_only=True):
@@ -275,6 +276,8 @@ class State(msgspec.Struct, kw_only=True):
     library: dict[str, IR] = {}
     """IRs by hash, put there by the caller before a journal that names them is folded."""
     undo: list[tuple[Any, Any, Any]] | None = None
+    saved: dict[int, bool] = {}
+    """While deciding: records (by id) that need no saving any more; True for those this decision made."""
     touched: list[Key] | None = None
     """While deciding: activations whose joins may be decidable now."""
     timer_changes: dict[str, float | None] | None = None
@@ -364,9 +367,19 @@ class State(msgspec.Struct, kw_only=True):
 
     def edit(self, record: Any) -> Any:
         """Announce a change of a record (activation, loop run, approval)."""
-        if self.undo is not None:
+        if self.undo is not None and id(record) not in self.saved:
+            self.saved[id(record)] = False
             self.undo.append((record, copy.copy(record), None))
         return record
+
+    def add(self, mapping: dict[Any, Any], key: Any, record: Any) -> None:
+        """Put a record that was just made: a rollback forgets it whole."""
+        self.put(mapping, key, record)
+        if self.undo is not None:
+            self.saved[id(record)] = True
+
+    def is_new(self, record: Any) -> bool:
+        return self.saved.get(id(record), False)
 
     def put(self, mapping: dict[Any, Any], key: Any, value: Any) -> None:
         if self.undo is not None:
@@ -383,14 +396,19 @@ class State(msgspec.Struct, kw_only=True):
             self.undo.append((sequence, None, None))
         sequence.append(value)
 
+    def pull(self, sequence: list[Any]) -> None:
+        if self.undo is not None:
+            self.undo.append((sequence, _PULLED, sequence[-1]))
+        sequence.pop()
+
     def begin(self) -> State:
         """From here on changes can be rolled back to what is returned."""
         before: State = copy.copy(self)
-        self.undo = []
+        self.undo, self.saved, self.tally = [], {}, dict(self.tally)
         return before
 
     def rollback(self, before: State) -> None:
-        undo, self.undo = self.undo, None
+        undo, self.undo, self.saved = self.undo, None, {}
         for target, key, old in reversed(undo or ()):
             if isinstance(target, dict):
                 if old is _MISSING:
@@ -398,7 +416,10 @@ class State(msgspec.Struct, kw_only=True):
                 else:
                     target[key] = old
             elif isinstance(target, list):
-                target.pop()
+                if key is _PULLED:
+                    target.append(old)
+                else:
+                    target.pop()
             else:
                 for name in target.__struct_fields__:
                     setattr(target, name, getattr(key, name))
@@ -406,11 +427,11 @@ class State(msgspec.Struct, kw_only=True):
             setattr(self, name, getattr(before, name))
 
     def commit(self) -> None:
-        self.undo = None
+        self.undo, self.saved = None, {}
 
 
 _SCALARS = tuple(
-    name for name in State.__struct_fields__ if name not in ("undo", "library", "touched", "timer_changes")
+    name for name in State.__struct_fields__ if name not in ("undo", "saved", "library", "touched", "timer_changes")
 )
 
 _indexes: dict[int, tuple[IR, dict[str, int]]] = {}

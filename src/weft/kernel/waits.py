@@ -249,8 +249,6 @@ def advance_items(d: Decider, owner: Activation) -> None:
     if state.state not in (R.RUNNING, R.PAUSED):
         return
     if owner.items_failed > wait.tolerated:
-        known = [state.activations.get(key_of(owner.node, owner.scope, i)) for i in range(owner.items_started)]
-        cancel(d, [item for item in known if item is not None and item.state in OPEN], "items")
         message = f"{owner.items_failed} of {wait.count} items failed; {wait.tolerated} are tolerated"
         fail_for_good(d, owner, Error("items_failed", message))
         return

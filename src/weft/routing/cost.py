@@ -33,6 +33,7 @@ WORD = re.compile(
     """,
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
+_GAP = re.compile(r"(?:\s|//[^\n]*+)*+")
 
 
 class Shape:
@@ -59,6 +60,8 @@ class Shape:
         end = 0  # of the last name
         for match in WORD.finditer(expression):
             kind, word = match.lastgroup, match[0]
+            if word.startswith("//"):
+                continue
             if kind == "open":
                 brackets.append(_Macro() if macro and word == "(" else None)
                 if word == "(" and path is not None and len(path) > 1 and match.start() == end:
@@ -80,7 +83,7 @@ class Shape:
                 continue
             if word[0] == ".":
                 field = word[1:].strip()
-                end = _skip_spaces(expression, match.end())
+                end = _GAP.match(expression, match.end()).end()  # type: ignore[union-attr]
                 if path is not None:
                     path.append(field)
                 macro = field if field in _MACROS else ""
@@ -147,12 +150,6 @@ class _Macro:
     def __init__(self) -> None:
         self.variable = ""
         self.mentions = 0
-
-
-def _skip_spaces(text: str, position: int) -> int:
-    while position < len(text) and text[position].isspace():
-        position += 1
-    return position
 
 
 def find(variables: Mapping[str, Any], path: list[str] | tuple[str, ...]) -> Any:

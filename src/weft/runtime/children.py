@@ -64,7 +64,7 @@ class Children:
             parent=(parent.run_id, effect.node, effect.scope, effect.item),
             by=f"run {parent.run_id}",
         )
-        self._ask(effect.child, lambda state: start)
+        self._coordinator.put(Asked(effect.child, lambda state: start, starts=True))
 
     def _stop(self, parent: State, effect: c.StopChild, child: Loaded) -> None:
         if not effect.rollback:

@@ -37,6 +37,8 @@ logger = logging.getLogger("weft.coordinator")
 
 BATCH = 1000
 GATHER_TURNS = 8
+LOADS = 32
+"""Runs loaded from the journal side by side."""
 INLINE_STEPS = 500
 """Trivial nodes of one run decided in one batch; the rest wait for the next, so that no run starves the others."""
 QUARANTINES = 10
@@ -92,16 +94,24 @@ class Coordinator:
 
     def put(self, message: Message) -> None:
         self._inbox.append(message)
+        self._idle.clear()
         self._wake.set()
 
-    async def ask(self, run_id: str, make: Callable[[State], c.Command], key: IdempotencyKey | None = None) -> Any:
-        """Decide a command and wait until its answer is durable: a view of the run, `Refused` or `Exists`."""
+    async def ask(
+        self,
+        run_id: str,
+        make: Callable[[State], c.Command],
+        *,
+        starts: bool = False,
+        key: IdempotencyKey | None = None,
+    ) -> Any:
+        """Decide a command and wait until that is durable: the run's state, `Refused` or `Exists`."""
         if self._ended is not None:
             raise self._ended
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._asking.add(future)
         future.add_done_callback(self._asking.discard)
-        self.put(Asked(run_id, make, future, key))
+        self.put(Asked(run_id, make, future, starts=starts, key=key))
         return await future
 
     async def run(self) -> None:
@@ -124,7 +134,6 @@ class Coordinator:
             self._idle.set()
             self._wake.clear()
             await self._wake.wait()
-            self._idle.clear()
         for _ in range(GATHER_TURNS):
             before = len(self._inbox)
             await asyncio.sleep(0)  # noqa: TID251  one turn of the loop, no time
@@ -137,10 +146,7 @@ class Coordinator:
 
     async def drained(self) -> None:
         """Everything put in so far has been decided and written."""
-        while self._inbox or not self._idle.is_set():
-            await self._idle.wait()
-            if not self._inbox:
-                return
+        await self._idle.wait()
 
     async def get(self, run_id: str) -> Loaded | None:
         """The run, loaded if need be. None: there is no such run."""
@@ -172,9 +178,10 @@ class Coordinator:
         answers: list[tuple[Asked, Any]] = []
         decided: dict[str, list[Message]] = {}
         later: list[Message] = []
+        problems = await self._load_missing(batch)
         for message in batch:
             try:
-                loaded = await self._find(message)
+                loaded = self._find(message, problems)
                 if loaded is None:
                     answers.extend(self._unknown(message, receipts))
                     continue
@@ -215,16 +222,33 @@ class Coordinator:
             if asked.future is not None and not asked.future.done():
                 asked.future.set_result(answer)
 
-    async def _find(self, message: Message) -> Loaded | None:
+    async def _load_missing(self, batch: list[Message]) -> dict[str, Exception]:
+        """Load what is not in memory, side by side; what went wrong, by run."""
+        missing = {
+            message.run_id
+            for message in batch
+            if message.run_id not in self.runs and not (isinstance(message, Asked) and message.starts)
+        }
+        problems: dict[str, Exception] = {}
+        names = sorted(missing)
+        for first in range(0, len(names), LOADS):
+            some = names[first : first + LOADS]
+            for name, result in zip(
+                some, await asyncio.gather(*(self.get(name) for name in some), return_exceptions=True), strict=True
+            ):
+                if isinstance(result, Exception):
+                    problems[name] = result
+        return problems
+
+    def _find(self, message: Message, problems: dict[str, Exception]) -> Loaded | None:
         loaded = self.runs.get(message.run_id)
         if loaded is None:
-            loaded = await self.get(message.run_id)
-        if loaded is None and isinstance(message, Asked):
-            command = message.make(State())
-            if isinstance(command, c.Start):
-                self.library.add(command.ir)
-                state = State(run_id=message.run_id)
-                loaded = self.runs[message.run_id] = Loaded(state, self.journal.partition_count)
+            if message.run_id in problems:
+                raise problems[message.run_id]
+            if isinstance(message, Asked) and message.starts:
+                # Not looked up first: if the run exists, the append says so.
+                loaded = Loaded(State(run_id=message.run_id), self.journal.partition_count)
+                self.runs[message.run_id] = loaded
         return loaded
 
     def _unknown(self, message: Message, receipts: list[str]) -> list[tuple[Asked, Any]]:
@@ -369,8 +393,9 @@ class Coordinator:
                 continue
             if isinstance(outcome, Exists):
                 for number, (asked, _) in enumerate(answers):
-                    if asked.run_id == commit.run_id and asked.key is not None:
-                        answers[number] = (asked, outcome)
+                    if asked.run_id == commit.run_id:
+                        exists = c.Refused("exists", f"run {commit.run_id} exists already")
+                        answers[number] = (asked, outcome if asked.key is not None else exists)
                 self.runs.pop(commit.run_id, None)
                 loaded.events.clear()
                 loaded.effects.clear()

@@ -57,7 +57,9 @@ async def handle(coordinator: Coordinator, request: Request) -> Reply:
     """Decide a request in this process, and answer once that is durable."""
     ir = await coordinator.library.get(request.ir) if request.kind == "start" else None
     answer = await coordinator.ask(
-        request.run_id, lambda state: request.command(state, coordinator.clock.now(), ir)
+        request.run_id,
+        lambda state: request.command(state, coordinator.clock.now(), ir),
+        starts=request.kind == "start",
     )
     if isinstance(answer, c.Refused):
         return Reply(run_id=request.run_id, code=answer.code, message=answer.message)

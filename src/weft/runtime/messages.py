@@ -77,18 +77,22 @@ class TimerDue:
 class Asked:
     """A command from a person or a program. `make` sees the state it will be decided on."""
 
-    __slots__ = ("future", "key", "make", "run_id")
+    __slots__ = ("future", "key", "make", "run_id", "starts")
 
     def __init__(
         self,
         run_id: str,
         make: Callable[[State], c.Command],
-        future: asyncio.Future[Any] | None,
+        future: asyncio.Future[Any] | None = None,
+        *,
+        starts: bool = False,
         key: IdempotencyKey | None = None,
     ) -> None:
         self.run_id = run_id
         self.make = make
         self.future = future
+        self.starts = starts
+        """It creates the run."""
         self.key = key
 
 

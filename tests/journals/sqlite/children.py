@@ -10,6 +10,7 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -123,6 +124,12 @@ async def open_once(path: Path) -> None:
 
 async def unprivileged(path: Path) -> None:
     """Open as somebody without rights on the file, for writing, then for reading."""
+    # Python loads modules late, and may not be able to once the rights are gone: use everything once before.
+    with tempfile.TemporaryDirectory() as folder:
+        for read_only in (False, True):
+            journal = await SqliteJournal.open(Path(folder) / "weft.db", read_only=read_only)
+            await journal.find_run("r1")
+            await journal.close()
     if os.geteuid() == 0:
         os.setgroups([])
         os.setgid(65534)

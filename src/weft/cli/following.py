@@ -1,0 +1,155 @@
+"""Following a run: its state folded from its events as they become durable, whoever decides them.
+
+When this process holds the database, it also works. When another one does, that one works; should it die, a follower
+that was asked to work takes over at once (PROTOCOL 26, 27).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from weft.cli.exits import ExitCode, say
+from weft.kernel import events as e
+from weft.kernel.evolve import evolve
+from weft.kernel.state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weft.engine import Engine
+
+TAKE_OVER_SECONDS = 0.1
+
+
+class Screen(Protocol):
+    """Where a person sees the run."""
+
+    def begin(self, state: State) -> None: ...
+    def show(self, state: State, event: e.Event) -> None: ...
+    def end(self) -> None: ...
+
+
+class Silent:
+    def begin(self, state: State) -> None:
+        pass
+
+    def show(self, state: State, event: e.Event) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+
+class Follower:
+    """A run as it is durable, event by event."""
+
+    def __init__(self, engine: Engine, run_id: str) -> None:
+        self.engine = engine
+        self.state = State(run_id=run_id)
+        self.changed = asyncio.Event()
+        """Set after every event; whoever waits for it clears it."""
+
+    async def skip_past(self) -> None:
+        """Begin with what the run is now, not with its first event."""
+        self.state = await self.engine.state(self.state.run_id)
+
+    async def events(self) -> AsyncIterator[e.Event]:
+        state = self.state
+        async for event in self.engine.follow(state.run_id, state.seq):
+            if isinstance(event, e.RunCreated | e.RunPatched) and event.ir not in state.library:
+                state.library[event.ir] = await self.engine.library.get(event.ir)
+            evolve(state, event)  # type: ignore[arg-type]
+            yield event
+            self.changed.set()
+
+
+class Stop:
+    """The person, or the system, wants this process to end."""
+
+    def __init__(self) -> None:
+        self.code: ExitCode | None = None
+        self.asked = asyncio.Event()
+        self._on_second: Callable[[], None] = lambda: None
+
+    def __call__(self, number: int) -> None:
+        if self.code is not None:
+            self._on_second()
+            return
+        self.code = ExitCode.TERMINATED if number == signal.SIGTERM else ExitCode.INTERRUPTED
+        self.asked.set()
+
+    def on_second(self, act: Callable[[], None]) -> None:
+        self._on_second = act
+
+
+@contextmanager
+def stopping() -> Iterator[Stop]:
+    """Ctrl-C and SIGTERM ask to stop instead of stopping; a second one may do more."""
+    stop, loop = Stop(), asyncio.get_running_loop()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    try:
+        for number in numbers:
+            loop.add_signal_handler(number, stop, number)
+    except (NotImplementedError, RuntimeError, ValueError):  # Windows, or not the main thread: Ctrl-C raises there
+        numbers = ()  # type: ignore[assignment]
+    try:
+        yield stop
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+async def follow(
+    follower: Follower,
+    screen: Screen,
+    stop: Stop,
+    *,
+    work: bool,
+    beside: Callable[[asyncio.Event], Any] | None = None,
+) -> None:
+    """Until the run has ended, somebody wants to stop, or what runs `beside` it sets the event it is given."""
+    over = asyncio.Event()
+    screen.begin(follower.state)
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(_watch(follower, screen, over)),
+                group.create_task(_when(stop.asked, over)),
+            ]
+            if work:
+                tasks.append(group.create_task(_take_over(follower.engine)))
+            if beside is not None:
+                tasks.append(group.create_task(beside(over)))
+            await over.wait()
+            for task in tasks:
+                task.cancel()
+    finally:
+        screen.end()
+
+
+async def _watch(follower: Follower, screen: Screen, over: asyncio.Event) -> None:
+    if follower.state.terminal:
+        over.set()
+        return
+    async for event in follower.events():
+        screen.show(follower.state, event)
+        if follower.state.terminal:
+            over.set()
+            return
+
+
+async def _when(asked: asyncio.Event, over: asyncio.Event) -> None:
+    await asked.wait()
+    over.set()
+
+
+async def _take_over(engine: Engine) -> None:
+    """Keep asking for the hold: the operating system gives it back the moment its holder dies."""
+    while not engine.holds:
+        await engine.clock.sleep(TAKE_OVER_SECONDS)
+        if await engine.hold():
+            say("The process that ran this is gone; going on here.")

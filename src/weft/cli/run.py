@@ -1,0 +1,330 @@
+"""`weft run`: one workflow, here and now, to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weft.cli.exits import ExitCode, say, say_error
+from weft.cli.group import db_option, json_option, leave
+
+if TYPE_CHECKING:
+    from weft.cli.source import Source
+
+GRACE_SECONDS = 10.0
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+
+
+def _check_run_id(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not _RUN_ID.fullmatch(value):
+        raise click.BadParameter("use up to 128 letters, digits and . _ : - , beginning with a letter or digit")
+    return value
+
+
+@click.command()
+@click.argument("file")
+@click.option("-i", "pairs", metavar="NAME=VALUE", multiple=True, help="An input; the value is JSON, or else text.")
+@click.option("--inputs", "inputs_file", metavar="FILE", help="A JSON object of inputs; - reads standard input.")
+@click.option("--run-id", metavar="ID", callback=_check_run_id, help="Name the run; a run with this id goes on.")
+@click.option("--import", "modules", metavar="MODULE", multiple=True, help="Import a module or file.py of tasks first.")
+@click.option("--no-wait", is_flag=True, help="Go as far as possible without a person, then exit with 3.")
+@db_option
+@json_option
+def run(
+    file: str,
+    pairs: tuple[str, ...],
+    inputs_file: str | None,
+    run_id: str | None,
+    modules: tuple[str, ...],
+    no_wait: bool,
+    db: str | None,
+    as_json: bool,
+) -> None:
+    """Run the workflow in FILE (YAML or JSON; - reads standard input) and show how it goes.
+
+    Every step is written down before the next begins. When this process is killed, the same command with --run-id
+    goes on where it was. When another process runs the database, the run is handed to it and followed here.
+
+    \b
+    Exit codes: 0 completed, 1 failed or cancelled, 2 bad definition or usage,
+                3 waiting for a person, 130 or 143 interrupted.
+    """
+    from weft.cli.problems import count, show_problems
+    from weft.cli.source import import_modules, read_inputs, read_source
+
+    if file == "-" == inputs_file:
+        raise click.UsageError("FILE and --inputs cannot both be standard input")
+    source = read_source(file)
+    if source.compiled.problems and (source.compiled.ir is None or not as_json):
+        show_problems(source.name, source.text, source.compiled.problems)
+    if source.compiled.ir is None:
+        say(f"{source.name}: {count(source.compiled.problems)}; nothing was run")
+        leave(ExitCode.USAGE)
+    inputs = read_inputs(pairs, inputs_file)
+    import_modules(modules, file)
+    session = Session(source, inputs, run_id, db, no_wait=no_wait, as_json=as_json)
+    leave(asyncio.run(session.go()))
+
+
+class Session:
+    """One `weft run`, from the start to the exit code."""
+
+    def __init__(
+        self,
+        source: Source,
+        inputs: dict[str, Any] | None,
+        run_id: str | None,
+        db: str | None,
+        *,
+        no_wait: bool,
+        as_json: bool,
+    ) -> None:
+        self.source = source
+        self.inputs = inputs
+        self.run_id = run_id or ""
+        self.db = db
+        self.no_wait = no_wait
+        self.as_json = as_json
+
+    async def go(self) -> ExitCode:
+        from weft.cli.database import load_settings, make_folder, open_engine
+        from weft.cli.following import Follower, stopping
+
+        settings = load_settings(self.db)
+        make_folder(settings)
+        with stopping() as stop:
+            engine = await open_engine(settings)
+            try:
+                await engine.hold()
+                started = await self._start(engine)
+                follower = Follower(engine, self.run_id)
+                if not started:
+                    await follower.skip_past()
+                await self._follow(follower, stop)
+                if stop.code is not None:
+                    stop.on_second(_give_up)
+                    self._say_stopping(engine)
+            finally:
+                await engine.close(GRACE_SECONDS)
+        if stop.code is not None and not follower.state.terminal:
+            self._say_going_on()
+            return stop.code
+        return self._finish(follower)
+
+    # -- starting ------------------------------------------------------------------------------------------------------
+
+    async def _start(self, engine: Any) -> bool:
+        """Begin the run, or find that it exists. True: it begins now."""
+        from weft.cli.database import holder
+        from weft.errors import Refused
+        from weft.runtime.requests import Request
+
+        ir, version = await engine.register(self.source.compiled)
+        self.run_id = self.run_id or engine.clock.new_id()
+        if await engine.journal.find_run(self.run_id) is not None:
+            await self._check_same(engine, ir.hash)
+            return False
+        if not engine.holds:
+            self._tell(f"{holder(engine)} runs this database; the run is handed to it and followed here.")
+        request = Request(
+            kind="start", run_id=self.run_id, ir=ir.hash, workflow_version=version, inputs=self.inputs or {}
+        )
+        reply = await engine.request(request)
+        if reply.code == "exists":  # somebody was faster
+            await self._check_same(engine, ir.hash)
+            return False
+        if reply.refused:
+            raise Refused(reply.message, code=reply.code)
+        return True
+
+    async def _check_same(self, engine: Any, ir: str) -> None:
+        record = await engine.journal.get_run(self.run_id)
+        if record.quarantined is not None:
+            raise click.ClickException(f"run {self.run_id} is quarantined: {record.quarantined}; see weft doctor")
+        state = await engine.state_of(record)
+        if ir not in state.ir_hashes:
+            raise click.UsageError(
+                f"run {self.run_id} is of another workflow ({state.workflow} version {state.workflow_version}, "
+                f"not this {self.source.name}); choose another --run-id, or run the file as it was"
+            )
+        if self.inputs is not None and self.inputs != (state.inputs or {}):
+            raise click.UsageError(
+                f"run {self.run_id} began with other inputs; leave them out to go on, or choose another --run-id"
+            )
+        if not state.terminal:
+            self._tell(f"Run {self.run_id} exists and is {state.state}; going on with it.")
+
+    # -- following -----------------------------------------------------------------------------------------------------
+
+    async def _follow(self, follower: Any, stop: Any) -> None:
+        from weft.cli.following import Silent, follow
+        from weft.cli.lines import Lines
+
+        if self.as_json:
+            waiter = Waiter(follower, no_wait=self.no_wait, tree=None, asks=False)
+            await follow(follower, Silent(), stop, work=True, beside=waiter.run)
+            return
+        tree = _make_tree()
+        asks = tree is not None and sys.stdin.isatty() and not self.no_wait
+        waiter = Waiter(follower, no_wait=self.no_wait, tree=tree, asks=asks)
+        await follow(follower, tree or Lines(), stop, work=True, beside=waiter.run)
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def _finish(self, follower: Any) -> ExitCode:
+        from weft.cli.output import print_json, print_pretty
+        from weft.kernel.state import RunState
+        from weft.kernel.view import run_view
+
+        state = follower.state
+        if self.as_json:
+            print_json(run_view(state))
+        if not state.terminal:
+            self._say_waiting(follower)
+            return ExitCode.WAITING
+        if state.state is RunState.COMPLETED:
+            if not self.as_json and state.outputs not in (None, {}):
+                print_pretty(run_view(state, nodes=False)["outputs"])
+            return ExitCode.OK
+        if not self.as_json:
+            self._say_failed(state)
+        return ExitCode.FAILED
+
+    def _say_failed(self, state: Any) -> None:
+        from weft.cli.lines import error_text
+
+        where = f"{state.failed_node} failed: " if state.failed_node else ""
+        why = error_text(state.error, 500) if state.error is not None else state.state.value
+        say_error(f"run {state.run_id} is {state.state}: {where}{why}")
+        if state.state == "failed":
+            say(f"  look:   weft runs show {state.run_id}")
+            say(f"  again:  weft runs retry {state.run_id}, then {self._command()}")
+
+    def _say_waiting(self, follower: Any) -> None:
+        say(f"Run {self.run_id} waits for a person. To go on:")
+        for ask in follower.asks:
+            say(f"  {ask.command}{'  (or reject)' if ask.kind == 'approval' else ''}")
+        say(f"  {self._command()}")
+
+    def _say_stopping(self, engine: Any) -> None:
+        if engine.holds and engine.worker is not None and engine.worker.running:
+            say(f"Stopping: what runs now has {GRACE_SECONDS:.0f} s to finish. Ctrl-C again to leave at once.")
+
+    def _say_going_on(self) -> None:
+        say(f"Stopped; nothing is lost. To go on:\n  {self._command()}")
+
+    def _command(self) -> str:
+        from shlex import quote
+
+        words = ["weft", "run", quote(self.source.name), "--run-id", self.run_id]
+        words += ["--db", quote(self.db)] if self.db else []
+        ctx = click.get_current_context(silent=True)
+        for name in ctx.params.get("modules", ()) if ctx is not None else ():
+            words += ["--import", quote(name)]
+        return " ".join(words)
+
+    def _tell(self, message: str) -> None:
+        if not self.as_json:
+            say(message)
+
+
+def _make_tree() -> Any:
+    if not sys.stderr.isatty():
+        return None
+    from rich.console import Console
+
+    from weft.cli.tree import Tree
+
+    console = Console(stderr=True)
+    return Tree(console) if not console.is_dumb_terminal else None
+
+
+def _give_up() -> None:
+    say("Leaving at once; what was under way is tried again when the run goes on.")
+    os._exit(ExitCode.INTERRUPTED)
+
+
+class Waiter:
+    """Runs beside the follower: redraws the tree, asks people, and knows when only they can go on."""
+
+    def __init__(self, follower: Any, *, no_wait: bool, tree: Any, asks: bool) -> None:
+        self._follower = follower
+        self._no_wait = no_wait
+        self._tree = tree
+        self._asks = asks
+        self._later: set[str] = set()
+        follower.asks = []
+
+    async def run(self, over: asyncio.Event) -> None:
+        async with asyncio.TaskGroup() as group:
+            if self._tree is not None:
+                group.create_task(self._tree.beat())
+            if self._no_wait or self._asks:
+                group.create_task(self._attend(over))
+
+    async def _attend(self, over: asyncio.Event) -> None:
+        from weft.cli.waiting import look
+
+        follower = self._follower
+        while True:
+            follower.changed.clear()
+            waiting = await look(follower.engine, follower.state)
+            follower.asks = waiting.asks
+            open_asks = [ask for ask in waiting.asks if ask.kind == "approval" and ask.name not in self._later]
+            if self._asks and open_asks:
+                await self._ask(open_asks[0])
+                continue
+            done = self._no_wait or bool(self._later)
+            if done and waiting.only_people:
+                over.set()
+                return
+            await self._something(bool(follower.state.children))
+
+    async def _something(self, children: bool) -> None:
+        """The next event; children have none here, so they are looked at twice a second."""
+        try:
+            async with asyncio.timeout(0.5 if children else None):
+                await self._follower.changed.wait()
+        except TimeoutError:
+            pass
+
+    async def _ask(self, ask: Any) -> None:
+        from weft.cli.asking import ask_person
+
+        self._tree.pause()
+        try:
+            request = await self._unless_decided(ask, ask_person(ask))
+            if request is None:
+                return
+            reply = await self._follower.engine.request(request)
+            if reply.refused:
+                say_error(reply.message)
+        finally:
+            self._tree.go_on()
+
+    async def _unless_decided(self, ask: Any, question: Any) -> Any:
+        """The answer, or None when somebody else decided meanwhile or the person wants to leave it."""
+        from weft.cli.waiting import look
+
+        follower = self._follower
+        async with asyncio.TaskGroup() as group:
+            asking = group.create_task(question)
+            while True:
+                changed = group.create_task(self._something(True))
+                await asyncio.wait({asking, changed}, return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+                if asking.done():
+                    if asking.result() is None:
+                        self._later.add(ask.name)
+                    return asking.result()
+                follower.changed.clear()
+                waiting = await look(follower.engine, follower.state)
+                if ask.name not in {one.name for one in waiting.asks}:
+                    asking.cancel()
+                    say("\n  Decided elsewhere.")
+                    return None

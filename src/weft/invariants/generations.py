@@ -1,0 +1,110 @@
+"""`run.retried`: what a new generation makes ready again (rule 26), as the counter must show it (E4, R4)."""
+
+from __future__ import annotations
+
+from weft.invariants.model import ERROR, FAILED, SKIPPED, TAKEN, Act, Key, Model
+from weft.kernel import events as e
+
+_UNDECIDED = ("pending", "skipped", "upstream_failed")
+
+
+def retried(model: Model, event: e.RunRetried) -> None:
+    if model.state != "failed":
+        model.blame("R4", f"the run is {model.state} and is retried")
+    if event.generation != model.generation + 1:
+        model.blame("R4", f"generation {event.generation} comes after {model.generation}")
+    model.state, model.generation = "running", event.generation
+    again = _again(model)
+    for act in again.values():
+        _make_ready(act)
+    for act in list(again.values()):
+        if act.item is None:
+            _forget(model, act, again)
+    for run in model.loops.values():
+        if run.status == "closing" and run.cause in again:
+            run.status, run.cause = "open", None
+    model.tokens = 0
+    for act in model.acts.values():
+        if act.state == "pending" and not act.fired:
+            model.tokens += act.tokens
+        elif act.state == "cancelled" and act.cut == "parked":
+            act.cut = ""
+            model.set_state(act, "parked")
+    if event.deadline_at is not None:
+        model.timers["deadline"] = event.deadline_at
+
+
+def _again(model: Model) -> dict[Key, Act]:
+    again: dict[Key, Act] = {}
+    blamed: list[Act] = []
+    for act in model.acts.values():
+        if act.item is not None:
+            owner = model.get(act.node, act.scope)
+            if owner.state == "completed":
+                if act.state != "compensated":
+                    continue
+                again[owner.key] = owner
+        if act.state == "upstream_failed" and not act.handled:
+            blamed.append(act)
+        elif act.state == "failed" and not act.handled:
+            again[act.key] = act
+        elif act.state == "compensated" or (act.state == "cancelled" and act.cut not in ("", "parked")):
+            again[act.key] = act
+    while blamed:
+        join = blamed.pop()
+        graph = model.graphs[join.graph]
+        for edge in graph.incoming[join.node]:
+            if join.edges.get(edge.source) not in (FAILED, ERROR):
+                continue
+            act_ = model.latest(graph, edge.source, join.scope[: edge.common])
+            if act_ is None or act_.key in again:
+                continue
+            _reopen_loop(model, act_)
+            if act_.state == "upstream_failed":
+                blamed.append(act_)
+            elif act_.state == "failed":
+                again[act_.key] = act_
+    return again
+
+
+def _reopen_loop(model: Model, act: Act) -> None:
+    run = model.loops.get((act.node, act.scope[:-1])) if act.scope else None
+    if run is None or run.status != "ended" or act.has_route or run.iteration != act.scope[-1]:
+        return
+    run.status = "open"
+    for other in model.acts.values():
+        inside = other.scope[: len(act.scope)] == act.scope
+        if inside and run.node in model.graphs[other.graph].loops.get(other.node, ()):
+            run.members[other.key] = None
+
+
+def _make_ready(act: Act) -> None:
+    act.state, act.cut, act.wait, act.wait_name = "pending", "", "", ""
+    act.accepted = act.handled = act.routed = act.has_route = act.spent = act.discarded = False
+    act.route_taken, act.retry_at = None, None
+    act.redo = True
+
+
+def _forget(model: Model, source: Act, again: dict[Key, Act]) -> None:
+    """What this one decided for others is undecided again, unless they keep an outcome."""
+    graph = model.graph_of(source)
+    closed = model.closed(source)
+    for edge in graph.outgoing.get(source.node, ()):
+        prefix = source.scope[: edge.common]
+        scope = model.current(graph, edge.target, prefix)
+        target = None if scope is None else model.acts.get((edge.target, scope, None))
+        if target is None or edge.source not in target.edges:
+            continue
+        if target.key not in again and target.state not in _UNDECIDED:
+            continue
+        if closed and (target.state == "skipped" or target.edges[edge.source] == SKIPPED):
+            continue
+        model.entered.pop((edge.source, edge.target, prefix), None)
+        del target.edges[edge.source]
+        if target.state in ("skipped", "upstream_failed"):
+            _make_ready(target)
+            again[target.key] = target
+            target.fired = False
+            _forget(model, target, again)
+        target.fired = target.won = False
+        target.tokens = sum(status in (TAKEN, ERROR) for status in target.edges.values())

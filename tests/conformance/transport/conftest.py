@@ -1,0 +1,22 @@
+"""Every case gets `transport`, once per adapter; those that need to take over take `adapter` too."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.conformance.transport.adapters import ADAPTERS, Adapter
+from weft.transport import Transport
+
+
+@pytest.fixture(params=sorted(ADAPTERS))
+async def adapter(request) -> AsyncIterator[Adapter]:
+    adapter = ADAPTERS[request.param]()
+    yield adapter
+    await adapter.transport.close()
+
+
+@pytest.fixture
+async def transport(adapter) -> Transport:
+    return adapter.transport

@@ -1,0 +1,89 @@
+"""publish and claim: each task to one worker, the most urgent first."""
+
+import asyncio
+
+from tests.conformance.transport.messages import claim, is_waiting, settle, soon, task
+
+
+async def test_a_task_arrives_as_it_was_sent(transport):
+    sent = task("a", scope=(2, 1), item=3, config={"x": [1, None]}, inputs={"b": 1}, checkpoint={"at": 5}, priority=-1)
+    await transport.publish([sent])
+    assert await soon(transport.claim("w1", ["default"], 1)) == [sent]
+
+
+async def test_tasks_of_one_priority_come_in_the_order_they_were_sent(transport):
+    await transport.publish([task(name) for name in "abc"])
+    await transport.publish([task("d")])
+    assert await claim(transport, 3) == ["a", "b", "c"]
+    assert await claim(transport, 3) == ["d"]
+
+
+async def test_the_higher_priority_comes_first(transport):
+    await transport.publish([task("low", priority=-5), task("a"), task("high", priority=7), task("b")])
+    assert await claim(transport) == ["high", "a", "b", "low"]
+
+
+async def test_a_worker_gets_only_from_its_queues(transport):
+    await transport.publish([task("a", queue="gpu"), task("b")])
+    assert await claim(transport) == ["b"]
+    assert await claim(transport, queues=("gpu", "other")) == ["a"]
+
+
+async def test_over_several_queues_priority_decides_and_then_age(transport):
+    await transport.publish([task("a", queue="x"), task("b", queue="y"), task("c", queue="x", priority=1)])
+    await transport.publish([task("d", queue="y", priority=1), task("e", queue="x")])
+    assert await claim(transport, queues=("y", "x")) == ["c", "d", "a", "b", "e"]
+
+
+async def test_no_more_than_the_limit_is_claimed(transport):
+    await transport.publish([task(name) for name in "abcde"])
+    assert await claim(transport, 2) == ["a", "b"]
+    assert await claim(transport, 2) == ["c", "d"]
+
+
+async def test_each_task_goes_to_one_worker(transport):
+    await transport.publish([task(f"n{number}") for number in range(100)])
+    claimed = [await claim(transport, 7, worker=f"w{number % 3}") for number in range(15)]
+    names = [name for batch in claimed for name in batch]
+    assert len(names) == len(set(names)) == 100
+
+
+async def test_a_claim_waits_for_a_task(transport):
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(claim(transport))
+        assert await is_waiting(waiting)
+        await transport.publish([task("a", queue="other")])
+        assert await is_waiting(waiting)
+        await transport.publish([task("b")])
+        assert await soon(waiting) == ["b"]
+
+
+async def test_everybody_who_waits_gets_one_when_there_are_enough(transport):
+    async with asyncio.TaskGroup() as group:
+        waiting = [group.create_task(claim(transport, 1, worker=f"w{number}")) for number in range(5)]
+        await settle()
+        await transport.publish([task(f"n{number}") for number in range(5)])
+        assert sorted([(await soon(one))[0] for one in waiting]) == [f"n{number}" for number in range(5)]
+
+
+async def test_a_claim_given_up_takes_no_task_with_it(transport):
+    async with asyncio.TaskGroup() as group:
+        given_up = group.create_task(transport.claim("w1", ["default"], 1))
+        other = group.create_task(claim(transport, worker="w2"))
+        await settle()
+        await transport.publish([task("a")])
+        given_up.cancel()
+        assert await soon(other) == ["a"]
+
+
+async def test_a_task_that_is_there_already_is_not_sent_twice(transport):
+    await transport.publish([task("a"), task("a")])
+    await transport.publish([task("a"), task("b")])
+    assert await claim(transport) == ["a", "b"]
+    await transport.publish([task("a"), task("c")])
+    assert await claim(transport) == ["c"]
+
+
+async def test_another_attempt_is_another_task(transport):
+    await transport.publish([task("a"), task("a", attempt=2), task("a", generation=2), task("a", undo=True)])
+    assert await claim(transport) == ["a", "a", "a", "a"]

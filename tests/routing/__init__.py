@@ -1,0 +1,1 @@
+"""Templates, conditions and the segments between them."""

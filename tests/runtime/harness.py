@@ -1,0 +1,94 @@
+"""A worker on an in-process transport, and short ways to give it work and see what becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar, cast
+
+from weft.clock import Clock, system
+from weft.nodes import task as task_type
+from weft.nodes.registry import NodeType, Registry
+from weft.runtime.worker import Worker
+from weft.transport import Result, Task, Transport
+from weft.transports.local import LocalTransport
+
+T = TypeVar("T")
+
+SOON = 20.0
+
+
+def make_task(node: str = "n", type: str = "probe", **fields: Any) -> Task:
+    return Task(**{"run_id": "r1", "node": node, "type": type, "idempotency_key": f"r1/{node}/do"} | fields)
+
+
+def call(function: str, node: str = "n", **fields: Any) -> Task:
+    """A task of the built-in type."""
+    return make_task(node, "task", config={"function": function, "args": fields.pop("args", {})}, **fields)
+
+
+async def soon(awaitable: Awaitable[T]) -> T:
+    return await asyncio.wait_for(awaitable, SOON)
+
+
+async def wait_until(condition: Callable[[], Any], what: str) -> None:
+    try:
+        async with asyncio.timeout(SOON):
+            while not condition():
+                await asyncio.sleep(0.001)
+    except TimeoutError:
+        raise AssertionError(f"waited {SOON:g} s in vain until {what}") from None
+
+
+class Harness:
+    def __init__(self, transport: Transport, worker: Worker) -> None:
+        self.transport = transport
+        self.worker = worker
+
+    async def publish(self, *tasks: Task) -> None:
+        await self.transport.publish(tasks)
+
+    async def result(self) -> Result:
+        """The next one, acknowledged."""
+        [delivery] = await soon(self.transport.receive(1))
+        await self.transport.acknowledge([delivery.receipt])
+        return delivery.result
+
+    async def do(self, task: Task) -> Result:
+        await self.publish(task)
+        return await self.result()
+
+    async def has_nothing(self) -> None:
+        """No result is on its way."""
+        receiving = asyncio.ensure_future(self.transport.receive(1))
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert not receiving.done(), receiving.result()
+        receiving.cancel()
+
+
+@contextlib.asynccontextmanager
+async def working(
+    handler: Callable[..., Any] | None = None,
+    *,
+    clock: Any = system,
+    transport: Transport | None = None,
+    **options: Any,
+) -> AsyncIterator[Harness]:
+    """A running worker that knows `task` and, if a handler is given, the type `probe`."""
+    registry = Registry()
+    registry.add(task_type.TYPE)
+    if handler is not None:
+        registry.add(NodeType(name="probe", description="For tests.", handler=cast(Any, handler)))
+    transport = transport or LocalTransport(cast(Clock, clock))
+    options = {"worker_id": "w1", "concurrency": 4, "heartbeat_seconds": 3600.0} | options
+    worker = Worker(transport, registry, clock, **options)
+    running = asyncio.ensure_future(worker.run())
+    try:
+        yield Harness(transport, worker)
+    finally:
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await soon(running)
+        await transport.close()
