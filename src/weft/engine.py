@@ -166,7 +166,7 @@ class Engine:
         """Go on with what another process left: everything that has tasks out, at once."""
         assert self.coordinator is not None
         after = ""
-        while records := await self.journal.list_active_runs(after=after):
+        while records := await self.journal.list_active_runs(after=after, busy=True):
             for record in records:
                 self.coordinator.resume(record.run_id, crashed)
             after = records[-1].run_id

@@ -121,6 +121,8 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tags: bytes = b"{}"  # * a JSON object of strings
     generation: int = 1
     counter: int = 0
+    busy: bool = False
+    """The run has work out with workers: whoever takes it over must look at it at once."""
     created_at: float  # *
     started_at: float | None = None
     ended_at: float | None = None
@@ -350,9 +352,9 @@ class Journal(Protocol):
         ...
 
     async def list_active_runs(
-        self, partitions: Collection[int] | None = None, after: str = "", limit: int = 1000
+        self, partitions: Collection[int] | None = None, after: str = "", limit: int = 1000, *, busy: bool = False
     ) -> list[RunRecord]:
-        """By run id, those above `after`: without `ended_at`, not quarantined."""
+        """By run id, those above `after`: without `ended_at`, not quarantined; on request only those that are `busy`."""
         ...
 
     async def mark_quarantined(self, run_id: str, reason: str) -> None:

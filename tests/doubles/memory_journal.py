@@ -202,7 +202,7 @@ class MemoryJournal:
         return _page(chosen, lambda run: place[run.run_id], tuple[float, int], limit, cursor)
 
     async def list_active_runs(
-        self, partitions: Collection[int] | None = None, after: str = "", limit: int = 1000
+        self, partitions: Collection[int] | None = None, after: str = "", limit: int = 1000, *, busy: bool = False
     ) -> list[RunRecord]:
         runs = [run for _, run in sorted(self._open.runs.items())]
         return [
@@ -211,6 +211,7 @@ class MemoryJournal:
             if run.run_id > after
             and run.row.ended_at is None
             and run.quarantined is None
+            and (run.row.busy or not busy)
             and (partitions is None or run.row.partition in partitions)
         ][: max(limit, 0)]
 

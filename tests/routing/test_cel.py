@@ -40,7 +40,7 @@ DATA = {
         ("output.score >= 80.0", True),
         ("output.score == 85.0", True),
         ("output.score > 84.5", True),
-        ("80.0 == 80 || true", True),
+        ("dyn(80.0) == 80", True),
         ("output.ratio < 1", True),
         ("output.score == '85'", False),
         ("output.score / 2 == 42", True),
@@ -89,11 +89,11 @@ DATA = {
         ("type(output.score) == int", True),
         ("string(output.score) == '85'", True),
         ("output.big == 9223372036854775807", True),
-        ("5u == 5u && 5 == 5u", True),
+        ("5u == 5u && output.score == 85u", True),
     ],
 )
 def test_expressions_follow_the_specification(expression, expected):
-    assert check(expression) is None or not expression
+    assert check(expression) is None
     assert evaluate(expression, DATA) is expected
 
 
@@ -140,12 +140,13 @@ def test_an_error_is_an_error_and_never_a_verdict(expression, says):
         ("1 +", "line 1, column 4"),
         ("output.score >\n&& true", "line 2, column 1"),
         ("score > 1", "undeclared reference to 'score' (line 1, column 1)"),
-        ("a.output.x == 1", "undeclared reference to 'a'"),
+        ("a.output.x == 1", "undeclared reference to 'a.output.x'"),
         ("now() > 1", "undeclared reference to 'now'"),
         ("'text'", "gives string, not bool"),
         ("1 + 1", "gives int, not bool"),
-        ("[true]", "gives list, not bool"),
+        ("[true]", "gives list<bool>, not bool"),
         ("85 && true", "no matching overload"),
+        ("80.0 == 80", "no matching overload"),
         ("_lp_.iteration == 1", "undeclared"),
         ("loop.iteration ==", "column 18"),
         ("output.in == 1", "Syntax error"),
@@ -220,7 +221,7 @@ def test_a_hostile_expression_ends_soon_with_an_error(expression):
         "output.rows.all(r, r.t.size() == 90)",
         "output.rows.all(r, r.t.startsWith('x') && r.t != output.some[0])",
         "output.rows.filter(r, r.t == '').size() == 0",
-        "output.rows.exists(r, output.some.exists(s, r.t == string(s))) || true",
+        "output.some.all(x, output.some.exists(y, x == y))",
     ],
 )
 def test_a_large_but_honest_expression_is_evaluated(expression):

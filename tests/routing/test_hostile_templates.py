@@ -37,7 +37,7 @@ def no_python():
     with ExitStack() as stack:
         for module, name in [(os, "system"), (os, "popen"), (subprocess, "Popen")]:
             stack.enter_context(mock.patch.object(module, name, trap))
-        for name in ("open", "eval", "exec", "compile"):
+        for name in ("open", "eval", "exec"):  # `compile` reads number literals in Jinja's lexer
             stack.enter_context(mock.patch.object(builtins, name, trap))
         yield
 
@@ -89,7 +89,7 @@ BOMBS = [
     "{{ [a.t, a.t, a.t, a.t] | join(a.t * 3) }}",
     "{{ a.l | join(a.t) }}",
     "{{ " + " ~ ".join(["a.t"] * 200) + " }}",
-    "{{ " + "+".join(["a.t"] * 39) + " }}",
+    "{{ " + "+".join(["a.t"] * 200) + " }}",
     "{{ [" + ",".join(["a.l"] * 250) + "] | tojson }}",
     "{{ [" + ",".join(["a.l"] * 250) + "] }}",
     "{{ a.t }}" * 200,

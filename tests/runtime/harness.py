@@ -35,7 +35,7 @@ async def soon(awaitable: Awaitable[T]) -> T:
 async def wait_until(condition: Callable[[], Any], what: str) -> None:
     try:
         async with asyncio.timeout(SOON):
-            while not condition():
+            while not condition():  # noqa: ASYNC110  conditions of threads and processes have no event
                 await asyncio.sleep(0.001)
     except TimeoutError:
         raise AssertionError(f"waited {SOON:g} s in vain until {what}") from None

@@ -26,4 +26,3 @@ def app() -> None:
     Describe a graph in YAML or JSON, run it with `weft run FILE`, and when the process is killed,
     run it again: it goes on from where it was.
     """
-

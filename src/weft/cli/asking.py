@@ -23,7 +23,12 @@ async def read_line(prompt: str) -> str | None:
     click.echo(prompt, nl=False, err=True)
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[str] = loop.create_future()
-    loop.add_reader(sys.stdin.fileno(), lambda: answer.done() or answer.set_result(sys.stdin.readline()))
+
+    def read() -> None:
+        if not answer.done():
+            answer.set_result(sys.stdin.readline())
+
+    loop.add_reader(sys.stdin.fileno(), read)
     try:
         line = await answer
     finally:

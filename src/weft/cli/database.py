@@ -76,7 +76,6 @@ async def open_engine(settings: Settings) -> Engine:
 
 async def find_run(engine: Engine, name: str) -> RunRecord:
     """The run with this id, or the only one whose id begins so."""
-    from weft.journal import RunRecord
 
     record = await engine.journal.find_run(name)
     if record is not None:
@@ -124,7 +123,7 @@ def going_on(engine: Engine, run_id: str, state: str) -> str:
     """What a person has to know after a change to a run that has not ended: does anybody work on it?"""
     if not engine.holds or state in ("completed", "failed", "cancelled", "rolled_back"):
         return ""
-    return f"Nothing works on this database now; `weft run FILE --run-id {run_id}` goes on with the run."
+    return f"No process works on this database now; `weft run FILE --run-id {run_id}` goes on with the run."
 
 
 def user() -> str:

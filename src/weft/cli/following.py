@@ -20,6 +20,7 @@ from weft.kernel.state import State
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from weft.cli.waiting import Ask
     from weft.engine import Engine
 
 TAKE_OVER_SECONDS = 0.1
@@ -52,6 +53,8 @@ class Follower:
         self.state = State(run_id=run_id)
         self.changed = asyncio.Event()
         """Set after every event; whoever waits for it clears it."""
+        self.asks: list[Ask] = []
+        """What only a person can give, when it was last looked for."""
 
     async def skip_past(self) -> None:
         """Begin with what the run is now, not with its first event."""
@@ -62,7 +65,7 @@ class Follower:
         async for event in self.engine.follow(state.run_id, state.seq):
             if isinstance(event, e.RunCreated | e.RunPatched) and event.ir not in state.library:
                 state.library[event.ir] = await self.engine.library.get(event.ir)
-            evolve(state, event)  # type: ignore[arg-type]
+            evolve(state, event)
             yield event
             self.changed.set()
 
@@ -149,7 +152,8 @@ async def _when(asked: asyncio.Event, over: asyncio.Event) -> None:
 
 async def _take_over(engine: Engine) -> None:
     """Keep asking for the hold: the operating system gives it back the moment its holder dies."""
-    while not engine.holds:
+    if engine.holds:
+        return
+    while not await engine.hold():
         await engine.clock.sleep(TAKE_OVER_SECONDS)
-        if await engine.hold():
-            say("The process that ran this is gone; going on here.")
+    say("The process that ran this is gone; going on here.")

@@ -6,10 +6,12 @@ from typing import Any
 
 from weft.cli.exits import say
 from weft.cli.output import compact, duration, hour, paint, shorten
+from weft.cli.waiting import approve_command
 from weft.kernel import events as e
 from weft.kernel.keys import place
 from weft.kernel.state import State
 from weft.kernel.values import Error
+from weft.nodes.registry import Registry
 
 _NAMED = 5
 _RUN = "run"
@@ -18,7 +20,8 @@ _RUN = "run"
 class Lines:
     """A screen that only grows."""
 
-    def __init__(self) -> None:
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
         self._width = 12
         self._started: dict[tuple[str, tuple[int, ...], int | None], float] = {}
         self._items: dict[tuple[str, tuple[int, ...]], int] = {}
@@ -34,7 +37,8 @@ class Lines:
         if found is not None:
             subject, word, more = found
             subject = subject.ljust(self._width)
-            say(f"{hour(event.at)}  {subject}  {_painted(word)}{'  ' + more if more else ''}")
+            padding = " " * max(9 - len(word), 0)
+            say(f"{hour(event.at)}  {subject}  {paint(word)}{padding + '  ' + more if more else ''}")
 
     def end(self) -> None:
         pass
@@ -50,9 +54,9 @@ class Lines:
             case e.RunCreated():
                 return _RUN, "created", f"{event.workflow} version {event.workflow_version}, {event.run_id}"
             case e.RunFailing():
-                return _RUN, "failing", error_text(event.error)
+                return _RUN, "failing", f"because {event.node} failed" if event.node else error_text(event.error)
             case e.RunFailed():
-                return _RUN, "failed", error_text(event.error)
+                return _RUN, "failed", f"after {duration(event.at - state.created_at)}"
             case e.RunCancelling():
                 return _RUN, "cancelling", event.reason
             case e.RunCompensating():
@@ -66,18 +70,22 @@ class Lines:
                 return _RUN, "completed", f"in {passed}" if event.continued_as is None else f"as {event.continued_as}"
             case e.NodeScheduled() | e.NodeStarted():
                 self._started[event.node, event.scope, event.item] = event.at
-                if isinstance(event, e.NodeScheduled) and not event.after:
-                    return None
-                if event.item is not None:
+                if event.item is not None or not self._works(state, event.node):
                     return None
                 if isinstance(event, e.NodeScheduled):
-                    return who, "queued", f"again, attempt {event.attempt}: its worker {event.after.replace('_', ' ')} it"
+                    why = {"crashed": "its worker died", "handed_back": "it was handed back"}.get(event.after, "")
+                    return who, "queued", _sentence(_attempts(event.attempt), why)
                 undo = "compensation, " if event.undo else ""
                 return who, "running", f"{undo}attempt {event.attempt}" if undo or event.attempt > 1 else ""
+            case e.NodesScheduled():
+                nodes = [place(p.node, p.scope) for p in event.places if p.item is None and self._works(state, p.node)]
+                return (
+                    (nodes[0] if len(nodes) == 1 else "", "queued", _some(nodes) * (len(nodes) > 1)) if nodes else None
+                )
             case e.ItemCompleted() | e.ItemFailed():
                 return self._item(state, event, who)
             case e.NodeCompleted():
-                return who, "completed", _sentence(self._passed(event), _attempts(event.attempt), _way(event))
+                return who, "completed", _sentence(self._passed(state, event), _attempts(event.attempt), _way(event))
             case e.NodeFailed():
                 handled = "" if event.outcome == "fatal" else f"({event.outcome})"
                 return who, "failed", _sentence(handled, error_text(event.error))
@@ -93,10 +101,13 @@ class Lines:
                 return None if event.wait.kind == "approval" else (who, "waiting", _wait(event))
             case e.ApprovalRequested():
                 people = ", ".join(event.approvers) or "anyone"
-                return who, "waiting", f"for a decision by {people}: weft approvals approve {event.approval}"
+                command = approve_command(event.approval, event.approvers)
+                return who, "waiting", f"for a decision by {people}: {command}"
             case e.ApprovalVoted():
-                return who, event.decision + "d" * (event.decision == "approve") + "ed" * (event.decision == "reject"), (
-                    _sentence(f"by {event.by}" if event.by else "", event.comments)
+                return (
+                    who,
+                    event.decision + "d" * (event.decision == "approve") + "ed" * (event.decision == "reject"),
+                    (_sentence(f"by {event.by}" if event.by else "", event.comments)),
                 )
             case e.NodeParked():
                 return who, "parked", error_text(event.error)
@@ -130,13 +141,14 @@ class Lines:
         self._items[event.node, event.scope] = tenth
         return place(event.node, event.scope), "items", f"{done} of {count}"
 
-    def _passed(self, event: e.NodeCompleted) -> str:
+    def _works(self, state: State, node: str) -> bool:
+        """A worker has it; what the coordinator answers at once needs no line before its outcome."""
+        known = self._registry.find(state.node(state.index(node)).type)
+        return known is None or known.answer is None
+
+    def _passed(self, state: State, event: e.NodeCompleted) -> str:
         begun = event.started_at or self._started.get((event.node, event.scope, event.item))
-        return duration(event.at - begun) if begun is not None and event.attempt else ""
-
-
-def _painted(word: str) -> str:
-    return paint(word) + " " * max(9 - len(word), 0)
+        return duration(event.at - begun) if begun is not None and self._works(state, event.node) else ""
 
 
 def error_text(error: Error, limit: int = 200) -> str:

@@ -26,7 +26,7 @@ def _check_run_id(ctx: click.Context, parameter: click.Parameter, value: str | N
     return value
 
 
-@click.command()
+@click.command(short_help="Run a workflow, here and now.")
 @click.argument("file")
 @click.option("-i", "pairs", metavar="NAME=VALUE", multiple=True, help="An input; the value is JSON, or else text.")
 @click.option("--inputs", "inputs_file", metavar="FILE", help="A JSON object of inputs; - reads standard input.")
@@ -162,17 +162,18 @@ class Session:
     # -- following -----------------------------------------------------------------------------------------------------
 
     async def _follow(self, follower: Any, stop: Any) -> None:
+        from weft.cli.attending import Attendant, make_tree
         from weft.cli.following import Silent, follow
         from weft.cli.lines import Lines
 
         if self.as_json:
-            waiter = Waiter(follower, no_wait=self.no_wait, tree=None, asks=False)
-            await follow(follower, Silent(), stop, work=True, beside=waiter.run)
+            attendant = Attendant(follower, no_wait=self.no_wait, tree=None, asks=False)
+            await follow(follower, Silent(), stop, work=True, beside=attendant.run)
             return
-        tree = _make_tree()
+        tree = make_tree()
         asks = tree is not None and sys.stdin.isatty() and not self.no_wait
-        waiter = Waiter(follower, no_wait=self.no_wait, tree=tree, asks=asks)
-        await follow(follower, tree or Lines(), stop, work=True, beside=waiter.run)
+        attendant = Attendant(follower, no_wait=self.no_wait, tree=tree, asks=asks)
+        await follow(follower, tree or Lines(follower.engine.registry), stop, work=True, beside=attendant.run)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -233,98 +234,6 @@ class Session:
             say(message)
 
 
-def _make_tree() -> Any:
-    if not sys.stderr.isatty():
-        return None
-    from rich.console import Console
-
-    from weft.cli.tree import Tree
-
-    console = Console(stderr=True)
-    return Tree(console) if not console.is_dumb_terminal else None
-
-
 def _give_up() -> None:
     say("Leaving at once; what was under way is tried again when the run goes on.")
     os._exit(ExitCode.INTERRUPTED)
-
-
-class Waiter:
-    """Runs beside the follower: redraws the tree, asks people, and knows when only they can go on."""
-
-    def __init__(self, follower: Any, *, no_wait: bool, tree: Any, asks: bool) -> None:
-        self._follower = follower
-        self._no_wait = no_wait
-        self._tree = tree
-        self._asks = asks
-        self._later: set[str] = set()
-        follower.asks = []
-
-    async def run(self, over: asyncio.Event) -> None:
-        async with asyncio.TaskGroup() as group:
-            if self._tree is not None:
-                group.create_task(self._tree.beat())
-            if self._no_wait or self._asks:
-                group.create_task(self._attend(over))
-
-    async def _attend(self, over: asyncio.Event) -> None:
-        from weft.cli.waiting import look
-
-        follower = self._follower
-        while True:
-            follower.changed.clear()
-            waiting = await look(follower.engine, follower.state)
-            follower.asks = waiting.asks
-            open_asks = [ask for ask in waiting.asks if ask.kind == "approval" and ask.name not in self._later]
-            if self._asks and open_asks:
-                await self._ask(open_asks[0])
-                continue
-            done = self._no_wait or bool(self._later)
-            if done and waiting.only_people:
-                over.set()
-                return
-            await self._something(bool(follower.state.children))
-
-    async def _something(self, children: bool) -> None:
-        """The next event; children have none here, so they are looked at twice a second."""
-        try:
-            async with asyncio.timeout(0.5 if children else None):
-                await self._follower.changed.wait()
-        except TimeoutError:
-            pass
-
-    async def _ask(self, ask: Any) -> None:
-        from weft.cli.asking import ask_person
-
-        self._tree.pause()
-        try:
-            request = await self._unless_decided(ask, ask_person(ask))
-            if request is None:
-                return
-            reply = await self._follower.engine.request(request)
-            if reply.refused:
-                say_error(reply.message)
-        finally:
-            self._tree.go_on()
-
-    async def _unless_decided(self, ask: Any, question: Any) -> Any:
-        """The answer, or None when somebody else decided meanwhile or the person wants to leave it."""
-        from weft.cli.waiting import look
-
-        follower = self._follower
-        async with asyncio.TaskGroup() as group:
-            asking = group.create_task(question)
-            while True:
-                changed = group.create_task(self._something(True))
-                await asyncio.wait({asking, changed}, return_when=asyncio.FIRST_COMPLETED)
-                changed.cancel()
-                if asking.done():
-                    if asking.result() is None:
-                        self._later.add(ask.name)
-                    return asking.result()
-                follower.changed.clear()
-                waiting = await look(follower.engine, follower.state)
-                if ask.name not in {one.name for one in waiting.asks}:
-                    asking.cancel()
-                    say("\n  Decided elsewhere.")
-                    return None

@@ -110,7 +110,7 @@ def _import(name: str) -> None:
             _import_file(path)
         else:
             importlib.import_module(name)
-    except Exception as error:  # noqa: BLE001  whatever a module does while it is imported
+    except Exception as error:
         raise click.UsageError(f"--import {name}: {type(error).__name__}: {error}") from error
 
 

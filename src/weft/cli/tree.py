@@ -70,6 +70,9 @@ class Tree:
                 self.draw()
             await system.sleep(1 / FRAMES_PER_SECOND)
 
+    async def redraw(self, over: asyncio.Event) -> None:
+        await self.beat()
+
     def draw(self) -> None:
         self._frame += 1
         if self._live is not None:
@@ -214,7 +217,3 @@ def _waits_for(state: State, activation: Activation) -> str:
             return f"for {wait.name}"
         case _:
             return until(wait.until) if wait.until is not None else ""
-
-
-async def show_tree(tree: Tree, over: asyncio.Event) -> None:
-    await tree.beat()

@@ -9,7 +9,7 @@ from weft.cli.group import json_option, leave
 from weft.cli.output import print_json
 
 
-@click.command()
+@click.command(short_help="Check a workflow without running it.")
 @click.argument("file")
 @json_option
 def validate(file: str, as_json: bool) -> None:

@@ -66,7 +66,7 @@ async def _look_at(engine: Engine, state: State, activation: Activation, found: 
             wait = activation.wait
             if wait.kind == "approval":
                 approval = state.approvals[wait.name]
-                command = f"weft approvals approve {wait.name}"
+                command = approve_command(wait.name, approval.approvers)
                 ask = Ask("approval", wait.name, state.run_id, node, command, approval.approvers, approval.shown)
                 found.asks.append(ask)
             elif wait.kind == "signal":
@@ -88,6 +88,11 @@ async def _look_at_child(engine: Engine, child: str, found: Waiting, depth: int)
     below = await look(engine, await engine.state_of(record), depth + 1)
     found.asks.extend(below.asks)
     found.busy = found.busy or below.busy or not below.asks
+
+
+def approve_command(approval: str, approvers: tuple[str, ...]) -> str:
+    """Whoever is named has to say so: the name of an approver is seldom that of a user."""
+    return f"weft approvals approve {approval}{f' --by {approvers[0]}' if approvers else ''}"
 
 
 def _look_at_undo(state: State, found: Waiting) -> None:

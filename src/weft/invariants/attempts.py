@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.invariants.model import ERROR, RUN_OVER, SKIPPED, TAKEN, Act, Model
-from weft.invariants.tokens import expect, fail_edges, fire, resolve_all, take_route
+from weft.invariants.tokens import expect, fail_edges, fire, resolve_all, take_route, win
 from weft.kernel import events as e
 from weft.kernel.values import Route
 
@@ -29,7 +29,10 @@ def move(model: Model, act: Act, state: str) -> None:
 
 
 def get(model: Model, event: e.NodeEvent | e.Place) -> Act:
-    return model.get(event.node, event.scope, event.item)
+    act = model.get(event.node, event.scope, event.item)
+    if act.item is not None and not act.redo:
+        act.redo = model.get(act.node, act.scope).redo  # a map that is done again does items anew
+    return act
 
 
 def at_most_once(model: Model, act: Act) -> bool:
@@ -281,6 +284,8 @@ def skipped(model: Model, place: e.NodeSkipped | e.Place) -> None:
         node = model.graph_of(act).nodes.get(act.node)
         guarded = node is not None and node.when is not None
         expect(model, act, "skip", *(("fire",) if guarded else ()))
+    elif act.state == "held" and not act.attempt:
+        pass  # parked because `when` could not be evaluated, requeued, and now it is false
     elif act.state != "pending" and not act.discarded:
         model.blame("V5", f"{act.place} is {act.state} and is skipped, and nobody discarded it")
     _alive(model, act, "is skipped", "running", "paused")
@@ -296,14 +301,14 @@ def cancelled(model: Model, place: e.NodeCancelled | e.Place, reason: str) -> No
     if reason == "loop" and not model.closing(act):
         model.blame("E7", f"{act.place} is cancelled for its loop, whose iteration is not closing")
     move(model, act, "cancelled")
+    act.for_loop = reason == "loop"
     model.tokens -= act.tokens
     act.tokens = 0
     model.finish(act, "cancelled")
-    if reason == "join":
+    if reason == "join" and act.item is None:
         act.fired = True
-        model.racing = True
+        win(model, act)
         resolve_all(model, act, SKIPPED)
-        model.racing = False
 
 
 def item_completed(model: Model, event: e.ItemCompleted) -> None:

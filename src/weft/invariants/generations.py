@@ -17,6 +17,8 @@ def retried(model: Model, event: e.RunRetried) -> None:
     again = _again(model)
     for act in again.values():
         _make_ready(act)
+        if not act.fired:
+            act.tokens = sum(status in (TAKEN, ERROR) for status in act.edges.values())
     for act in list(again.values()):
         if act.item is None:
             _forget(model, act, again)
@@ -59,7 +61,7 @@ def _again(model: Model) -> dict[Key, Act]:
             act_ = model.latest(graph, edge.source, join.scope[: edge.common])
             if act_ is None or act_.key in again:
                 continue
-            _reopen_loop(model, act_)
+            _reopen_loop(model, act_, again)
             if act_.state == "upstream_failed":
                 blamed.append(act_)
             elif act_.state == "failed":
@@ -67,7 +69,8 @@ def _again(model: Model) -> dict[Key, Act]:
     return again
 
 
-def _reopen_loop(model: Model, act: Act) -> None:
+def _reopen_loop(model: Model, act: Act, again: dict[Key, Act]) -> None:
+    """A loop that ended by this failure goes on, with what its end cut off."""
     run = model.loops.get((act.node, act.scope[:-1])) if act.scope else None
     if run is None or run.status != "ended" or act.has_route or run.iteration != act.scope[-1]:
         return
@@ -76,6 +79,8 @@ def _reopen_loop(model: Model, act: Act) -> None:
         inside = other.scope[: len(act.scope)] == act.scope
         if inside and run.node in model.graphs[other.graph].loops.get(other.node, ()):
             run.members[other.key] = None
+            if other.state == "cancelled" and (other.for_loop or not other.fired):
+                again[other.key] = other
 
 
 def _make_ready(act: Act) -> None:

@@ -29,6 +29,8 @@ class Graph:
         self.loops: dict[str, tuple[str, ...]] = {}
         self.heads: dict[str, str] = {}
         self.exits: dict[str, list[Edge]] = {}
+        self.regions: dict[str, str] = {}
+        """The nearest any or at_least join that everything after a node leads to (rule 11)."""
         self.agents: dict[str, frozenset[str]] = {}
         edges: list[Edge | None] = []
         for edge in ir.edges:
@@ -44,6 +46,8 @@ class Graph:
             if node.loop is not None:
                 self.heads[name] = ids[node.loop.head]
                 self.exits[name] = [found for i in node.loop.exits if (found := edges[i]) is not None]
+            if node.region is not None:
+                self.regions[name] = ids[node.region]
             if node.branch is not None and node.branch.kind == "agent_driven":
                 self.agents[name] = frozenset(ids[i] for i in node.branch.available)
 

@@ -52,6 +52,8 @@ class Act(msgspec.Struct, kw_only=True):
     spent: bool = False
     """at_most_once: its effect has started, and nobody said it may start again."""
     discarded: bool = False
+    for_loop: bool = False
+    """Cancelled because its iteration closed."""
     retry_at: float | None = None
     wait: str = ""
     wait_name: str = ""
@@ -115,8 +117,6 @@ class Model:
         self.approvals: dict[str, Approval] = {}
         self.children: dict[str, Key] = {}
         self.plan: list[Key] = []
-        self.racing = False
-        """While the losers of a join are cancelled."""
         self.found: list[Violation] = []
 
     def blame(self, invariant: str, message: str) -> None:

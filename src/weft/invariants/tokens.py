@@ -57,6 +57,17 @@ def expect(model: Model, act: Act, *allowed: str) -> None:
         model.blame("E2", f"{act.place} is decided as {allowed[0]}, its join says {said}: {act.edges}")
 
 
+def win(model: Model, loser: Act) -> None:
+    """Whoever this is cancelled for has fired; how the losers' edges resolve no longer matters to it."""
+    graph = model.graph_of(loser)
+    name = graph.regions.get(loser.node)
+    while name is not None:
+        join = model.acts.get((name, loser.scope[: len(graph.loops[name])], None))
+        if join is not None and join.state == "pending" and not join.fired and verdict(model, join) == "fire":
+            join.won = True
+        name = graph.regions.get(name)
+
+
 # -- edges -------------------------------------------------------------------------------------------------------------
 
 
@@ -78,12 +89,10 @@ def resolve(model: Model, graph: Graph, edge: Edge, source: Act | None, prefix: 
         if source is None or not source.redo:
             model.blame("E1", f"the edge {edge.source} -> {act.place} resolves again")
         return
-    if model.racing and not act.fired and act.state == "pending":
-        act.won = verdict(model, act) == "fire"
     act.edges[edge.source] = status
     if status in (TAKEN, ERROR):
         act.hop = max(act.hop, hop + 1)
-        if act.state == "pending":
+        if act.state == "pending" and not act.fired:
             act.tokens += 1
             model.tokens += 1
 
@@ -98,6 +107,8 @@ def loops_over(model: Model, loops: tuple[str, ...], scope: Scope, depth: int) -
         run = model.loops.get((loops[inner], scope[:inner]))
         if run is None or run.status not in ("draining", "ended"):
             return False
+        if run.status == "ended":
+            return True
     return True
 
 
@@ -222,7 +233,7 @@ def ended(model: Model, event: LoopEnded) -> None:
         model.blame("E3", f"loop {event.node} resolves an edge it does not have: {pair}")
     for edge in exits:
         source = model.latest(graph, edge.source, run.scope)
-        if run.status == "draining" and not _has_ended(model, graph, source, len(run.scope) + 1):
+        if run.status == "draining" and not _has_ended(model, graph, edge, source, (*run.scope, run.iteration)):
             continue
         pair = (edge.source, edge.target)
         status = SKIPPED
@@ -235,10 +246,17 @@ def ended(model: Model, event: LoopEnded) -> None:
         resolve(model, graph, edge, source, run.scope[: edge.common], status)
 
 
-def _has_ended(model: Model, graph: Graph, source: Act | None, depth: int) -> bool:
-    if source is None or source.state not in ENDED:
-        return False
-    return loops_over(model, graph.loops[source.node], source.scope, depth)
+def _has_ended(model: Model, graph: Graph, edge: Edge, source: Act | None, scope: Scope) -> bool:
+    """The source will not run (again) in this draining iteration."""
+    loops = graph.loops[edge.source]
+    if source is not None:
+        return source.state in ENDED and loops_over(model, loops, source.scope, len(scope))
+    for loop in loops[len(scope) :]:
+        run = model.loops.get((loop, scope))
+        if run is None or run.status == "ended":
+            return run is not None
+        scope = (*scope, run.iteration)
+    return False
 
 
 def _loop(model: Model, node: str, scope: Scope) -> Loop | None:

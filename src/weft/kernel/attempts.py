@@ -12,7 +12,7 @@ from weft.kernel.decider import Decider, Refusal, sorted_by_schedule
 from weft.kernel.edges import in_closing_iteration
 from weft.kernel.outcomes import accept, fail_attempt, park
 from weft.kernel.settle import hold, send
-from weft.kernel.state import ENDED, Activation, NodeState, RunState, State, index_of
+from weft.kernel.state import ENDED, Activation, NodeState, RunState, State
 from weft.kernel.values import Error
 
 N, R = NodeState, RunState
@@ -184,7 +184,7 @@ def hold_back(d: Decider, command: c.Hold) -> None:
 def release(d: Decider, command: c.Release) -> None:
     if d.state.state is not R.RUNNING:
         return
-    names = index_of(d.state.ir)
-    wanted = {names[name] for name in command.nodes if name in names}
-    held = [a for a in sorted_by_schedule(d.state, N.HELD) if a.node in wanted and a.reason == "no_worker"]
+    wanted = set(command.nodes)  # by name: an iteration under way may hold nodes that a patch has removed
+    waiting = [a for a in sorted_by_schedule(d.state, N.HELD) if a.reason == "no_worker"]
+    held = [a for a in waiting if d.state.name(a.node) in wanted]
     send(d, held)

@@ -17,7 +17,7 @@ from weft.kernel.edges import governing_ir
 from weft.kernel.evolve import apply
 from weft.kernel.inputs import Context
 from weft.kernel.inputs import context as gather
-from weft.kernel.state import Activation, NodeState, State
+from weft.kernel.state import Activation, Key, NodeState, State
 from weft.kernel.values import Error
 from weft.model.ir import Condition, Node
 
@@ -51,6 +51,8 @@ class Decider:
         self.effects: list[c.Effect] = []
         self.ended: list[Activation] = []
         """Activations inside loops that ended in this decision: they may let an iteration close."""
+        self.raced: set[Key] = set()
+        """Joins that fired in this decision and cancelled their losers (rule 11)."""
         state.touched = []
         state.timer_changes = {}
 
@@ -84,9 +86,9 @@ class Decider:
         )
 
     def _visit(self, activation: Activation) -> int:
-        if activation.fired or activation.item >= 0:
+        if activation.fired or activation.item >= 0 or activation.visit:
             return activation.visit
-        return self.state.visits.get(activation.node, 0) + 1
+        return self.state.visits.get(activation.node, 0) + 1 if activation.scope else 1
 
     def dispatch(self, activation: Activation, *, undo: bool = False) -> None:
         self.effect(c.Dispatch(**self._address(activation, undo), undo=undo))

@@ -182,7 +182,7 @@ def resolve(state: State, edge: Edge, ir: int, source: Activation, status: int) 
     state.edit(activation)
     if edge.source not in activation.edges:  # `ensure` has already read an entry edge
         _count(state, activation, edge, status, source.hop)
-    if activation.state is N.PENDING:
+    if activation.state is N.PENDING and not activation.fired:
         _wait(state, activation, status)
         touch(state, activation.key)
 
@@ -208,10 +208,13 @@ def fire(state: State, activation: Activation) -> None:
     state.tokens -= activation.tokens
     activation.tokens = 0
     activation.fired = True
-    if activation.item < 0:
-        visit = state.visits.get(activation.node, 0) + 1
-        state.put(state.visits, activation.node, visit)
-        activation.visit = visit
+    if activation.item >= 0 or activation.visit:  # an activation that is decided anew stays the same visit
+        return
+    if not activation.scope:
+        activation.visit = 1
+        return
+    activation.visit = state.visits.get(activation.node, 0) + 1
+    state.put(state.visits, activation.node, activation.visit)
 
 
 # -- routes ------------------------------------------------------------------------------------------------------------
@@ -304,6 +307,8 @@ def loops_over(state: State, loops: tuple[int, ...], scope: Scope, depth: int) -
         run = state.loops.get((loops[inner], scope[:inner]))
         if run is None or run.status not in ("draining", "ended"):
             return False
+        if run.status == "ended":  # and so is everything inside it
+            return True
     return True
 
 
@@ -364,11 +369,17 @@ def drop_members(state: State, run: LoopRun) -> None:
     run.members = []
 
 
-def _has_ended(state: State, source: Activation | None, ir: int, depth: int) -> bool:
-    """In a draining iteration: it will not run again, nor will a loop inside bring another of it."""
-    if source is None or source.state not in ENDED:
-        return False
-    return loops_over(state, state.node_in(ir, source.node).loops, source.scope, depth)
+def _has_ended(state: State, node: int, source: Activation | None, ir: int, scope: Scope) -> bool:
+    """In a draining iteration `scope`: it will not run (again), nor will a loop inside bring another of it."""
+    loops = state.node_in(ir, node).loops
+    if source is not None:
+        return source.state in ENDED and loops_over(state, loops, source.scope, len(scope))
+    for loop in loops[len(scope) :]:
+        run = state.loops.get((loop, scope))
+        if run is None or run.status == "ended":
+            return run is not None
+        scope = (*scope, run.iteration)
+    return False
 
 
 def resolve_exits(
@@ -384,7 +395,7 @@ def resolve_exits(
         if not loops_over(state, looping.loops, run.scope, edge.common):
             continue
         source = latest(state, edge.source, run.scope, ir)
-        if run.status == "draining" and not _has_ended(state, source, ir, len(run.scope) + 1):
+        if run.status == "draining" and not _has_ended(state, edge.source, source, ir, (*run.scope, run.iteration)):
             continue
         if source is None:
             source = Activation(node=edge.source, scope=(*run.scope, run.iteration), ir=ir)

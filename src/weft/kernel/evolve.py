@@ -494,7 +494,7 @@ def _cancel(state: State, event: e.Event, place: e.NodeCancelled | e.Place, reas
     activation.reason = reason
     _finish(state, activation, event.seq, event.at)
     set_state(state, activation, N.CANCELLED)
-    if reason == "join":
+    if reason == "join" and activation.item < 0:
         activation.fired = True
         resolve_all(state, activation, SKIPPED)
 

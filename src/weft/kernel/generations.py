@@ -24,6 +24,8 @@ def reopen(state: State) -> None:
     for activation in again.values():
         state.edit(activation)
         make_ready(state, activation)
+        if not activation.fired:
+            activation.tokens = activation.taken + activation.errors
     for activation in list(again.values()):
         if activation.item < 0:
             _forget_edges(state, activation, again)
@@ -67,7 +69,7 @@ def _to_run_again(state: State) -> dict[Key, Activation]:
             failed = latest(state, edge.source, join.scope[: edge.common], join.ir)
             if failed is None or failed.key in again:
                 continue
-            _reopen_loop(state, failed)
+            _reopen_loop(state, failed, again)
             if failed.state is N.UPSTREAM_FAILED:
                 blamed.append(failed)
             elif failed.state is N.FAILED:
@@ -75,8 +77,8 @@ def _to_run_again(state: State) -> dict[Key, Activation]:
     return again
 
 
-def _reopen_loop(state: State, failed: Activation) -> None:
-    """The failure of a looping node ended its loop; when it runs again, so does the loop."""
+def _reopen_loop(state: State, failed: Activation, again: dict[Key, Activation]) -> None:
+    """The failure of a looping node ended its loop; when it runs again, so does the loop, with what that cut off."""
     run = state.loops.get((failed.node, failed.scope[:-1]))
     if run is None or run.status != "ended" or failed.route is not None or run.iteration != failed.scope[-1]:
         return
@@ -84,7 +86,11 @@ def _reopen_loop(state: State, failed: Activation) -> None:
     depth = len(failed.scope)
     inside = [a for a in state.activations.values() if a.scope[:depth] == failed.scope]
     inside = [a for a in inside if run.loop in state.node_in(a.ir, a.node).loops]
-    run.status, run.members = "open", [a.key for a in sorted(inside, key=lambda a: (a.node, a.scope, a.item))]
+    inside.sort(key=lambda a: (a.node, a.scope, a.item))
+    run.status, run.members = "open", [a.key for a in inside]
+    for member in inside:
+        if member.state is N.CANCELLED and (member.reason == "loop" or not member.fired):
+            again[member.key] = member
 
 
 def make_ready(state: State, activation: Activation) -> None:

@@ -8,7 +8,7 @@ from weft.kernel import commands as c
 from weft.kernel import compensation, loops, patches
 from weft.kernel import events as e
 from weft.kernel.decider import Decider, Refusal, sorted_by_schedule
-from weft.kernel.edges import touch
+from weft.kernel.edges import in_closed_iteration, touch
 from weft.kernel.generations import in_order
 from weft.kernel.outcomes import fail_unhandled, route_kept
 from weft.kernel.settle import end_loop_of_skipped, finish, schedule
@@ -136,8 +136,9 @@ def retry(d: Decider, command: c.Retry) -> None:
             if activation.state is N.PENDING and not activation.fired:
                 touch(state, activation.key)
         for _, run in sorted(state.loops.items()):
-            if run.status == "closing" and run.cause is not None:  # the end of the run came between
-                d.ended.append(state.activations[run.cause])
+            cause = None if run.cause is None else state.activations[run.cause]
+            if run.status == "closing" and cause is not None and not in_closed_iteration(state, cause):
+                d.ended.append(cause)  # the end of the run came between
         schedule(d, again)
 
 

@@ -48,24 +48,27 @@ def _decide_joins(d: Decider, ready: list[Activation]) -> None:
     state = d.state
     skipped: list[Activation] = []
     failed: list[Activation] = []
-    fired: list[Activation] = []
+    fired: dict[int, Activation] = {}
     touched = state.touched or []
-    seen = {id(activation) for activation in ready}  # decided already: a loser cancelled since cannot change that
+    known = {id(activation) for activation in ready}
+    seen: set[int] = set()
     position = 0
     while position < len(touched):
         activation = state.activations[touched[position]]
         position += 1
         if activation.state is not N.PENDING or activation.fired or id(activation) in seen:
             continue
+        if activation.key in d.raced:
+            continue  # it fired and cancelled its losers: how their edges resolve cannot change that
         if activation.scope and not activation.undone and in_closing_iteration(state, activation):
             continue  # it will be cancelled with the rest; what waits in a closed one waits to be done again
         verdict = join_verdict(
             activation, state.node_in(state.iteration_ir(activation.scope, activation.node), activation.node)
         )
-        if verdict == "fire":
-            seen.add(id(activation))
-            fired.append(activation)
+        if verdict == "fire" and id(activation) not in known:
+            fired[id(activation)] = activation
         elif verdict == "skip":
+            fired.pop(id(activation), None)  # a required dependency was skipped behind it (rule 7)
             _apply_skip(d, activation)
             skipped.append(activation)
         elif verdict == "fail":
@@ -73,7 +76,7 @@ def _decide_joins(d: Decider, ready: list[Activation]) -> None:
             failed.append(activation)
     touched.clear()
     record_skips(d, skipped)
-    for activation in fired:
+    for activation in fired.values():
         if activation.state is N.PENDING:  # not the loser of a join that fired before it
             ready.append(activation)
             _cancel_losers(d, activation)
@@ -158,6 +161,8 @@ def _cancel_losers(d: Decider, join: Activation) -> None:
             found = latest(state, index, join.scope[: len(candidate.loops)], state.iteration_ir(join.scope, index))
             if found is not None and (found.state in OPEN or (found.state is N.PENDING and found.edges)):
                 losers.append(found)
+    if losers:
+        d.raced.add(join.key)
     losers.sort(key=lambda a: (a.node, a.scope, a.item))
     loops.cancel(d, [a for a in losers if a.state in OPEN or a.state is N.PENDING], "join")
 

@@ -257,6 +257,7 @@ class State(msgspec.Struct, kw_only=True):
     entered: dict[tuple[int, int, Scope], tuple[int, int]] = {}
     """Entry edges that have resolved: (source, target, enclosing scope) to (status, hop). Read by every iteration."""
     visits: dict[int, int] = {}
+    """How often a node inside loops was visited; outside it is visited once."""
     timers: dict[str, Timer] = {}
     approvals: dict[str, Approval] = {}
     signals: list[tuple[int, str, Any]] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import functools
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,7 +25,9 @@ from weft.runtime.isolation import ProcessPool
 from weft.runtime.reporter import Reporter
 from weft.runtime.threads import ThreadPool
 from weft.runtime.watch import Watch
-from weft.transport import Result, Transport
+from weft.transport import Result, Transport, TransportUnavailable
+
+_log = logging.getLogger(__name__)
 
 
 class Execution:
@@ -62,7 +65,7 @@ class Execution:
             found = self._handlers.get(task.type)
             if found is None:
                 raise _unknown_type(task.type, self._handlers)
-            if task.effect == "at_most_once" and not await self._transport.begin(task, self.worker_id):
+            if task.effect == "at_most_once" and not await self._is_granted(attempt):
                 return attempt.handed_back(self.worker_id)
             value = await self._call(attempt, *found)
             return attempt.completed(value, self.worker_id)
@@ -88,10 +91,16 @@ class Execution:
         attempt.threads -= 1
         self._release(attempt)
 
+    async def _is_granted(self, attempt: Attempt) -> bool:
+        try:
+            return await self._transport.begin(attempt.task, self.worker_id)
+        except TransportUnavailable as error:
+            # Perhaps the start is in the journal; it is certain that nothing was started, and the result says so.
+            _log.warning("worker %s cannot ask to begin %s: %s", self.worker_id, attempt.task_id, error)
+            return False
+
     async def _call(self, attempt: Attempt, handler: Handler, is_async: bool) -> Any:
         task = attempt.task
-        # The handler may change what it is given; the coordinator's own data must not change with it.
-        config = msgspec.to_builtins(task.config)
         if task.isolation == "process":
             async with self._processes.process() as process:
                 self._begin(attempt)
@@ -102,6 +111,8 @@ class Execution:
                     checkpoint=functools.partial(self.checkpoint, attempt),
                 )
         context = self._contexts[attempt.task_id] = WorkerContext(self, attempt)
+        # The handler may change what it is given; the coordinator's own data must not change with it.
+        config = msgspec.to_builtins(task.config)
         self._begin(attempt)
         if is_async:
             return await handler(config, context)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import traceback
 from pathlib import Path
 from typing import Any
 
 from weft.outcomes import Failure
+from weft.runtime.outputs import check_output
 
 MAX_MESSAGE = 1_000
 MAX_TRACEBACK = 4_000
@@ -22,12 +24,23 @@ def describe(error: BaseException) -> dict[str, Any]:
         return {
             "code": error.code[:100],
             "message": _cut(error.message or type(error).__name__, MAX_MESSAGE),
-            "details": error.details if error.details is not None else (_user_frames(error) or None),
+            "details": _json_or_none(error.details) or _user_frames(error) or None,
             "retryable": error.retryable,
-            "retry_after": error.retry_after,
+            "retry_after": error.retry_after if _is_seconds(error.retry_after) else None,
             "not_done": error.not_done,
         }
     return {"code": "error", "message": _message(error), "details": _user_frames(error) or None}
+
+
+def _json_or_none(details: Any) -> Any:
+    try:
+        return check_output(details, "details").value
+    except Failure:
+        return None
+
+
+def _is_seconds(value: Any) -> bool:
+    return isinstance(value, int | float) and 0 <= value < math.inf
 
 
 def _message(error: BaseException) -> str:

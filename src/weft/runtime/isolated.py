@@ -120,15 +120,7 @@ async def _execute(message: dict[str, Any], channel: Channel) -> dict[str, Any]:
             value = value.output
         return answer | {"output": check_output(value).value}
     except BaseException as error:  # noqa: BLE001  whatever it was, it is the handler's, and the parent is told
-        return {"op": "failed", "error": _tellable(describe(error))}
-
-
-def _tellable(fields: dict[str, Any]) -> dict[str, Any]:
-    try:
-        fields["details"] = check_output(fields.get("details")).value
-    except Exception:  # noqa: BLE001  details are the handler's, and may be anything
-        fields["details"] = None
-    return fields
+        return {"op": "failed", "error": describe(error)}
 
 
 def _prepare(message: dict[str, Any], task: Task) -> None:

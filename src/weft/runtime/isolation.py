@@ -39,9 +39,8 @@ _BOOTSTRAP = (
 
 
 class ProcessPool:
-    def __init__(self, clock: Clock, size: int) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._size = size
         self._idle: list[IsolatedProcess] = []
         self._all: set[IsolatedProcess] = set()
 

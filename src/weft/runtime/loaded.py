@@ -267,6 +267,7 @@ def row_of(state: State, partition: int) -> RunRow:
         tags=msgspec.json.encode(state.tags) if state.tags else b"{}",
         generation=state.generation,
         counter=state.counter,
+        busy=bool(tally.get(N.QUEUED) or tally.get(N.RUNNING) or _undoing(state)),
         created_at=state.created_at,
         started_at=state.created_at,
         ended_at=state.ended_at if state.state in TERMINAL else None,

@@ -86,6 +86,8 @@ class Worker:
         self._draining = False
         self._dropping = False
         self._lag: LoopLag | None = None
+        self._seen = asyncio.Event()
+        self._was_seen = False
 
     # life
 
@@ -94,7 +96,7 @@ class Worker:
         loop = self._loop = asyncio.get_running_loop()
         self._lag = LoopLag(loop, self._clock)
         self._threads = ThreadPool(loop, self._concurrency, self.worker_id)
-        self._processes = ProcessPool(self._clock, self._concurrency)
+        self._processes = ProcessPool(self._clock)
         self._watch = Watch(self._running, self._clock, self._expire)
         self._execution = Execution(
             self._transport,
@@ -113,7 +115,6 @@ class Worker:
             async with asyncio.TaskGroup() as group:
                 agents = [group.create_task(self._reporter.run()), group.create_task(self._watch.run())]
                 if self._heartbeat_in_thread:
-                    # Before the first claim: a worker that holds tasks has been seen.
                     heartbeat.start()
                     self._transport.on_stop(self.worker_id, heartbeat.wake)
                 else:
@@ -168,6 +169,9 @@ class Worker:
                 self._lag.measure() if self._lag is not None else 0.0,
             )
         )
+        if not self._was_seen:
+            self._was_seen = True
+            self._loop.call_soon_threadsafe(self._seen.set)
         if answer:
             self._loop.call_soon_threadsafe(self._stop, answer)
 
@@ -183,6 +187,7 @@ class Worker:
 
     async def _claim(self) -> None:
         pause = 0.05
+        await self._seen.wait()  # a worker that holds tasks is known, so that its death would be noticed
         while not self._draining:
             while not self._free or self._reporter.failing:
                 self._room = self._loop.create_future()

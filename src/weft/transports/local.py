@@ -180,8 +180,8 @@ class LocalTransport:
                 for held in taken:
                     held.worker = worker
                     stopping = stopping or held.stopping
-                if stopping:
-                    self._wake_workers([worker])
+                if stopping:  # after the claimer knows of it, or its beat would not name the task
+                    asyncio.get_running_loop().call_soon(self._wake_workers, [worker])
                 return [held.task for held in taken]
             await self._wait_for_task(queues)
 

@@ -8,7 +8,7 @@ from tests.conformance.journal.adapters import PARTITIONS
 from weft.journal import Commit, Journal, RunRow, StoredEvent, partition_of
 
 ROW = {"state", "workflow", "workflow_version", "ir", "tenant", "tags", "generation", "counter", "parent", "error"}
-ROW |= {"created_at", "started_at", "ended_at", "partition"}
+ROW |= {"busy", "created_at", "started_at", "ended_at", "partition"}
 
 
 def event(seq: int, body: bytes | None = None) -> StoredEvent:

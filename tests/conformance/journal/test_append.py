@@ -24,6 +24,7 @@ async def test_every_field_of_the_row_is_kept(journal):
         tags=b'{"team":"billing","note":"\xc3\xa4"}',
         generation=2,
         counter=7,
+        busy=True,
         created_at=1.25,
         started_at=2.5,
         ended_at=3.75,
@@ -44,6 +45,7 @@ async def test_what_may_change_changes_and_the_rest_stays(journal):
         ir="sha256:cd",
         generation=2,
         counter=9,
+        busy=True,
         started_at=5.0,
         ended_at=6.0,
         error=b"e",
@@ -57,7 +59,7 @@ async def test_what_may_change_changes_and_the_rest_stays(journal):
     assert await append(journal, later) == Accepted(2)
     row = (await journal.get_run("r1")).row
     assert (row.state, row.ir, row.generation, row.counter) == ("completed", "sha256:cd", 2, 9)
-    assert (row.started_at, row.ended_at, row.error) == (5.0, 6.0, b"e")
+    assert (row.busy, row.started_at, row.ended_at, row.error) == (True, 5.0, 6.0, b"e")
     assert (row.workflow, row.workflow_version, row.tenant, row.tags) == ("orders", 0, "acme", b'{"a":"b"}')
     assert (row.created_at, row.parent) == (100.0, "p")
 

@@ -37,3 +37,10 @@ async def test_only_the_partitions_asked_for(journal):
 async def test_whole_records_come(journal):
     await append(journal, commit("a", counter=4))
     assert await journal.list_active_runs() == [await journal.get_run("a")]
+
+
+async def test_only_busy_runs_on_request(journal):
+    await append(journal, commit("r1", busy=True), commit("r2"), commit("r3", busy=True, ended_at=5.0))
+    assert [run.run_id for run in await journal.list_active_runs(busy=True)] == ["r1"]
+    await append(journal, commit("r1", 1), commit("r2", 1, busy=True))
+    assert [run.run_id for run in await journal.list_active_runs(busy=True)] == ["r2"]

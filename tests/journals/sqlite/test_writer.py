@@ -214,5 +214,5 @@ async def test_a_transaction_takes_a_bounded_number_of_jobs(journal, monkeypatch
 def test_the_row_of_a_commit_is_what_the_appender_compares():
     # A field that may change and is not compared would be written only by chance.
     fixed = {"workflow", "workflow_version", "partition", "tenant", "tags", "created_at", "parent"}
-    compared = {"state", "ir", "generation", "started_at", "ended_at", "error"}
+    compared = {"state", "busy", "ir", "generation", "started_at", "ended_at", "error"}
     assert fixed | compared | {"counter"} == set(RunRow.__struct_fields__)

@@ -40,8 +40,9 @@ def pick(*rules: list[str], default: list[str] | None = None) -> dict[str, Any]:
 UNDO = {"type": "task", "config": {"function": "m:undo"}, "retry": {"max_attempts": 1}}
 
 
-def start(*nodes: dict[str, Any], answers: Answers | None = None, inputs: Any = None, **keys: Any) -> Run:
-    """A run of these nodes. Keys of `Start` go there, all others into the workflow."""
+def start(*nodes: dict[str, Any], answers: Answers | None = None, inputs: Any = None, **keys: Any) -> Any:
+    """A `Run` of these nodes (as Any: tests look into what may be None). Keys of `Start` go there, others into the
+    workflow."""
     fields = {name: keys.pop(name) for name in ("adopted", "deadline_seconds", "parent", "origin") if name in keys}
     return Run(compiled(*nodes, **keys), answers={**ANSWERS, **(answers or {})}, inputs=inputs, **fields)
 
@@ -77,3 +78,13 @@ def end_child(run: Run, child_id: str, state: str, generation: int = 1, **fields
 def effects(run: Run, kind: type[Any]) -> list[Any]:
     """What the last command asked for, of this kind."""
     return [effect for effect in run.effects if isinstance(effect, kind)]
+
+
+def noting(seen: list[Any], verdict: Any) -> Any:
+    """An answer that keeps the questions it was asked."""
+
+    def answer(question: c.Question) -> Any:
+        seen.append(question)
+        return verdict
+
+    return answer

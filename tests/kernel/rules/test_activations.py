@@ -50,6 +50,22 @@ def test_rule_01_visit_counts_skipped_activations_too():
     assert run.get("b", (2,)).visit == 2
 
 
+def test_rule_01_an_activation_that_is_decided_anew_stays_the_same_visit():
+    run = start(
+        node("h"), node("a", "h"), node("b", "h"), node("j", "a", "b", join="any"), node("x", "j", loop=again("h"))
+    )
+    run.complete("h", scope=(1,))
+    run.fail("a", scope=(1,))
+    run.fail("b", scope=(1,))
+    assert run.state_of("j", (1,)) == "upstream_failed"
+    run.tell(c.Retry)
+    run.complete("a", scope=(1,))
+    assert (run.get("a", (1,)).visit, run.get("j", (1,)).visit) == (1, 1)
+    run.complete("j", scope=(1,))
+    run.complete("x", AGAIN, (1,))
+    assert run.get("h", (2,)).visit == 2
+
+
 def test_rule_01_edges_and_joins_are_kept_per_activation():
     run = start(node("h"), node("a", "h"), node("b", "h"), node("x", "a", "b", loop=again("h")))
     run.complete("h", scope=(1,))

@@ -1,5 +1,7 @@
 """SEMANTICS, Events and the kernel: rules 41 to 44."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -41,8 +43,7 @@ def test_rule_41_decide_returns_needs_first_and_the_decision_with_the_verdicts()
     assert isinstance(needs, c.Needs)
     assert [q.need for q in needs.questions] == [c.Need("branch", "a", (), 1)]
     verdicts[c.Need("branch", "a", (), 1)] = c.Verdict(value=True)
-    decision = decide(run.state, command, verdicts)
-    assert isinstance(decision, c.Decision)
+    decision: Any = decide(run.state, command, verdicts)
     assert decision.events[0].route.taken == ("d",)
 
 

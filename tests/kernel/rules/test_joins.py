@@ -2,9 +2,10 @@
 
 import pytest
 
-from tests.kernel.rules.graphs import AGAIN, DONE, again, effects, node, pick, problems, start
+from tests.kernel.rules.graphs import AGAIN, DONE, again, effects, items, node, pick, problems, start
 from weft.kernel import commands as c
 from weft.kernel.inputs import context, parents
+from weft.kernel.values import Wait
 from weft.model.ir import Reference
 
 
@@ -161,6 +162,17 @@ def test_rule_09_only_error_outputs_leave_an_any_join_failed():
     assert run.status == "failed"
 
 
+@pytest.mark.parametrize(("policy", "state"), [("continue", "failed"), ({"path": ["z"]}, "failed"), ("park", "parked")])
+def test_rule_09_a_join_out_of_reach_is_a_failure_its_node_may_handle(policy, state):
+    run = start(node("a"), node("b"), node("j", "a", "b", join="any", on_failure=policy), node("z", "j"))
+    run.fail("a")
+    run.fail("b")
+    assert run.state_of("j") == state
+    assert run.get("j").error.code == "upstream_failed"
+    assert run.state_of("z") == ("pending" if policy == "park" else "queued")
+    assert run.status == "running"
+
+
 def test_rule_10_the_loser_of_a_race_is_not_an_error():
     run = start(node("a"), node("b"), node("j", "a", "b", join="any"))
     run.fail("a")
@@ -247,7 +259,7 @@ def test_rule_11_cancel_rest_cancels_waits_and_retries_too():
         node("j", "a", "b", "w", join={"at_least": 1, "cancel_rest": True}),
     )
     run.fail("b", retryable=True)
-    run.suspend("w", c.Wait(kind="signal", name="go"))
+    run.suspend("w", Wait(kind="signal", name="go"))
     run.complete("a")
     assert run.state_of("b") == "cancelled"
     assert run.state_of("w") == "cancelled"
@@ -291,6 +303,55 @@ def test_rule_11_a_branch_in_the_region_cannot_fail_the_run_once_the_race_is_ove
     run.complete("b")
     run.fail("s")
     run.complete("t")
+    assert run.status == "completed"
+
+
+def test_rule_11_cancel_rest_cancels_the_items_of_a_map():
+    config = {"over": "{{ inputs.list }}", "node": {"type": "task", "config": {}}}
+    run = start(
+        node("a"),
+        {"id": "m", "type": "map", "config": config},
+        node("j", "a", "m", join={"at_least": 1, "cancel_rest": True}),
+    )
+    items(run, "m", 3, limit=2)
+    run.begin("m", item=0)
+    run.complete("a")
+    assert run.state_of("m") == "cancelled"
+    assert [run.state_of("m", item=i) for i in range(3)] == ["cancelled", "cancelled", "pending"]
+    run.complete("j")
+    assert run.status == "completed"
+
+
+def test_rule_11_cancel_rest_cancels_a_loop_on_the_way_to_the_join():
+    run = start(
+        node("a"),
+        node("h"),
+        node("x", "h", loop=again("h")),
+        node("y", "x"),
+        node("j", "a", "y", join={"at_least": 1, "cancel_rest": True}),
+    )
+    run.complete("h", scope=(1,))
+    run.complete("x", AGAIN, (1,))
+    run.complete("a")
+    assert run.state_of("h", (2,)) == "cancelled"
+    run.complete("j")
+    assert run.status == "completed"
+
+
+def test_rule_11_a_race_inside_a_loop_cancels_in_its_own_iteration():
+    run = start(
+        node("h"),
+        node("a", "h"),
+        node("b", "h"),
+        node("j", "a", "b", join={"at_least": 1, "cancel_rest": True}),
+        node("x", "j", loop=again("h")),
+    )
+    for iteration in (1, 2):
+        run.complete("h", scope=(iteration,))
+        run.complete("a", scope=(iteration,))
+        assert run.state_of("b", (iteration,)) == "cancelled"
+        run.complete("j", scope=(iteration,))
+        run.complete("x", {"again": iteration == 1}, (iteration,))
     assert run.status == "completed"
 
 

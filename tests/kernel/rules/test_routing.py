@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.kernel.rules.graphs import AGAIN, DONE, again, human, node, pick, problems, start
+from tests.kernel.rules.graphs import AGAIN, DONE, again, human, node, noting, pick, problems, start
 from weft.kernel import commands as c
 from weft.kernel.decide import advance, decide
 from weft.kernel.inputs import parents
@@ -141,7 +141,7 @@ def test_rule_21_when_sees_inputs_and_the_taken_parents_and_no_output():
         node("d"),
         node("j", "b", "d", when="inputs.city != '' && ctx.b.output == 1"),
         inputs={"city": "Ulm"},
-        answers={"when": lambda question: seen.append(question) or True},
+        answers={"when": noting(seen, True)},
     )
     run.complete("a", {"rule": 0})
     run.complete("b", 1)
@@ -167,7 +167,7 @@ def test_rule_21_when_is_asked_after_the_join_and_false_skips():
 
 def test_rule_21_when_is_asked_once_not_at_every_attempt():
     asked = []
-    run = start(node("a", when="inputs.x"), answers={"when": lambda question: asked.append(1) or True})
+    run = start(node("a", when="inputs.x"), answers={"when": noting(asked, True)})
     asked.clear()
     run.fail("a", retryable=True)
     run.pass_time(60)
@@ -330,7 +330,7 @@ def test_rule_24_the_kernel_hands_numbers_of_cross_node_expressions_over_as_they
             branch={"type": "conditional", "rules": [{"condition": compare, "next_nodes": ["d"]}], "default": []},
         ),
         node("d"),
-        answers={"branch": lambda question: seen.append(question) or True},
+        answers={"branch": noting(seen, True)},
     )
     run.complete("a", {"n": 2})
     run.complete("b", {"n": 3.0})
@@ -342,9 +342,9 @@ def test_rule_24_the_kernel_hands_numbers_of_cross_node_expressions_over_as_they
 
 def test_rule_24_plain_cel_is_another_kind_of_condition():
     seen = []
-    run = start(
-        node("a", branch=pick(["b"])), node("b"), answers={"branch": lambda question: seen.append(question) or False}
-    )
+    run = start(node("a", branch=pick(["b"])), node("b"), answers={"branch": noting(seen, False)})
     question = decide(run.state, c.Complete(at=run.now, node="a", attempt=1, output=DONE))
     assert isinstance(question, c.Needs)
-    assert question.questions[0].condition.kind == "cel"
+    condition = question.questions[0].condition
+    assert condition is not None
+    assert condition.kind == "cel"

@@ -227,6 +227,16 @@ def test_rule_36_requeue_of_a_parked_map_runs_failed_items_only():
     assert run.get("m").output == ["a", "b"]
 
 
+def test_rule_36_a_paused_run_holds_items_back():
+    run = start(MAP, node("z", "m"))
+    run.begin("m")
+    run.tell(c.Pause)
+    items(run, "m", 3, limit=2)
+    assert [run.state_of("m", item=i) for i in range(3)] == ["held", "held", "pending"]
+    run.tell(c.Resume)
+    assert run.dispatched() == {"m#0", "m#1"}
+
+
 def signal_wait(*names):
     return start(*(node(name) for name in names), node("z", *names))
 
@@ -295,6 +305,19 @@ def test_rule_37_a_signal_that_does_not_come_in_time():
     run.suspend("a", Wait(kind="signal", name="go", until=run.now + 10))
     run.pass_time(10)
     assert run.state.error.code == "signal_timeout"
+
+
+def test_rule_37_a_signal_while_failing_is_kept_for_the_next_generation():
+    run = start(node("a"), node("s"), node("slow"))
+    run.suspend("s", Wait(kind="signal", name="go"))
+    run.begin("slow")
+    run.fail("a")
+    run.tell(c.Signal, name="go", payload=1)
+    assert run.state_of("s") == "waiting"
+    run.complete("slow")
+    run.tell(c.Retry)
+    run.suspend("s", Wait(kind="signal", name="go"))
+    assert run.get("s").output == 1
 
 
 def test_rule_38_votes_are_events():

@@ -138,6 +138,7 @@ class Appender:
                 row.tags,
                 row.generation,
                 row.counter,
+                int(row.busy),
                 row.created_at,
                 row.started_at,
                 row.ended_at,
@@ -146,7 +147,7 @@ class Appender:
             ),
         )
         assert cursor.lastrowid is not None
-        fields = (row.state, row.ir, row.generation, row.started_at, row.ended_at, row.error)
+        fields = (row.state, int(row.busy), row.ir, row.generation, row.started_at, row.ended_at, row.error)
         run = self._runs[commit.run_id] = _Run(cursor.lastrowid, last, commit.commit_id, fields)
         if row.tags != b"{}":
             tags = {"created_at": row.created_at, "run_key": run.key, "tags": row.tags.decode()}
@@ -164,7 +165,7 @@ class Appender:
 
     def _advance(self, run: _Run, commit: Commit, last: int) -> None:
         row = commit.row
-        fields = (row.state, row.ir, row.generation, row.started_at, row.ended_at, row.error)
+        fields = (row.state, int(row.busy), row.ir, row.generation, row.started_at, row.ended_at, row.error)
         if fields != run.fields:
             run.fields = fields
             run.changed = True

@@ -162,12 +162,17 @@ class SqliteJournal:
             "limit": max(limit, 0) + 1,
         }
         name = "list_runs" if where.tag is None else "list_runs_by_tag"
-        return page(await self._readers.fetch(name, parameters, lambda row: (run_record(row), row[18:])), limit)
+        return page(await self._readers.fetch(name, parameters, lambda row: (run_record(row), row[19:])), limit)
 
     async def list_active_runs(
-        self, partitions: Collection[int] | None = None, after: str = "", limit: int = 1000
+        self, partitions: Collection[int] | None = None, after: str = "", limit: int = 1000, *, busy: bool = False
     ) -> list[RunRecord]:
-        parameters = {"partitions": as_json(partitions), "after": after, "limit": max(limit, 0)}
+        parameters = {
+            "partitions": as_json(partitions),
+            "after": after,
+            "limit": max(limit, 0),
+            "busy": True if busy else None,
+        }
         return await self._readers.fetch("list_active_runs", parameters, run_record)
 
     async def mark_quarantined(self, run_id: str, reason: str) -> None:

@@ -30,11 +30,12 @@ def run_record(row: tuple[Any, ...]) -> RunRecord:
             tags=row[10],
             generation=row[11],
             counter=row[12],
-            created_at=row[13],
-            started_at=row[14],
-            ended_at=row[15],
-            error=row[16],
-            parent=row[17],
+            busy=bool(row[13]),
+            created_at=row[14],
+            started_at=row[15],
+            ended_at=row[16],
+            error=row[17],
+            parent=row[18],
         ),
     )
 

@@ -25,6 +25,7 @@ CREATE TABLE runs (
     tags             BLOB NOT NULL,
     generation       INTEGER NOT NULL,
     counter          INTEGER NOT NULL,
+    busy             INTEGER NOT NULL,
     created_at       REAL NOT NULL,
     started_at       REAL,
     ended_at         REAL,
@@ -39,6 +40,7 @@ CREATE INDEX runs_by_state ON runs (state, created_at);
 CREATE INDEX runs_by_parent ON runs (parent, created_at) WHERE parent IS NOT NULL;
 CREATE INDEX runs_quarantined ON runs (created_at) WHERE quarantined IS NOT NULL;
 CREATE INDEX runs_active ON runs (run_id) WHERE ended_at IS NULL AND quarantined IS NULL;
+CREATE INDEX runs_busy ON runs (run_id) WHERE busy = 1 AND ended_at IS NULL AND quarantined IS NULL;
 
 CREATE TABLE run_tags (
     name       TEXT NOT NULL,

@@ -1,3 +1,3 @@
-SELECT run_key, seq, commit_id, state, ir, generation, started_at, ended_at, error
+SELECT run_key, seq, commit_id, state, busy, ir, generation, started_at, ended_at, error
 FROM runs
 WHERE run_id = ?

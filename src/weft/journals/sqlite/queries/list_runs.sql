@@ -1,6 +1,6 @@
 -- Newest first. The last two columns are the cursor.
 SELECT run_id, seq, commit_id, quarantined, state, workflow, workflow_version, ir, partition, tenant, tags,
-       generation, counter, runs.created_at, started_at, ended_at, error, parent, runs.created_at, run_key
+       generation, counter, busy, runs.created_at, started_at, ended_at, error, parent, runs.created_at, run_key
 FROM runs
 WHERE TRUE
   AND state = :state                                          -- if state

@@ -1,6 +1,6 @@
 -- As list_runs, led by the tag, whose index is in the same order.
 SELECT run_id, seq, commit_id, quarantined, state, workflow, workflow_version, ir, partition, tenant, tags,
-       generation, counter, run_tags.created_at, started_at, ended_at, error, parent, run_tags.created_at, runs.run_key
+       generation, counter, busy, run_tags.created_at, started_at, ended_at, error, parent, run_tags.created_at, runs.run_key
 FROM run_tags CROSS JOIN runs ON runs.run_key = run_tags.run_key
 WHERE name = :tag_name
   AND value = :tag_value

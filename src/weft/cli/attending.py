@@ -1,0 +1,107 @@
+"""Beside a run that is followed: redraw the tree, ask people, and know when only they can go on."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from weft.cli.exits import say, say_error
+from weft.cli.waiting import Ask, look
+
+if TYPE_CHECKING:
+    from weft.cli.following import Follower
+    from weft.cli.tree import Tree
+    from weft.runtime.requests import Request
+
+CHILDREN_SECONDS = 0.5
+"""Children have events of their own, which are not followed; they are looked at this often."""
+
+
+def make_tree() -> Tree | None:
+    """A tree where a person sees it and it can be drawn."""
+    if not sys.stderr.isatty():
+        return None
+    from rich.console import Console
+
+    from weft.cli.tree import Tree
+
+    console = Console(stderr=True)
+    return Tree(console) if not console.is_dumb_terminal else None
+
+
+class Attendant:
+    def __init__(self, follower: Follower, *, no_wait: bool, tree: Tree | None, asks: bool) -> None:
+        self._follower = follower
+        self._no_wait = no_wait
+        self._tree = tree
+        self._asks = asks
+        self._later: set[str] = set()
+
+    async def run(self, over: asyncio.Event) -> None:
+        async with asyncio.TaskGroup() as group:
+            if self._tree is not None:
+                group.create_task(self._tree.beat())
+            if self._no_wait or self._asks:
+                group.create_task(self._attend(over))
+
+    async def _attend(self, over: asyncio.Event) -> None:
+        follower = self._follower
+        while True:
+            follower.changed.clear()
+            waiting = await look(follower.engine, follower.state)
+            follower.asks = waiting.asks
+            open_asks = [ask for ask in waiting.asks if ask.kind == "approval" and ask.name not in self._later]
+            if self._asks and open_asks:
+                await self._ask(open_asks[0])
+                continue
+            done = self._no_wait or bool(self._later)
+            if done and waiting.only_people:
+                over.set()
+                return
+            await self._something(bool(follower.state.children))
+
+    async def _something(self, children: bool) -> None:
+        """The next event, or time to look at the children again."""
+        try:
+            async with asyncio.timeout(CHILDREN_SECONDS if children else None):
+                await self._follower.changed.wait()
+        except TimeoutError:
+            pass
+
+    async def _ask(self, ask: Ask) -> None:
+        from weft.cli.asking import ask_person
+
+        if self._tree is not None:
+            self._tree.pause()
+        try:
+            request = await self._unless_decided(ask, ask_person(ask))
+            if request is None:
+                return
+            reply = await self._follower.engine.request(request)
+            if reply.refused:
+                say_error(reply.message)
+        finally:
+            if self._tree is not None:
+                self._tree.go_on()
+
+    async def _unless_decided(self, ask: Ask, question: Coroutine[Any, Any, Request | None]) -> Request | None:
+        """The answer, or None when somebody else decided meanwhile or the person wants to leave it."""
+        follower = self._follower
+        async with asyncio.TaskGroup() as group:
+            asking = group.create_task(question)
+            while True:
+                changed = group.create_task(self._something(True))
+                await asyncio.wait({asking, changed}, return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+                if asking.done():
+                    if asking.result() is None:
+                        self._later.add(ask.name)
+                    return asking.result()
+                follower.changed.clear()
+                waiting = await look(follower.engine, follower.state)
+                if ask.name not in {one.name for one in waiting.asks}:
+                    asking.cancel()
+                    say("\n  Decided elsewhere.")
+                    return None

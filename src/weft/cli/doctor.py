@@ -1,0 +1,89 @@
+"""`weft doctor`: checks every invariant over a database and names what is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weft.cli.exits import ExitCode, say
+from weft.cli.group import db_option, json_option, leave
+from weft.cli.output import print_json
+from weft.clock import system
+
+if TYPE_CHECKING:
+    from weft.doctor import Report
+
+
+@click.command()
+@db_option
+@json_option
+def doctor(db: str | None, as_json: bool) -> None:
+    """Check that everything the database says is true.
+
+    Every journal is folded and compared with what was derived from it: rows, snapshots, approvals, dead letters and
+    timers. It changes nothing and may run while runs go on. Exit code 0 when all is well, 1 when something is wrong.
+    """
+    report = asyncio.run(_examine(db, show=not as_json and sys.stderr.isatty()))
+    if as_json:
+        print_json(_as_data(report))
+    else:
+        _print(report)
+    leave(ExitCode.OK if report.sound else ExitCode.FAILED)
+
+
+async def _examine(db: str | None, *, show: bool) -> Report:
+    from weft.cli.database import opened
+    from weft.doctor import examine
+
+    last = 0.0
+
+    def progress(report: Report) -> None:
+        nonlocal last
+        if show and system.monotonic() - last > 0.1:
+            last = system.monotonic()
+            click.echo(f"\r\x1b[Kchecked {report.runs} runs, {report.events} events", nl=False, err=True)
+
+    async with opened(db) as engine:
+        report = await examine(engine.journal, engine.library, progress)
+    if show:
+        click.echo("\r\x1b[K", nl=False, err=True)
+    return report
+
+
+def _print(report: Report) -> None:
+    run_id = None
+    for finding in report.findings:
+        if finding.run_id != run_id:
+            run_id = finding.run_id
+            click.echo(click.style(f"run {run_id}", bold=True))
+        click.echo(f"  {click.style(finding.invariant.ljust(3), fg='red')} {finding.message}")
+    for run_id, reason in report.quarantined.items():
+        click.echo(f"{click.style(f'run {run_id}', bold=True)} is quarantined: {reason}")
+    for run_id in report.moving:
+        say(f"run {run_id} changed all the time and was left out; check again")
+    checked = f"Checked {_count(report.runs, 'run')} and {_count(report.events, 'event')}"
+    if report.sound:
+        click.echo(f"{checked}: {click.style('all is well', fg='green')}.")
+        return
+    wrong = len({finding.run_id for finding in report.findings} | set(report.quarantined))
+    click.echo(
+        f"{checked}: {click.style(_count(wrong, 'run') + (' is' if wrong == 1 else ' are') + ' not well', fg='red')}."
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def _as_data(report: Report) -> dict[str, Any]:
+    return {
+        "ok": report.sound,
+        "runs": report.runs,
+        "events": report.events,
+        "findings": report.findings,
+        "quarantined": [{"run_id": run_id, "reason": reason} for run_id, reason in report.quarantined.items()],
+        "skipped": report.moving,
+    }

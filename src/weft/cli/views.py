@@ -1,0 +1,86 @@
+"""A run as people see it: a line in a list, and the whole of one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from weft.cli.output import compact, duration, moment, paint, print_fields, print_pretty, print_table, shorten
+from weft.clock import system
+
+if TYPE_CHECKING:
+    from weft.journal import RunRecord
+
+
+def summary(record: RunRecord) -> dict[str, Any]:
+    """A run in a list: what its row says, without nodes."""
+    row = record.row
+    shown = {
+        "run_id": record.run_id,
+        "workflow": row.workflow,
+        "version": row.workflow_version,
+        "state": row.state,
+        "counter": row.counter,
+        "generation": row.generation,
+        "error": None if row.error is None else msgspec.json.decode(row.error),
+        "created_at": row.created_at,
+        "started_at": row.started_at,
+        "ended_at": row.ended_at,
+        "tags": msgspec.json.decode(row.tags),
+        "parent": row.parent,
+    }
+    return shown if record.quarantined is None else {**shown, "quarantined": record.quarantined}
+
+
+def error_of_record(record: RunRecord) -> str:
+    if record.row.error is None:
+        return ""
+    error = msgspec.json.decode(record.row.error)
+    return f"{error.get('code', '')}: {error.get('message', '')}"
+
+
+def print_run(view: dict[str, Any]) -> None:
+    took = duration((view["ended_at"] or system.now()) - view["created_at"])
+    print_fields(
+        {
+            "run": view["run_id"],
+            "workflow": f"{view['workflow']} version {view['version']}",
+            "state": paint(view["state"]) + (f", generation {view['generation']}" if view["generation"] > 1 else ""),
+            "quarantined": view.get("quarantined", ""),
+            "created": f"{moment(view['created_at'])}, {'took' if view['ended_at'] else 'for'} {took}",
+            "error": _error_of(view),
+            "inputs": compact(view["inputs"], 300) if view["inputs"] else "",
+            "tags": ", ".join(f"{name}={value}" for name, value in view["tags"].items()),
+        }
+    )
+    click.echo()
+    rows = [[name, *_node_cells(node)] for name, node in view["nodes"].items()]
+    print_table(["node", "state", "attempt", "took", "details"], rows, flexible="details")
+    if view["outputs"] is not None:
+        click.echo()
+        print_pretty(view["outputs"])
+
+
+def _node_cells(node: dict[str, Any]) -> list[str]:
+    begun, ended = node.get("started_at"), node.get("ended_at")
+    took = duration(ended - begun) if begun and ended else ""
+    details = _error_of(node)
+    waiting = node.get("waiting_for")
+    if waiting is not None and node["state"] == "waiting":
+        until = f" until {moment(waiting['until'])}" if waiting.get("until") else ""
+        details = f"{waiting['kind']} {waiting.get('name', '')}{until}"
+    if "items" in node:
+        details = f"{node['items']['completed']} items completed, {node['items']['failed']} failed"
+    if not details and node["state"] == "completed":
+        details = compact(node.get("output"), 120)
+    attempt = str(node["attempt"]) if node["attempt"] else ""
+    if "scope" in node:
+        details = f"[{'.'.join(map(str, node['scope']))}] {details}"
+    return [node["state"], attempt, took, details]
+
+
+def _error_of(view: dict[str, Any]) -> str:
+    error = view.get("error")
+    return shorten(f"{error['code']}: {error.get('message', '')}", 300) if error else ""

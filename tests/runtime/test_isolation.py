@@ -1,0 +1,123 @@
+"""isolation: process. A handler in a process of its own can do what it likes, except harm the worker."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.doubles.fake_clock import FakeClock
+from tests.runtime.harness import call, make_task, wait_until, working
+from weft import functions
+
+HERE = "tests.runtime.functions"
+
+
+def isolated(name: str, **fields):
+    return call(f"{HERE}:{name}", isolation="process", **fields)
+
+
+def is_alive(pid: int) -> bool:
+    """A zombie that nobody has collected yet is dead."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
+    except FileNotFoundError:
+        return False
+
+
+async def test_the_function_runs_in_another_process_and_is_given_its_arguments():
+    async with working() as h:
+        assert (await h.do(isolated("add", args={"a": 2, "b": 5}))).output == 7
+        assert (await h.do(isolated("add_async", node="m", args={"a": 2}))).output == 3
+        assert (await h.do(isolated("where", node="o"))).output["pid"] != os.getpid()
+
+
+async def test_a_process_is_used_again():
+    async with working() as h:
+        pids = {(await h.do(isolated("where", node=f"n{number}"))).output["pid"] for number in range(3)}
+    assert len(pids) == 1
+    await wait_until(lambda: not is_alive(pids.pop()), "the process ends with the worker")
+
+
+async def test_there_are_as_many_processes_as_work_at_once_and_no_more():
+    async with working(concurrency=2) as h:
+        await h.publish(*[isolated("where", node=f"n{number}") for number in range(6)])
+        pids = {(await h.result()).output["pid"] for _ in range(6)}
+        assert len(pids) <= 2
+        assert h.worker._processes.count <= 2
+
+
+async def test_a_failure_there_is_a_failure_here():
+    async with working() as h:
+        failed = await h.do(isolated("fail", args={"text": "no such city"}))
+        assert (failed.code, failed.message) == ("error", "ValueError: no such city")
+        assert "in fail" in failed.details
+        aborted = await h.do(isolated("abort", node="a"))
+        assert (aborted.code, aborted.message, aborted.retryable) == ("aborted", "never", False)
+        assert (await h.do(isolated("exit_politely", node="b"))).message == "SystemExit: 4"
+        assert (await h.do(isolated("stop_iterating", node="c"))).code == "error"
+        assert (await h.do(isolated("bad_output", node="d"))).code == "bad_output"
+        assert (await h.do(isolated("nowhere", node="e"))).code == "function_not_found"
+        assert h.worker._processes.count == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "words"), [("leave", {"code": 7}, "exit code 7"), ("segfault", {}, "signal 11 (SIGSEGV)")]
+)
+async def test_a_process_that_dies_fails_its_attempt_and_nothing_else(name, args, words):
+    async with working() as h:
+        result = await h.do(isolated(name, args=args))
+        assert (result.kind, result.code, result.retryable) == ("failed", "process_died", True)
+        assert words in result.message
+        assert (await h.do(isolated("add", node="m", args={"a": 1}))).output == 2
+        assert h.worker._processes.count == 1
+
+
+@pytest.mark.parametrize("reason", ["timeout", "cancelled"])
+async def test_a_process_is_killed_with_what_it_started(reason, tmp_path):
+    clock, began = FakeClock(), tmp_path / "began"
+    async with working(clock=clock) as h:
+        task = isolated("hang", args={"path": str(began)}, timeout_seconds=5.0)
+        await h.publish(task)
+        await wait_until(lambda: began.exists() and " " in began.read_text(), "the function has begun")
+        pids = [int(pid) for pid in began.read_text().split()]
+        if reason == "timeout":
+            await clock.advance(5.1)
+        else:
+            await h.transport.stop([task.task_id])
+        result = await h.result()
+        assert result.code == reason
+        await wait_until(lambda: not any(map(is_alive, pids)), "both processes are dead")
+        assert (h.worker.free_slots, h.worker._processes.count) == (4, 0)
+
+
+async def test_printing_there_does_not_disturb_the_wire(capfd):
+    async with working() as h:
+        assert (await h.do(isolated("print_something"))).output == "printed"
+    assert "hello from a function" in capfd.readouterr().out
+
+
+async def test_a_registered_name_is_known_there_too():
+    functions.resolve(f"{HERE}:add")
+    async with working() as h:
+        assert (await h.do(call("tests.named", args={"x": 4}, isolation="process"))).output == -4
+
+
+async def test_a_handler_of_another_type_runs_there_too():
+    async with working(plain_handler) as h:
+        result = await h.do(make_task(isolation="process", config={"x": 1}))
+    assert result.output["config"] == {"x": 1}
+    assert result.output["pid"] != os.getpid()
+
+
+async def plain_handler(config, ctx):
+    await asyncio.sleep(0)
+    return {"config": config, "pid": os.getpid()}
+
+
+async def test_a_large_output_comes_through():
+    async with working() as h:
+        result = await h.do(call("builtins:str.zfill", isolation="process"))
+        assert result.code == "bad_arguments"
+        result = await h.do(isolated("large", node="m", args={"size": 3_000_000}))
+    assert len(result.output) == 3_000_000

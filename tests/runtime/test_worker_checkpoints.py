@@ -1,0 +1,125 @@
+"""Checkpoints and steps: what one attempt did, the next need not do again."""
+
+import asyncio
+
+import pytest
+
+from tests.runtime.harness import call, make_task, working
+
+STEPPING = "tests.runtime.functions:step_by_step"
+
+
+async def until_end(h):
+    """The results of one attempt: its checkpoints, and how it ended."""
+    results = [await h.result()]
+    while results[-1].kind == "checkpointed":
+        results.append(await h.result())
+    return results[:-1], results[-1]
+
+
+async def test_a_checkpoint_is_delivered_before_the_handler_goes_on():
+    after = []
+
+    async def handler(config, ctx):
+        assert ctx.last_checkpoint is None
+        await ctx.checkpoint({"page": 1})
+        after.append(ctx.last_checkpoint)
+
+    async with working(handler) as h:
+        await h.publish(make_task())
+        [kept], end = await until_end(h)
+    assert (kept.kind, kept.output) == ("checkpointed", {"data": {"page": 1}, "steps": {}})
+    assert (kept.task_id, kept.worker) == (make_task().task_id, "w1")
+    assert end.kind == "completed"
+    assert after == [{"page": 1}]
+
+
+async def test_the_next_attempt_sees_what_the_last_one_kept():
+    async def handler(config, ctx):
+        return ctx.last_checkpoint
+
+    async with working(handler) as h:
+        kept = {"data": {"page": 1}, "steps": {}}
+        assert (await h.do(make_task(attempt=2, checkpoint=kept))).output == {"page": 1}
+        assert (await h.do(make_task(attempt=3, checkpoint="of another language"))).output == "of another language"
+
+
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+async def test_a_sync_function_does_no_step_twice_over_its_attempts(isolation):
+    async with working() as h:
+        await h.publish(call(STEPPING, args={"fail_at": 3}, isolation=isolation))
+        kept, end = await until_end(h)
+        assert (end.code, end.message) == ("error", "RuntimeError: failed at 3")
+        assert kept[-1].output == {"data": None, "steps": {"step 1": 11, "step 2": 12}}
+        await h.publish(call(STEPPING, attempt=2, isolation=isolation, checkpoint=kept[-1].output))
+        kept, end = await until_end(h)
+    assert end.output == [11, 12, 13, True]
+    assert [one.output["steps"] for one in kept] == [{"step 1": 11, "step 2": 12, "step 3": 13}] * 2
+
+
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+async def test_an_async_function_awaits_its_steps_and_checkpoints(isolation):
+    async with working() as h:
+        await h.publish(call("tests.runtime.functions:step_by_step_async", isolation=isolation))
+        kept, end = await until_end(h)
+    assert end.output == [2, 3, [2, 3]]
+    assert [one.output for one in kept] == [
+        {"data": None, "steps": {"a": 2}},
+        {"data": None, "steps": {"a": 2, "b": 3}},
+        {"data": [2, 3], "steps": {"a": 2, "b": 3}},
+    ]
+
+
+async def test_a_step_name_is_used_once():
+    async def handler(config, ctx):
+        await ctx.step("a", lambda: 1)
+        await ctx.step("a", lambda: 2)
+
+    async with working(handler) as h:
+        await h.publish(make_task())
+        _, end = await until_end(h)
+    assert "step 'a' was used before" in end.message
+
+
+async def test_a_step_that_is_not_json_fails_with_its_name():
+    def handler(config, ctx):
+        ctx.step("odd", object)
+
+    async with working(handler) as h:
+        result = await h.do(make_task())
+    assert (result.code, result.retryable) == ("bad_output", False)
+    assert "step 'odd'" in result.message
+
+
+async def test_an_async_step_in_a_sync_handler_is_a_clear_mistake():
+    async def step():
+        return 1
+
+    def handler(config, ctx):
+        ctx.step("a", step)
+
+    async with working(handler) as h:
+        assert "make the handler async" in (await h.do(make_task())).message
+
+
+async def test_what_a_handler_does_with_a_kept_value_changes_nothing():
+    async def handler(config, ctx):
+        value = await ctx.step("a", lambda: {"list": []})
+        value["list"].append(1)
+        await ctx.checkpoint(None)
+
+    async with working(handler) as h:
+        await h.publish(make_task())
+        kept, _ = await until_end(h)
+    assert kept[-1].output["steps"] == {"a": {"list": []}}
+
+
+async def test_a_checkpoint_nobody_awaits_is_sent_all_the_same():
+    async def handler(config, ctx):
+        ctx.checkpoint(1)
+        await asyncio.sleep(0)
+
+    async with working(handler) as h:
+        await h.publish(make_task())
+        kept, end = await until_end(h)
+    assert (len(kept), end.kind) == (1, "completed")
