@@ -291,7 +291,7 @@ class Engine:
             stop()
 
     async def _changed(self, changed: asyncio.Event) -> None:
-        waits = [asyncio.ensure_future(changed.wait())]
+        waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(changed.wait())]
         if self.coordinator is None:
             waits.append(asyncio.ensure_future(self.clock.sleep(_FOLLOW_SECONDS)))
         await asyncio.wait([*waits, *self._tasks], return_when=asyncio.FIRST_COMPLETED)

@@ -5,6 +5,7 @@ Times are generous; what they must catch is work that grows with the run.
 
 from __future__ import annotations
 
+import functools
 import gc
 import json
 import resource
@@ -54,6 +55,7 @@ def complete(name: str, scope: tuple[int, ...] = (), **fields: Any) -> c.Complet
     return c.Complete(at=1.0, node=name, scope=scope, attempt=1, **fields)
 
 
+@functools.cache
 def fan(size: int) -> IR:
     """One node, `size` behind it, one behind all of those."""
     middle = [{"id": f"n{i}", "dependencies": ["first"]} for i in range(size)]
@@ -85,9 +87,9 @@ def measure_fan() -> None:
     if CLEAR.exists():
         CLEAR.write_text("5")  # forget how high reading went
     before = peak_megabytes()
-    started = time.perf_counter()
+    started = time.process_time()
     state = play_fan(ir, LARGE)
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     assert state.state == "completed"
     print(json.dumps({"seconds": seconds, "megabytes": peak_megabytes() - before}))
 
@@ -109,9 +111,9 @@ def test_a_skip_travels_through_a_chain_of_100_000_nodes_in_one_decision():
     branch = {"rules": [{"condition": "output.go", "next_nodes": ["n0"]}], "default": ["other"]}
     ir = compiled({"id": "first", "branch": branch}, {"id": "n0"}, *chain, {"id": "other"})
     state = begun(ir)
-    started = time.perf_counter()
+    started = time.process_time()
     decision = do(state, complete("first"), {c.Need("branch", "first"): c.Verdict(value=False)})
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     print(seconds)
     assert [event.type for event in decision.events] == ["node.completed", "nodes.skipped", "node.scheduled"]
     assert len(decision.events[1].places) == LARGE  # type: ignore[union-attr]
@@ -124,11 +126,11 @@ def test_a_chain_of_20_000_nodes_runs_through():
     size = 20_000
     chain = [{"id": f"n{i}", "dependencies": [f"n{i - 1}"]} for i in range(1, size)]
     state = begun(compiled({"id": "n0"}, *chain, limits={"max_hops": size}))
-    started = time.perf_counter()
+    started = time.process_time()
     for i in range(size):
         do(state, complete(f"n{i}"))
     assert state.state == "completed"
-    assert time.perf_counter() - started < 20
+    assert time.process_time() - started < 20
 
 
 # -- the cost of one event does not grow with the run ------------------------------------------------------------------
@@ -220,10 +222,10 @@ def cost(make: Callable[[int], Steps], size: int) -> float:
     gc.collect()
     best = float("inf")
     for _ in range(3):
-        started = time.perf_counter()
+        started = time.process_time()
         for _ in range(100):
             next(steps)
-        best = min(best, (time.perf_counter() - started) / 100)
+        best = min(best, (time.process_time() - started) / 100)
     return best
 
 

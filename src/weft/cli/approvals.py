@@ -11,7 +11,7 @@ import msgspec
 from weft.cli.database import by_option
 from weft.cli.exits import say
 from weft.cli.group import Group, db_option, json_option, page_options
-from weft.cli.output import ago, compact, print_json, print_page, print_table, until
+from weft.cli.output import compact, print_json, print_page, print_table, since, until
 
 if TYPE_CHECKING:
     from weft.engine import Engine
@@ -81,7 +81,7 @@ def _cells(row: ApprovalRow) -> list[str]:
         people = f"{len(body.get('votes') or ())} of {body['quorum']}: {people}"
     expires = "" if row.expires_at is None or row.state != "pending" else until(row.expires_at)
     shown = compact(body["shown"], 200) if body.get("shown") else ""
-    return [row.approval_id, row.state, people, ago(row.requested_at), expires, shown]
+    return [row.approval_id, row.state, people, since(row.requested_at), expires, shown]
 
 
 # -- deciding ----------------------------------------------------------------------------------------------------------

@@ -13,13 +13,14 @@ from weft.cli.waiting import Ask, look
 if TYPE_CHECKING:
     from weft.cli.following import Follower
     from weft.cli.tree import Tree
+    from weft.engine import Engine
     from weft.runtime.requests import Request
 
 CHILDREN_SECONDS = 0.5
 """Children have events of their own, which are not followed; they are looked at this often."""
 
 
-def make_tree() -> Tree | None:
+def make_tree(engine: Engine) -> Tree | None:
     """A tree where a person sees it and it can be drawn."""
     if not sys.stderr.isatty():
         return None
@@ -28,7 +29,8 @@ def make_tree() -> Tree | None:
     from weft.cli.tree import Tree
 
     console = Console(stderr=True)
-    return Tree(console) if not console.is_dumb_terminal else None
+    running = lambda: engine.worker.running if engine.worker is not None else ()  # noqa: E731
+    return Tree(console, running) if not console.is_dumb_terminal else None
 
 
 class Attendant:

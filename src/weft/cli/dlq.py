@@ -11,7 +11,7 @@ import msgspec
 from weft.cli.database import by_option
 from weft.cli.exits import say
 from weft.cli.group import Group, db_option, json_option, page_options
-from weft.cli.output import ago, print_json, print_page, print_table, shorten
+from weft.cli.output import print_json, print_page, print_table, shorten, since
 
 if TYPE_CHECKING:
     from weft.engine import Engine
@@ -77,7 +77,7 @@ def _cells(row: DeadLetterRow) -> list[str]:
     body = msgspec.json.decode(row.body)
     error = body.get("error") or {}
     text = f"{error.get('code', '')}: {error.get('message', '')}" if error else ""
-    return [row.dead_letter_id, row.state, str(body.get("attempt", "")), ago(row.created_at), shorten(text, 200)]
+    return [row.dead_letter_id, row.state, str(body.get("attempt", "")), since(row.created_at), shorten(text, 200)]
 
 
 # -- repair ------------------------------------------------------------------------------------------------------------

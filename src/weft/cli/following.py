@@ -135,14 +135,16 @@ async def follow(
 
 
 async def _watch(follower: Follower, screen: Screen, over: asyncio.Event) -> None:
-    if follower.state.terminal:
-        over.set()
-        return
-    async for event in follower.events():
-        screen.show(follower.state, event)
-        if follower.state.terminal:
-            over.set()
-            return
+    if not _ended(follower):
+        async for event in follower.events():
+            screen.show(follower.state, event)
+            if _ended(follower):
+                break
+    over.set()
+
+
+def _ended(follower: Follower) -> bool:
+    return follower.state.terminal
 
 
 async def _when(asked: asyncio.Event, over: asyncio.Event) -> None:

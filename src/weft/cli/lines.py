@@ -15,6 +15,13 @@ from weft.nodes.registry import Registry
 
 _NAMED = 5
 _RUN = "run"
+_HANDLED = {
+    "fatal": "",
+    "kept": "",
+    "absorbed": "left to the join after it",
+    "continue": "the run goes on",
+    "path": "its failure path is taken",
+}
 
 
 class Lines:
@@ -87,8 +94,7 @@ class Lines:
             case e.NodeCompleted():
                 return who, "completed", _sentence(self._passed(state, event), _attempts(event.attempt), _way(event))
             case e.NodeFailed():
-                handled = "" if event.outcome == "fatal" else f"({event.outcome})"
-                return who, "failed", _sentence(handled, error_text(event.error))
+                return who, "failed", _sentence(_HANDLED[event.outcome], error_text(event.error))
             case e.NodeRetrying():
                 after = f"attempt {event.attempt} failed, next in {duration(event.retry_at - event.at)}"
                 return who, "retrying", f"{after}: {error_text(event.error)}"

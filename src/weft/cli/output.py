@@ -76,6 +76,11 @@ def shorten(text: str, limit: int) -> str:
 # -- time --------------------------------------------------------------------------------------------------------------
 
 
+def since(seconds: float) -> str:
+    """A time in a table: how long ago for a person, the time itself for a file."""
+    return ago(seconds) if on_terminal() else moment(seconds)
+
+
 def moment(seconds: float | None) -> str:
     """A time as the person's own clock shows it."""
     if seconds is None:
@@ -85,6 +90,11 @@ def moment(seconds: float | None) -> str:
 
 def hour(seconds: float) -> str:
     return _local(seconds).strftime("%H:%M:%S")
+
+
+def instant(seconds: float) -> str:
+    """A time among many that are close to each other."""
+    return _local(seconds).strftime("%H:%M:%S.%f" if on_terminal() else "%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
 def _local(seconds: float) -> datetime.datetime:
@@ -107,8 +117,11 @@ def duration(seconds: float | None) -> str:
 
 
 def ago(seconds: float) -> str:
-    passed = system.now() - seconds
-    return "just now" if passed < 1 else f"{duration(round(passed))} ago"
+    passed = max(system.now() - seconds, 0.0)
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        if passed >= size:
+            return f"{int(passed // size)} {unit} ago"
+    return "just now"
 
 
 def until(seconds: float) -> str:
@@ -120,33 +133,43 @@ def until(seconds: float) -> str:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, flexible: str = "") -> None:
-    """On a terminal the column named `flexible` gives way, so that the table fits; elsewhere nothing is cut."""
+    """On a terminal the table is made to fit, the column named `flexible` first; elsewhere nothing is cut."""
     texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    widths = [max(len(name), *(len(row[n]) for row in texts)) for n, name in enumerate(columns)]
     if on_terminal():
-        _print_rich(columns, texts, flexible)
+        _print_rich(columns, texts, widths, columns.index(flexible) if flexible else len(columns) - 1)
         return
     for row in [[name.upper() for name in columns], *texts]:
-        widths = [max(len(name), *(len(one[n]) for one in texts)) for n, name in enumerate(columns)]
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
         click.echo("  ".join(cells).rstrip())
 
 
-def _print_rich(columns: Sequence[str], rows: Sequence[Sequence[str]], flexible: str) -> None:
+def _print_rich(columns: Sequence[str], rows: Sequence[Sequence[str]], widths: list[int], flexible: int) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    console = Console()
+    over = sum(widths) + 2 * (len(widths) - 1) - console.width
+    while over > 0:
+        # The first column names the row: it is cut last.
+        rest = [n for n in range(1, len(widths)) if widths[n] > 8] or range(len(widths))
+        widest = flexible if widths[flexible] > 8 else max(rest, key=widths.__getitem__)
+        cut = min(over, max(widths[widest] - 8, 1))
+        widths[widest] -= cut
+        over -= cut
+        if max(widths) <= 4:
+            break
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold bright_black", pad_edge=False)
-    for name in columns:
-        gives = name == flexible
-        table.add_column(name, no_wrap=True, overflow="ellipsis", ratio=1 if gives else None, min_width=4)
+    for name, width in zip(columns, widths, strict=True):
+        table.add_column(name, no_wrap=True, overflow="ellipsis", width=width)
     for row in rows:
         table.add_row(*(Text(cell, style=COLOURS.get(cell, "")) for cell in row))
-    Console().print(table)
+    console.print(table)
 
 
 def print_fields(fields: Mapping[str, str]) -> None:
-    width = max(len(name) for name in fields)
+    width = max(len(name) for name, value in fields.items() if value)
     for name, value in fields.items():
         if value:
             click.echo(f"{click.style(name.ljust(width), fg='bright_black')}  {value}")

@@ -66,9 +66,20 @@ def run(
         say(f"{source.name}: {count(source.compiled.problems)}; nothing was run")
         leave(ExitCode.USAGE)
     inputs = read_inputs(pairs, inputs_file)
+    if run_id is None:
+        _check_inputs(source.name, source.compiled.ir.inputs_schema, inputs or {})
     import_modules(modules, file)
     session = Session(source, inputs, run_id, db, no_wait=no_wait, as_json=as_json)
     leave(asyncio.run(session.go()))
+
+
+def _check_inputs(name: str, schema: Any, inputs: dict[str, Any]) -> None:
+    """What is forgotten most often, before anything is started."""
+    required = schema.get("required", ()) if isinstance(schema, dict) else ()
+    missing = [word for word in required if word not in inputs]
+    if missing:
+        flags = " ".join(f"-i {word}=…" for word in missing)
+        raise click.UsageError(f"{name} needs {', '.join(missing)}; give {flags}")
 
 
 class Session:
@@ -90,6 +101,8 @@ class Session:
         self.db = db
         self.no_wait = no_wait
         self.as_json = as_json
+        self.found: Any = None
+        """The run as it was before this process, if it existed."""
 
     async def go(self) -> ExitCode:
         from weft.cli.database import load_settings, make_folder, open_engine
@@ -100,11 +113,9 @@ class Session:
         with stopping() as stop:
             engine = await open_engine(settings)
             try:
-                await engine.hold()
-                started = await self._start(engine)
-                follower = Follower(engine, self.run_id)
-                if not started:
-                    await follower.skip_past()
+                follower = Follower(engine, await self._start(engine))
+                if self.found is not None:
+                    follower.state = self.found
                 await self._follow(follower, stop)
                 if stop.code is not None:
                     stop.on_second(_give_up)
@@ -118,8 +129,8 @@ class Session:
 
     # -- starting ------------------------------------------------------------------------------------------------------
 
-    async def _start(self, engine: Any) -> bool:
-        """Begin the run, or find that it exists. True: it begins now."""
+    async def _start(self, engine: Any) -> str:
+        """Begin the run, or find that it exists; then it is shown from where it was before this process held it."""
         from weft.cli.database import holder
         from weft.errors import Refused
         from weft.runtime.requests import Request
@@ -127,26 +138,27 @@ class Session:
         ir, version = await engine.register(self.source.compiled)
         self.run_id = self.run_id or engine.clock.new_id()
         if await engine.journal.find_run(self.run_id) is not None:
-            await self._check_same(engine, ir.hash)
-            return False
-        if not engine.holds:
+            await self._find(engine, ir.hash)
+            await engine.hold()
+            return self.run_id
+        if not await engine.hold():
             self._tell(f"{holder(engine)} runs this database; the run is handed to it and followed here.")
         request = Request(
             kind="start", run_id=self.run_id, ir=ir.hash, workflow_version=version, inputs=self.inputs or {}
         )
         reply = await engine.request(request)
         if reply.code == "exists":  # somebody was faster
-            await self._check_same(engine, ir.hash)
-            return False
-        if reply.refused:
+            await self._find(engine, ir.hash)
+        elif reply.refused:
             raise Refused(reply.message, code=reply.code)
-        return True
+        return self.run_id
 
-    async def _check_same(self, engine: Any, ir: str) -> None:
+    async def _find(self, engine: Any, ir: str) -> None:
+        """Go on with a run that exists, if it is the same workflow with the same inputs."""
         record = await engine.journal.get_run(self.run_id)
         if record.quarantined is not None:
             raise click.ClickException(f"run {self.run_id} is quarantined: {record.quarantined}; see weft doctor")
-        state = await engine.state_of(record)
+        state = self.found = await engine.state_of(record)
         if ir not in state.ir_hashes:
             raise click.UsageError(
                 f"run {self.run_id} is of another workflow ({state.workflow} version {state.workflow_version}, "
@@ -170,7 +182,7 @@ class Session:
             attendant = Attendant(follower, no_wait=self.no_wait, tree=None, asks=False)
             await follow(follower, Silent(), stop, work=True, beside=attendant.run)
             return
-        tree = make_tree()
+        tree = make_tree(follower.engine)
         asks = tree is not None and sys.stdin.isatty() and not self.no_wait
         attendant = Attendant(follower, no_wait=self.no_wait, tree=tree, asks=asks)
         await follow(follower, tree or Lines(follower.engine.registry), stop, work=True, beside=attendant.run)
@@ -204,7 +216,8 @@ class Session:
         say_error(f"run {state.run_id} is {state.state}: {where}{why}")
         if state.state == "failed":
             say(f"  look:   weft runs show {state.run_id}")
-            say(f"  again:  weft runs retry {state.run_id}, then {self._command()}")
+            say(f"  retry:  weft runs retry {state.run_id}")
+            say(f"  then:   {self._command()}")
 
     def _say_waiting(self, follower: Any) -> None:
         say(f"Run {self.run_id} waits for a person. To go on:")

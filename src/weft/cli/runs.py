@@ -12,12 +12,13 @@ from weft.cli.exits import ExitCode, say
 from weft.cli.group import Group, db_option, json_option, leave, page_options
 from weft.cli.output import (
     duration,
-    moment,
+    instant,
     print_json,
     print_page,
     print_pretty,
     print_table,
     shorten,
+    since,
 )
 from weft.cli.views import error_of_record, print_run, summary
 from weft.clock import system
@@ -74,7 +75,7 @@ def list_(
             record.run_id,
             record.row.workflow,
             "quarantined" if record.quarantined is not None else record.row.state,
-            moment(record.row.created_at),
+            since(record.row.created_at),
             duration((record.row.ended_at or system.now()) - record.row.created_at),
             shorten(record.quarantined or error_of_record(record), 200),
         ]
@@ -145,7 +146,7 @@ def events(run_id: str, after: int, limit: int, db: str | None, as_json: bool) -
         scope = getattr(event, "scope", ())
         item = getattr(event, "item", None)
         where = f"{who}{'[' + '.'.join(map(str, scope)) + ']' if scope else ''}{f'#{item}' if item is not None else ''}"
-        rows.append([event.seq, moment(event.at), event.type, where, event_details(event)])
+        rows.append([event.seq, instant(event.at), event.type, where, event_details(event)])
     if rows:
         print_table(["seq", "at", "type", "node", "data"], rows, flexible="data")
     if more:
@@ -220,7 +221,7 @@ async def _watch(db: str | None, name: str, as_json: bool) -> ExitCode:
     async with opened(db) as engine:
         record = await find_run(engine, name)
         follower = Follower(engine, record.run_id)
-        tree = None if as_json else make_tree()
+        tree = None if as_json else make_tree(engine)
         if tree is not None:
             await follower.skip_past()
         with stopping() as stop:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
@@ -15,6 +16,7 @@ from weft.clock import system
 from weft.kernel import events as e
 from weft.kernel.explain import find_latest
 from weft.kernel.state import Activation, NodeState, RunState, State
+from weft.transport import task_id
 
 if TYPE_CHECKING:
     from weft.model.ir import Node
@@ -44,8 +46,10 @@ _ENDED_WELL = (N.COMPLETED, N.SKIPPED)
 class Tree:
     """A screen. It is redrawn by `beat`, which runs beside the follower, never from a thread of its own."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, running: Callable[[], Collection[str]] = tuple) -> None:
+        """`running` names the tasks that run in this process: the journal may know them as queued only."""
         self._console = console
+        self._running = running
         self._live: Live | None = None
         self._state: State | None = None
         self._paused = False
@@ -99,10 +103,10 @@ class Tree:
         state = self._state
         if state is None or not state.irs:
             return Text("")
-        return Group(*render(state, self._frame, self._console.height - 4))
+        return Group(*render(state, self._frame, self._console.height - 4, frozenset(self._running())))
 
 
-def render(state: State, frame: int, height: int) -> list[Text]:
+def render(state: State, frame: int, height: int, running: Collection[str] = ()) -> list[Text]:
     nodes = [(index, node) for index, node in enumerate(state.ir.nodes) if node is not None]
     width = min(max((len(node.id) + 2 * len(node.loops) for _, node in nodes), default=4), 40)
     rows = [(node, find_latest(state, index)) for index, node in nodes]
@@ -110,7 +114,8 @@ def render(state: State, frame: int, height: int) -> list[Text]:
     lines = [_head(state, frame)]
     for number, (node, activation) in enumerate(shown):
         last = number == len(shown) - 1 and not hidden
-        lines.append(_row(state, node, activation, width, frame, "└─ " if last else "├─ "))
+        word = _word(state, activation, running)
+        lines.append(_row(state, node, activation, word, width, frame, "└─ " if last else "├─ "))
     if hidden:
         lines.append(Text(f"└─ … {hidden}", style="bright_black"))
     return lines
@@ -147,7 +152,8 @@ def _head(state: State, frame: int) -> Text:
     word = state.state.value
     symbol = {R.COMPLETED: "✓", R.PAUSED: "‖"}.get(state.state, "✗" if state.terminal else _spin(frame))
     passed = (state.ended_at if state.terminal and state.ended_at else system.now()) - state.created_at
-    text = Text(f"{symbol} ", style=COLOURS.get(word, ""))
+    text = Text(no_wrap=True, overflow="ellipsis")
+    text.append(f"{symbol} ", style=COLOURS.get(word, ""))
     text.append(state.workflow, style="bold")
     text.append(f"  {word}", style=COLOURS.get(word, ""))
     generation = f"  generation {state.generation}" if state.generation > 1 else ""
@@ -155,16 +161,28 @@ def _head(state: State, frame: int) -> Text:
     return text
 
 
-def _row(state: State, node: Node, activation: Activation | None, width: int, frame: int, branch: str) -> Text:
-    word = activation.state if activation is not None else N.PENDING
+def _word(state: State, activation: Activation | None, running: Collection[str]) -> NodeState:
+    if activation is None:
+        return N.PENDING
+    if activation.state is N.QUEUED and running:
+        name = state.name(activation.node)
+        place = task_id(state.run_id, name, activation.scope, None, activation.attempt, False, state.generation)
+        return N.RUNNING if place in running else N.QUEUED
+    return activation.state
+
+
+def _row(
+    state: State, node: Node, activation: Activation | None, word: NodeState, width: int, frame: int, branch: str
+) -> Text:
     style = "bright_black" if word is N.PENDING else COLOURS.get(word.value, "")
-    text = Text(branch + "↺ " * len(node.loops), style="bright_black", no_wrap=True, overflow="ellipsis")
+    text = Text(no_wrap=True, overflow="ellipsis")
+    text.append(branch + "↺ " * len(node.loops), style="bright_black")
     symbol = _spin(frame) if word is N.RUNNING else _SYMBOLS[word]
     text.append(f"{symbol} ", style=style)
     text.append(node.id.ljust(width - 2 * len(node.loops)), style="" if word not in (N.PENDING, N.SKIPPED) else style)
     if activation is not None and word is not N.PENDING:
         text.append(f"  {word.value:<9}", style=style)
-        text.append(f"  {_passed(activation):>9}", style="bright_black")
+        text.append(f"  {_passed(activation, word):>9}", style="bright_black")
         details = _details(state, activation)
         if details:
             text.append(f"  {details}", style="bright_black" if word in _ENDED_WELL else style)
@@ -175,9 +193,9 @@ def _spin(frame: int) -> str:
     return _SPINNER[frame % len(_SPINNER)]
 
 
-def _passed(activation: Activation) -> str:
+def _passed(activation: Activation, word: NodeState) -> str:
     begun = activation.started_at or activation.scheduled_at
-    if not begun or activation.state in (N.SKIPPED, N.QUEUED, N.HELD, N.UPSTREAM_FAILED):
+    if not begun or word in (N.SKIPPED, N.QUEUED, N.HELD, N.UPSTREAM_FAILED):
         return ""
     return duration((activation.ended_at or system.now()) - begun)
 

@@ -17,6 +17,12 @@ class Checker:
         """`library` may grow while events are fed: a patch's IR must be in it before its event."""
         self.model = Model(Library(library))
 
+    def copy(self) -> Checker:
+        """Another one that has seen the same, for a search that branches."""
+        other = Checker(self.model.library.irs)
+        other.model = self.model.copy()
+        return other
+
     def feed(self, event: e.Event) -> list[Violation]:
         """What is wrong with this event, after all those before it."""
         model = self.model

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import copy
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -97,6 +98,15 @@ class Approval(msgspec.Struct, kw_only=True):
     pending: bool = True
 
 
+Record = TypeVar("Record", Act, Loop, Approval)
+
+
+def _copy(record: Record, mapping: str) -> Record:
+    new = copy.copy(record)
+    setattr(new, mapping, dict(getattr(record, mapping)))
+    return new
+
+
 class Model:
     """State without rules. Each group of rules has a file of its own and works on this."""
 
@@ -129,6 +139,16 @@ class Model:
     @property
     def graph(self) -> Graph:
         return self.graphs[-1]
+
+    def copy(self) -> Model:
+        other = Model(self.library)
+        other.__dict__.update(self.__dict__)
+        other.graphs, other.plan, other.found = [*self.graphs], [*self.plan], []
+        other.acts = {key: _copy(act, "edges") for key, act in self.acts.items()}
+        other.loops = {key: _copy(run, "members") for key, run in self.loops.items()}
+        other.approvals = {key: _copy(approval, "votes") for key, approval in self.approvals.items()}
+        other.entered, other.timers, other.children = dict(self.entered), dict(self.timers), dict(self.children)
+        return other
 
     # -- activations ---------------------------------------------------------------------------------------------------
 
@@ -259,5 +279,3 @@ class Model:
         act.retry_at = None
         self.set_state(act, state)
 
-
-Fields = dict[str, Any]

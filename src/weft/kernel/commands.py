@@ -32,6 +32,8 @@ class Adopted(msgspec.Struct, frozen=True, kw_only=True):
     output_ref: str | None = None
     size: int = 0
     taken: tuple[str, ...] | None = None
+    previous: bool = False
+    """The looping node's outcome in the iteration before the first one here (`loop.previous`)."""
 
 
 class Start(Command, frozen=True, kw_only=True):
@@ -45,6 +47,8 @@ class Start(Command, frozen=True, kw_only=True):
     parent: tuple[str, str, Scope, int | None] | None = None
     origin: tuple[str, str] | None = None
     adopted: tuple[Adopted, ...] = ()
+    signals: tuple[tuple[str, Any], ...] = ()
+    """Signals the run this one continues did not consume."""
 
 
 class NodeCommand(Command, frozen=True, kw_only=True):
@@ -325,6 +329,7 @@ class ContinueRun(Effect, frozen=True, kw_only=True):
 
     run_id: str
     adopted: tuple[Adopted, ...]
+    signals: tuple[tuple[str, Any], ...] = ()
 
 
 class Decision(msgspec.Struct, frozen=True):

@@ -335,6 +335,7 @@ def _node_completed(state: State, event: e.NodeCompleted) -> None:
     if event.adopted:
         fire(state, activation)
         activation.scheduled_seq = event.seq
+        activation.routed = True
     _succeed(state, activation, event)
     activation.choice = event.choice
     if event.route is not None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 from weft.kernel import commands as c
+from weft.kernel import continuations
 from weft.kernel import events as e
 from weft.kernel.decider import Decider
 from weft.kernel.edges import head_of, latest, loops_over
+from weft.kernel.patches import is_new, went_aside
 from weft.kernel.state import OPEN, Activation, IntegrityError, LoopRun, NodeState, key_of
 from weft.kernel.values import Wait
 
@@ -69,6 +71,9 @@ def _move_on(d: Decider, run: LoopRun, ready: list[Activation]) -> None:
         raise IntegrityError(f"run {state.run_id}: loop {state.name(run.loop)} closes without a cause")
     cause = state.activations[run.cause]
     if cause.route is not None and cause.route.back and cause.node == run.loop:
+        if continuations.is_due(d, run):
+            continuations.go_on(d, cause)
+            return
         _go_back(d, run, ready)
     else:
         end(
@@ -108,6 +113,8 @@ def end(d: Decider, run: LoopRun, reason: Literal["leave", "break", "skipped", "
             names = source.route.taken
             if (not edge.named) if names is None else pair[1] in names:
                 taken.append(pair)
+            elif not edge.named and run.ir != ir and is_new(state, edge, run.ir) and not went_aside(state, ir, source):
+                taken.append(pair)  # a patch brought it after the iteration began; the loop is left this way too
         elif source.state in (N.FAILED, N.UPSTREAM_FAILED) and source.handled and source.route is None:
             failed.append(pair)
         elif edge.source != run.loop and not edge.named and _gave_output(source):

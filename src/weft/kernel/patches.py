@@ -67,14 +67,31 @@ def _resolve_new(state: State, edge: Edge) -> None:
             source = Activation(node=edge.source, scope=(run.iteration,), state=N.SKIPPED, ir=ir)
     elif source is None or source.state not in ENDED or not source.routed:
         return
+    named = edge.named or went_aside(state, ir, source)
     if source.state in (N.COMPLETED, N.COMPENSATED):
-        status = SKIPPED if edge.named else TAKEN
+        status = SKIPPED if named else TAKEN
     elif source.state in (N.FAILED, N.UPSTREAM_FAILED) and source.handled:
-        continued = source.route is not None and source.route.taken is None
-        status = FAILED if source.route is None else ERROR if continued and not edge.named else SKIPPED
+        status = FAILED if source.route is None else SKIPPED if named else ERROR
     else:
         status = SKIPPED
     resolve(state, edge, ir, source, status)
+
+
+def is_new(state: State, edge: Edge, before: int) -> bool:
+    """An earlier IR of the run does not have this edge."""
+    nodes, edges = state.irs[before].nodes, state.irs[before].edges
+    source = nodes[edge.source] if edge.source < len(nodes) else None
+    return source is None or all(edges[number].target != edge.target for number in source.edges_out)
+
+
+def went_aside(state: State, ir: int, source: Activation) -> bool:
+    """It took a path of its own, and so not the edges that no routing names (rules 6 and 16)."""
+    if source.route is None:
+        return False
+    if source.route.rule == "loop.timeout":
+        loop = state.node_in(ir, source.node).loop
+        return loop is not None and bool(loop.timeout_path) and loop.break_path is None
+    return source.route.rule in ("rejection_path", "on_failure.path")
 
 
 # -- what may be patched -----------------------------------------------------------------------------------------------

@@ -42,12 +42,14 @@ def start(d: Decider, command: c.Start) -> None:
         by=command.by,
     )
     _adopt(d, command.adopted)
+    for name, payload in command.signals:
+        d.emit(e.RunSignalled, name=name, payload=payload)
 
 
 def _adopt(d: Decider, adopted: tuple[c.Adopted, ...]) -> None:
     """Outcomes of another run this one begins with, in topological order (rule 40). A loop has one iteration here."""
     for outcome in sorted(adopted, key=lambda outcome: d.state.index(outcome.node)):
-        scope = (1,) * len(d.state.node(d.state.index(outcome.node)).loops)
+        scope = (0 if outcome.previous else 1,) * len(d.state.node(d.state.index(outcome.node)).loops)
         d.emit(
             e.NodeCompleted,
             node=outcome.node,
@@ -56,11 +58,11 @@ def _adopt(d: Decider, adopted: tuple[c.Adopted, ...]) -> None:
             output=outcome.output,
             output_ref=outcome.output_ref,
             size=outcome.size,
-            route=Route(rule="adopted", taken=outcome.taken),
+            route=None if outcome.previous else Route(rule="adopted", taken=outcome.taken),
             adopted=True,
         )
         activation = d.state.find(outcome.node, scope)
-        if activation is not None and scope:
+        if activation is not None and scope and not outcome.previous:
             d.ended.append(activation)
             loops.close_iterations(d, [])  # nothing goes back: what follows the loop is adopted or runs now
 

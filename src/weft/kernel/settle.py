@@ -182,8 +182,6 @@ def schedule(d: Decider, ready: list[Activation]) -> None:
     record_skips(d, skipped)
     going: list[Activation] = []
     for activation in passed:
-        if state.state not in (R.RUNNING, R.PAUSED):
-            return
         maximum = d.node(activation).max_hops or state.ir.limits.max_hops
         if activation.hop > maximum:
             exceed(d, "max_hops", activation.hop, maximum, activation)

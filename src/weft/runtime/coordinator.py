@@ -89,6 +89,8 @@ class Coordinator:
         """Runs in memory that have nothing to do, longest at rest first."""
         self.timer_set: Callable[[float], None] = lambda due_at: None
         """Told about every timer that was made durable; the timekeeper listens."""
+        self.notice_written: Callable[[], None] = lambda: None
+        """Told when a run left a notice for another; the listener listens."""
 
     # -- the outside ---------------------------------------------------------------------------------------------------
 
@@ -271,6 +273,8 @@ class Coordinator:
                 else:
                     loaded.timers.setdefault(message.timer, None)  # a leftover row: clear it
             case Asked():
+                if message.notice_id:
+                    loaded.notices_consumed.append(message.notice_id)
                 refused = self.decide(loaded, message.make(loaded.state))
                 if not loaded.state.seq:
                     self.runs.pop(message.run_id, None)
@@ -388,6 +392,8 @@ class Coordinator:
             if isinstance(outcome, Accepted):
                 for _, due_at in commit.timers_set:
                     self.timer_set(due_at)
+                if commit.notices:
+                    self.notice_written()
                 if self._on_commit is not None and loaded.events:
                     self._on_commit(loaded.state, list(loaded.events))
                 continue

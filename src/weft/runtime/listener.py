@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 import msgspec
 
 from weft.clock import Clock
 from weft.errors import StoreUnavailable
-from weft.journal import Command, Journal
+from weft.journal import Command, Journal, Notice
 from weft.kernel import commands as c
 from weft.runtime.coordinator import Coordinator
-from weft.runtime.messages import Noticed
+from weft.runtime.loaded import Continuation
+from weft.runtime.messages import Asked, Noticed
 from weft.runtime.requests import Reply, Request, decode_request
+from weft.runtime.waiting import first_of
 
 logger = logging.getLogger("weft.listener")
 
 _POLL_SECONDS = 0.1
 """Other processes cannot call into this one; an indexed look ten times a second is what hearing them costs."""
+
+
+_decode_continuation = msgspec.json.Decoder(Continuation).decode
 
 
 class Listener:
@@ -27,6 +33,8 @@ class Listener:
         self._clock = clock
         self._after = 0
         self._notices = 0
+        self._noticed = asyncio.Event()
+        coordinator.notice_written = self._noticed.set
 
     async def run(self) -> None:
         while True:
@@ -34,16 +42,39 @@ class Listener:
                 await self.listen()
             except StoreUnavailable as error:
                 logger.warning("commands: %s", error)
-            await self._clock.sleep(_POLL_SECONDS)
+            await first_of(self._clock.sleep(_POLL_SECONDS), self._noticed.wait())
+            self._noticed.clear()
 
     async def listen(self) -> None:
         for notice in await self._journal.read_notices(after=self._notices):
             self._notices = notice.notice_id
-            self._coordinator.put(Noticed(notice.run_id, notice.notice_id, notice.body))
+            await self._tell(notice)
         for command in await self._journal.read_commands(after=self._after):
             self._after = command.position
             reply = await self._decide(command)
             await self._journal.answer_command(command.command_id, msgspec.json.encode(reply))
+
+    async def _tell(self, notice: Notice) -> None:
+        """A child ended, or an endless run goes on as a new one."""
+        coordinator = self._coordinator
+        try:
+            continuation = _decode_continuation(notice.body)
+        except msgspec.ValidationError:
+            coordinator.put(Noticed(notice.run_id, notice.notice_id, notice.body))
+            return
+        if await self._journal.find_run(notice.run_id) is not None:
+            await self._journal.delete_notices([notice.notice_id])
+            return
+        ir = await coordinator.library.get(continuation.ir)
+        run_id, number = notice.run_id, notice.notice_id
+        coordinator.put(
+            Asked(
+                run_id,
+                lambda state: continuation.start(run_id, coordinator.clock.now(), ir),
+                starts=True,
+                notice_id=number,
+            )
+        )
 
     async def _decide(self, command: Command) -> Reply:
         try:

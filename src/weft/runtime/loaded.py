@@ -180,11 +180,13 @@ class Loaded:
         return rows
 
     def _notices(self) -> tuple[tuple[str, bytes], ...]:
-        """The end of a child, told to its parent in the child's own terminal transaction (PROTOCOL 12)."""
-        found = next((effect for effect in self.effects if isinstance(effect, c.NotifyParent)), None)
-        if found is None:
-            return ()
-        return ((found.parent[0], child_notice(self.state)),)
+        """The end of a run, told to its parent or its continuation in its own terminal transaction (PROTOCOL 12)."""
+        for effect in self.effects:
+            if isinstance(effect, c.NotifyParent):
+                return ((effect.parent[0], child_notice(self.state)),)
+            if isinstance(effect, c.ContinueRun):
+                return ((effect.run_id, continuation_notice(self.state, effect)),)
+        return ()
 
 
 def child_notice(state: State) -> bytes:
@@ -197,6 +199,52 @@ def child_notice(state: State) -> bytes:
             "output_ref": state.outputs_ref,
             "error": state.error,
         }
+    )
+
+
+class Continuation(msgspec.Struct, frozen=True, kw_only=True):
+    """What an endless run leaves to the run that continues it."""
+
+    continues: str
+    ir: str
+    workflow_version: int
+    inputs: Any
+    tags: dict[str, str]
+    tenant: str
+    deadline_seconds: float | None
+    adopted: tuple[c.Adopted, ...]
+    signals: tuple[tuple[str, Any], ...]
+
+    def start(self, run_id: str, at: float, ir: IR) -> c.Start:
+        return c.Start(
+            at=at,
+            run_id=run_id,
+            ir=ir,
+            workflow_version=self.workflow_version,
+            inputs=self.inputs,
+            tags=self.tags,
+            tenant=self.tenant,
+            deadline_seconds=self.deadline_seconds,
+            adopted=self.adopted,
+            signals=self.signals,
+            origin=(self.continues, ""),
+            by=f"run {self.continues}",
+        )
+
+
+def continuation_notice(state: State, effect: c.ContinueRun) -> bytes:
+    return msgspec.json.encode(
+        Continuation(
+            continues=state.run_id,
+            ir=state.ir_hashes[-1],
+            workflow_version=state.workflow_version,
+            inputs=state.inputs,
+            tags=state.tags,
+            tenant=state.tenant,
+            deadline_seconds=state.deadline_seconds,
+            adopted=effect.adopted,
+            signals=effect.signals,
+        )
     )
 
 

@@ -77,7 +77,7 @@ class TimerDue:
 class Asked:
     """A command from a person or a program. `make` sees the state it will be decided on."""
 
-    __slots__ = ("future", "key", "make", "run_id", "starts")
+    __slots__ = ("future", "key", "make", "notice_id", "run_id", "starts")
 
     def __init__(
         self,
@@ -87,6 +87,7 @@ class Asked:
         *,
         starts: bool = False,
         key: IdempotencyKey | None = None,
+        notice_id: int = 0,
     ) -> None:
         self.run_id = run_id
         self.make = make
@@ -94,6 +95,8 @@ class Asked:
         self.starts = starts
         """It creates the run."""
         self.key = key
+        self.notice_id = notice_id
+        """The notice this comes from, consumed by what it leads to."""
 
 
 class Noticed:

@@ -10,6 +10,7 @@ from weft.errors import StoreUnavailable
 from weft.journal import Journal
 from weft.runtime.coordinator import Coordinator
 from weft.runtime.messages import TimerDue
+from weft.runtime.waiting import first_of
 
 logger = logging.getLogger("weft.timekeeper")
 
@@ -40,22 +41,13 @@ class Timekeeper:
             self._changed.clear()
             wait = _LONGEST_SLEEP if self._next is None else self._next - self._clock.now()
             if wait > 0:
-                await self._sleep(min(wait, _LONGEST_SLEEP))
+                await first_of(self._clock.sleep(min(wait, _LONGEST_SLEEP)), self._changed.wait())
                 continue
             try:
                 await self._tell()
             except StoreUnavailable as error:
                 logger.warning("timers: %s", error)
                 await self._clock.sleep(1.0)
-
-    async def _sleep(self, seconds: float) -> None:
-        sleeping = asyncio.ensure_future(self._clock.sleep(seconds))
-        changed = asyncio.ensure_future(self._changed.wait())
-        try:
-            await asyncio.wait({sleeping, changed}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            sleeping.cancel()
-            changed.cancel()
 
     async def _tell(self) -> None:
         due = await self._journal.list_due_timers(self._clock.now(), _LIMIT)

@@ -1,9 +1,9 @@
-"""Waiting for something, but not longer than so many seconds of the given clock."""
+"""Waiting for something with an end: a time, or the first of several things. Nothing is left behind."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from weft.clock import Clock
@@ -23,3 +23,13 @@ async def wait_at_most(clock: Clock, seconds: float, begin: Callable[[], Awaitab
         waiting.cancel()
         sleeping.cancel()
     return done
+
+
+async def first_of(*waits: Coroutine[Any, Any, Any]) -> None:
+    """Return when one of these is done; the others are cancelled."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.kernel.driver import compiled
+from tests.kernel.driver import Run, compiled
 from tests.kernel.rules.graphs import AGAIN, DONE, again, node, pick, problems, start
 from tests.model.helpers import by_id, ids
 from weft.kernel import commands as c
@@ -147,21 +147,33 @@ def test_rule_15_an_endless_loop_goes_on_without_a_maximum():
     assert run.state_of("w", (30,)) == "queued"
 
 
-@pytest.mark.xfail(reason="no rule of the kernel emits ContinueRun or `continued_as` yet")
 def test_rule_15_an_endless_run_continues_as_a_new_run_when_its_journal_grows_long():
     loop = {"condition": "output.again", "loop_back_to": "w"}
     ir = compiled({"id": "w", "type": "wait", "config": {"signal": "go"}}, node("x", "w", loop=loop), endless=True)
-    state, need = State(), {}
+    state, goes_on = State(), list[c.ContinueRun]()
     advance(state, c.Start(at=0.0, run_id="run", ir=ir))
     for iteration in range(1, 20_000):
         need = {c.Need("loop", "x", (iteration,)): c.Verdict(value=True)}
         advance(state, c.Complete(at=0.0, node="w", scope=(iteration,), attempt=1))
         decision = advance(state, c.Complete(at=0.0, node="x", scope=(iteration,), attempt=1, output=AGAIN), need)
         assert isinstance(decision, c.Decision)
-        if any(isinstance(effect, c.ContinueRun) for effect in decision.effects):
+        if iteration == 100:
+            advance(state, c.Signal(at=0.0, name="later", payload=7))
+        goes_on = [effect for effect in decision.effects if isinstance(effect, c.ContinueRun)]
+        if goes_on:
             break
     assert state.state == "completed"
-    assert state.continued_as is not None
+    assert state.continued_as == "run~2" == goes_on[0].run_id
+    run = Run(ir, start=False, answers={"loop": lambda question: question.context.loop.previous.output["again"]})
+    run.do(
+        c.Start(
+            at=0.0, run_id="run~2", ir=ir, adopted=goes_on[0].adopted, signals=goes_on[0].signals, origin=("run", "")
+        )
+    )
+    assert [(name, payload) for _, name, payload in run.state.signals] == [("later", 7)]
+    run.complete("w", {}, (1,))
+    run.complete("x", {"again": False}, (1,))  # the condition sees the output of the iteration before, in the old run
+    assert run.state_of("w", (2,)) == "queued"
 
 
 def test_rule_16_holds_and_iterations_remain_goes_back():

@@ -84,6 +84,31 @@ def test_rule_39_new_edges_from_nodes_that_have_ended_resolve_in_the_patch_event
     )
 
 
+def test_rule_39_new_edges_follow_the_way_the_ended_node_went():
+    """An error output continues to all that no routing names; a rejection goes its own path only."""
+    graph = (
+        node("f", on_failure="continue", branch=pick(["g"])),
+        node("g"),
+        human("ask", rejection_path=["no"]),
+        node("no"),
+        node("p", on_failure="park"),
+        node("q", on_failure={"path": ["fix"]}),
+        node("fix"),
+    )
+    run = start(*graph, answers={"branch": False})
+    run.fail("f")
+    run.vote(run.ask("ask"), "reject")
+    run.fail("p")
+    run.discard("p", "continue")
+    run.fail("q")
+    patch(run, *graph, *(node(f"after_{name}", name) for name in ("f", "ask", "p", "q")))
+    states = run.states()
+    assert states["after_f"] == "queued"
+    assert states["after_ask"] == "skipped"
+    assert states["after_p"] == "queued"
+    assert states["after_q"] == "skipped"
+
+
 def test_rule_39_a_new_node_without_dependencies_starts_at_once():
     run = start(node("a"))
     patch(run, node("a"), node("b"))
@@ -118,6 +143,28 @@ def test_rule_39_changes_inside_a_loop_body_apply_from_the_next_iteration():
     assert run.state.pinned(run.get("x", (2,))).config == {"function": "m:new"}
     run.complete("x", DONE, (2,))
     assert run.status == "completed"
+
+
+def test_rule_39_a_new_exit_of_an_open_loop_is_taken_when_the_loop_is_left():
+    graph = (
+        node("h"),
+        node("m", "h"),
+        node("x", "m", loop=again("h", timeout_path=["late"])),
+        node("z", "x"),
+        node("late"),
+    )
+    for output, state in ((DONE, "queued"), (AGAIN, "skipped")):
+        run = start(*graph)
+        for iteration in (1, 2):
+            run.complete("h", scope=(iteration,))
+            run.complete("m", scope=(iteration,))
+            run.complete("x", AGAIN, (iteration,))
+        run.complete("h", scope=(3,))
+        patch(run, *graph, node("new", "x"), node("other", "m", "z"))
+        run.complete("m", scope=(3,))
+        run.complete("x", output, (3,))
+        assert (run.state_of("z"), run.state_of("new")) == (state, state)
+        assert run.get("other").taken == 1
 
 
 def test_rule_39_what_has_been_activated_cannot_be_removed():

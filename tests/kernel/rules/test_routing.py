@@ -1,5 +1,7 @@
 """SEMANTICS, Routing: rules 20 to 24."""
 
+from typing import Any
+
 import pytest
 
 from tests.kernel.rules.graphs import AGAIN, DONE, again, human, node, noting, pick, problems, start
@@ -134,7 +136,7 @@ def test_rule_20_trouble_of_the_evaluator_changes_nothing_and_is_asked_again():
 
 
 def test_rule_21_when_sees_inputs_and_the_taken_parents_and_no_output():
-    seen = []
+    seen: list[Any] = []
     run = start(
         node("a", branch=pick(["b"], ["d"])),
         node("b"),
@@ -166,7 +168,7 @@ def test_rule_21_when_is_asked_after_the_join_and_false_skips():
 
 
 def test_rule_21_when_is_asked_once_not_at_every_attempt():
-    asked = []
+    asked: list[Any] = []
     run = start(node("a", when="inputs.x"), answers={"when": noting(asked, True)})
     asked.clear()
     run.fail("a", retryable=True)
@@ -320,7 +322,7 @@ def test_rule_23_the_output_carries_what_the_approver_saw_merged_with_the_decisi
 
 def test_rule_24_the_kernel_hands_numbers_of_cross_node_expressions_over_as_they_are():
     """How they are compared is the evaluator's; nothing on the way there may turn an integer into a double or back."""
-    seen = []
+    seen: list[Any] = []
     compare = {"type": "cross_node_comparison", "expression": "current.n / ctx.a.output.n > 1"}
     run = start(
         node("a"),
@@ -341,7 +343,7 @@ def test_rule_24_the_kernel_hands_numbers_of_cross_node_expressions_over_as_they
 
 
 def test_rule_24_plain_cel_is_another_kind_of_condition():
-    seen = []
+    seen: list[Any] = []
     run = start(node("a", branch=pick(["b"])), node("b"), answers={"branch": noting(seen, False)})
     question = decide(run.state, c.Complete(at=run.now, node="a", attempt=1, output=DONE))
     assert isinstance(question, c.Needs)

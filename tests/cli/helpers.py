@@ -1,0 +1,168 @@
+"""Workflows as files, commands in this process and in others, and waiting for conditions."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from weft.cli.app import app
+
+ROOT = Path(__file__).parent.parent.parent
+DEADLINE_SECONDS = 30.0
+
+
+def wait_until(condition, what, seconds=DEADLINE_SECONDS):
+    """What the condition gives once it is true."""
+    deadline = time.monotonic() + seconds
+    pause = threading.Event()
+    while True:
+        found = condition()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
+        pause.wait(0.03)
+
+
+def task(node_id, function, *dependencies, args=None, **more):
+    config = {"function": f"tests.cli.work:{function}", "args": args or {}}
+    return {"id": node_id, "type": "task", "dependencies": list(dependencies), "config": config, **more}
+
+
+def human(node_id, *dependencies, **config):
+    return {"id": node_id, "type": "human", "dependencies": list(dependencies), "config": config}
+
+
+def workflow(folder, name, *nodes, **more):
+    path = Path(folder) / f"{name}.json"
+    path.write_text(json.dumps({"name": name, "nodes": list(nodes), **more}, indent=1))
+    return str(path)
+
+
+class Shell:
+    """The commands of one folder, with a database of its own."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        self.children = []
+
+    # in this process
+
+    def run(self, *args, code=0, input=None):
+        result = CliRunner().invoke(app, [str(arg) for arg in args], input=input, catch_exceptions=False)
+        assert result.exit_code == code, f"exit {result.exit_code}\n{result.stdout}\n{result.stderr}"
+        return result
+
+    def json(self, *args, code=0, input=None):
+        return json.loads(self.run(*args, "--json", code=code, input=input).stdout)
+
+    def error(self, *args, code=1):
+        result = self.run(*args, code=code)
+        assert "Traceback" not in result.stderr
+        return result.stderr
+
+    # in another one
+
+    @property
+    def environment(self):
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
+        return {**kept, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"}
+
+    def start(self, *args):
+        return self._keep(
+            Process(
+                subprocess.Popen(
+                    [sys.executable, "-m", "weft", *map(str, args)],
+                    cwd=self.folder,
+                    env=self.environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                )
+            )
+        )
+
+    def start_on_terminal(self, *args):
+        ours, theirs = pty.openpty()
+        popen = subprocess.Popen(
+            [sys.executable, "-m", "weft", *map(str, args)],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        return self._keep(Process(popen, ours))
+
+    def _keep(self, process):
+        self.children.append(process)
+        return process
+
+    def close(self):
+        for process in self.children:
+            process.close()
+
+
+class Process:
+    def __init__(self, popen, terminal=None):
+        self.popen = popen
+        self._terminal = terminal
+        self._text = ""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        source = self._terminal if self._terminal is not None else self.popen.stdout.fileno()
+        while True:
+            try:
+                data = os.read(source, 65536)
+            except OSError:  # a terminal ends like this
+                return
+            if not data:
+                return
+            self._text += data.decode(errors="replace")
+
+    @property
+    def text(self):
+        return self._text
+
+    @property
+    def pid(self):
+        return self.popen.pid
+
+    def wait_for(self, text):
+        wait_until(lambda: text in self._text or self.popen.poll() is not None, f"{text!r} in:\n{self._text}")
+        assert text in self._text, self._text
+        return self
+
+    def type(self, text):
+        os.write(self._terminal, text.encode())
+
+    def signal(self, number):
+        self.popen.send_signal(number)
+
+    def wait(self, code=0):
+        assert self.popen.wait(DEADLINE_SECONDS) == code, self._text
+        self._reader.join(DEADLINE_SECONDS)
+        return self._text
+
+    def kill(self):
+        self.popen.send_signal(signal.SIGKILL)
+        self.popen.wait(DEADLINE_SECONDS)
+
+    def close(self):
+        if self.popen.poll() is None:
+            self.kill()
+        self._reader.join(DEADLINE_SECONDS)
+        if self.popen.stdout is not None:
+            self.popen.stdout.close()
+        if self._terminal is not None:
+            os.close(self._terminal)

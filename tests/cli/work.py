@@ -1,0 +1,44 @@
+"""Functions the workflows of these tests call, by name."""
+
+import asyncio
+import time
+from pathlib import Path
+
+
+def echo(value=None):
+    return value
+
+
+def boom():
+    raise ValueError("kaputt")
+
+
+def note(path, text="x"):
+    """Leaves a line behind, so that a test can count how often it ran."""
+    with Path(path).open("a") as file:
+        file.write(text + "\n")
+    return text
+
+
+def block_until(path, seconds=60):
+    """Runs until a file is there, in a thread."""
+    deadline = time.monotonic() + seconds
+    while not Path(path).exists():
+        if time.monotonic() > deadline:
+            raise TimeoutError(path)
+        time.sleep(0.02)  # noqa: TID251  this is the work
+    return "free"
+
+
+async def wait_until(path, seconds=60):
+    """The same, as a coroutine that can be cancelled."""
+    async with asyncio.timeout(seconds):
+        while not Path(path).exists():
+            await asyncio.sleep(0.02)
+    return "free"
+
+
+def fail_until(path):
+    if not Path(path).exists():
+        raise RuntimeError("not yet")
+    return "there"

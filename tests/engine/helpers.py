@@ -1,0 +1,176 @@
+"""An engine for a test, the workflows it runs, and what must hold of every run afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from weft import invariants
+from weft.engine import Engine
+from weft.journal import Journal
+from weft.kernel import events as e
+from weft.kernel.state import NodeState, State
+from weft.model import compile_definition
+from weft.model.ir import IR
+from weft.runtime.loaded import load, row_of
+from weft.runtime.requests import Reply, Request
+
+DEADLINE = 20.0
+ENDS = {"run.completed", "run.failed", "run.cancelled", "run.rolled_back"}
+
+
+def task(id: str, function: str = "echo", needs: list[Any] | None = None, **more: Any) -> dict[str, Any]:
+    """A node that calls a function of `tasks.py`; `args` are its arguments."""
+    node: dict[str, Any] = {
+        "id": id,
+        "type": "task",
+        "config": {"function": f"tests.engine.tasks:{function}", "args": more.pop("args", {})},
+    }
+    if needs:
+        node["dependencies"] = needs
+    return {**node, **more}
+
+
+def transform(id: str, value: Any, needs: list[Any] | None = None, **more: Any) -> dict[str, Any]:
+    node = {"id": id, "type": "transform", "config": {"value": value}, **more}
+    return {**node, "dependencies": needs} if needs else node
+
+
+def workflow(*nodes: dict[str, Any], name: str = "tested", **more: Any) -> dict[str, Any]:
+    return {"name": name, "nodes": list(nodes), **more}
+
+
+@asynccontextmanager
+async def running(path: Path, *, wrap: Callable[[Journal], Journal] | None = None, **options: Any) -> AsyncIterator[Engine]:
+    engine = await opened(path, wrap=wrap, **options)
+    try:
+        await engine.hold()
+        yield engine
+    finally:
+        await asyncio.wait_for(engine.close(0.5), DEADLINE)
+
+
+async def opened(path: Path, *, wrap: Callable[[Journal], Journal] | None = None, **options: Any) -> Engine:
+    engine = await Engine.open(f"sqlite:///{path / 'weft.db'}", **options)
+    if wrap is not None:
+        engine.journal = wrap(engine.journal)
+        engine.library._journal = engine.journal
+    return engine
+
+
+async def crash(engine: Engine) -> None:
+    """As if the process had been killed: nothing is settled, nothing handed back, the claims stay."""
+    if engine.worker is not None:
+        engine.worker._claims = None
+        engine.worker._execution._claims = None
+    for one in engine._tasks:
+        one.cancel()
+    await asyncio.gather(*engine._tasks, return_exceptions=True)
+    if engine.transport is not None:
+        await engine.transport.close()
+    if engine.lock is not None:
+        engine.lock.release()
+    await engine.journal.close()
+
+
+def compiled(definition: dict[str, Any]) -> Any:
+    result = compile_definition(definition)
+    assert result.ir is not None, [problem.message for problem in result.problems]
+    return result
+
+
+async def start(
+    engine: Engine, definition: dict[str, Any] | IR, run_id: str = "r1", inputs: Any = None, **more: Any
+) -> Reply:
+    ir = definition if isinstance(definition, IR) else (await engine.register(compiled(definition)))[0]
+    request = Request(kind="start", run_id=run_id, ir=ir.hash, inputs=inputs, **more)
+    return await asyncio.wait_for(engine.request(request), DEADLINE)
+
+
+async def ask(engine: Engine, kind: Any, run_id: str = "r1", **more: Any) -> Reply:
+    return await asyncio.wait_for(engine.request(Request(kind=kind, run_id=run_id, **more)), DEADLINE)
+
+
+async def events(journal: Journal, run_id: str = "r1") -> list[e.Event]:
+    return [e.decode(one.body) for one in await journal.read_events(run_id, 0, 10**6)]
+
+
+async def until(engine: Engine, wanted: Callable[[State], bool], run_id: str = "r1", seconds: float = DEADLINE) -> State:
+    """The durable state, as soon as it is as wanted."""
+
+    async def look() -> State:
+        async for _ in engine.follow(run_id):
+            state = await engine.state(run_id)
+            if wanted(state):
+                return state
+        raise AssertionError("following ends never")
+
+    try:
+        return await asyncio.wait_for(look(), seconds)
+    except TimeoutError:
+        state = await engine.state(run_id)
+        nodes = {name: state_of(state, name) for name in (node.id for node in state.ir.nodes)}
+        raise AssertionError(f"{run_id} is {state.state.value} and stays so: {nodes}, {state.error}") from None
+
+
+async def until_true(condition: Callable[[], Any], what: str, seconds: float = DEADLINE) -> Any:
+    deadline = asyncio.get_running_loop().time() + seconds
+    while not (found := condition()):
+        assert asyncio.get_running_loop().time() < deadline, f"{what}: it did not come to that in {seconds} s"
+        await asyncio.sleep(0.005)
+    return found
+
+
+async def ended(engine: Engine, run_id: str = "r1", seconds: float = DEADLINE) -> State:
+    """The run at its end, all invariants checked."""
+    state = await until(engine, lambda state: state.terminal, run_id, seconds)
+    await check(engine.journal, run_id)
+    return state
+
+
+async def finish(engine: Engine, definition: dict[str, Any], run_id: str = "r1", inputs: Any = None) -> State:
+    reply = await start(engine, definition, run_id, inputs)
+    assert not reply.refused, reply
+    return await ended(engine, run_id)
+
+
+async def check(journal: Journal, run_id: str = "r1") -> list[e.Event]:
+    """No invariant is broken, and the run row is what the journal folds to (J5)."""
+    found = await events(journal, run_id)
+    library = {}
+    for event in found:
+        if isinstance(event, e.RunCreated | e.RunPatched) and event.ir not in library:
+            from weft.model import ir as irs
+
+            library[event.ir] = irs.decode((await journal.get_definition(event.ir)).body)
+    violations = invariants.check(found, library)
+    assert not violations, f"{run_id}: {violations}"
+    record = await journal.get_run(run_id)
+    assert record.quarantined is None
+    state = await load(journal, _Library(library), record)  # type: ignore[arg-type]
+    assert state.seq == record.seq == len(found)
+    row = row_of(state, record.row.partition)
+    assert row == record.row, f"{run_id}: the row {record.row} is not the fold {row}"
+    return found
+
+
+class _Library:
+    def __init__(self, irs: dict[str, IR]) -> None:
+        self._irs = irs
+
+    async def get(self, name: str) -> IR:
+        return self._irs[name]
+
+
+def state_of(state: State, node: str, scope: tuple[int, ...] = (), item: int | None = None) -> str:
+    found = state.find(node, scope, item)
+    return "pending" if found is None else NodeState(found.state).value
+
+
+def output_of(state: State, node: str, scope: tuple[int, ...] = ()) -> Any:
+    found = state.find(node, scope)
+    assert found is not None, node
+    return found.output

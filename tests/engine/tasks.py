@@ -1,0 +1,130 @@
+"""Functions that the workflows of these tests call. Effects are lines in the file `WEFT_TEST_EFFECTS` names."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import weft
+
+seen: list[tuple[str, int]] = []
+"""(idempotency key, attempt) of every call in this process, in order."""
+gates: dict[str, asyncio.Event] = {}
+"""What `gate` waits for, by name."""
+cancelled: list[str] = []
+thread_gates: dict[str, threading.Event] = {}
+
+
+def gate_of(name: str) -> asyncio.Event:
+    return gates.setdefault(name, asyncio.Event())
+
+
+def record(ctx: weft.Context, what: str = "run") -> None:
+    """One line, appended in one write: whole or not there, also when the process is killed."""
+    seen.append((ctx.idempotency_key, ctx.attempt))
+    path = os.environ.get("WEFT_TEST_EFFECTS")
+    if path:
+        line = f"{what} {ctx.idempotency_key} {ctx.attempt}\n".encode()
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(descriptor, line)
+        finally:
+            os.close(descriptor)
+
+
+async def echo(ctx: weft.Context, value: Any = None) -> Any:
+    record(ctx)
+    return {"value": value, "node": ctx.node, "attempt": ctx.attempt}
+
+
+def echo_in_thread(ctx: weft.Context, value: Any = None) -> Any:
+    record(ctx)
+    return {"value": value}
+
+
+async def add(ctx: weft.Context, a: Any = 0, b: Any = 0) -> Any:
+    record(ctx)
+    return {"sum": a + b}
+
+
+async def count(ctx: weft.Context, upto: int) -> Any:
+    """For loops: done in the iteration `upto`."""
+    record(ctx)
+    return {"done": ctx.scope[-1] >= upto, "at": ctx.scope[-1]}
+
+
+async def fail(ctx: weft.Context, times: int = 1_000_000) -> Any:
+    record(ctx)
+    if ctx.attempt <= times:
+        raise RuntimeError(f"attempt {ctx.attempt} fails, as it should")
+    return {"attempt": ctx.attempt}
+
+
+async def fail_while(ctx: weft.Context, path: str) -> Any:
+    """Fails as long as the file is there."""
+    record(ctx)
+    if Path(path).exists():
+        raise weft.Abort("the file is there")
+    return {"attempt": ctx.attempt}
+
+
+async def gate(ctx: weft.Context, name: str) -> Any:
+    """Runs until the test opens the gate."""
+    record(ctx)
+    try:
+        await gate_of(name).wait()
+    except asyncio.CancelledError:
+        cancelled.append(ctx.node)
+        raise
+    return {"passed": name}
+
+
+async def wait_for_file(ctx: weft.Context, path: str) -> Any:
+    record(ctx, "begin")
+    while not Path(path).exists():
+        await asyncio.sleep(0.005)
+    record(ctx, "end")
+    return {"passed": path}
+
+
+async def undo(ctx: weft.Context, what: Any = None) -> Any:
+    record(ctx)
+    return {"undone": what}
+
+
+async def die(ctx: weft.Context, times: int = 1_000_000) -> Any:
+    record(ctx)
+    if ctx.attempt <= times:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"survived": ctx.attempt}
+
+
+async def size(ctx: weft.Context, value: list[Any]) -> Any:
+    record(ctx)
+    return {"size": len(value)}
+
+
+async def crowd(ctx: weft.Context, item: int) -> Any:
+    """How many of these run at the same time."""
+    record(ctx)
+    crowds["now"] += 1
+    crowds["most"] = max(crowds["most"], crowds["now"])
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    crowds["now"] -= 1
+    return item * 2
+
+
+crowds = {"now": 0, "most": 0}
+
+
+def reset() -> None:
+    seen.clear()
+    gates.clear()
+    cancelled.clear()
+    thread_gates.clear()
+    crowds.update(now=0, most=0)

@@ -1,0 +1,277 @@
+"""Small scopes, everything that can happen in them: breadth-first over the kernel and a world of two workers.
+
+A state is the kernel's (without what cannot matter: absolute sequence numbers), the checker's, the messages under way, what
+each worker holds, the results that were delivered once, and the faults that are left: 2 crashes, 2 leases that lapse while
+the work goes on, 2 results delivered again. Two workers are alike, so a state holds what they do, not who does it. In every
+state every invariant holds, and from every state the end can be reached.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from tests.kernel.driver import compiled
+from weft.invariants import Checker
+from weft.kernel import commands as c
+from weft.kernel import events as e
+from weft.kernel import snapshot
+from weft.kernel.decide import advance
+from weft.kernel.evolve import evolve
+from weft.kernel.state import State
+from weft.kernel.values import Error
+from weft.model.ir import IR
+
+AT = 1000.0
+WORKERS = 2
+Task = tuple[str, tuple[int, ...], int, bool]
+"""node, scope, attempt, undo"""
+
+
+class World(NamedTuple):
+    """What is not in the journal. Sorted tuples, so that equal worlds are equal values."""
+
+    messages: tuple[Task, ...] = ()
+    working: tuple[Task, ...] = ()
+    delivered: tuple[Task, ...] = ()
+    crashes: int = 0
+    lapses: int = 0
+    duplicates: int = 0
+
+
+class Spot(NamedTuple):
+    kernel: bytes
+    checker: Checker
+    world: World
+    journal: tuple[Any, ...]
+
+
+class Search:
+    def __init__(
+        self, ir: IR, faults: tuple[int, int, int], answer: Callable[[c.Question], Any], failing: str = ""
+    ) -> None:
+        self.ir = ir
+        self.library = {ir.hash: ir}
+        self.answer = answer
+        self.failing = failing
+        self.ids: dict[bytes, int] = {}
+        self.successors: list[list[int]] = []
+        self.ends: list[int] = []
+        self.transitions = 0
+        state, checker = State(library=self.library), Checker(self.library)
+        start = c.Start(at=AT, run_id="run", ir=ir)
+        world = World(crashes=faults[0], lapses=faults[1], duplicates=faults[2])
+        spot = self._step(state, checker, world, (), start)
+        assert spot is not None
+        self._run(spot)
+
+    # -- the search ----------------------------------------------------------------------------------------------------
+
+    def _run(self, first: Spot) -> None:
+        todo = deque([(self._number(first)[0], first)])
+        while todo:
+            number, spot = todo.popleft()
+            if len(self.successors) > 400_000:
+                pytest.fail("the scope is too large")
+            for following in self._following(spot):
+                self.transitions += 1
+                found, new = self._number(following)
+                self.successors[number].append(found)
+                if new:
+                    todo.append((found, following))
+        self._ends_are_reachable()
+
+    def _number(self, spot: Spot) -> tuple[int, bool]:
+        key = normal(spot)
+        known = self.ids.get(key)
+        if known is not None:
+            return known, False
+        number = self.ids[key] = len(self.ids)
+        self.successors.append([])
+        if spot.checker.model.state in ("completed", "failed", "cancelled"):
+            self.ends.append(number)
+        return number, True
+
+    def _ends_are_reachable(self) -> None:
+        before: list[list[int]] = [[] for _ in self.successors]
+        for number, following in enumerate(self.successors):
+            for found in following:
+                before[found].append(number)
+        reached = set(self.ends)
+        todo = list(self.ends)
+        while todo:
+            for number in before[todo.pop()]:
+                if number not in reached:
+                    reached.add(number)
+                    todo.append(number)
+        stuck = set(range(len(self.successors))) - reached
+        assert not stuck, f"{len(stuck)} of {len(self.successors)} states lead to no end"
+
+    # -- one step ------------------------------------------------------------------------------------------------------
+
+    def _following(self, spot: Spot) -> Iterator[Spot]:
+        world = spot.world
+        for task in dict.fromkeys(world.messages):
+            rest = _without(world.messages, task)
+            if len(world.working) < WORKERS:
+                taken = world._replace(messages=rest, working=_with(world.working, task))
+                yield from self._try(spot, taken, self._command(c.Begin, task), refused=world._replace(messages=rest))
+                if not task[3]:
+                    yield spot._replace(world=taken)  # `Begin` is optional: the result implies it
+        for task in dict.fromkeys(world.working):
+            rest = _without(world.working, task)
+            done = world._replace(working=rest, delivered=tuple(sorted({*world.delivered, task})))
+            yield from self._try(spot, done, self._result(task))
+            if world.crashes:
+                died = world._replace(working=rest, crashes=world.crashes - 1)
+                yield from self._try(spot, died, self._command(c.Lapse, task))
+            if world.lapses:
+                stalled = world._replace(lapses=world.lapses - 1)
+                yield from self._try(spot, stalled, self._command(c.Lapse, task))
+        if world.duplicates:
+            for task in world.delivered:
+                again = world._replace(duplicates=world.duplicates - 1)
+                yield from self._try(spot, again, self._result(task))
+
+    def _command(self, kind: Any, task: Task, **fields: Any) -> c.Command:
+        node, scope, attempt, undo = task
+        command: c.Command = kind(at=AT, node=node, scope=scope, attempt=attempt, undo=undo, **fields)
+        return command
+
+    def _result(self, task: Task) -> c.Command:
+        if task[0] == self.failing and not task[3]:
+            return self._command(c.Fail, task, error=Error("error", "no"), retryable=False)
+        return self._command(c.Complete, task, output={"by": task[2]})
+
+    def _try(self, spot: Spot, world: World, command: c.Command, refused: World | None = None) -> Iterator[Spot]:
+        state = snapshot.decode(spot.kernel, self.library)
+        assert state is not None
+        found = self._step(state, spot.checker.copy(), world, spot.journal, command)
+        if found is not None:
+            yield found
+        else:
+            yield spot._replace(world=world if refused is None else refused)
+
+    def _step(
+        self, state: State, checker: Checker, world: World, journal: tuple[Any, ...], command: c.Command
+    ) -> Spot | None:
+        verdicts: dict[c.Need, c.Verdict] = {}
+        while isinstance(result := advance(state, command, verdicts), c.Needs):
+            for question in result.questions:
+                verdicts[question.need] = c.Verdict(value=self.answer(question))
+        if isinstance(result, c.Refused):
+            return None
+        for event in result.events:
+            violations = checker.feed(event)
+            if violations:
+                story = "\n".join(map(repr, (*journal, *result.events)))
+                pytest.fail(f"{violations}\n{story}")
+        messages = world.messages
+        for effect in result.effects:
+            if isinstance(effect, c.Dispatch):
+                messages = _with(messages, (effect.node, effect.scope, effect.attempt, effect.undo))
+            elif isinstance(effect, c.Recall):  # the transport had it still, or a worker has it and says so in time
+                pass
+        spot = Spot(snapshot.encode(state), checker, world._replace(messages=messages), (*journal, *result.events))
+        return self._withdraw(spot, state, result.effects)
+
+    def _withdraw(self, spot: Spot, state: State, effects: tuple[c.Effect, ...]) -> Spot:
+        """Recalled messages that nobody has taken come back at once: the transport is not what is looked at here."""
+        for effect in effects:
+            if not isinstance(effect, c.Recall):
+                continue
+            task = (effect.node, effect.scope, effect.attempt, effect.undo)
+            if task in spot.world.messages:
+                world = spot.world._replace(messages=_without(spot.world.messages, task))
+                found = self._step(state, spot.checker, world, spot.journal, self._command(c.Withdraw, task))
+                assert found is not None
+                spot = found
+        return spot
+
+
+def _with(tasks: tuple[Task, ...], task: Task) -> tuple[Task, ...]:
+    return tuple(sorted((*tasks, task)))
+
+
+def _without(tasks: tuple[Task, ...], task: Task) -> tuple[Task, ...]:
+    rest = list(tasks)
+    rest.remove(task)
+    return tuple(rest)
+
+
+def normal(spot: Spot) -> bytes:
+    """The state without what cannot matter: sequence numbers become ranks, which keep their order."""
+    kernel = msgspec.msgpack.decode(spot.kernel, strict=False)
+    acts = [msgspec.to_builtins(act) for act in spot.checker.model.acts.values()]
+    numbers = {0}
+    for activation in kernel["activations"]:
+        numbers |= {activation.get("scheduled_seq", 0), activation.get("ended_seq", 0)}
+    numbers |= {act["completed_seq"] for act in acts}
+    rank = {number: position for position, number in enumerate(sorted(numbers))}
+    kernel["plain"]["seq"] = 0
+    for activation in kernel["activations"]:
+        for name in ("scheduled_seq", "ended_seq"):
+            if name in activation:
+                activation[name] = rank[activation[name]]
+    for act in acts:
+        act["completed_seq"] = rank[act["completed_seq"]]
+    acts.sort(key=lambda act: (act["node"], act["scope"]))
+    return msgspec.msgpack.encode((kernel, acts, spot.world))
+
+
+# -- the three scopes --------------------------------------------------------------------------------------------------
+
+
+def _report(name: str, search: Search) -> None:
+    sys.stderr.write(f"\n{name}: {len(search.successors)} states, {search.transitions} transitions\n")
+
+
+def _replays(search: Search, journal: tuple[Any, ...]) -> None:
+    state = State(library=search.library)
+    for event in journal:
+        evolve(state, e.decode(e.encode(event)))
+
+
+@pytest.mark.slow
+def test_a_diamond_survives_every_combination_of_two_faults_each() -> None:
+    ir = compiled(
+        {"id": "a"},
+        {"id": "b", "dependencies": ["a"]},
+        {"id": "c", "dependencies": ["a"]},
+        {"id": "d", "dependencies": ["b", "c"]},
+    )
+    _report("diamond", Search(ir, (2, 2, 2), lambda question: True))
+
+
+@pytest.mark.slow
+def test_a_loop_with_an_any_join_survives_every_combination_of_faults() -> None:
+    ir = compiled(
+        {"id": "h"},
+        {"id": "b", "dependencies": ["h"]},
+        {"id": "c", "dependencies": ["h"]},
+        {
+            "id": "j",
+            "dependencies": ["b", "c"],
+            "join": "any",
+            "loop": {"condition": "true", "max_iterations": 2, "loop_back_to": "h", "timeout_path": []},
+        },
+        {"id": "z", "dependencies": ["j"]},
+    )
+    _report("loop with an any join", Search(ir, (2, 2, 2), lambda question: question.need.scope == (1,)))
+
+
+@pytest.mark.slow
+def test_a_compensated_chain_survives_every_combination_of_faults() -> None:
+    undo = {"compensator": {"type": "task", "config": {"function": "m:undo"}}}
+    ir = compiled(
+        {"id": "a", **undo},
+        {"id": "b", "dependencies": ["a"], **undo},
+        {"id": "c", "dependencies": ["b"]},
+        on_failure={"compensate": True},
+    )
+    _report("compensated chain", Search(ir, (2, 2, 2), lambda question: True, failing="c"))

@@ -1,0 +1,41 @@
+"""Random graphs, random worlds: the invariants after every step, and an end after healing (INVARIANTS.md, R2)."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from tests.property import graphs
+from tests.property.walk import explore
+
+
+def _budget() -> int:
+    """How many plain seeds, next to Hypothesis: the profile's examples, times a factor."""
+    return settings().max_examples
+
+
+@given(st.randoms(use_true_random=False))
+def test_every_graph_the_generator_makes_compiles(random: Random) -> None:
+    graphs.generate(random)
+
+
+@given(st.randoms(use_true_random=False), st.integers(0, 30))
+def test_no_history_breaks_an_invariant(random: Random, steps: int) -> None:
+    """Driven by Hypothesis, which shrinks what it finds: a small graph and few steps."""
+    walk = explore(random, steps=steps, size=6)
+    note("\n".join(walk.steps))
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_no_long_history_breaks_an_invariant(part: int) -> None:
+    """The same over plain seeds: larger graphs, longer walks, many more of them. The seed in the failure repeats it."""
+    count = _budget() * 3
+    for seed in range(part * 1_000_000, part * 1_000_000 + count):
+        try:
+            explore(Random(seed), steps=40, size=12)  # noqa: S311
+        except Exception as error:
+            error.add_note(f"repeat with: explore(Random({seed}), steps=40, size=12)")
+            raise
