@@ -123,7 +123,7 @@ def test_a_person_who_wants_to_decide_later_is_told_how(shell, tmp_path):
 def test_ctrl_c_at_a_question_stops_the_run_but_not_its_life(shell, tmp_path):
     file = workflow(tmp_path, "refund", human("review"))
     process = shell.start_on_terminal("run", file, "--run-id", "r1").wait_for("[a]pprove")
-    process.type("\x03")
+    process.signal(signal.SIGINT)
     assert "--run-id r1" in process.wait(130)
 
 

@@ -33,7 +33,7 @@ def block_until(path, seconds=60):
 async def wait_until(path, seconds=60):
     """The same, as a coroutine that can be cancelled."""
     async with asyncio.timeout(seconds):
-        while not Path(path).exists():
+        while not Path(path).exists():  # noqa: ASYNC110, ASYNC240  another process makes it
             await asyncio.sleep(0.02)
     return "free"
 

@@ -1,6 +1,6 @@
 """A run in memory: the kernel, its journal, and answers to its conditions. Every step is checked against replay.
 
-run = Run.of({"id": "a"}, {"id": "b", "after": "a"})
+run = Run.of({"id": "a"}, {"id": "b", "dependencies": ["a"]})
 run.complete("a", {"n": 1})
 assert run.state_of("b") == "queued"
 """

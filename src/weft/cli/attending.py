@@ -90,6 +90,14 @@ class Attendant:
 
     async def _unless_decided(self, ask: Ask, question: Coroutine[Any, Any, Request | None]) -> Request | None:
         """The answer, or None when somebody else decided meanwhile or the person wants to leave it."""
+        try:
+            return await self._unless_gone(ask, question)
+        except asyncio.CancelledError:  # the run has ended, or this process is to stop
+            approval = self._follower.state.approvals.get(ask.name)
+            say("" if approval is None or approval.state == "pending" else "\n  Decided elsewhere.")
+            raise
+
+    async def _unless_gone(self, ask: Ask, question: Coroutine[Any, Any, Request | None]) -> Request | None:
         follower = self._follower
         async with asyncio.TaskGroup() as group:
             asking = group.create_task(question)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
@@ -57,30 +57,34 @@ class Tree:
 
     def begin(self, state: State) -> None:
         self._state = state
-        self._live = self._open()
 
     def show(self, state: State, event: e.Event) -> None:
         self._state = state
 
     def end(self) -> None:
+        self._paused = False
+        self.draw()
         if self._live is not None:
-            self.draw()
             self._live.stop()
             self._live = None
 
     async def beat(self) -> None:
         while True:
-            if not self._paused:
-                self.draw()
+            self.draw()
             await system.sleep(1 / FRAMES_PER_SECOND)
 
     async def redraw(self, over: asyncio.Event) -> None:
         await self.beat()
 
     def draw(self) -> None:
+        if self._paused or self._state is None or not self._state.irs:
+            return
         self._frame += 1
-        if self._live is not None:
-            self._live.update(self._render(), refresh=True)
+        if self._live is None:
+            self._live = Live(console=self._console, auto_refresh=False, redirect_stdout=False)
+            self._live.start()
+        lines = render(self._state, self._frame, self._console.height - 4, frozenset(self._running()))
+        self._live.update(Group(*lines), refresh=True)
 
     def pause(self) -> None:
         """Give the terminal to a question; what is drawn so far goes."""
@@ -88,22 +92,10 @@ class Tree:
         if self._live is not None:
             self._live.transient = True
             self._live.stop()
+            self._live = None
 
     def go_on(self) -> None:
         self._paused = False
-        if self._live is not None:
-            self._live = self._open()
-
-    def _open(self) -> Live:
-        live = Live(console=self._console, auto_refresh=False, transient=False, redirect_stdout=False)
-        live.start()
-        return live
-
-    def _render(self) -> RenderableType:
-        state = self._state
-        if state is None or not state.irs:
-            return Text("")
-        return Group(*render(state, self._frame, self._console.height - 4, frozenset(self._running())))
 
 
 def render(state: State, frame: int, height: int, running: Collection[str] = ()) -> list[Text]:

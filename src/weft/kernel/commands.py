@@ -47,6 +47,7 @@ class Start(Command, frozen=True, kw_only=True):
     parent: tuple[str, str, Scope, int | None] | None = None
     origin: tuple[str, str] | None = None
     adopted: tuple[Adopted, ...] = ()
+    overrides: dict[str, dict[str, Any]] = {}
     signals: tuple[tuple[str, Any], ...] = ()
     """Signals the run this one continues did not consume."""
 

@@ -69,6 +69,8 @@ class RunCreated(Event, frozen=True, kw_only=True, tag="run.created"):
     """(run, node, scope, item) whose child this run is."""
     origin: tuple[str, str] | None = None
     """(run, node or "") this run was rerun from or continues."""
+    overrides: dict[str, dict[str, Any]] = {}
+    """What a node sees of nodes before it instead of their outputs (rerun): reader to node to value (rule 40)."""
     by: str = ""
 
 

@@ -88,7 +88,7 @@ def _run_created(state: State, event: e.RunCreated) -> None:
         raise IntegrityError(f"run {event.run_id}: its IR {event.ir} is not at hand")
     state.run_id, state.workflow, state.workflow_version = event.run_id, event.workflow, event.workflow_version
     state.tenant, state.tags, state.inputs, state.by = event.tenant, event.tags, event.inputs, event.by
-    state.parent, state.origin = event.parent, event.origin
+    state.parent, state.origin, state.overrides = event.parent, event.origin, event.overrides
     state.created_at = event.at
     state.irs, state.ir_hashes = [state.library[event.ir]], [event.ir]
     state.deadline_seconds = None if event.deadline_at is None else event.deadline_at - event.at

@@ -79,6 +79,15 @@ def find_visible(state: State, reader: Activation | None, name: str) -> Activati
     return found
 
 
+def _seen_by(state: State, reader: Activation | None, name: str) -> Seen | None:
+    if reader is not None and state.overrides:
+        instead = state.overrides.get(state.name(reader.node), {})
+        if name in instead:
+            return Seen(N.COMPLETED.value, instead[name])
+    found = find_visible(state, reader, name)
+    return None if found is None else see(found)
+
+
 def context(
     state: State,
     reader: Activation | None,
@@ -95,10 +104,8 @@ def context(
         names = [r.node for r in references if r.root == "node" and r.node is not None]
     nodes: dict[str, Seen] = {}
     for name in names:
-        if name not in nodes:
-            found = find_visible(state, reader, name)
-            if found is not None:
-                nodes[name] = see(found)
+        if name not in nodes and (seen := _seen_by(state, reader, name)) is not None:
+            nodes[name] = seen
     return Context(output, output_ref, nodes, None if reader is None else loop_view(state, reader))
 
 
@@ -117,9 +124,9 @@ def parents(state: State, activation: Activation) -> dict[str, Seen]:
     seen: dict[str, Seen] = {}
     for source, status in sorted(activation.edges.items()):
         if status in (TAKEN, ERROR):
-            found = find_visible(state, activation, state.name(source))
+            found = _seen_by(state, activation, state.name(source))
             if found is not None:
-                seen[state.name(source)] = see(found)
+                seen[state.name(source)] = found
     return seen
 
 

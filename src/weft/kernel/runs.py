@@ -39,6 +39,7 @@ def start(d: Decider, command: c.Start) -> None:
         deadline_at=None if seconds is None else d.at + seconds,
         parent=command.parent,
         origin=command.origin,
+        overrides=command.overrides,
         by=command.by,
     )
     _adopt(d, command.adopted)

@@ -24,6 +24,7 @@ _PLAIN = (
     "inputs",
     "parent",
     "origin",
+    "overrides",
     "state",
     "generation",
     "seq",

@@ -232,6 +232,7 @@ class State(msgspec.Struct, kw_only=True):
     inputs: Any = None
     parent: tuple[str, str, Scope, int | None] | None = None
     origin: tuple[str, str] | None = None
+    overrides: dict[str, dict[str, Any]] = {}
     state: RunState = RunState.RUNNING
     generation: int = 1
     seq: int = 0

@@ -257,3 +257,36 @@ def test_rule_40_changed_inputs_mean_a_run_from_the_start():
     assert second.state.inputs == {"n": 2}
     assert second.dispatched() == {"a"}
     assert second.state.origin == ("run", "")
+
+
+def test_rule_40_rerun_behind_nested_loops():
+    graph = (
+        node("o"),
+        node("i", "o"),
+        node("y", "i", loop=again("i")),
+        node("x", "y", loop=again("o")),
+        node("z", "x"),
+    )
+    run = start(*graph)
+    run.complete("o", scope=(1,))
+    run.complete("i", scope=(1, 1))
+    run.complete("y", {**DONE, "n": 5}, (1, 1))
+    run.complete("x", DONE, (1,))
+    second = rerun(run, "o", "i", "y", "x", frm="z")
+    assert second.dispatched() == {"z"}
+    assert [event.node for event in second.events("loop.ended")] == ["y", "x"]
+    seen = context(second.state, second.get("z"), (Reference("node", "y"),)).nodes
+    assert seen["y"].output["n"] == 5
+    second.complete("z")
+    assert second.status == "completed"
+
+
+def test_rule_40_a_rerun_overrides_the_inputs_of_its_node_only():
+    ir = compiled(node("a"), node("b", "a"), node("z", "a", "b"))
+    run = Run(ir, start=False)
+    adopted = (c.Adopted(node="a", output={"n": 1}),)
+    start = c.Start(at=0.0, run_id="r2", ir=ir, adopted=adopted, overrides={"b": {"a": {"n": 9}}}, origin=("run", "b"))
+    run.do(start)
+    assert {name: seen.output for name, seen in parents(run.state, run.get("b")).items()} == {"a": {"n": 9}}
+    run.complete("b", {"m": 2})
+    assert {name: seen.output for name, seen in parents(run.state, run.get("z")).items()} == {"a": {"n": 1}, "b": {"m": 2}}
