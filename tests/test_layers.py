@@ -40,6 +40,7 @@ ALLOWED: dict[str, set[str]] = {
     "sdk": BASE | {"kernel", "settings", "runtime"} | PORTS | MIDDLE,
     "engine": BASE | {"kernel", "settings", "runtime", "sdk"} | PORTS | ADAPTERS | MIDDLE,
     "doctor": BASE | {"kernel", "settings", "runtime", "engine", "invariants"} | PORTS,
+    "simulation": BASE | {"kernel", "settings", "runtime", "engine", "invariants"} | PORTS | ADAPTERS | MIDDLE,
     "api": BASE | {"kernel", "settings", "runtime", "sdk", "engine"} | PORTS | MIDDLE,
     "cli": BASE | {"kernel", "settings", "runtime", "sdk", "engine", "doctor", "invariants", "api"} | PORTS | MIDDLE,
     "__init__": BASE | {"kernel", "settings", "runtime", "sdk", "engine"} | PORTS | MIDDLE,

@@ -21,31 +21,29 @@ from weft.journal import HeldBy, HolderLock, Journal, RunRecord
 from weft.journals.sqlite import SqliteJournal
 from weft.kernel import events as e
 from weft.kernel.state import State
-from weft.model import Compiled
+from weft.model import Compiled, DefinitionError
 from weft.model import ir as irs
 from weft.model.ir import IR
 from weft.nodes import builtin
 from weft.nodes.registry import Registry
+from weft.routing.checks import check_conditions
 from weft.runtime.claims import Claims
-from weft.runtime.coordinator import Coordinator
+from weft.runtime.coordinator import Coordinator, EngineStopped
 from weft.runtime.listener import Listener, handle
 from weft.runtime.loaded import Library, load
 from weft.runtime.reclaimer import Reclaimer
-from weft.runtime.requests import Reply, Request, decode_reply, encode_request
+from weft.runtime.requests import Reply, Request, decode_reply, decode_request, encode_request
 from weft.runtime.timekeeper import Timekeeper
+from weft.runtime.waiting import first_of
 from weft.runtime.worker import Worker
 from weft.transports.local import LocalTransport
 
 logger = logging.getLogger("weft.engine")
 
 _FOLLOW_SECONDS = 0.05
+_SETTLE_SECONDS = 5.0
+"""How long the last results may take to be written at shutdown."""
 Listener_ = Callable[[State, list[Any]], None]
-
-
-class EngineStopped(WeftError):
-    """A part of the engine gave up; the journal is intact, and the next start goes on."""
-
-    code = "engine_stopped"
 
 
 class Engine:
@@ -113,22 +111,23 @@ class Engine:
 
     async def hold(self, *, work: bool = True) -> bool:
         """Become the holder and begin to work, or learn who holds the journal."""
-        if self.lock is not None:
-            return True
-        taken = await self.journal.hold()
-        if isinstance(taken, HeldBy):
-            self.holder = taken
-            return False
-        self.lock, self.holder = taken, None
-        await self._start(work)
+        if self.lock is None:
+            taken = await self.journal.hold()
+            if isinstance(taken, HeldBy):
+                self.holder = taken
+                return False
+            self.lock, self.holder = taken, None
+            self._start()
+        if work and self.worker is None:
+            try:
+                await self._work()
+            except BaseException:
+                await self._stop()
+                raise
         return True
 
-    async def _start(self, work: bool) -> None:
-        crashed: frozenset[str] = frozenset()
-        if self._claims_path is not None:
-            crashed = frozenset(Claims.read_left(self._claims_path))
-            if work:
-                self._claims = Claims(self._claims_path, self._concurrency)
+    def _start(self) -> None:
+        """Decide and answer; nothing is executed yet."""
         self.transport = LocalTransport(clock=self.clock)
         self.coordinator = Coordinator(
             self.journal,
@@ -138,29 +137,35 @@ class Engine:
             window=2 * self._concurrency,
             on_commit=self._tell,
         )
-        heartbeat, dead, sweep = self._seconds
         self._spawn("coordinator", self.coordinator.run())
         self._spawn("results", self._receive(self.transport, self.coordinator))
         self._spawn("begins", self._receive_begins(self.transport, self.coordinator))
         self._spawn("timekeeper", Timekeeper(self.journal, self.coordinator, self.clock).run())
         self._spawn("listener", Listener(self.journal, self.coordinator, self.clock).run())
-        if work:
-            reclaimer = Reclaimer(
-                self.transport, self.coordinator, self.clock, dead_seconds=dead, sweep_seconds=sweep
-            )
-            self._spawn("reclaimer", reclaimer.run())
-            self.worker = Worker(
-                self.transport,
-                self.registry,
-                self.clock,
-                worker_id=f"local-{self.clock.new_id()[-8:]}",
-                queues=("default",),
-                concurrency=self._concurrency,
-                heartbeat_seconds=heartbeat,
-                claims=self._claims,
-            )
-            self._spawn("worker", self.worker.run())
-            await self._recover(crashed)
+
+    async def _work(self) -> None:
+        """Execute, beginning with what the process before this one left."""
+        assert self.transport is not None
+        assert self.coordinator is not None
+        crashed: frozenset[str] = frozenset()
+        if self._claims_path is not None:
+            crashed = frozenset(Claims.read_left(self._claims_path))
+            self._claims = Claims(self._claims_path, self._concurrency)
+        heartbeat, dead, sweep = self._seconds
+        reclaimer = Reclaimer(self.transport, self.coordinator, self.clock, dead_seconds=dead, sweep_seconds=sweep)
+        self._spawn("reclaimer", reclaimer.run())
+        self.worker = Worker(
+            self.transport,
+            self.registry,
+            self.clock,
+            worker_id=f"local-{self.clock.new_id()[-8:]}",
+            queues=("default",),
+            concurrency=self._concurrency,
+            heartbeat_seconds=heartbeat,
+            claims=self._claims,
+        )
+        self._spawn("worker", self.worker.run())
+        await self._recover(crashed)
 
     async def _recover(self, crashed: frozenset[str]) -> None:
         """Go on with what another process left: everything that has tasks out, at once."""
@@ -195,6 +200,10 @@ class Engine:
         if self.coordinator is not None:
             await self._settle()
             self.coordinator.stop()
+        await self._stop()
+        await self.journal.close()
+
+    async def _stop(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -206,7 +215,6 @@ class Engine:
         if self.lock is not None:
             self.lock.release()
             self.lock = None
-        await self.journal.close()
 
     async def _settle(self) -> None:
         """What workers reported last is written before the loops stop."""
@@ -214,10 +222,10 @@ class Engine:
         alive = [task for task in self._tasks if task.get_name() == "weft-coordinator" and not task.done()]
         if alive:
             for _ in range(3):  # the receiver must have run once after the last report
-                await asyncio.sleep(0)  # noqa: TID251
-            drained = asyncio.ensure_future(self.coordinator.drained())
-            await asyncio.wait({drained, *alive}, return_when=asyncio.FIRST_COMPLETED)
-            drained.cancel()
+                await self.clock.sleep(0)
+            # A journal that takes nothing must not keep the process: what is not written is done again.
+            for _ in range(2):  # twice: what was refused is decided again
+                await first_of(self.coordinator.drained(), self.clock.sleep(_SETTLE_SECONDS))
 
     def _check(self) -> None:
         for task in self._tasks:
@@ -229,9 +237,10 @@ class Engine:
 
     async def register(self, compiled: Compiled) -> tuple[IR, int]:
         """Store a workflow; the same definition is the same version."""
-        ir = compiled.ir
-        if ir is None:
-            raise WeftError("the definition has problems and cannot be registered")
+        ir = compiled.get_ir()
+        problems = check_conditions(ir)
+        if problems:
+            raise DefinitionError(problems)
         body = msgspec.json.encode(compiled.definition, order="deterministic")
         await self.journal.put_definition(ir.hash, "ir", irs.encode(ir))
         name = f"definition:{ir.hash}"
@@ -244,14 +253,15 @@ class Engine:
 
     async def request(self, request: Request) -> Reply:
         """Decide a request here, or let the holder decide it."""
+        body = encode_request(request)  # what cannot be stored is refused here, before it is anybody's
         if self.coordinator is not None:
             self._check()
-            return await handle(self.coordinator, request)
-        command = await self.journal.put_command(request.run_id, encode_request(request))
+            return await handle(self.coordinator, decode_request(body))
+        command = await self.journal.put_command(request.run_id, body)
         while (answer := await self.journal.find_answer(command)) is None:
             await self.clock.sleep(_FOLLOW_SECONDS)
             if await self.hold(work=False):  # the holder is gone; the listener of this process answers
-                continue
+                self._check()
         return decode_reply(answer)
 
     async def state(self, run_id: str) -> State:
@@ -271,7 +281,10 @@ class Engine:
 
     def _tell(self, state: State, events: list[Any]) -> None:
         for listener in list(self._listeners):
-            listener(state, events)
+            try:
+                listener(state, events)
+            except Exception:  # whoever listens, the runs go on
+                logger.exception("a listener failed at run %s", state.run_id)
 
     async def follow(self, run_id: str, after: int = 0) -> AsyncIterator[e.Event]:
         """The run's events as they become durable, wherever they are decided. Never ends by itself."""
@@ -294,6 +307,8 @@ class Engine:
         waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(changed.wait())]
         if self.coordinator is None:
             waits.append(asyncio.ensure_future(self.clock.sleep(_FOLLOW_SECONDS)))
-        await asyncio.wait([*waits, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
+        try:
+            await asyncio.wait([*waits, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()

@@ -39,19 +39,19 @@ async def test_a_lost_result_never_arrives():
     transport, _, _ = faulty("report", FaultKind.LOSE)
     await transport.report([result("a")])
     await transport.report([result("b")])
-    assert await receive(transport) == ["b"]  # type: ignore[arg-type]
+    assert await receive(transport) == ["b"]
 
 
 async def test_a_repeated_task_is_claimed_twice():
     transport, _, _ = faulty("publish", FaultKind.DUPLICATE)
     await transport.publish([task("a")])
-    assert [await claim(transport), await claim(transport)] == [["a"], ["a"]]  # type: ignore[arg-type]
+    assert [await claim(transport), await claim(transport)] == [["a"], ["a"]]
 
 
 async def test_a_repeated_result_is_received_twice():
     transport, _, _ = faulty("report", FaultKind.DUPLICATE)
     await transport.report([result("a")])
-    assert await receive(transport) == ["a", "a"]  # type: ignore[arg-type]
+    assert await receive(transport) == ["a", "a"]
 
 
 async def test_what_is_held_back_arrives_later_and_out_of_order():

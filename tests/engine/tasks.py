@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ def record(ctx: weft.Context, what: str = "run") -> None:
     seen.append((ctx.idempotency_key, ctx.attempt))
     path = os.environ.get("WEFT_TEST_EFFECTS")
     if path:
-        line = f"{what} {ctx.idempotency_key} {ctx.attempt}\n".encode()
+        line = f"{what} {ctx.idempotency_key} {ctx.attempt} {time.time()} {os.getpid()}\n".encode()
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             os.write(descriptor, line)
@@ -44,6 +46,14 @@ async def echo(ctx: weft.Context, value: Any = None) -> Any:
 def echo_in_thread(ctx: weft.Context, value: Any = None) -> Any:
     record(ctx)
     return {"value": value}
+
+
+async def slowly(ctx: weft.Context, most: float = 0.01) -> Any:
+    """Some work, of a length that nobody knows."""
+    await asyncio.sleep(random.random() * most)
+    record(ctx)
+    await asyncio.sleep(random.random() * most)
+    return {"done": bool(ctx.scope) and ctx.scope[-1] >= 3}
 
 
 async def add(ctx: weft.Context, a: Any = 0, b: Any = 0) -> Any:

@@ -19,7 +19,7 @@ from weft.invariants import Checker
 from weft.kernel import commands as c
 from weft.kernel import snapshot
 from weft.kernel.decide import advance
-from weft.kernel.state import State
+from weft.kernel.state import ENDED, State
 from weft.kernel.values import Error
 from weft.model.ir import IR
 
@@ -205,10 +205,17 @@ def _without(tasks: tuple[Task, ...], task: Task) -> tuple[Task, ...]:
 
 
 def forget(state: State, checker: Checker) -> None:
-    """Where in the journal something happened cannot matter here (no condition reads a node), so it is left out."""
+    """What cannot matter any more: where in the journal something happened (no condition reads a node here), and how an
+    activation that has ended got there."""
     state.seq = checker.model.seq = 1
     for activation in state.activations.values():
         activation.scheduled_seq, activation.ended_seq = min(activation.scheduled_seq, 1), min(activation.ended_seq, 1)
+        if activation.state in ENDED:
+            activation.begun, activation.started_at, activation.crashes = False, None, 0
+            activation.edges, activation.taken, activation.skipped = {}, 0, 0
+    for act in checker.model.acts.values():
+        if act.state in ENDED:
+            act.claimed = 0
 
 
 # -- the three scopes --------------------------------------------------------------------------------------------------

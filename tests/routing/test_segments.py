@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.routing.helpers import completed, show
 from weft.routing.errors import TemplateError
-from weft.routing.segments import BlobRef, Secret, Segments, dumps, fill, loads
+from weft.routing.segments import BlobRef, Secret, Segments, dumps, fill, find_segment, loads
 
 SECRETS = {"token": "s3cret", "number": 5}
 
@@ -50,6 +50,13 @@ def test_a_secret_that_is_not_there_is_named_and_its_value_never_is():
     with pytest.raises(TemplateError, match="'number' is not text") as caught:
         fill(Segments(("a", Secret("number"))), SECRETS.__getitem__)
     assert "5" not in caught.value.message
+
+
+def test_a_segment_is_found_wherever_it_hides():
+    assert find_segment({"a": [1, {"b": Secret("x")}]}) == Secret("x")
+    assert find_segment([[BlobRef("cas://1")]]) == BlobRef("cas://1")
+    assert find_segment(Segments(("a",))) == Segments(("a",))
+    assert find_segment({"$weft:secret": ["{{ secrets.x }}", None, 1]}) is None
 
 
 def test_the_wire_form_is_what_the_documents_say():

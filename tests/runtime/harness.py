@@ -82,10 +82,11 @@ async def working(
     if handler is not None:
         registry.add(NodeType(name="probe", description="For tests.", handler=cast(Any, handler)))
     transport = transport or LocalTransport(cast(Clock, clock))
-    options = {"worker_id": "w1", "concurrency": 4, "heartbeat_seconds": 3600.0} | options
+    options = dict[str, Any]({"worker_id": "w1", "concurrency": 4, "heartbeat_seconds": 3600.0}) | options
     worker = Worker(transport, registry, clock, **options)
     running = asyncio.ensure_future(worker.run())
     try:
+        await wait_until(lambda: worker._seen.is_set() or running.done(), "the worker was seen")
         yield Harness(transport, worker)
     finally:
         running.cancel()

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -121,3 +123,59 @@ async def test_a_large_output_comes_through():
         assert result.code == "bad_arguments"
         result = await h.do(isolated("large", node="m", args={"size": 3_000_000}))
     assert len(result.output) == 3_000_000
+
+
+SCRIPT = """
+import asyncio, sys
+from weft.clock import system
+from weft.nodes import builtin
+from weft.runtime.worker import Worker
+from weft.transport import Task
+from weft.transports.local import LocalTransport
+
+def double(x):
+    return x * 2
+
+def hang(path):
+    import os, threading
+    open(path, "w").write(str(os.getpid()) + " ")
+    threading.Event().wait()
+
+async def main():
+    transport = LocalTransport()
+    worker = Worker(transport, builtin(), system, worker_id="w1", concurrency=1)
+    config = {"function": f"__main__:{sys.argv[1]}", "args": {sys.argv[2]: sys.argv[3]}}
+    await transport.publish(
+        [Task(run_id="r1", node="n", type="task", idempotency_key="k", config=config, isolation="process")]
+    )
+    async with asyncio.TaskGroup() as group:
+        group.create_task(worker.run())
+        [delivery] = await transport.receive(1)
+        print(delivery.result.output or delivery.result.message)
+        await worker.drain()
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def script(tmp_path) -> Path:
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+async def test_a_function_of_the_script_itself_is_found_there(script):
+    command = [sys.executable, str(script), "double", "x", "ab"]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("abab\n", "")
+
+
+async def test_a_process_whose_worker_was_killed_ends_by_itself(script, tmp_path):
+    began = tmp_path / "began"
+    worker = await asyncio.create_subprocess_exec(sys.executable, str(script), "hang", "path", str(began))
+    await wait_until(lambda: began.exists() and began.read_text().endswith(" "), "the function has begun")
+    worker.kill()
+    await worker.wait()
+    await wait_until(lambda: not is_alive(int(began.read_text())), "its isolated process is gone")

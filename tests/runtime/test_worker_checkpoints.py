@@ -1,6 +1,7 @@
 """Checkpoints and steps: what one attempt did, the next need not do again."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ async def until_end(h):
 
 
 async def test_a_checkpoint_is_delivered_before_the_handler_goes_on():
-    after = []
+    after: list[Any] = []
 
     async def handler(config, ctx):
         assert ctx.last_checkpoint is None

@@ -39,7 +39,8 @@ class Attendant:
         self._no_wait = no_wait
         self._tree = tree
         self._asks = asks
-        self._later: set[str] = set()
+        self._asked: set[str] = set()
+        self._later = False
 
     async def run(self, over: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as group:
@@ -54,12 +55,11 @@ class Attendant:
             follower.changed.clear()
             waiting = await look(follower.engine, follower.state)
             follower.asks = waiting.asks
-            open_asks = [ask for ask in waiting.asks if ask.kind == "approval" and ask.name not in self._later]
+            open_asks = [ask for ask in waiting.asks if ask.kind == "approval" and ask.name not in self._asked]
             if self._asks and open_asks:
                 await self._ask(open_asks[0])
                 continue
-            done = self._no_wait or bool(self._later)
-            if done and waiting.only_people:
+            if (self._no_wait or self._later) and waiting.only_people:
                 over.set()
                 return
             await self._something(bool(follower.state.children))
@@ -75,6 +75,7 @@ class Attendant:
     async def _ask(self, ask: Ask) -> None:
         from weft.cli.asking import ask_person
 
+        self._asked.add(ask.name)
         if self._tree is not None:
             self._tree.pause()
         try:
@@ -84,6 +85,7 @@ class Attendant:
             reply = await self._follower.engine.request(request)
             if reply.refused:
                 say_error(reply.message)
+                self._asked.discard(ask.name)
         finally:
             if self._tree is not None:
                 self._tree.go_on()
@@ -107,7 +109,7 @@ class Attendant:
                 changed.cancel()
                 if asking.done():
                     if asking.result() is None:
-                        self._later.add(ask.name)
+                        self._later = True
                     return asking.result()
                 follower.changed.clear()
                 waiting = await look(follower.engine, follower.state)

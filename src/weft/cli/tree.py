@@ -87,10 +87,10 @@ class Tree:
         self._live.update(Group(*lines), refresh=True)
 
     def pause(self) -> None:
-        """Give the terminal to a question; what is drawn so far goes."""
+        """Give the terminal to a question, below what is drawn so far."""
+        self.draw()
         self._paused = True
         if self._live is not None:
-            self._live.transient = True
             self._live.stop()
             self._live = None
 

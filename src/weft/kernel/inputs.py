@@ -101,7 +101,7 @@ def context(
     if everything:
         names = [node.id for node in state.ir.nodes if node is not None]
     else:
-        names = [r.node for r in references if r.root == "node" and r.node is not None]
+        names = [r.node for r in references if r.root in ("node", "metadata") and r.node is not None]
     nodes: dict[str, Seen] = {}
     for name in names:
         if name not in nodes and (seen := _seen_by(state, reader, name)) is not None:

@@ -1,7 +1,7 @@
 """How much work a CEL expression can make of given data, estimated before it runs.
 
 The library stops after 10,000 iterations, but one iteration may compare or join everything there is, `map` and `filter` copy
-their list for every element, and a chain of `map(x, x + x)` doubles. Its evaluation cannot be interrupted and holds the
+their list for every element, a chain of `map(x, x + x)` doubles, and `matches` compiles its pattern every time. Its evaluation cannot be interrupted and holds the
 coordinator, so what might take long is refused. The estimate errs on the high side; a plain condition over an output that
 fits in an event is far below the limit.
 """
@@ -33,20 +33,26 @@ WORD = re.compile(
     """,
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
+_LITERAL = re.compile(r"""\s*+\(\s*+[rR]?('[^'\n]*+'|"[^"\n]*+")\s*+\)""")
+_REPEATED = re.compile(r"\{(\d{1,9})(?:,(\d{0,9}))?\}")
+_WIDE = re.compile(r"\.|\[\^|\\[DWSB]|[^\x00-\x7f]")
+_CODED = re.compile(r"\\[xXuU0-7]")  # could be anything once it is unescaped
+_ANY_PATTERN = 500_000  # RE2 gives up on larger ones
 _GAP = re.compile(r"(?:\s|//[^\n]*+)*+")
 
 
 class Shape:
     """What of an expression decides its cost."""
 
-    __slots__ = ("copies", "depth", "growth", "inside", "length", "matches", "outside", "widest")
+    __slots__ = ("copies", "depth", "growth", "inside", "length", "outside", "patterns", "patterns_inside", "widest")
 
     def __init__(self, expression: str) -> None:
         self.length = len(expression)
         self.depth = 0  # of comprehensions inside each other
         self.growth = 1  # how often an element can come to hold itself
         self.copies = False  # map or filter
-        self.matches = False
+        self.patterns = 0  # steps to compile the patterns of `matches` once
+        self.patterns_inside = 0  # and of those inside a comprehension
         self.widest = 1  # elements of a list in the expression
         self.inside: list[tuple[str, ...]] = []  # paths that are read once per iteration
         self.outside: list[tuple[str, ...]] = []
@@ -87,9 +93,11 @@ class Shape:
                 if path is not None:
                     path.append(field)
                 macro = field if field in _MACROS else ""
-                self.matches |= field == "matches"
+                if field == "matches":
+                    self._add_pattern(_LITERAL.match(expression, match.end()), any(brackets))
                 continue
-            self.matches |= word == "matches"
+            if word == "matches":  # as a function, with the pattern second
+                self._add_pattern(None, any(brackets))
             inner = [bracket for bracket in brackets if bracket is not None]
             if expects_name and inner:
                 inner[-1].variable = word
@@ -103,12 +111,19 @@ class Shape:
             path = [word]
             (self.inside if inner else self.outside).append(path)  # type: ignore[arg-type]
 
+    def _add_pattern(self, literal: re.Match[str] | None, inside: bool) -> None:
+        steps = _ANY_PATTERN if literal is None else _measure_pattern(literal[1])
+        if inside:
+            self.patterns_inside += steps
+        else:
+            self.patterns += steps
+
     def estimate(self, variables: Mapping[str, Any]) -> int:
         """Steps this may take over these values."""
-        if not self.depth and len(self.outside) <= 50 and not self.matches:
-            return 0
         if not self.depth:
-            return sum(self._measure(find(variables, path))[0] for path in self.outside)
+            if len(self.outside) <= 50 and not self.patterns:
+                return 0
+            return self.patterns + sum(self._measure(find(variables, path))[0] for path in self.outside)
         size, widest = self.length, self.widest
         for path in self.outside:
             found_size, found_widest = self._measure(find(variables, path))
@@ -121,20 +136,22 @@ class Shape:
             widest = max(widest, found_widest)
         widest *= self.growth
         again = min(widest ** (self.depth - 1), _ITERATIONS)
-        steps = size * self.growth * again + min(widest * again, _ITERATIONS) * read * self.growth
+        steps = self.patterns + size * self.growth * again
+        steps += min(widest * again, _ITERATIONS) * (read * self.growth + self.patterns_inside)
         if self.copies:
             steps += min(widest, _ITERATIONS) ** 2 // 2 * again
         return int(steps)
 
     def _measure(self, value: Any) -> tuple[int, int]:
         """Steps to look at all of a value, and the length of the longest list in it."""
+        plain = not self.patterns and not self.patterns_inside
         steps, widest = 1, 0
         stack = [value]
         while stack and steps <= MAX_STEPS:
             value = stack.pop()
             kind = type(value)
             if kind is str:
-                steps += 1 + (len(value) if self.matches else len(value) >> 4)
+                steps += 1 + (len(value) >> 4 if plain else len(value))
             elif kind is list or kind is dict:
                 steps += 1
                 widest = max(widest, len(value))
@@ -142,6 +159,20 @@ class Shape:
             else:
                 steps += 1
         return steps, widest
+
+
+def _measure_pattern(pattern: str) -> int:
+    """Steps to compile a regular expression: its length, times what it repeats, times the size of its classes."""
+    if _CODED.search(pattern):
+        return _ANY_PATTERN
+    times = 1
+    for least, most in _REPEATED.findall(pattern):
+        times *= max(1, int(most or least))
+    if "\\p" in pattern or "\\P" in pattern or "(?" in pattern:
+        weight = 3000
+    else:
+        weight = 30 if _WIDE.search(pattern) else 6
+    return min(200 + len(pattern) * min(times, 1000) * weight, _ANY_PATTERN)
 
 
 class _Macro:

@@ -99,6 +99,20 @@ def unpack(value: Any) -> Any:
     )
 
 
+def find_segment(value: Any) -> Secret | Segments | BlobRef | None:
+    """Any segment in a rendered value: where it must be plain data (an output, a key), there may be none."""
+    stack = [value]
+    while stack:
+        value = stack.pop()
+        if type(value) is dict:
+            stack.extend(value.values())
+        elif type(value) is list:
+            stack.extend(value)
+        elif isinstance(value, Secret | Segments | BlobRef):
+            return value
+    return None
+
+
 def fill(value: Any, secret: Callable[[str], Any], blob: Callable[[str], Any] | None = None) -> Any:
     """The config a handler gets: every segment replaced, once; what is filled in is never looked at again.
 

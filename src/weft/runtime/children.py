@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+from typing import TYPE_CHECKING, Literal
 
+from weft.errors import StoreUnavailable
 from weft.kernel import commands as c
 from weft.kernel.state import RunState, State
 from weft.kernel.values import Error
 from weft.runtime.loaded import Loaded, child_notice
-from weft.runtime.messages import Asked, Noticed
+from weft.runtime.messages import Asked, Noticed, Resumed
 
 if TYPE_CHECKING:
     from weft.runtime.coordinator import Coordinator
 
 R = RunState
+logger = logging.getLogger("weft.children")
+
+_TROUBLE_SECONDS = 0.05
 
 
 class Children:
@@ -27,11 +32,25 @@ class Children:
     async def act(self) -> None:
         while self._waiting:
             parent, effect = self._waiting.pop()
-            child = await self._coordinator.get(effect.child)
-            if isinstance(effect, c.StartChild):
-                await self._start(parent, effect, child)
-            elif child is not None:
-                self._stop(parent, effect, child)
+            try:
+                await self._act(parent, effect)
+            except StoreUnavailable as error:
+                logger.warning("child %s: %s; trying again", effect.child, error)
+                await self._coordinator.clock.sleep(_TROUBLE_SECONDS)
+                self._coordinator.put(Resumed(parent.run_id, None))
+            except Exception as error:  # noqa: BLE001  the child cannot be understood; its parent waits for its repair
+                await self._coordinator.quarantine(effect.child, error)
+
+    async def _act(self, parent: State, effect: c.StartChild | c.StopChild) -> None:
+        child = await self._coordinator.get(effect.child)
+        if isinstance(effect, c.StartChild):
+            await self._start(parent, effect, child)
+        elif child is not None:
+            self._stop(parent, effect, child)
+        else:  # stopped before it was ever started
+            self._end(parent, effect.child, "cancelled", None)
+        if child is not None:
+            self._coordinator.rest(child)
 
     async def _start(self, parent: State, effect: c.StartChild, child: Loaded | None) -> None:
         if child is None:
@@ -48,10 +67,7 @@ class Children:
         found = await coordinator.journal.find_workflow(name, number, tenant=parent.tenant)
         if found is None or (version and number is None):
             error = Error("workflow_not_found", f"no workflow {effect.workflow}; register it, or correct the name")
-            end = c.EndChild(
-                at=self._now(), child=effect.child, generation=effect.generation, state="failed", error=error
-            )
-            self._ask(parent.run_id, lambda state: end)
+            self._end(parent, effect.child, "failed", error)
             return
         ir = await coordinator.library.get(found.ir_hash)
         start = c.Start(
@@ -76,6 +92,14 @@ class Children:
             self._tell(parent, child.state)
         else:
             self._ask(effect.child, lambda state: c.Rollback(at=self._now(), by=f"run {parent.run_id}"))
+
+    def _end(self, parent: State, child: str, end: Literal["failed", "cancelled"], error: Error | None) -> None:
+        """A child that never was has ended."""
+        found = parent.children.get(child)
+        if found is not None:
+            generation = parent.activations[found].child_generation + 1
+            command = c.EndChild(at=self._now(), child=child, generation=generation, state=end, error=error)
+            self._ask(parent.run_id, lambda state: command)
 
     def _tell(self, parent: State, child: State) -> None:
         self._coordinator.put(Noticed(parent.run_id, 0, child_notice(child)))

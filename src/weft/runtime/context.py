@@ -114,7 +114,10 @@ class Context:
         return self._keep(name, value)[0]
 
     async def run_in_thread(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """For node types: call a blocking function off the loop, in the worker's bounded pool."""
+        """For node types: call a blocking function off the loop, in the worker's bounded pool.
+
+        A stop while it runs does not interrupt; look at `cancelled` afterwards.
+        """
         raise NotImplementedError
 
     async def _step(
@@ -130,6 +133,8 @@ class Context:
                 value = await value
         kept, saved = self._keep(name, value)
         await saved
+        if self.cancelled:  # told while the step ran in a thread; the step is kept, the next one does not begin
+            raise asyncio.CancelledError(f"stopped after step {name!r}")
         return kept
 
     def _keep(self, name: str, value: Any) -> tuple[Any, Awaitable[None]]:

@@ -10,26 +10,27 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from weft.clock import Clock
-from weft.errors import StoreUnavailable
-from weft.journal import Accepted, Commit, Exists, IdempotencyKey, Journal, JournalUnavailable, OutcomeUnknown
+from weft.errors import NotFound, StoreUnavailable, WeftError
+from weft.journal import Accepted, Commit, Exists, Fenced, IdempotencyKey, Journal, JournalUnavailable, OutcomeUnknown
 from weft.kernel import commands as c
 from weft.kernel.decide import advance
 from weft.kernel.decider import sorted_by_schedule
 from weft.kernel.events import UnknownEvent
 from weft.kernel.outstanding import outstanding
-from weft.kernel.state import Activation, NodeState, State
+from weft.kernel.state import Activation, NodeState, RunState, State
 from weft.nodes.registry import Registry
 from weft.runtime.children import Children
 from weft.runtime.dispatcher import Dispatcher, Entry
 from weft.runtime.loaded import Library, Loaded, load
 from weft.runtime.messages import Asked, BeginAsked, Inline, Message, Noticed, Reported, Resumed, TimerDue
 from weft.runtime.rendering import Renderer
+from weft.runtime.requests import Reply, encode_reply
 from weft.transport import Transport, task_id
 
 N = NodeState
@@ -46,8 +47,22 @@ QUARANTINES = 10
 QUARANTINE_SECONDS = 60.0
 
 
+_TROUBLE_SECONDS = 0.05
+"""How long a batch waits whose runs could not be read."""
+
+
+class EngineStopped(WeftError):
+    """A part of the engine gave up; the journal is intact, and the next start goes on."""
+
+    code = "engine_stopped"
+
+
 class TooManyQuarantines(Exception):
     """A bad release must not quarantine everything."""
+
+
+class LostIncarnation(Exception):
+    """The database went back in time, or was taken over: what is in memory may never have happened."""
 
 
 class Quarantined(Exception):
@@ -80,11 +95,16 @@ class Coordinator:
         self._on_commit = on_commit
         self._inbox: deque[Message] = deque()
         self._wake = asyncio.Event()
-        self._idle = asyncio.Event()
+        self._taken = 0
+        self._done = 0
+        """Messages taken from the inbox, and those of them that are decided and written."""
+        self._drains: list[tuple[int, asyncio.Future[None]]] = []
         self._quarantined_at: deque[float] = deque(maxlen=QUARANTINES)
         self._stopping = False
-        self._ended: BaseException | None = None
+        self._ended: EngineStopped | None = None
         self._asking: set[asyncio.Future[Any]] = set()
+        self._pins: dict[str, int] = {}
+        """Tasks in the dispatcher of runs that were dropped from memory because their commit was refused."""
         self._resting: dict[str, None] = {}
         """Runs in memory that have nothing to do, longest at rest first."""
         self.timer_set: Callable[[float], None] = lambda due_at: None
@@ -96,7 +116,6 @@ class Coordinator:
 
     def put(self, message: Message) -> None:
         self._inbox.append(message)
-        self._idle.clear()
         self._wake.set()
 
     async def ask(
@@ -106,6 +125,7 @@ class Coordinator:
         *,
         starts: bool = False,
         key: IdempotencyKey | None = None,
+        command_id: str = "",
     ) -> Any:
         """Decide a command and wait until that is durable: the run's state, `Refused` or `Exists`."""
         if self._ended is not None:
@@ -113,32 +133,47 @@ class Coordinator:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._asking.add(future)
         future.add_done_callback(self._asking.discard)
-        self.put(Asked(run_id, make, future, starts=starts, key=key))
+        self.put(Asked(run_id, make, future, starts=starts, key=key, command_id=command_id))
         return await future
 
     async def run(self) -> None:
         try:
-            self.incarnation = await self.journal.incarnation()
+            self.incarnation = await self._read_incarnation()
             while not self._stopping:
                 await self._gather()
-                await self._process([self._inbox.popleft() for _ in range(min(len(self._inbox), BATCH))])
+                batch = [self._inbox.popleft() for _ in range(min(len(self._inbox), BATCH))]
+                self._taken += len(batch)
+                await self._process(batch)
+                self._done += len(batch)
+                if self._drains:
+                    self._tell_drained()
         except Exception as error:
-            self._ended = error
+            self._ended = EngineStopped(f"the coordinator stopped: {type(error).__name__}: {error}")
+            self._ended.__cause__ = error
             raise
         finally:
+            self._ended = self._ended or EngineStopped("the coordinator has stopped; the next start goes on")
             for future in list(self._asking):
                 if not future.done():
-                    future.set_exception(self._ended or asyncio.CancelledError())
+                    future.set_exception(self._ended)
+            self._tell_drained(everyone=True)
+
+    async def _read_incarnation(self) -> int:
+        while True:
+            try:
+                return await self.journal.incarnation()
+            except StoreUnavailable as error:
+                logger.warning("journal: %s; trying again", error)
+                await self.clock.sleep(_TROUBLE_SECONDS)
 
     async def _gather(self) -> None:
         """Wait for something to do, then let everyone who is ready put in what they have: larger batches."""
         if not self._inbox:
-            self._idle.set()
             self._wake.clear()
             await self._wake.wait()
         for _ in range(GATHER_TURNS):
             before = len(self._inbox)
-            await asyncio.sleep(0)  # noqa: TID251  one turn of the loop, no time
+            await self.clock.sleep(0)  # one turn of the loop, no time
             if len(self._inbox) == before:
                 return
 
@@ -147,8 +182,22 @@ class Coordinator:
         self._wake.set()
 
     async def drained(self) -> None:
-        """Everything put in so far has been decided and written."""
-        await self._idle.wait()
+        """Everything put in so far has been decided and written; what comes in meanwhile is not waited for."""
+        number = self._taken + len(self._inbox)
+        if self._done < number and self._ended is None:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._drains.append((number, waiter))
+            await waiter
+
+    def _tell_drained(self, *, everyone: bool = False) -> None:
+        waiting, self._drains = self._drains, []
+        for number, waiter in waiting:
+            if waiter.done():
+                continue
+            if everyone or number <= self._done:
+                waiter.set_result(None)
+            else:
+                self._drains.append((number, waiter))
 
     async def get(self, run_id: str) -> Loaded | None:
         """The run, loaded if need be. None: there is no such run."""
@@ -161,6 +210,7 @@ class Coordinator:
                 raise Quarantined(f"run {run_id} is quarantined: {record.quarantined}")
             state = await load(self.journal, self.library, record)
             found = self.runs[run_id] = Loaded(state, self.journal.partition_count)
+            found.pins = self._pins.pop(run_id, 0)
         return found
 
     def resume(self, run_id: str, crashed: frozenset[str]) -> None:
@@ -170,7 +220,7 @@ class Coordinator:
     def send_again(self, entry: Entry) -> None:
         """The transport lost a task: the same attempt once more, which counts as no failure."""
         self.dispatcher_done(entry.task_id)
-        self.put(Resumed(entry.run_id, frozenset()))
+        self.put(Resumed(entry.run_id, None))
 
     # -- one batch -----------------------------------------------------------------------------------------------------
 
@@ -180,12 +230,13 @@ class Coordinator:
         answers: list[tuple[Asked, Any]] = []
         decided: dict[str, list[Message]] = {}
         later: list[Message] = []
+        troubled = False
         problems = await self._load_missing(batch)
         for message in batch:
             try:
                 loaded = self._find(message, problems)
                 if loaded is None:
-                    answers.extend(self._unknown(message, receipts))
+                    answers.extend(await self._unknown(message, receipts))
                     continue
                 touched[message.run_id] = loaded
                 decided.setdefault(message.run_id, []).append(message)
@@ -193,23 +244,47 @@ class Coordinator:
             except StoreUnavailable as error:
                 logger.warning("run %s cannot be loaded now: %s", message.run_id, error)
                 later.append(message)
+                troubled = True
             except Exception as error:  # noqa: BLE001  whatever one run does, the others go on (X34)
                 touched.pop(message.run_id, None)
                 involved = decided.pop(message.run_id, [])
                 answers = [(asked, answer) for asked, answer in answers if asked.run_id != message.run_id]
-                await self._quarantine(message.run_id, [*involved, message], error, receipts)
-        refused = await self._write(touched, answers)
+                problems[message.run_id] = await self._quarantine(message.run_id, [*involved, message], error, receipts)
+        commits: list[Commit] = []
+        riding: dict[str, list[tuple[Asked, Any]]] = {}
+        for asked, answer in answers:
+            if asked.key is not None or asked.command_id:
+                riding.setdefault(asked.run_id, []).append((asked, answer))
+        for run_id, loaded in list(touched.items()):
+            try:
+                if loaded.events or loaded.timers or loaded.notices_consumed:
+                    commits.append(self._commit(loaded, riding.get(run_id, ())))
+            except Exception as error:  # noqa: BLE001  something in it cannot be stored
+                del touched[run_id]
+                answers = [(asked, answer) for asked, answer in answers if asked.run_id != run_id]
+                await self._quarantine(run_id, decided.pop(run_id), error, receipts)
+        refused = await self._write(commits, touched, answers)
         for run_id in refused:  # somebody else wrote: forget what was decided, load again, decide again
-            self.runs.pop(run_id, None)
+            self._drop(run_id)
             answers = [(asked, answer) for asked, answer in answers if asked.run_id != run_id]
+            later.append(Resumed(run_id, None))  # what waited to be published may be dropped before it is loaded again
             later.extend(decided.pop(run_id))
         for run_id, loaded in touched.items():
             if run_id not in refused:
                 await self._act(loaded)
         await self._publish()
         await self._answer([message for messages in decided.values() for message in messages], answers, receipts)
+        if troubled:
+            await self.clock.sleep(_TROUBLE_SECONDS)
         for message in later:
             self.put(message)
+
+    def _drop(self, run_id: str) -> None:
+        """Forget a run whose state in memory is not what is durable; its tasks stay with the dispatcher."""
+        dropped = self.runs.pop(run_id, None)
+        self._resting.pop(run_id, None)
+        if dropped is not None and dropped.pins:
+            self._pins[run_id] = dropped.pins
 
     async def _answer(self, messages: list[Message], answers: list[tuple[Asked, Any]], receipts: list[str]) -> None:
         """What was decided is durable: those who asked may know."""
@@ -253,9 +328,11 @@ class Coordinator:
                 self.runs[message.run_id] = loaded
         return loaded
 
-    def _unknown(self, message: Message, receipts: list[str]) -> list[tuple[Asked, Any]]:
+    async def _unknown(self, message: Message, receipts: list[str]) -> list[tuple[Asked, Any]]:
         if isinstance(message, Reported):
             receipts.append(message.delivery.receipt)
+        if isinstance(message, BeginAsked):
+            await self.transport.grant_begin(message.request.task.task_id, False)
         if isinstance(message, Asked):
             return [(message, c.Refused("not_found", f"there is no run {message.run_id}"))]
         return []
@@ -290,9 +367,9 @@ class Coordinator:
             case Resumed():
                 self._resume(loaded, message.crashed)
 
-    def _resume(self, loaded: Loaded, crashed: frozenset[str]) -> None:
+    def _resume(self, loaded: Loaded, crashed: frozenset[str] | None) -> None:
         state = loaded.state
-        if crashed:
+        if crashed is not None:
             for activation in sorted_by_schedule(state, N.QUEUED, N.RUNNING):
                 self._lapse_if(loaded, activation, crashed)
             if state.plan:
@@ -372,15 +449,20 @@ class Coordinator:
 
     # -- writing and acting --------------------------------------------------------------------------------------------
 
-    async def _write(self, touched: dict[str, Loaded], answers: list[tuple[Asked, Any]]) -> set[str]:
-        commits: list[Commit] = []
-        keys = {asked.run_id: asked.key for asked, _ in answers if asked.key is not None}
-        for run_id, loaded in touched.items():
-            if loaded.events or loaded.timers or loaded.notices_consumed:
-                commit = loaded.commit(self.clock.new_id(), self.incarnation)
-                if loaded.durable_seq == 0 and run_id in keys:
-                    commit = msgspec.structs.replace(commit, idempotency=keys[run_id])
-                commits.append(commit)
+    def _commit(self, loaded: Loaded, answers: Sequence[tuple[Asked, Any]]) -> Commit:
+        commit = loaded.commit(self.clock.new_id(), self.incarnation)
+        for asked, answer in answers:
+            if asked.key is not None and loaded.durable_seq == 0:
+                commit = msgspec.structs.replace(commit, idempotency=asked.key)
+            if asked.command_id and not isinstance(answer, c.Refused):
+                # With what it led to: whoever takes over after a crash must not decide it again.
+                reply = (asked.command_id, encode_reply(Reply(run_id=asked.run_id, state=answer)))
+                commit = msgspec.structs.replace(commit, command_answers=(*commit.command_answers, reply))
+        return commit
+
+    async def _write(
+        self, commits: list[Commit], touched: dict[str, Loaded], answers: list[tuple[Asked, Any]]
+    ) -> set[str]:
         if not commits:
             return set()
         # Crash here: nothing was promised; results are unacknowledged and come again.
@@ -406,6 +488,8 @@ class Coordinator:
                 loaded.events.clear()
                 loaded.effects.clear()
                 continue
+            if isinstance(outcome, Fenced):
+                raise LostIncarnation(f"incarnation {self.incarnation} is over, it is {outcome.incarnation} now")
             refused.add(commit.run_id)
         return refused
 
@@ -428,7 +512,7 @@ class Coordinator:
         effects = list(loaded.effects)
         loaded.committed()
         if not effects:
-            self._rest(loaded)
+            self.rest(loaded)
             return
         stops: list[str] = []
         for effect in effects:
@@ -443,12 +527,14 @@ class Coordinator:
                     self.children.put(loaded, effect)
                 case _:
                     pass
-        for name in stops:
-            self.dispatcher_done(name)
         if stops:
-            await self.transport.stop(stops)
+            for name in stops:
+                self.dispatcher_done(name)
+            # What nobody has claimed yet must not begin only to be stopped.
+            found = await self.transport.recall(stops)
+            await self.transport.stop([name for name in stops if found[name] == "claimed"])
         await self.children.act()
-        self._rest(loaded)
+        self.rest(loaded)
 
     def _queue(self, loaded: Loaded, effect: c.Dispatch) -> None:
         state = loaded.state
@@ -460,8 +546,12 @@ class Coordinator:
 
     def dispatcher_done(self, name: str) -> None:
         entry = self.dispatcher.done(name)
-        if entry is not None and (loaded := self.runs.get(entry.run_id)) is not None:
+        if entry is None:
+            return
+        if (loaded := self.runs.get(entry.run_id)) is not None:
             loaded.pins -= 1
+        elif entry.run_id in self._pins:
+            self._pins[entry.run_id] -= 1
 
     def _name(self, loaded: Loaded, effect: c.Stop | c.Recall) -> str:
         state = loaded.state
@@ -479,6 +569,8 @@ class Coordinator:
             claimed = answer[name] == "claimed"
             if not claimed:
                 self.dispatcher_done(name)
+            elif loaded.state.state is RunState.CANCELLING or _is_late(loaded.state):
+                await self.transport.stop([name])  # it has begun, though the journal did not know (rules 29, 31)
         fields: dict[str, Any] = {
             "node": effect.node,
             "scope": effect.scope,
@@ -495,12 +587,19 @@ class Coordinator:
         for entry in self.dispatcher.take():
             loaded = self.runs.get(entry.run_id)
             if loaded is None:
-                self.dispatcher.done(entry.task_id)
-                continue
-            rendered = self.renderer.task(loaded, entry, self.incarnation or 1)
-            if isinstance(rendered, c.Command):
                 self.dispatcher_done(entry.task_id)
-                command = rendered
+                continue
+            try:
+                rendered = self.renderer.task(loaded, entry, self.incarnation or 1)
+            except Exception as error:  # noqa: BLE001  whatever one run does, the others go on (X34)
+                self.dispatcher_done(entry.task_id)
+                await self.quarantine(entry.run_id, error)
+                continue
+            if rendered is None:
+                self.dispatcher_done(entry.task_id)
+            elif isinstance(rendered, c.Command):
+                self.dispatcher_done(entry.task_id)
+                command = msgspec.structs.replace(rendered, at=self.clock.now())
                 self.put(Asked(entry.run_id, lambda state, command=command: command, None))  # type: ignore[misc]
             else:
                 tasks.append(rendered)
@@ -509,7 +608,7 @@ class Coordinator:
 
     # -- memory and trouble --------------------------------------------------------------------------------------------
 
-    def _rest(self, loaded: Loaded) -> None:
+    def rest(self, loaded: Loaded) -> None:
         """Runs that ended, or wait for a person or a time, need no memory: the journal has them."""
         run_id = loaded.state.run_id
         self._resting.pop(run_id, None)
@@ -526,20 +625,47 @@ class Coordinator:
             if idle is not None and not idle.busy:
                 del self.runs[oldest]
 
-    async def _quarantine(self, run_id: str, messages: list[Message], error: Exception, receipts: list[str]) -> None:
+    async def quarantine(self, run_id: str, error: Exception) -> None:
+        await self._quarantine(run_id, [], error, [])
+
+    async def _quarantine(
+        self, run_id: str, messages: list[Message], error: Exception, receipts: list[str]
+    ) -> Quarantined:
         """This run cannot be understood. It is marked and left alone; all others go on."""
-        self.runs.pop(run_id, None)
+        self._drop(run_id)
+        self._pins.pop(run_id, None)
         reason = f"{type(error).__name__}: {error}"
-        if not isinstance(error, Quarantined):
+        # An unknown event belongs to a newer process; that the run is quarantined already is no news.
+        if not isinstance(error, UnknownEvent | Quarantined):
             logger.error("run %s is quarantined: %s", run_id, reason, exc_info=error)
-        if not isinstance(error, UnknownEvent | Quarantined):  # an unknown event belongs to a newer process
-            await self.journal.mark_quarantined(run_id, reason[:1000])
-            now = self.clock.monotonic()
-            self._quarantined_at.append(now)
-            if len(self._quarantined_at) == QUARANTINES and now - self._quarantined_at[0] < QUARANTINE_SECONDS:
-                raise TooManyQuarantines(f"{QUARANTINES} runs within {QUARANTINE_SECONDS:.0f} s; the last: {reason}")
+            await self._mark(run_id, reason)
         for message in messages:
             if isinstance(message, Reported):
+                self.dispatcher_done(message.delivery.result.task_id)
                 receipts.append(message.delivery.receipt)
+            elif isinstance(message, BeginAsked):
+                await self.transport.grant_begin(message.request.task.task_id, False)
             elif isinstance(message, Asked) and message.future is not None and not message.future.done():
                 message.future.set_result(c.Refused("quarantined", reason))
+        return error if isinstance(error, Quarantined) else Quarantined(f"run {run_id} is quarantined: {reason}")
+
+    async def _mark(self, run_id: str, reason: str) -> None:
+        while True:
+            try:
+                await self.journal.mark_quarantined(run_id, reason[:1000])
+                break
+            except NotFound:
+                return  # it was never durable: there is nothing to mark, whoever asked is told
+            except StoreUnavailable as error:
+                if self._stopping:
+                    raise
+                logger.warning("journal: %s; trying again", error)
+                await self.clock.sleep(_TROUBLE_SECONDS)
+        now = self.clock.monotonic()
+        self._quarantined_at.append(now)
+        if len(self._quarantined_at) == QUARANTINES and now - self._quarantined_at[0] < QUARANTINE_SECONDS:
+            raise TooManyQuarantines(f"{QUARANTINES} runs within {QUARANTINE_SECONDS:.0f} s; the last: {reason}")
+
+
+def _is_late(state: State) -> bool:
+    return state.state is RunState.FAILING and state.error is not None and state.error.code == "deadline_exceeded"

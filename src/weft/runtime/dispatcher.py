@@ -56,7 +56,8 @@ class Dispatcher:
         while self._heap and len(self._out) < self._window:
             _, _, entry = heapq.heappop(self._heap)
             name = entry.task_id
-            if self._waiting.pop(name, None) is entry:
+            if self._waiting.get(name) is entry:  # another one: it was withdrawn and came back, further down
+                del self._waiting[name]
                 self._out[name] = entry
                 yield entry
 

@@ -151,7 +151,15 @@ class WorkerContext(Context):
         execution, attempt = self._execution, self._attempt
         attempt.threads += 1
         call = functools.partial(function, *args, **kwargs)
-        returned, value = await execution.threads.submit(call, functools.partial(execution.thread_ended, attempt))
+        answer = execution.threads.submit(call, functools.partial(execution.thread_ended, attempt))
+        try:
+            returned, value = await answer
+        except asyncio.CancelledError:
+            if not attempt.ending or answer.cancelled() or not answer.done():
+                raise
+            # The function had returned when it was told to stop: what it did is done, and must be said to be.
+            returned, value = answer.result()
+            attempt.handle.uncancel()
         if returned:
             return value
         if isinstance(value, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit):

@@ -8,13 +8,13 @@ import logging
 import msgspec
 
 from weft.clock import Clock
-from weft.errors import StoreUnavailable
+from weft.errors import NotFound, StoreUnavailable
 from weft.journal import Command, Journal, Notice
 from weft.kernel import commands as c
 from weft.runtime.coordinator import Coordinator
 from weft.runtime.loaded import Continuation
 from weft.runtime.messages import Asked, Noticed
-from weft.runtime.requests import Reply, Request, decode_request
+from weft.runtime.requests import Reply, Request, decode_request, encode_reply
 from weft.runtime.waiting import first_of
 
 logger = logging.getLogger("weft.listener")
@@ -47,12 +47,13 @@ class Listener:
 
     async def listen(self) -> None:
         for notice in await self._journal.read_notices(after=self._notices):
-            self._notices = notice.notice_id
             await self._tell(notice)
+            self._notices = notice.notice_id
         for command in await self._journal.read_commands(after=self._after):
-            self._after = command.position
             reply = await self._decide(command)
-            await self._journal.answer_command(command.command_id, msgspec.json.encode(reply))
+            # Crash here: what changed the run is answered with that change; the rest is decided again.
+            await self._journal.answer_command(command.command_id, encode_reply(reply))
+            self._after = command.position
 
     async def _tell(self, notice: Notice) -> None:
         """A child ended, or an endless run goes on as a new one."""
@@ -81,16 +82,22 @@ class Listener:
             request = decode_request(command.body)
         except msgspec.MsgspecError as error:
             return Reply(run_id=command.run_id, code="bad_request", message=str(error))
-        return await handle(self._coordinator, request)
+        return await handle(self._coordinator, request, command.command_id)
 
 
-async def handle(coordinator: Coordinator, request: Request) -> Reply:
+async def handle(coordinator: Coordinator, request: Request, command_id: str = "") -> Reply:
     """Decide a request in this process, and answer once that is durable."""
-    ir = await coordinator.library.get(request.ir) if request.kind == "start" else None
+    ir = None
+    if request.kind == "start":
+        try:
+            ir = await coordinator.library.get(request.ir)
+        except NotFound as error:
+            return Reply(run_id=request.run_id, code=error.code, message=f"the workflow to start: {error.message}")
     answer = await coordinator.ask(
         request.run_id,
         lambda state: request.command(state, coordinator.clock.now(), ir),
         starts=request.kind == "start",
+        command_id=command_id,
     )
     if isinstance(answer, c.Refused):
         return Reply(run_id=request.run_id, code=answer.code, message=answer.message)

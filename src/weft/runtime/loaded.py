@@ -5,21 +5,35 @@ Owns loading (snapshot, then events) and the translation of decisions into journ
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import msgspec
 
-from weft.journal import ApprovalRow, Commit, DeadLetterRow, Journal, RunRecord, RunRow, Snapshot, StoredEvent, partition_of
+from weft.errors import StoreUnavailable
+from weft.journal import (
+    ApprovalRow,
+    Commit,
+    DeadLetterRow,
+    Journal,
+    RunRecord,
+    RunRow,
+    Snapshot,
+    StoredEvent,
+    partition_of,
+)
 from weft.kernel import commands as c
 from weft.kernel import events as e
 from weft.kernel import snapshot
 from weft.kernel.evolve import evolve
 from weft.kernel.keys import place
-from weft.kernel.state import TERMINAL, Activation, NodeState, State
+from weft.kernel.state import TERMINAL, Activation, IntegrityError, NodeState, State
 from weft.model import ir as irs
 from weft.model.ir import IR
 
 N = NodeState
+logger = logging.getLogger("weft.loaded")
+
 SNAPSHOT_EVERY = 1000
 """Events between snapshots of one run (PROTOCOL 5)."""
 _READ = 2000
@@ -71,7 +85,11 @@ class Loaded:
         self.notices_consumed: list[int] = []
         self.commit_id = ""
         self.open_approvals = {name for name, approval in state.approvals.items() if approval.state == "pending"}
-        self.parked = {letter_id(state, a) for a in state.activations.values() if is_parked(a)}
+        self.parked = {
+            letter_id(state, a): dead_letter_row(state, a, "pending", 0.0)
+            for a in state.activations.values()
+            if is_parked(a)
+        }
         self.over: dict[tuple[str, tuple[int, ...], int], list[Any]] = {}
         """Rendered `over` lists of maps under way, by node, scope and attempt."""
         self.pins = 0
@@ -155,29 +173,19 @@ class Loaded:
         for node, scope, item in sorted(touched, key=str):
             activation = state.find(node, scope, item)
             if activation is not None and is_parked(activation):
-                self.parked.add(letter_id(state, activation))
-                rows.append(dead_letter_row(state, activation, "pending", at))
+                row = self.parked[letter_id(state, activation)] = dead_letter_row(state, activation, "pending", at)
+                rows.append(row)
         if self.parked and any(not isinstance(event, e.NodeParked) for event in self.events):
             rows.extend(self._resolved_letters(at))
         return tuple(rows)
 
     def _resolved_letters(self, at: float) -> list[DeadLetterRow]:
-        state, rows = self.state, []
-        still = {letter_id(state, a): a for a in state.activations.values() if is_parked(a)}
-        for name in sorted(self.parked - set(still)):
-            self.parked.discard(name)
-            rows.append(
-                DeadLetterRow(
-                    dead_letter_id=name,
-                    run_id=state.run_id,
-                    node=name.removeprefix(state.run_id + "/"),
-                    state="resolved",
-                    tenant=state.tenant,
-                    created_at=at,
-                    resolved_at=at,
-                )
-            )
-        return rows
+        state = self.state
+        still = {letter_id(state, a) for a in state.activations.values() if is_parked(a)}
+        return [
+            msgspec.structs.replace(self.parked.pop(name), state="resolved", resolved_at=at)
+            for name in sorted(self.parked.keys() - still)
+        ]
 
     def _notices(self) -> tuple[tuple[str, bytes], ...]:
         """The end of a run, told to its parent or its continuation in its own terminal transaction (PROTOCOL 12)."""
@@ -315,7 +323,8 @@ def row_of(state: State, partition: int) -> RunRow:
         tags=msgspec.json.encode(state.tags) if state.tags else b"{}",
         generation=state.generation,
         counter=state.counter,
-        busy=bool(tally.get(N.QUEUED) or tally.get(N.RUNNING) or _undoing(state)),
+        # A parent may have died before its child was durable: it must ask for it again.
+        busy=bool(tally.get(N.QUEUED) or tally.get(N.RUNNING) or _undoing(state) or state.children),
         created_at=state.created_at,
         started_at=state.created_at,
         ended_at=state.ended_at if state.state in TERMINAL else None,
@@ -337,8 +346,13 @@ async def load(journal: Journal, library: Library, record: RunRecord) -> State:
     state: State | None = None
     kept = await journal.find_snapshot(run_id)
     if kept is not None and kept.version == snapshot.SNAPSHOT_VERSION:
-        names = snapshot.hashes(kept.body)
-        state = snapshot.decode(kept.body, {name: await library.get(name) for name in names})
+        try:
+            names = snapshot.hashes(kept.body)
+            state = snapshot.decode(kept.body, {name: await library.get(name) for name in names})
+        except StoreUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001  whatever is wrong with it, the events decide
+            logger.warning("run %s: its snapshot at %d cannot be read: %r", run_id, kept.seq, error)
     if state is None:
         state = State(run_id=run_id)
     after = state.seq
@@ -350,5 +364,7 @@ async def load(journal: Journal, library: Library, record: RunRecord) -> State:
                 state.library[event.ir] = await library.get(event.ir)
             evolve(state, event)
         if len(stored) < _READ:
+            if state.seq < record.seq:
+                raise IntegrityError(f"run {run_id}: the journal holds {state.seq} of {record.seq} events")
             return state
         after = stored[-1].seq

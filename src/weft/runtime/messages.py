@@ -77,7 +77,7 @@ class TimerDue:
 class Asked:
     """A command from a person or a program. `make` sees the state it will be decided on."""
 
-    __slots__ = ("future", "key", "make", "notice_id", "run_id", "starts")
+    __slots__ = ("command_id", "future", "key", "make", "notice_id", "run_id", "starts")
 
     def __init__(
         self,
@@ -88,6 +88,7 @@ class Asked:
         starts: bool = False,
         key: IdempotencyKey | None = None,
         notice_id: int = 0,
+        command_id: str = "",
     ) -> None:
         self.run_id = run_id
         self.make = make
@@ -97,6 +98,8 @@ class Asked:
         self.key = key
         self.notice_id = notice_id
         """The notice this comes from, consumed by what it leads to."""
+        self.command_id = command_id
+        """The command of another process this comes from, answered in the commit it leads to."""
 
 
 class Noticed:
@@ -158,13 +161,14 @@ class Inline:
 
 
 class Resumed:
-    """A run is taken over: derive again what must be sent for it."""
+    """Derive again what must be sent for a run."""
 
     __slots__ = ("crashed", "run_id")
 
-    def __init__(self, run_id: str, crashed: frozenset[str]) -> None:
+    def __init__(self, run_id: str, crashed: frozenset[str] | None) -> None:
         self.run_id = run_id
         self.crashed = crashed
+        """The run is taken over: what ran in the process before, as its claims say. None: it is this process's own."""
 
 
 Message = Resumed | Reported | TimerDue | Asked | Noticed | BeginAsked | Inline

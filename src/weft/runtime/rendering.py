@@ -12,13 +12,14 @@ from weft.clock import Clock
 from weft.kernel import commands as c
 from weft.kernel import keys
 from weft.kernel.inputs import Context, Seen, context, parents
-from weft.kernel.state import Activation, IntegrityError, State, index_of
+from weft.kernel.state import Activation, IntegrityError, NodeState, State, index_of
 from weft.kernel.values import Error
 from weft.model.ir import Reference
 from weft.nodes.registry import Call, Done, Failed, NodeType, Registry
 from weft.routing.conditions import evaluate
 from weft.routing.errors import NeedsBlob, TemplateError
 from weft.routing.scope import Run, Scope, outcome
+from weft.routing.segments import find_segment
 from weft.routing.templates import render
 from weft.runtime.dispatcher import Entry
 from weft.runtime.loaded import Loaded
@@ -48,9 +49,8 @@ class Renderer:
     def answer(self, loaded: Loaded, effect: c.Dispatch, clock: Clock) -> c.Command | None:
         """What a trivial node comes to; None when the dispatch is out of date."""
         state = loaded.state
-        activation = _get(state, effect)
-        current = activation.undo.attempt if effect.undo and activation.undo is not None else activation.attempt
-        if current != effect.attempt:
+        activation = state.find(effect.node, effect.scope, effect.item)
+        if activation is None or not _is_current(activation, effect.attempt, effect.undo):
             return None
         about: dict[str, Any] = {
             "at": clock.now(),
@@ -84,6 +84,10 @@ class Renderer:
             )
         )
         if isinstance(answer, Done):
+            segment = find_segment(answer.output)
+            if segment is not None:  # a secret is never an output, not even by way of a trivial node (S2)
+                message = f"{effect.node} would give {type(segment).__name__.lower()} as its output, which is stored"
+                return c.Fail(**about, error=Error("bad_output", message), retryable=False)
             return c.Complete(**about, output=answer.output, started_at=about["at"])
         if isinstance(answer, Failed):
             return c.Fail(**about, error=Error(answer.code, answer.message), retryable=False)
@@ -101,10 +105,12 @@ class Renderer:
             inputs=answer.inputs,
         )
 
-    def task(self, loaded: Loaded, entry: Entry, incarnation: int) -> Task | c.Fail:
-        """The message for a worker, or the failure to make it."""
+    def task(self, loaded: Loaded, entry: Entry, incarnation: int) -> Task | c.Fail | None:
+        """The message for a worker, or the failure to make it; None when the entry is out of date."""
         state = loaded.state
         activation = _get(state, entry)
+        if entry.generation != state.generation or not _is_current(activation, entry.attempt, entry.undo):
+            return None
         node = state.pinned(activation)
         compensator = node.compensator if entry.undo else None
         about: dict[str, Any] = {
@@ -215,6 +221,13 @@ def _get(state: State, place: c.Dispatch | Entry) -> Activation:
     if found is None:
         raise IntegrityError(f"run {state.run_id}: nothing was activated at {keys.place(place.node, place.scope, place.item)}")
     return found
+
+
+def _is_current(activation: Activation, attempt: int, undo: bool) -> bool:
+    """Somebody still wants this attempt."""
+    if undo:
+        return activation.undo is not None and activation.undo.attempt == attempt and activation.undo.state == "queued"
+    return activation.attempt == attempt and activation.state in (NodeState.QUEUED, NodeState.RUNNING)
 
 
 def _inputs(state: State, activation: Activation) -> dict[str, Any]:

@@ -109,4 +109,5 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 encode_request = msgspec.json.Encoder().encode
 decode_request = msgspec.json.Decoder(Request).decode
+encode_reply = msgspec.json.Encoder().encode
 decode_reply = msgspec.json.Decoder(Reply).decode

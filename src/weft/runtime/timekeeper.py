@@ -17,6 +17,7 @@ logger = logging.getLogger("weft.timekeeper")
 _LONGEST_SLEEP = 60.0
 """A wall clock may jump; looking once a minute bounds what that costs."""
 _LIMIT = 1000
+_TROUBLE_SECONDS = 0.2
 
 
 class Timekeeper:
@@ -24,7 +25,8 @@ class Timekeeper:
         self._journal = journal
         self._coordinator = coordinator
         self._clock = clock
-        self._next: float | None = None
+        self._next: float | None = clock.now()
+        """When to look next. At first now: something may have become due while nobody ran."""
         self._changed = asyncio.Event()
         self._told: set[tuple[str, str, float]] = set()
         coordinator.timer_set = self.note
@@ -35,8 +37,14 @@ class Timekeeper:
             self._next = due_at
             self._changed.set()
 
+    async def _look(self) -> None:
+        """Read when the next one is due. One that is noted meanwhile may be missing in what is read."""
+        self._next = None
+        found = await self._journal.next_timer()
+        if found is not None:
+            self.note(found)
+
     async def run(self) -> None:
-        self._next = await self._journal.next_timer()
         while True:
             self._changed.clear()
             wait = _LONGEST_SLEEP if self._next is None else self._next - self._clock.now()
@@ -47,7 +55,8 @@ class Timekeeper:
                 await self._tell()
             except StoreUnavailable as error:
                 logger.warning("timers: %s", error)
-                await self._clock.sleep(1.0)
+                self._next = self._clock.now()
+                await self._clock.sleep(_TROUBLE_SECONDS)
 
     async def _tell(self) -> None:
         due = await self._journal.list_due_timers(self._clock.now(), _LIMIT)
@@ -57,7 +66,7 @@ class Timekeeper:
         # Told but still due: the coordinator is on it. Forget once the journal no longer lists it.
         self._told = {(one.run_id, one.timer_id, one.due_at) for one in due}
         await self._coordinator.drained()
-        self._next = await self._journal.next_timer()
+        await self._look()
         if due and not fresh and self._next is not None and self._next <= self._clock.now():
             self._told.clear()
             await self._clock.sleep(0.05)

@@ -1,6 +1,7 @@
 """close: whoever waits is told, and what comes after is refused."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ async def test_closing_again_is_no_mistake(transport):
 
 async def test_a_closed_transport_refuses_everything_with_an_answer(transport):
     await transport.close()
-    calls = {
+    calls: dict[str, list[Any]] = {
         "publish": [[task("a")]],
         "recall": [[]],
         "stop": [[]],

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.conformance.journal.commits import commit, event
+from tests.processes import die_with_parent
 from weft.errors import WeftError
 from weft.journal import Accepted, Commit, HeldBy
 from weft.journals.sqlite import SqliteJournal
@@ -175,6 +176,7 @@ def _large(seq: int) -> Commit:
 
 
 if __name__ == "__main__":
+    die_with_parent()
     modes = {"write": write, "hold": hold, "command": command, "open": open_once, "fill": fill}
     modes |= {"unprivileged": unprivileged}
     asyncio.run(modes[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:]))  # type: ignore[operator]

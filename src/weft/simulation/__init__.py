@@ -1,0 +1,1 @@
+"""Deterministic simulation of the real engine: virtual time, seeded chance, faults, and a checker."""

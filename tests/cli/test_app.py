@@ -1,0 +1,142 @@
+"""The command line as a whole: help is quick, typos are met, errors have no traceback, the reference is complete."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from tests.cli.helpers import ROOT, workflow
+from weft.cli.app import app
+from weft.cli.exits import ExitCode
+
+REFERENCE = ROOT / "docs" / "reference" / "cli.md"
+
+
+def commands(group, path=()):
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+        else:
+            yield " ".join((*path, name)), command
+
+
+COMMANDS = dict(commands(app))
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; from weft.cli.app import app\n"
+        "try: app(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'rich', 'yaml', 'jinja2', 'sqlite3', 'weft.engine', 'weft.kernel', 'weft.model'}\n"
+        "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+
+
+def test_python_dash_m_works():
+    result = subprocess.run([sys.executable, "-m", "weft", "--version"], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"weft \d+\.\d+\.\d+\n", result.stdout)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(shell, name):
+    text = shell.run(*name.split(), "--help").stdout
+    assert COMMANDS[name].help
+    for parameter in COMMANDS[name].params:
+        if isinstance(parameter, click.Option) and not parameter.hidden:
+            assert parameter.help, f"{name} {parameter.name}"
+            assert parameter.opts[-1] in text
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (["vlaidate"], "Did you mean 'validate'?"),
+        (["runs", "lsit"], "Did you mean 'list'?"),
+        (["runs", "list", "--stat", "x"], "Did you mean"),
+        (["runs", "list", "--state", "complete"], "completed"),
+        (["zzz"], "There are: run, validate"),
+    ],
+)
+def test_a_typo_gets_a_suggestion_and_2(shell, args, expected):
+    assert expected in shell.error(*args, code=2)
+
+
+def test_a_bug_is_one_line_and_a_traceback_only_with_debug(shell, tmp_path, monkeypatch):
+    def broken(*args, **kwargs):
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("weft.cli.database.load_settings", broken)
+    text = shell.error("runs", "list")
+    assert "Error: ZeroDivisionError: oops\nThis is a bug in Weft." in text
+    with pytest.raises(ZeroDivisionError):
+        shell.run("runs", "list", "--debug")
+
+
+def test_bad_settings_exit_with_2(shell, tmp_path, monkeypatch):
+    (tmp_path / "weft.toml").write_text("retention_day = 3\n")
+    assert "did you mean 'retention_days'?" in shell.error("runs", "list", code=2)
+    monkeypatch.setenv("WEFT_RETENTION_DAYS", "many")
+    (tmp_path / "weft.toml").unlink()
+    assert "WEFT_RETENTION_DAYS" in shell.error("config", "show", code=2)
+
+
+def test_config_show_says_where_each_value_came_from(shell, tmp_path):
+    (tmp_path / "weft.toml").write_text("retention_days = 3\n")
+    items = {item["name"]: item for item in shell.json("config", "show", "--db", "x.db")["items"]}
+    assert (items["retention_days"]["value"], items["retention_days"]["source"]) == (3, "weft.toml")
+    assert items["database_url"]["source"] == "--db"
+    assert items["partitions"]["source"] == "default"
+    assert re.search(r"^retention_days +3 +weft.toml$", shell.run("config", "show").stdout, re.MULTILINE)
+
+
+def test_a_journal_that_cannot_be_opened_is_an_error_without_traceback(shell, tmp_path):
+    file = workflow(tmp_path, "one", {"id": "a", "type": "input"})
+    (tmp_path / "folder.db").mkdir()
+    assert "folder.db is a folder" in shell.error("run", file, "--db", "folder.db")
+
+
+# -- the reference -----------------------------------------------------------------------------------------------------
+
+
+def sections():
+    """Heading to text: `### weft runs list` and what follows it."""
+    text = REFERENCE.read_text(encoding="utf-8")
+    parts = re.split(r"^### `weft ([a-z ]+?)(?: [A-Z\[][^`]*)?`$", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def test_the_reference_has_exactly_the_commands_there_are():
+    assert set(sections()) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_reference_has_exactly_the_flags_of_each_command(name):
+    documented = set(re.findall(r"(?<![\w`])`(--?[a-z][a-z-]*)", sections()[name]))
+    common = {"--json", "--db"}
+    options = [option for option in COMMANDS[name].params if isinstance(option, click.Option) and not option.hidden]
+    real = {option.opts[-1] for option in options}
+    assert documented - common == real - common
+    assert "--json" in real
+    assert ("--db" in real) == (name != "validate")
+
+
+def test_the_reference_has_every_exit_code():
+    text = REFERENCE.read_text(encoding="utf-8")
+    assert {int(number) for number in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)} == {
+        int(code) for code in ExitCode
+    }
+
+
+def test_examples_in_the_reference_are_commands_there_are():
+    lines = re.findall(r"^weft (.+)$", Path(REFERENCE).read_text(encoding="utf-8"), re.MULTILINE)
+    assert lines
+    known = {name.split()[0] for name in COMMANDS}
+    assert [line for line in lines if line.split()[0] not in known] == []

@@ -1,0 +1,211 @@
+"""`weft run` in one process: exit codes, inputs, outputs, going on with a run that exists."""
+
+import json
+
+import pytest
+
+from tests.cli.helpers import human, task, workflow
+
+
+def test_a_completed_run_exits_with_0_and_prints_its_outputs_alone_on_standard_output(shell, tmp_path):
+    file = workflow(tmp_path, "one", task("a", "echo", args={"value": {"x": 1}}))
+    result = shell.run("run", file)
+    assert json.loads(result.stdout) == {"a": {"x": 1}}
+    assert "a     completed" in result.stderr
+    assert "\x1b[" not in result.stderr
+
+
+def test_a_failed_run_exits_with_1_and_says_what_failed_and_what_to_do(shell, tmp_path):
+    file = workflow(tmp_path, "bad", task("a", "boom"), task("b", "echo", "a"))
+    text = shell.error("run", file, "--run-id", "r1", code=1)
+    assert "run r1 is failed: a failed: " in text
+    assert "ValueError: kaputt" in text
+    assert "weft runs retry r1" in text
+
+
+def test_a_bad_definition_exits_with_2_and_runs_nothing(shell, tmp_path):
+    (tmp_path / "bad.yaml").write_text("name: x\nnodes:\n  - {id: a, typ: task}\n")
+    text = shell.error("run", "bad.yaml", code=2)
+    assert "bad.yaml:3:" in text
+    assert "nothing was run" in text
+    assert not (tmp_path / ".weft").exists()
+
+
+def test_no_wait_exits_with_3_and_says_how_to_decide(shell, tmp_path):
+    file = workflow(tmp_path, "refund", task("a", "echo"), human("review", "a", approvers=["finance"]))
+    text = shell.error("run", file, "--run-id", "r1", "--no-wait", code=3)
+    assert "weft approvals approve r1/review/1 --by finance" in text
+    assert f"weft run {file} --run-id r1" in text
+
+
+def test_no_wait_goes_on_with_what_needs_no_person(shell, tmp_path):
+    file = workflow(
+        tmp_path,
+        "both",
+        human("review"),
+        {"id": "pause", "type": "wait", "config": {"seconds": 0.2}},
+        task("after", "echo", "pause"),
+    )
+    view = shell.json("run", file, "--no-wait", code=3)
+    assert view["state"] == "running"
+    assert (view["nodes"]["after"]["state"], view["nodes"]["review"]["state"]) == ("completed", "waiting")
+
+
+@pytest.mark.parametrize(
+    ("node", "command"),
+    [
+        ({"id": "a", "type": "wait", "config": {"signal": "go"}}, "weft runs signal r1 go"),
+        (task("a", "boom", on_failure="park"), "weft dlq requeue --run-id r1 --node-id a"),
+    ],
+    ids=["signal", "parked"],
+)
+def test_no_wait_counts_whatever_only_a_person_can_give(shell, tmp_path, node, command):
+    file = workflow(tmp_path, "waits", node)
+    assert command in shell.error("run", file, "--run-id", "r1", "--no-wait", code=3)
+
+
+def test_no_wait_looks_into_children(shell, tmp_path):
+    child = workflow(tmp_path, "child", human("inner"))
+    shell.run("run", child, "--run-id", "c1", "--no-wait", code=3)  # which registers it
+    parent = workflow(tmp_path, "parent", {"id": "sub", "type": "workflow", "config": {"workflow": "child"}})
+    assert "weft approvals approve r1/sub/inner/1" in shell.error("run", parent, "--run-id", "r1", "--no-wait", code=3)
+
+
+def test_json_is_the_run_object(shell, tmp_path):
+    file = workflow(tmp_path, "one", task("a", "echo", args={"value": 1}))
+    result = shell.run("run", file, "--json", "-i", "city=Oslo")
+    view = json.loads(result.stdout)
+    assert result.stderr == ""
+    assert view.keys() >= {
+        "run_id", "workflow", "version", "state", "counter", "generation", "inputs", "outputs", "error",
+        "created_at", "started_at", "ended_at", "tags", "nodes",
+    }  # fmt: skip
+    assert view["nodes"]["a"].keys() >= {"state", "visit", "attempt", "output", "started_at", "ended_at"}
+    assert (view["state"], view["inputs"], view["outputs"]) == ("completed", {"city": "Oslo"}, {"a": 1})
+
+
+def test_json_of_a_failed_run_has_its_error(shell, tmp_path):
+    view = shell.json("run", workflow(tmp_path, "bad", task("a", "boom")), code=1)
+    assert view["state"] == "failed"
+    assert "kaputt" in view["error"]["message"]
+
+
+# -- inputs ------------------------------------------------------------------------------------------------------------
+
+
+def test_inputs_are_json_where_they_are_json_and_text_otherwise(shell, tmp_path):
+    file = workflow(tmp_path, "one", {"id": "a", "type": "input"})
+    pairs = ["n=120", "b=true", "l=[1, 2]", "t=Oslo", 'q="120"', "e=", "eq=a=b"]
+    view = shell.json("run", file, *(word for pair in pairs for word in ("-i", pair)))
+    assert view["inputs"] == {"n": 120, "b": True, "l": [1, 2], "t": "Oslo", "q": "120", "e": "", "eq": "a=b"}
+
+
+def test_flags_stand_on_top_of_the_inputs_file(shell, tmp_path):
+    file = workflow(tmp_path, "one", {"id": "a", "type": "input"})
+    (tmp_path / "in.json").write_text('{"x": 1, "y": 2}')
+    assert shell.json("run", file, "--inputs", "in.json", "-i", "y=3")["inputs"] == {"x": 1, "y": 3}
+    assert shell.json("run", file, "--inputs", "-", input='{"z": 4}')["inputs"] == {"z": 4}
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    [
+        (["-i", "city"], "expected name=value"),
+        (["--inputs", "none.json"], "cannot read none.json"),
+        (["--inputs", "list.json"], "expected a JSON object"),
+        (["--inputs", "bad.json"], "not JSON"),
+        (["--run-id", "a/b"], "--run-id"),
+        (["--import", "no_such_module_here"], "--import no_such_module_here: ModuleNotFoundError"),
+        (["--import", "none.py"], "there is no file none.py"),
+        (["--no-wiat"], "Did you mean"),
+    ],
+)
+def test_wrong_usage_exits_with_2_and_says_what_is_right(shell, tmp_path, args, problem):
+    (tmp_path / "list.json").write_text("[1]")
+    (tmp_path / "bad.json").write_text("{")
+    file = workflow(tmp_path, "one", {"id": "a", "type": "input"})
+    assert problem in shell.error("run", file, *args, code=2)
+
+
+def test_a_required_input_that_is_missing_is_noticed_before_the_start(shell, tmp_path):
+    file = workflow(tmp_path, "one", {"id": "a", "type": "input"}, inputs={"type": "object", "required": ["city"]})
+    assert "needs city; give -i city=" in shell.error("run", file, code=2)
+    shell.run("run", file, "-i", "city=Oslo")
+
+
+# -- modules -----------------------------------------------------------------------------------------------------------
+
+
+def test_functions_beside_the_definition_and_imported_files_are_found(shell, tmp_path):
+    folder = tmp_path / "flows"
+    folder.mkdir()
+    (folder / "beside_the_flow.py").write_text("def f():\n    return 'beside'\n")
+    (tmp_path / "given_by_name.py").write_text("def g():\n    return 'given'\n")
+    nodes = [
+        {"id": "a", "type": "task", "config": {"function": "beside_the_flow:f"}},
+        {"id": "b", "type": "task", "config": {"function": "given_by_name:g"}},
+    ]
+    view = shell.json("run", workflow(folder, "mods", *nodes), "--import", tmp_path / "given_by_name.py")
+    assert view["outputs"] == {"a": "beside", "b": "given"}
+
+
+# -- going on ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_exists_goes_on(shell, tmp_path):
+    file = workflow(tmp_path, "refund", human("review"), task("pay", "echo", "review"))
+    shell.run("run", file, "--run-id", "r1", "--no-wait", code=3)
+    shell.run("approvals", "approve", "r1")
+    result = shell.run("run", file, "--run-id", "r1")
+    assert "Run r1 exists and is running; going on with it." in result.stderr
+    again = shell.run("run", file, "--run-id", "r1")
+    assert again.stdout == result.stdout
+
+
+def test_a_failed_run_that_exists_stays_failed_until_it_is_retried(shell, tmp_path):
+    file = workflow(tmp_path, "late", task("a", "fail_until", args={"path": str(tmp_path / "there")}))
+    shell.run("run", file, "--run-id", "r1", code=1)
+    (tmp_path / "there").touch()
+    shell.run("run", file, "--run-id", "r1", code=1)
+    shell.run("runs", "retry", "r1")
+    view = shell.json("run", file, "--run-id", "r1")
+    assert (view["state"], view["generation"]) == ("completed", 2)
+
+
+def test_the_id_of_another_workflow_or_other_inputs_are_refused(shell, tmp_path):
+    first = workflow(tmp_path, "first", {"id": "a", "type": "input"})
+    shell.run("run", first, "--run-id", "r1", "-i", "x=1")
+    other = workflow(tmp_path, "other", {"id": "b", "type": "input"})
+    assert "is of another workflow (first version 1" in shell.error("run", other, "--run-id", "r1", code=2)
+    assert "began with other inputs" in shell.error("run", first, "--run-id", "r1", "-i", "x=2", code=2)
+    shell.run("run", first, "--run-id", "r1", "-i", "x=1")
+
+
+# -- databases ---------------------------------------------------------------------------------------------------------
+
+
+def test_db_takes_a_path_or_a_url_and_makes_its_folder(shell, tmp_path):
+    file = workflow(tmp_path, "one", {"id": "a", "type": "input"})
+    shell.run("run", file, "--run-id", "r1", "--db", "data/runs.db")
+    assert (tmp_path / "data" / "runs.db").exists()
+    assert shell.json("runs", "list", "--db", "sqlite:///data/runs.db")["items"][0]["run_id"] == "r1"
+
+
+def test_an_unknown_kind_of_database_is_named(shell, tmp_path):
+    file = workflow(tmp_path, "one", {"id": "a", "type": "input"})
+    assert "sqlite:///path only" in shell.error("run", file, "--db", "mysql://host/db")
+
+
+def test_maps_retries_and_handled_failures_are_lines_too(shell, tmp_path):
+    item = {"type": "task", "config": {"function": "tests.cli.work:echo", "args": {"value": "{{ item }}"}}}
+    file = workflow(
+        tmp_path,
+        "lines",
+        {"id": "each", "type": "map", "config": {"over": "{{ inputs.n }}", "node": item}},
+        task("shaky", "boom", retry={"max_attempts": 2, "backoff_ms": 1}, on_failure="continue"),
+        inputs={"type": "object"},
+    )
+    text = shell.run("run", file, "-i", "n=[1,2,3]").stderr
+    assert "each   items      3 of 3" in text
+    assert "shaky  retrying   attempt 1 failed" in text
+    assert "shaky  failed     the run goes on, " in text

@@ -1,0 +1,202 @@
+"""`weft runs`, `weft approvals`, `weft dlq`: looking at runs and changing their course when nobody holds the file."""
+
+import json
+
+import pytest
+
+from tests.cli.helpers import human, task, workflow
+
+
+@pytest.fixture
+def waiting(shell, tmp_path):
+    """A run that waits for a person."""
+    file = workflow(tmp_path, "refund", human("review", approvers=["finance"]), task("pay", "echo", "review"))
+    shell.run("run", file, "--run-id", "waiting-1", "--no-wait", code=3)
+    return file
+
+
+@pytest.fixture
+def parked(shell, tmp_path):
+    """A run with a dead letter."""
+    path = str(tmp_path / "there")
+    file = workflow(
+        tmp_path, "late", task("a", "fail_until", args={"path": path}, on_failure="park"), task("b", "echo", "a")
+    )
+    shell.run("run", file, "--run-id", "parked-1", "--no-wait", code=3)
+    return file
+
+
+# -- looking -----------------------------------------------------------------------------------------------------------
+
+
+def test_list_is_newest_first_filtered_and_paged(shell, tmp_path):
+    good, bad = workflow(tmp_path, "good", task("a", "echo")), workflow(tmp_path, "bad", task("a", "boom"))
+    for number in range(3):
+        shell.run("run", good, "--run-id", f"good-{number}")
+    shell.run("run", bad, "--run-id", "bad-0", code=1)
+    everything = shell.json("runs", "list")
+    assert [run["run_id"] for run in everything["items"]] == ["bad-0", "good-2", "good-1", "good-0"]
+    assert everything["next_cursor"] is None
+    assert [run["run_id"] for run in shell.json("runs", "list", "--state", "failed")["items"]] == ["bad-0"]
+    assert len(shell.json("runs", "list", "--workflow", "good")["items"]) == 3
+    page = shell.json("runs", "list", "--limit", 3)
+    rest = shell.json("runs", "list", "--limit", 3, "--cursor", page["next_cursor"])
+    assert [run["run_id"] for run in rest["items"]] == ["good-0"]
+    text = shell.run("runs", "list").stdout
+    assert text.splitlines()[0].split() == ["RUN", "WORKFLOW", "STATE", "CREATED", "TOOK", "ERROR"]
+    assert "kaputt" in text
+
+
+def test_show_has_the_nodes_and_outputs_of_a_run(shell, waiting):
+    text = shell.run("runs", "show", "waiting-1").stdout
+    assert "refund version 1" in text
+    assert "review  waiting  1              approval waiting-1/review/1" in text
+    assert shell.json("runs", "show", "waiting-1")["nodes"]["pay"]["state"] == "pending"
+
+
+def test_a_prefix_is_enough_while_it_is_unique(shell, tmp_path):
+    file = workflow(tmp_path, "one", {"id": "a", "type": "input"})
+    for name in ("alpha", "alpine"):
+        shell.run("run", file, "--run-id", name)
+    assert shell.json("runs", "show", "alpi")["run_id"] == "alpine"
+    assert "2 runs begin with alp" in shell.error("runs", "show", "alp")
+    assert "there is no run beta; `weft runs list`" in shell.error("runs", "show", "beta")
+
+
+def test_events_are_in_order_and_begin_where_asked(shell, waiting):
+    events = shell.json("runs", "events", "waiting-1")["items"]
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert events[0].keys() >= {"seq", "type", "version", "at", "cause", "counter", "data"}
+    assert events[0]["type"] == "run.created"
+    rest = shell.json("runs", "events", "waiting-1", "--after", 2, "--limit", 1)
+    assert ([event["seq"] for event in rest["items"]], rest["next_cursor"]) == ([3], "3")
+    assert "approval.requested" in shell.run("runs", "events", "waiting-1").stdout
+
+
+def test_explain_says_why(shell, waiting):
+    text = shell.run("runs", "explain", "waiting-1").stdout
+    assert "review waits for a person: 0 of 1 approvals by finance." in text
+    assert "pay has not run" in text
+    assert shell.json("runs", "explain", "waiting-1", "pay")["nodes"].keys() == {"pay"}
+    assert "no node zahlen" in shell.error("runs", "explain", "waiting-1", "zahlen")
+
+
+def test_watch_of_an_ended_run_gives_its_end(shell, tmp_path):
+    shell.run("run", workflow(tmp_path, "good", task("a", "echo", args={"value": 1})), "--run-id", "r1")
+    shell.run("run", workflow(tmp_path, "bad", task("a", "boom")), "--run-id", "r2", code=1)
+    result = shell.run("runs", "watch", "r1")
+    assert json.loads(result.stdout) == {"a": 1}
+    assert "completed" in result.stderr
+    assert shell.json("runs", "watch", "r2", code=1)["state"] == "failed"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("runs", "list"), ("runs", "show", "x"), ("approvals", "list"), ("dlq", "list"), ("doctor",)],
+    ids=" ".join,
+)
+def test_without_a_database_it_is_said_and_none_is_made(shell, tmp_path, command):
+    assert "there is no database .weft/weft.db; `weft run FILE` makes one" in shell.error(*command)
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- changing ----------------------------------------------------------------------------------------------------------
+
+
+def test_pause_resume_and_cancel_are_decided_here_when_nobody_holds_the_file(shell, waiting):
+    result = shell.run("runs", "pause", "wait")
+    assert result.stdout == "Paused waiting-1; it is paused now\n"
+    assert "No process works on this database now" in result.stderr
+    assert shell.json("runs", "resume", "waiting-1")["state"] == "running"
+    assert shell.json("runs", "cancel", "waiting-1", "--reason", "enough")["state"] == "cancelled"
+    assert "is cancelled" in shell.error("runs", "signal", "waiting-1", "go")
+    shell.run("run", waiting, "--run-id", "waiting-1", code=1)
+    assert shell.json("approvals", "list")["items"] == []
+
+
+def test_a_refusal_says_why_and_exits_with_1(shell, waiting):
+    assert "only a failed run can be retried" in shell.error("runs", "retry", "waiting-1")
+    assert "only a run that has ended can be rolled back" in shell.error("runs", "rollback", "waiting-1")
+
+
+def test_a_signal_wakes_who_waits_for_it(shell, tmp_path):
+    file = workflow(tmp_path, "sig", {"id": "a", "type": "wait", "config": {"signal": "go"}})
+    shell.run("run", file, "--run-id", "r1", "--no-wait", code=3)
+    assert shell.json("runs", "signal", "r1", "go", '{"n": 1}')["outputs"] == {"a": {"n": 1}}
+
+
+def test_rollback_runs_what_undoes(shell, tmp_path):
+    undone = tmp_path / "undone"
+    compensator = {"type": "task", "config": {"function": "tests.cli.work:note", "args": {"path": str(undone)}}}
+    file = workflow(tmp_path, "undo", task("a", "echo", compensator=compensator))
+    shell.run("run", file, "--run-id", "r1")
+    shell.run("runs", "rollback", "r1")
+    assert shell.json("run", file, "--run-id", "r1", code=1)["state"] == "rolled_back"
+    assert undone.read_text() == "x\n"
+
+
+# -- approvals ---------------------------------------------------------------------------------------------------------
+
+
+def test_approvals_are_listed_and_decided_once(shell, waiting):
+    item = shell.json("approvals", "list")["items"][0]
+    assert (item["approval_id"], item["run_id"], item["node"], item["state"]) == (
+        "waiting-1/review/1",
+        "waiting-1",
+        "review",
+        "pending",
+    )
+    assert item["approvers"] == ["finance"]
+    assert "finance" in shell.run("approvals", "list").stdout
+    assert "finance may (say so with --by NAME)" in shell.error("approvals", "approve", "waiting-1")
+    decided = shell.json("approvals", "reject", "waiting-1/review/1", "--by", "finance", "--comments", "no")
+    assert (decided["state"], decided["comments"]) == ("decided", "no")
+    assert "no longer pending" in shell.error("approvals", "approve", "waiting-1/review/1", "--by", "finance")
+    assert "there is no pending approval waiting-1" in shell.error("approvals", "approve", "waiting-1")
+    assert "Nothing waits" in shell.run("approvals", "list").stderr
+    assert len(shell.json("approvals", "list", "--state", "all")["items"]) == 1
+
+
+def test_a_prefix_of_two_pending_approvals_is_refused(shell, tmp_path):
+    file = workflow(tmp_path, "two", human("one"), human("two"))
+    shell.run("run", file, "--run-id", "r1", "--no-wait", code=3)
+    assert "2 pending approvals begin with r1" in shell.error("approvals", "approve", "r1")
+    shell.run("approvals", "approve", "r1/one")
+    shell.run("approvals", "approve", "r1")
+    assert shell.json("runs", "show", "r1")["state"] == "completed"
+
+
+def test_a_quorum_is_counted(shell, tmp_path):
+    file = workflow(tmp_path, "two", human("both", approvers=["ann", "bob"], quorum=2))
+    shell.run("run", file, "--run-id", "r1", "--no-wait", code=3)
+    assert "1 of 2 have voted" in shell.run("approvals", "approve", "r1", "--by", "ann").stdout
+    assert "ann has voted" in shell.error("approvals", "approve", "r1", "--by", "ann")
+    assert shell.json("approvals", "approve", "r1", "--by", "bob")["state"] == "decided"
+
+
+# -- dead letters ------------------------------------------------------------------------------------------------------
+
+
+def test_a_dead_letter_is_listed_and_requeued(shell, tmp_path, parked):
+    item = shell.json("dlq", "list")["items"][0]
+    assert (item["dead_letter_id"], item["node"], item["state"]) == ("parked-1/a", "a", "pending")
+    assert "not yet" in shell.run("dlq", "list").stdout
+    (tmp_path / "there").touch()
+    assert "Requeued parked-1/a" in shell.run("dlq", "requeue", "parked-1/a").stdout
+    assert shell.json("run", parked, "--run-id", "parked-1")["state"] == "completed"
+    assert shell.json("dlq", "list")["items"] == []
+    assert "not parked" in shell.error("dlq", "requeue", "parked-1/a")
+
+
+def test_dead_letters_of_a_run_are_discarded_together(shell, parked):
+    done = shell.json("dlq", "discard", "--run-id", "park", "--node-id", "a", "--as", "fail")
+    assert [item["dead_letter_id"] for item in done["items"]] == ["parked-1/a"]
+    assert shell.json("runs", "show", "parked-1")["state"] == "failed"
+    assert "nothing of run parked-1 is parked" in shell.error("dlq", "discard", "--run-id", "parked-1")
+
+
+def test_which_dead_letter_has_to_be_said(shell, parked):
+    assert "name one dead letter" in shell.error("dlq", "requeue", code=2)
+    assert "name one dead letter" in shell.error("dlq", "requeue", "parked-1/a", "--run-id", "parked-1", code=2)
+    assert "goes with --run-id" in shell.error("dlq", "requeue", "parked-1/a", "--node-id", "a", code=2)
+    assert "does not exist" in shell.error("dlq", "requeue", "nothing/here")

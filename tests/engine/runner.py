@@ -1,0 +1,147 @@
+"""A process that runs an engine over a folder, for tests that kill it: `python -m tests.engine.runner FOLDER`.
+
+`FOLDER/spec.json` says what to run: workflows, and runs that are started unless they exist. It says `ready` once it
+holds the journal, `ended` when all runs have ended, `closed` when it is closed; `held PID` when somebody else holds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+DEADLINE = 30.0
+
+
+# -- the side of the test ----------------------------------------------------------------------------------------------
+
+
+class Folder:
+    """What a test and its processes share."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.spec: dict[str, Any] = {"workflows": {}, "runs": {}, "options": {}}
+
+    @property
+    def effects_file(self) -> Path:
+        return self.path / "effects"
+
+    def add(self, run_id: str, definition: dict[str, Any], inputs: Any = None) -> None:
+        self.spec["workflows"][definition["name"]] = definition
+        self.spec["runs"][run_id] = [definition["name"], inputs]
+
+    def effects(self) -> list[tuple[str, str, int, float, int]]:
+        """(what, idempotency key, attempt, time, pid), in the order they happened."""
+        if not self.effects_file.exists():
+            return []
+        lines = [line.split() for line in self.effects_file.read_text().splitlines()]
+        return [(what, key, int(attempt), float(at), int(pid)) for what, key, attempt, at, pid in lines]
+
+    @contextmanager
+    def process(self, **environment: str) -> Iterator[subprocess.Popen[str]]:
+        (self.path / "spec.json").write_text(json.dumps(self.spec))
+        command = [sys.executable, "-m", "tests.engine.runner", str(self.path)]
+        settings = {**os.environ, "WEFT_TEST_EFFECTS": str(self.effects_file), **environment}
+        with (self.path / "stderr").open("a") as errors:
+            process = subprocess.Popen(
+                command, cwd=ROOT, env=settings, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
+
+    def say(self, process: subprocess.Popen[str], wanted: str) -> str:
+        """Wait for a line of the process that begins so."""
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith(wanted):
+                return line.strip()
+        raise AssertionError(f"it ended with {process.wait()} before it said {wanted}: {self.errors()}")
+
+    def errors(self) -> str:
+        return (self.path / "stderr").read_text()[-4000:]
+
+    def wait(self, process: subprocess.Popen[str], condition: Callable[[], Any], what: str) -> Any:
+        """Until the condition holds, or the process has ended (None)."""
+        deadline = time.monotonic() + DEADLINE
+        pause = asyncio.new_event_loop()
+        try:
+            while not (found := condition()):
+                if process.poll() is not None:
+                    return condition() or None
+                assert time.monotonic() < deadline, f"{what}: not in {DEADLINE} s; {self.errors()}"
+                pause.run_until_complete(asyncio.sleep(0.0005))
+        finally:
+            pause.close()
+        return found
+
+
+# -- the process -------------------------------------------------------------------------------------------------------
+
+
+def say(*words: object) -> None:
+    print(*words, flush=True)
+
+
+async def main(folder: Path) -> int:
+    from weft.engine import Engine
+    from weft.model import compile_definition
+    from weft.runtime.requests import Request
+
+    spec = json.loads((folder / "spec.json").read_text())
+    if limit := os.environ.get("WEFT_TEST_FILE_LIMIT"):
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), resource.RLIM_INFINITY))
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    engine = await Engine.open(f"sqlite:///{folder / 'weft.db'}", **spec["options"])
+    try:
+        if not await engine.hold():
+            assert engine.holder is not None
+            say("held", engine.holder.pid)
+            return 3
+        say("ready")
+        irs = {}
+        for name, definition in spec["workflows"].items():
+            irs[name] = (await engine.register(compile_definition(definition)))[0]
+        for run_id, (name, inputs) in spec["runs"].items():
+            if await engine.journal.find_run(run_id) is None:
+                await engine.request(Request(kind="start", run_id=run_id, ir=irs[name].hash, inputs=inputs))
+        say("started")
+        await until_ended(engine, spec["runs"], stop)
+        if spec.get("stay"):
+            await stop.wait()
+    finally:
+        await engine.close(spec.get("grace", 5.0))
+        say("closed")
+    return 0
+
+
+async def until_ended(engine: Any, runs: dict[str, Any], stop: asyncio.Event) -> None:
+    for run_id in runs:
+        while (await engine.journal.get_run(run_id)).row.ended_at is None:
+            engine._check()
+            if stop.is_set():
+                return
+            await asyncio.sleep(0.005)
+    say("ended")
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(Path(sys.argv[1]))))
