@@ -1,10 +1,12 @@
 """Documents are true where a machine can tell: links lead somewhere, commands exist."""
 
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -31,7 +33,12 @@ def test_every_decision_is_in_the_list():
     assert [path.name for path in folder.glob("0*.md") if path.name not in listed] == []
 
 
-def test_the_example_of_the_readme_is_short_and_well_formed():
+def test_the_example_of_the_readme_is_the_one_in_the_folder_and_runs(tmp_path):
     example = re.findall(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)[0]
+    file = ROOT / "examples" / "briefing" / "briefing.yaml"
+    assert example == file.read_text(encoding="utf-8")
     assert example.count("\n") <= 20
-    assert [node["id"] for node in yaml.safe_load(example)["nodes"]] == ["lookup", "approve", "pay"]
+    database = f"sqlite:///{tmp_path / 'weft.db'}"
+    command = [sys.executable, "-m", "weft", "run", str(file), "-i", "city=Oslo", "--db", database, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert json.loads(done.stdout)["outputs"] == {"text": "Oslo: 21 °C, quiet day in oslo"}

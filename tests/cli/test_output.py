@@ -86,3 +86,14 @@ async def test_a_tree_that_is_too_high_shows_what_matters_and_counts_the_rest(sh
     assert len(lines) <= 12
     assert any("review" in line for line in lines)
     assert lines[-1] == "└─ … 52 completed"
+
+
+def test_a_very_long_value_is_cut_on_a_terminal_only(monkeypatch, capsys):
+    value = list(range(1000))
+    output.print_pretty(value)
+    assert capsys.readouterr().out.count("\n") == 1002
+    monkeypatch.setattr(output, "on_terminal", lambda: True)
+    output.print_pretty(value)
+    shown = capsys.readouterr()
+    assert shown.out.count("\n") == output.MAX_LINES
+    assert "902 more lines" in shown.err

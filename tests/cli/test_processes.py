@@ -50,6 +50,18 @@ def test_a_follower_takes_over_when_the_holder_is_killed(shell, tmp_path):
     assert shell.json("doctor")["ok"]
 
 
+def test_a_start_that_the_holder_never_answered_is_decided_by_who_takes_over(shell, tmp_path):
+    never = {"path": str(tmp_path / "never")}
+    holder = shell.start("run", workflow(tmp_path, "one", task("a", "wait_until", args=never)), "--run-id", "r1")
+    holder.wait_for("queued").signal(signal.SIGSTOP)
+    file = workflow(tmp_path, "two", task("b", "echo", args={"value": 7}))
+    second = shell.start("run", file, "--run-id", "r2").wait_for("is handed to it")
+    holder.kill()
+    assert '"b": 7' in second.wait(0)
+    events = shell.json("runs", "events", "r2")["items"]
+    assert [event["type"] for event in events].count("run.created") == 1
+
+
 def test_a_killed_run_goes_on_with_the_same_command_and_repeats_nothing_that_completed(shell, tmp_path):
     gate, notes = tmp_path / "gate", tmp_path / "notes"
     file = workflow(

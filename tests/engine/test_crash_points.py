@@ -92,7 +92,7 @@ async def test_a_crash_at_any_append_costs_nothing_but_time(tmp_path, after, par
         folder.mkdir()
         tasks.reset()
         if not await dies_at(folder, number, after, EVERYTHING, run_to_the_end):
-            assert number > 15
+            assert number > 8
             return
         engine = await opened(folder)
         try:

@@ -154,8 +154,8 @@ async def _when(asked: asyncio.Event, over: asyncio.Event) -> None:
 
 async def _take_over(engine: Engine) -> None:
     """Keep asking for the hold: the operating system gives it back the moment its holder dies."""
-    if engine.holds:
+    if engine.worker is not None:
         return
     while not await engine.hold():
         await engine.clock.sleep(TAKE_OVER_SECONDS)
-    say("The process that ran this is gone; going on here.")
+    say("The process that ran this database is gone; going on here.")

@@ -13,6 +13,7 @@ import msgspec
 from weft.clock import system
 
 Cell = str | int | None
+MAX_LINES = 100
 
 COLOURS: dict[str, str] = {
     "running": "cyan",
@@ -54,8 +55,13 @@ def print_json(value: Any) -> None:
 
 
 def print_pretty(value: Any) -> None:
-    """A value for people, which machines can read too."""
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    """A value for people, which machines can read too; on a terminal the end of a very long one is left out."""
+    lines = msgspec.json.format(msgspec.json.encode(value), indent=2).decode().split("\n")
+    if on_terminal() and len(lines) > MAX_LINES:
+        click.echo("\n".join(lines[:MAX_LINES]))
+        click.echo(f"… {len(lines) - MAX_LINES:,} more lines; --json has everything", err=True)
+    else:
+        click.echo("\n".join(lines))
 
 
 def print_page(items: Sequence[Any], next_cursor: str | None) -> None:

@@ -26,6 +26,7 @@ from weft.kernel.outstanding import outstanding
 from weft.kernel.state import Activation, NodeState, RunState, State
 from weft.nodes.registry import Registry
 from weft.runtime.children import Children
+from weft.runtime.claims import claim_name
 from weft.runtime.dispatcher import Dispatcher, Entry
 from weft.runtime.loaded import Library, Loaded, load
 from weft.runtime.messages import Asked, BeginAsked, Inline, Message, Noticed, Reported, Resumed, TimerDue
@@ -385,7 +386,7 @@ class Coordinator:
         node = state.name(activation.node)
         name = task_id(state.run_id, node, activation.scope, item, attempt, undo, state.generation)
         begun = activation.state is N.RUNNING and not undo
-        if begun or name in crashed:
+        if begun or claim_name(name) in crashed:
             self.decide(
                 loaded,
                 c.Lapse(

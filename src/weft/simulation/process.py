@@ -1,0 +1,253 @@
+"""Simulated processes: the real engine, or a real worker, on a host that can die, hang and come back.
+
+The engine's own composition is used; only what touches the machine (files, threads, the network) is replaced. A process has
+many lives: each begins with nothing but the store, the claims its last life left on disk, and the broker if it is shared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import TYPE_CHECKING, Any, cast
+
+from weft.engine import Engine
+from weft.errors import StoreUnavailable
+from weft.journal import HolderLock, Journal
+from weft.runtime.claims import Claims, claim_name
+from weft.runtime.coordinator import Coordinator
+from weft.runtime.listener import Listener
+from weft.runtime.reclaimer import Reclaimer
+from weft.runtime.requests import Reply, Request
+from weft.runtime.timekeeper import Timekeeper
+from weft.runtime.worker import Worker
+from weft.simulation.clock import SimClock
+from weft.simulation.journal import SimJournal
+from weft.simulation.loop import Host, SimTask
+from weft.simulation.transport import Broker, SimTransport
+from weft.transport import Transport, TransportUnavailable
+from weft.transports.local import LocalTransport
+
+if TYPE_CHECKING:
+    from weft.simulation.world import World
+
+
+class SimClaims(Claims):
+    """The claims file without a file: a dictionary that survives its process."""
+
+    def __init__(self, left: dict[int, str], slots: int) -> None:
+        self.slots = slots
+        self._left = left
+        left.clear()
+
+    def enter(self, slot: int, task_id: str) -> None:
+        self._left[slot] = claim_name(task_id)
+
+    def leave(self, slot: int) -> None:
+        self._left.pop(slot, None)
+
+    def close(self) -> None:
+        self._left.clear()
+
+
+class SimEngine(Engine):
+    """The engine, with simulated transport, claims and heartbeat."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        plan = world.plan
+        super().__init__(
+            cast(Journal, SimJournal(world, process)),
+            clock=process.clock,
+            registry=world.registry,
+            claims=None,
+            concurrency=plan.concurrency,
+            heartbeat_seconds=5.0,
+            dead_seconds=15.0,
+            sweep_seconds=15.0,
+        )
+        self._world = world
+        self._process = process
+        self.link: SimTransport | None = None
+
+    @property
+    def parts(self) -> list[asyncio.Task[None]]:
+        return self._tasks
+
+    async def _start(self, work: bool) -> None:
+        world, process = self._world, self._process
+        shared = world.plan.shared
+        broker = world.broker if shared else Broker(process.clock)
+        self.link = SimTransport(world, process, broker, local=not shared)
+        transport = cast(Transport, self.link)
+        self.transport = cast(LocalTransport, self.link)
+        coordinator = self.coordinator = Coordinator(
+            self.journal,
+            transport,
+            self.registry,
+            self.clock,
+            window=2 * world.plan.concurrency,
+            keep_idle=world.plan.keep_idle,
+            on_commit=self._tell,
+        )
+        heartbeat, dead, sweep = self._seconds
+        if shared:
+            broker.take_over()
+        self._spawn("coordinator", coordinator.run())
+        self._spawn("results", self._receive(self.transport, coordinator))
+        self._spawn("begins", self._receive_begins(self.transport, coordinator))
+        self._spawn("timekeeper", Timekeeper(self.journal, coordinator, self.clock).run())
+        self._spawn("listener", Listener(self.journal, coordinator, self.clock).run())
+        reclaimer = Reclaimer(transport, coordinator, self.clock, dead_seconds=dead, sweep_seconds=sweep)
+        self._spawn("reclaimer", reclaimer.run())
+        crashed: frozenset[str] = frozenset()
+        if not shared:
+            crashed = frozenset(world.claims.values())
+            self.worker = Worker(
+                transport,
+                self.registry,
+                self.clock,
+                worker_id=process.life,
+                concurrency=world.plan.concurrency,
+                heartbeat_seconds=heartbeat,
+                claims=SimClaims(world.claims, world.plan.concurrency),
+                heartbeat_in_thread=False,
+            )
+            self._spawn("worker", self.worker.run())
+        await self._recover(crashed)
+
+
+class Process:
+    """One simulated process over all its lives."""
+
+    def __init__(self, world: World, name: str, skew: float) -> None:
+        self.world = world
+        self.name = name
+        self.lives = 0
+        self.skew = skew
+        self.host: Host = world.loop.add_host(name)
+        self.clock = SimClock(world.loop, Random(world.random.getrandbits(64)), name, skew)
+        self.lock: HolderLock | None = None
+        self.engine: SimEngine | None = None
+        self.worker: Worker | None = None
+        self.link: SimTransport | None = None
+        self.main: SimTask | None = None
+        self.down = True
+        self.wanted_down = False
+        """The world is being taken down; nobody starts it again."""
+
+    @property
+    def life(self) -> str:
+        return f"{self.name}.{self.lives}"
+
+    # -- life and death ------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self.lives += 1
+        self.down = False
+        if self.lives > 1:
+            self.host = self.world.loop.add_host(self.life)
+        self.clock = SimClock(self.world.loop, Random(self.world.random.getrandbits(64)), self.life, self.skew)
+        self.world.trace("starts", self.life)
+        self.main = self.world.loop.run_in(self.host, self._main(), "main")
+
+    def crash(self, why: str) -> None:
+        """kill -9: the operating system releases its lock and its connections, nothing else happens."""
+        if self.down:
+            return
+        self.down = True
+        self.world.trace("dies", f"{self.life}: {why}")
+        self.world.buried.append(self.host)
+        self.world.loop.kill(self.host)
+        self._released()
+        if not self.wanted_down:
+            self.world.restart(self)
+
+    async def die(self) -> None:
+        """The process that calls this is dead, in the middle of what it does."""
+        self.crash("in a command")
+        await self.world.loop.create_future()
+
+    def _released(self) -> None:
+        link = self.link or (self.engine.link if self.engine is not None else None)
+        if link is not None:
+            link.drop()
+        if self.lock is not None:
+            self.lock.release()
+        self.lock = self.engine = self.worker = self.link = None
+
+    async def shut_down(self, grace_seconds: float) -> None:
+        """SIGTERM: it ends in its own time, and whatever it awaits is cancelled."""
+        raise NotImplementedError
+
+    async def _main(self) -> None:
+        raise NotImplementedError
+
+    def _ended(self, error: BaseException | None) -> None:
+        """The process left by itself."""
+        if not self.down:
+            self.world.process_ended(self, error)
+            self.crash("exits" if error is None else f"exits: {type(error).__name__}: {error}")
+
+
+class EngineProcess(Process):
+    """`weft dev`: holds the journal if it can, and otherwise follows the one that does."""
+
+    async def _main(self) -> None:
+        world = self.world
+        engine = self.engine = SimEngine(world, self)
+        try:
+            while not await engine.hold():
+                await self.clock.sleep(2.0)
+            while True:
+                await asyncio.wait(engine.parts, return_when=asyncio.FIRST_COMPLETED)
+                for task in engine.parts:
+                    if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                        raise error
+        except (StoreUnavailable, TransportUnavailable) as error:
+            self._ended(error)
+        except Exception as error:  # noqa: BLE001  the world judges it
+            self._ended(error)
+
+    async def request(self, request: Request) -> Reply:
+        """As somebody who talks to this process would."""
+        assert self.engine is not None
+        return await self.engine.request(request)
+
+    async def shut_down(self, grace_seconds: float) -> None:
+        engine = self.engine
+        if engine is None or self.down:
+            return
+        if self.main is not None:
+            self.main.cancel()
+        await engine.close(grace_seconds)
+
+
+class WorkerProcess(Process):
+    """`weft worker`: a worker, connected to the shared transport."""
+
+    async def _main(self) -> None:
+        world = self.world
+        self.link = SimTransport(world, self, world.broker, local=False)
+        worker = self.worker = Worker(
+            cast(Transport, self.link),
+            world.registry,
+            self.clock,
+            worker_id=self.life,
+            concurrency=world.plan.concurrency,
+            heartbeat_seconds=5.0,
+            heartbeat_in_thread=False,
+        )
+        try:
+            await worker.run()
+        except Exception as error:  # noqa: BLE001  the world judges it
+            self._ended(error)
+
+    async def shut_down(self, grace_seconds: float) -> None:
+        if self.worker is None or self.down:
+            return
+        await self.worker.drain(grace_seconds)
+        if self.main is not None:
+            await asyncio.wait([self.main])
+
+
+def is_engine(process: Process) -> Any:
+    return isinstance(process, EngineProcess)

@@ -1,0 +1,253 @@
+"""The simulated transport: a broker that outlives processes, and each process's unreliable connection to it.
+
+The broker is the in-process transport, plus what one that is reached over a network must do: a claim whose answer got lost
+is found by the worker's own beats, a new coordinator is given what its predecessor had received and not acknowledged, and
+everything it holds can vanish. With an embedded engine the broker lives and dies with its process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from weft.clock import Clock
+from weft.simulation.loop import SimTask
+from weft.transport import BeginRequest, Delivery, Result, Task, TransportUnavailable, WorkerBeat, WorkerSeen
+from weft.transports.local import LocalTransport
+
+if TYPE_CHECKING:
+    from weft.simulation.process import Process
+    from weft.simulation.world import World
+
+BEGIN_SECONDS = 20.0
+"""How long a worker waits for the answer to `begin`."""
+UNKNOWN_BEATS = 3
+"""Beats without a task its worker has claimed, after which the claim counts as lost."""
+
+
+class Broker(LocalTransport):
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.strays: list[Task] = []
+        """Tasks delivered once more than they should be."""
+        self._unlisted: dict[str, int] = {}
+
+    def flush(self) -> None:
+        """Everything it holds is gone."""
+        self._held.clear()
+        self._queues.clear()
+        self._results.clear()
+        self._unacknowledged.clear()
+        self._begin_requests.clear()
+        self._workers.clear()
+        self.strays.clear()
+
+    def take_over(self) -> None:
+        """Another coordinator reads now: what the one before had not acknowledged is read again (PROTOCOL 17)."""
+        self.redeliver()
+        self._begin_requests.extendleft(
+            BeginRequest(held.task, held.worker)
+            for task_id in self._begin_answers
+            if (held := self._held.get(task_id)) is not None and held.worker is not None
+        )
+
+    def stray(self, task: Task) -> None:
+        self.strays.append(task)
+        if (queue := self._queues.get(task.queue)) is not None:
+            queue.wake(1)
+
+    async def claim(self, worker: str, queues: Sequence[str], limit: int) -> list[Task]:
+        while True:
+            if self.strays:
+                return [self.strays.pop(0)]
+            taken = self._take(queues, limit)
+            if taken:
+                for held in taken:
+                    held.worker = worker
+                return [held.task for held in taken]
+            await self._wait_for_task(queues)
+
+    def beat(self, beat: WorkerBeat) -> tuple[str, ...]:
+        running = set(beat.running)
+        for held in list(self._held.values()):
+            if held.worker == beat.worker and not held.reported and held.task_id not in running:
+                count = self._unlisted[held.task_id] = self._unlisted.get(held.task_id, 0) + 1
+                if count > UNKNOWN_BEATS:
+                    del self._unlisted[held.task_id], self._held[held.task_id]
+            else:
+                self._unlisted.pop(held.task_id, None)
+        return super().beat(beat)
+
+
+class SimTransport:
+    """Looks like a transport. One per life of a process."""
+
+    def __init__(self, world: World, process: Process, broker: Broker, *, local: bool) -> None:
+        self._world = world
+        self._process = process
+        self._broker = broker
+        self._local = local
+        """Inside one process nothing gets lost on the way."""
+        self._waits: list[SimTask] = []
+        self._lost_a_receive = False
+
+    # coordinator
+
+    async def publish(self, tasks: Sequence[Task]) -> None:
+        for task in tasks:
+            self._world.checks.published(task, self._process.name)
+        await self._send("publish", tasks, self._broker.publish)
+
+    async def recall(self, task_ids: Sequence[str]) -> dict[str, Literal["withdrawn", "claimed", "unknown"]]:
+        return await self._call("recall", self._broker.recall, task_ids)  # type: ignore[no-any-return]
+
+    async def stop(self, task_ids: Sequence[str]) -> None:
+        await self._call("stop", self._broker.stop, task_ids)
+
+    async def receive(self, limit: int) -> list[Delivery]:
+        if self._lost_a_receive:  # as one reads one's own pending entries again after an error
+            self._broker.redeliver()
+            self._lost_a_receive = False
+        try:
+            return await self._wait("receive", self._broker.receive(limit))  # type: ignore[no-any-return]
+        except TransportUnavailable:
+            self._lost_a_receive = True
+            raise
+
+    async def acknowledge(self, receipts: Sequence[str]) -> None:
+        await self._call("acknowledge", self._broker.acknowledge, receipts)
+
+    async def receive_begin(self) -> BeginRequest:
+        return await self._wait("receive_begin", self._broker.receive_begin())  # type: ignore[no-any-return]
+
+    async def grant_begin(self, task_id: str, granted: bool) -> None:
+        if granted:
+            self._world.checks.granted(task_id)
+        await self._call("grant_begin", self._broker.grant_begin, task_id, granted)
+
+    async def find_missing(self, task_ids: Collection[str]) -> set[str]:
+        return await self._call("find_missing", self._broker.find_missing, task_ids)  # type: ignore[no-any-return]
+
+    async def list_workers(self) -> list[WorkerSeen]:
+        return await self._call("list_workers", self._broker.list_workers)  # type: ignore[no-any-return]
+
+    async def forget_worker(self, worker: str) -> list[str]:
+        return await self._call("forget_worker", self._broker.forget_worker, worker)  # type: ignore[no-any-return]
+
+    # worker
+
+    async def claim(self, worker: str, queues: Sequence[str], limit: int) -> list[Task]:
+        return await self._wait("claim", self._broker.claim(worker, queues, limit))  # type: ignore[no-any-return]
+
+    async def begin(self, task: Task, worker: str) -> bool:
+        seconds = None if self._local else BEGIN_SECONDS
+        return bool(await self._wait("begin", self._broker.begin(task, worker), seconds))
+
+    async def report(self, results: Sequence[Result]) -> None:
+        await self._send("report", results, self._broker.report)
+
+    def beat(self, beat: WorkerBeat) -> tuple[str, ...]:
+        fault = self._draw("beat")
+        if fault in {"transport_error", "transport_lose"}:
+            raise TransportUnavailable("injected: beat")
+        return self._broker.beat(beat)
+
+    def on_stop(self, worker: str, wake: Callable[[], None] | None) -> None:
+        """Beats come from the loop here; nobody is woken."""
+
+    async def close(self) -> None:
+        if self._local:
+            await self._broker.close()
+        self.drop()
+
+    def drop(self) -> None:
+        """The connection is gone, and whatever waited on it."""
+        for wait in self._waits:
+            wait.cancel()
+
+    # inside
+
+    def _draw(self, name: str) -> str | None:
+        fault = None if self._local else self._world.chaos.draw("transport")
+        if fault is not None:
+            self._world.note_fault(fault, f"{self._process.name} {name}")
+        return fault
+
+    async def _send(self, name: str, messages: Sequence[Any], send: Any) -> None:
+        """Messages that can get lost, doubled, late and out of order."""
+        world, broker = self._world, self._broker
+        fault = self._draw(name)
+        match fault:
+            case "transport_lose":
+                return
+            case "transport_hold_back":
+                world.later(world.random.random() * 60, f"{name} arrives late", lambda: send(list(messages)))
+                return
+            case "transport_duplicate" | "transport_late_duplicate":
+                seconds = world.random.random() * (2 if fault == "transport_duplicate" else 600)
+                if name == "publish":
+                    again: Any = lambda: _stray(broker, messages)  # noqa: E731
+                else:
+                    again = lambda: send(list(messages))  # noqa: E731
+                world.later(seconds, f"{name} arrives again", again)
+                fault = None
+        await self._do(name, fault, send, (messages,))
+
+    async def _call(self, name: str, operation: Any, *arguments: Any) -> Any:
+        fault = self._draw(name)
+        if fault == "transport_lose" and name in {"stop", "acknowledge", "grant_begin"}:
+            return None
+        return await self._do(name, fault, operation, arguments)
+
+    async def _do(self, name: str, fault: str | None, operation: Any, arguments: tuple[Any, ...]) -> Any:
+        process, world = self._process, self._world
+        if not self._local and world.plan.transport_seconds and world.random.random() < 0.5:
+            await process.clock.sleep(world.random.random() * world.plan.transport_seconds)
+        match fault:
+            case "transport_crash_before":
+                await process.die()
+            case "transport_crash_after":
+                await operation(*arguments)
+                await process.die()
+            case "transport_error":
+                raise TransportUnavailable(f"injected: {name} failed before it was done")
+            case "transport_error_after":
+                await operation(*arguments)
+                raise TransportUnavailable(f"injected: {name} was done, its answer lost")
+            case "transport_delay":
+                await process.clock.sleep(world.random.random() * 20)
+        return await operation(*arguments)
+
+    async def _wait(self, name: str, operation: Any, seconds: float | None = None) -> Any:
+        """A call that waits at the broker. It is the broker's own task, so that it ends when the connection does."""
+        loop, world = self._world.loop, self._world
+        fault = self._draw(name)
+        if fault == "transport_error":
+            operation.close()
+            raise TransportUnavailable(f"injected: {name} failed before it was done")
+        wait = loop.run_in(loop.world, operation, name)
+        self._waits = [*(one for one in self._waits if not one.done()), wait]
+        timer = None if seconds is None else loop.call_later(seconds, wait.cancel)
+        try:
+            answer = await asyncio.shield(wait)
+        except asyncio.CancelledError:
+            if wait.cancelled():
+                raise TransportUnavailable(f"{name} was not answered") from None
+            wait.cancel()
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+        if fault == "transport_error_after" or (fault == "transport_lose" and name != "begin"):
+            raise TransportUnavailable(f"injected: {name} was done, its answer lost")
+        if fault == "transport_crash_after":
+            await self._process.die()
+        if not self._local and world.plan.transport_seconds and world.random.random() < 0.5:
+            await self._process.clock.sleep(world.random.random() * world.plan.transport_seconds)
+        return answer
+
+
+async def _stray(broker: Broker, tasks: Sequence[Task]) -> None:
+    for task in tasks:
+        broker.stray(task)

@@ -1,0 +1,223 @@
+"""A run that cannot be understood is left alone; when that happens too often, the engine stops and says so."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+
+import pytest
+
+from tests.engine import tasks
+from tests.engine.helpers import (
+    ask,
+    check,
+    compiled,
+    crash,
+    ended,
+    opened,
+    running,
+    start,
+    state_of,
+    task,
+    until,
+    workflow,
+)
+from weft.engine import EngineStopped
+from weft.journal import RunFilter
+from weft.kernel.state import RunState
+
+R = RunState
+WAITING = workflow(
+    task("a"), {"id": "w", "type": "wait", "config": {"signal": "go"}, "dependencies": ["a"]}, task("b", "echo", ["w"])
+)
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog):
+    caplog.set_level(logging.CRITICAL)
+
+
+def corrupt(path, run_ids, body: bytes = b"\x00garbage", first: int = 1) -> None:
+    connection = sqlite3.connect(path / "weft.db")
+    with connection:
+        for run_id in run_ids:
+            changed = connection.execute(
+                "UPDATE events SET body = ? WHERE seq = ? AND run_key = (SELECT run_key FROM runs WHERE run_id = ?)",
+                (body, first, run_id),
+            ).rowcount
+            assert changed == 1
+    connection.close()
+
+
+async def prepare(path, number, definition=WAITING):
+    async with running(path) as engine:
+        for one in range(number):
+            await start(engine, definition, f"r{one}")
+        for one in range(number):
+            await until(engine, lambda state: state_of(state, "w") == "waiting", f"r{one}")
+
+
+async def test_one_corrupt_run_of_twenty_is_quarantined_and_the_others_complete(tmp_path):
+    await prepare(tmp_path, 20)
+    corrupt(tmp_path, ["r7"], first=2)
+    async with running(tmp_path) as engine:
+        replies = await asyncio.gather(*(ask(engine, "signal", f"r{one}", name="go") for one in range(20)))
+        assert [reply.code for reply in replies if reply.refused] == ["quarantined"]
+        for one in range(20):
+            if one != 7:
+                assert (await ended(engine, f"r{one}")).state is R.COMPLETED
+        record = await engine.journal.get_run("r7")
+        assert record.quarantined
+        assert [one.run_id for one in (await engine.journal.list_runs(RunFilter(quarantined=True))).items] == ["r7"]
+        assert (await ask(engine, "cancel", "r7")).code == "quarantined"
+        assert "r7" not in engine.coordinator.runs
+    async with running(tmp_path) as engine:
+        assert (await ask(engine, "signal", "r7", name="go")).code == "quarantined"
+        assert (await engine.journal.get_run("r7")).quarantined == record.quarantined
+
+
+async def test_events_that_are_missing_are_noticed(tmp_path):
+    await prepare(tmp_path, 2)
+    connection = sqlite3.connect(tmp_path / "weft.db")
+    with connection:
+        connection.execute(
+            "DELETE FROM events WHERE seq > 2 AND run_key = (SELECT run_key FROM runs WHERE run_id = 'r0')"
+        )
+    connection.close()
+    async with running(tmp_path) as engine:
+        reply = await asyncio.wait_for(ask(engine, "signal", "r0", name="go"), 10)
+        assert reply.code == "quarantined"
+        await ask(engine, "signal", "r1", name="go")
+        assert (await ended(engine, "r1")).state is R.COMPLETED
+
+
+async def test_too_many_quarantines_stop_the_engine_and_nobody_waits_for_ever(tmp_path):
+    await prepare(tmp_path, 20)
+    corrupt(tmp_path, [f"r{one}" for one in range(15)], first=2)
+    engine = await opened(tmp_path)
+    await engine.hold()
+    results = await asyncio.wait_for(
+        asyncio.gather(*(ask(engine, "signal", f"r{one}", name="go") for one in range(15)), return_exceptions=True), 20
+    )
+    stopped = [one for one in results if isinstance(one, EngineStopped)]
+    refused = [one for one in results if not isinstance(one, BaseException)]
+    assert len(stopped) + len(refused) == 15
+    assert stopped
+    assert "quarantine" in str(stopped[0]).lower()
+    assert {one.code for one in refused} <= {"quarantined"}
+    with pytest.raises(EngineStopped):
+        await ask(engine, "signal", "r19", name="go")
+    with pytest.raises(EngineStopped):
+        await asyncio.wait_for(anext(aiter(engine.follow("r19", 10**6))), 10)
+    marked = (await engine.journal.list_runs(RunFilter(quarantined=True))).items
+    assert len(marked) == 10, "a bad release must not quarantine everything"
+    await asyncio.wait_for(engine.close(), 10)
+    async with running(tmp_path) as engine:
+        await ask(engine, "signal", "r19", name="go")
+        assert (await ended(engine, "r19")).state is R.COMPLETED
+
+
+async def test_a_follower_is_told_that_the_run_is_quarantined(tmp_path):
+    await prepare(tmp_path, 1)
+    corrupt(tmp_path, ["r0"], first=2)
+    async with running(tmp_path):
+        follower = await opened(tmp_path)
+        assert (await ask(follower, "signal", "r0", name="go")).code == "quarantined"
+        await follower.close()
+
+
+async def test_a_corrupt_run_with_work_out_gives_its_window_back(tmp_path):
+    engine = await opened(tmp_path, concurrency=2)
+    await engine.hold()
+    nodes = [task(f"n{one}", "gate", args={"name": "x"}) for one in range(10)]
+    await start(engine, workflow(*nodes), "r0")
+    while len(tasks.seen) < 2:
+        await asyncio.sleep(0.001)
+    loaded = engine.coordinator.runs["r0"]
+    for key in list(loaded.state.activations):
+        del loaded.state.activations[key]
+    tasks.gate_of("x").set()
+    assert (await ask(engine, "cancel", "r0")).refused or True
+    for one in range(5):
+        await start(engine, workflow(task("a")), f"good{one}")
+        assert (await ended(engine, f"good{one}")).state is R.COMPLETED
+    assert (await engine.journal.get_run("r0")).quarantined
+    assert len(engine.coordinator.dispatcher) == 0
+    await engine.close(0.5)
+
+
+async def test_a_parent_whose_child_is_quarantined_waits_and_the_engine_starts(tmp_path):
+    child = {**WAITING, "name": "child"}
+    parent = workflow({"id": "call", "type": "workflow", "config": {"workflow": "child"}}, name="parent")
+    engine = await opened(tmp_path)
+    await engine.hold()
+    await engine.register(compiled(child))
+    await start(engine, parent)
+    state = await until(engine, lambda state: state_of(state, "call") == "waiting")
+    name = state.find("call").child
+    while await engine.journal.find_run(name) is None:
+        await asyncio.sleep(0.001)
+    await until(engine, lambda state: state_of(state, "w") == "waiting", name)
+    await crash(engine)
+    corrupt(tmp_path, [name], first=2)
+    async with running(tmp_path) as engine:
+        assert (await ask(engine, "signal", name, name="go")).code == "quarantined"
+        other = await start(engine, workflow(task("x"), name="other"), "other")
+        assert not other.refused
+        assert (await ended(engine, "other")).state is R.COMPLETED
+        assert state_of(await engine.state("r1"), "call") == "waiting"
+    async with running(tmp_path) as engine:  # and again, with the child marked
+        assert not (await start(engine, workflow(task("x"), name="other"), "other2")).refused
+        assert (await ended(engine, "other2")).state is R.COMPLETED
+
+
+async def test_a_run_whose_start_cannot_be_handled_is_refused_and_hurts_nobody(tmp_path, monkeypatch):
+    from weft.runtime.rendering import Renderer
+
+    async with running(tmp_path) as engine:
+        original = Renderer.answer
+
+        def broken(self, loaded, effect, clock):
+            if loaded.state.run_id == "bad":
+                raise KeyError("a bug")
+            return original(self, loaded, effect, clock)
+
+        monkeypatch.setattr(Renderer, "answer", broken)
+        definition = workflow({"id": "in", "type": "input"}, task("a", "echo", ["in"]))
+        assert (await start(engine, definition, "bad")).code == "quarantined"
+        assert not (await start(engine, definition, "good")).refused
+        assert (await ended(engine, "good")).state is R.COMPLETED
+        assert await engine.journal.find_run("bad") is None
+
+
+async def test_a_task_that_cannot_be_made_quarantines_its_run_alone(tmp_path, monkeypatch):
+    from weft.runtime.rendering import Renderer
+
+    async with running(tmp_path) as engine:
+        original = Renderer.task
+
+        def broken(self, loaded, entry, incarnation):
+            if entry.run_id == "bad":
+                raise RecursionError("a bug")
+            return original(self, loaded, entry, incarnation)
+
+        monkeypatch.setattr(Renderer, "task", broken)
+        await start(engine, workflow(task("a")), "bad")
+        await start(engine, workflow(task("a")), "good")
+        assert (await ended(engine, "good")).state is R.COMPLETED
+        assert (await engine.journal.get_run("bad")).quarantined
+        assert len(engine.coordinator.dispatcher) == 0
+
+
+async def test_a_listener_that_fails_stops_nothing(tmp_path):
+    async with running(tmp_path) as engine:
+
+        def fail(state, events):
+            raise ValueError("not my day")
+
+        stop = engine.listen(fail)
+        await start(engine, workflow(task("a")))
+        assert (await ended(engine)).state is R.COMPLETED
+        stop()
+        await check(engine.journal)
