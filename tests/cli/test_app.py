@@ -9,7 +9,7 @@ import click
 import pytest
 
 from tests.cli.helpers import ROOT, workflow
-from weft.cli.app import app
+from weft.cli.app import HELPS, app
 from weft.cli.exits import ExitCode
 
 REFERENCE = ROOT / "docs" / "reference" / "cli.md"
@@ -33,11 +33,18 @@ def test_help_imports_nothing_heavy():
         "import sys; from weft.cli.app import app\n"
         "try: app(['--help'])\n"
         "except SystemExit: pass\n"
-        "heavy = {'rich', 'yaml', 'jinja2', 'sqlite3', 'weft.engine', 'weft.kernel', 'weft.model'}\n"
+        "heavy = {'rich', 'asyncio', 'msgspec', 'yaml', 'jinja2', 'sqlite3', 'weft.engine', 'weft.kernel', 'weft.model'}\n"
         "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
+
+
+def test_the_list_of_commands_says_what_they_say_themselves():
+    context = click.Context(app)
+    found = {name: app.get_command(context, name) for name in app.list_commands(context)}
+    said = {name: command.get_short_help_str(80) for name, command in found.items() if command is not None}
+    assert said == HELPS
 
 
 def test_python_dash_m_works():

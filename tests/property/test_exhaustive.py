@@ -18,8 +18,8 @@ from tests.kernel.driver import compiled
 from weft.invariants import Checker
 from weft.kernel import commands as c
 from weft.kernel import snapshot
-from weft.kernel.decide import advance
-from weft.kernel.state import ENDED, State
+from weft.kernel.decide import advance, decide
+from weft.kernel.state import ENDED, Activation, State
 from weft.kernel.values import Error
 from weft.model.ir import IR
 
@@ -62,6 +62,7 @@ class Search:
         self.successors: list[list[int]] = []
         self.ends: list[int] = []
         self.transitions = 0
+        self.late = 0
         self.current = -1
         state, checker = State(library=self.library), Checker(self.library)
         world = World(crashes=faults[0], lapses=faults[1], duplicates=faults[2])
@@ -77,11 +78,11 @@ class Search:
             self.current, spot = todo.popleft()
             if len(self.successors) > 1_000_000:
                 pytest.fail("the scope is too large")
+            self._late_results_change_nothing(spot)
+            if spot.over:
+                continue
             for following in self._following(spot):
                 self.transitions += 1
-                if spot.over:
-                    assert following.over, f"a run that had ended goes on\n{self._story()}"
-                    continue  # after the end results are refused; one look at each is enough
                 found, new = self._number(following)
                 self.successors[self.current].append(found)
                 if new:
@@ -123,6 +124,26 @@ class Search:
                     todo.append(number)
         stuck = sorted(set(range(len(self.successors))) - reached)
         assert not stuck, f"{len(stuck)} of {len(self.successors)} states lead to no end\n{self._story(stuck[0])}"
+
+    def _late_results_change_nothing(self, spot: Spot) -> None:
+        """Any attempt of an activation that has ended may report at any time, any number of times (T2, V3).
+
+        Nothing can come of it, so the search need not follow it: such work is left out of the world (`inert`).
+        """
+        state = snapshot.decode(spot.kernel, self.library)
+        assert state is not None
+        for activation in state.activations.values():
+            if not inert(state, activation):
+                continue
+            name = state.name(activation.node)
+            for attempt in range(1, activation.attempt + 1):
+                for kind in (c.Begin, c.Lapse, None):
+                    task = (name, activation.scope, attempt, False)
+                    result = decide(state, self._result(task) if kind is None else self._command(kind, task))
+                    self.late += 1
+                    if isinstance(result, c.Decision):
+                        heard = [event for event in result.events if event.type != "result.ignored"]
+                        assert not heard, f"{task} is heard after its end: {heard}\n{self._story()}"
 
     # -- one step ------------------------------------------------------------------------------------------------------
 
@@ -188,10 +209,29 @@ class Search:
                     spot = self._step(state, checker, world, self._command(c.Withdraw, task))
                     assert spot is not None
                     world = spot.world
-        if not world.duplicates:
-            world = world._replace(delivered=())
+        world = self._leave_out_inert(state, world)
         forget(state, checker)
         return Spot(snapshot.encode(state), checker, world, state.terminal, repr(command))
+
+
+    def _leave_out_inert(self, state: State, world: World) -> World:
+        def live(task: Task) -> bool:
+            activation = state.find(task[0], task[1])
+            assert activation is not None
+            if task[3]:
+                return activation.undo is not None and activation.undo.state != "done"
+            return not inert(state, activation)
+
+        return world._replace(
+            messages=tuple(filter(live, world.messages)),
+            working=tuple(filter(live, world.working)),
+            delivered=tuple(filter(live, world.delivered)) if world.duplicates else (),
+        )
+
+
+def inert(state: State, activation: Activation) -> bool:
+    """No result for it can be heard any more: there is no new generation here."""
+    return state.terminal or activation.state in ENDED
 
 
 def _with(tasks: tuple[Task, ...], task: Task) -> tuple[Task, ...]:
@@ -210,6 +250,7 @@ def forget(state: State, checker: Checker) -> None:
     state.seq = checker.model.seq = 1
     for activation in state.activations.values():
         activation.scheduled_seq, activation.ended_seq = min(activation.scheduled_seq, 1), min(activation.ended_seq, 1)
+        activation.ignored = 0
         if activation.state in ENDED:
             activation.begun, activation.started_at, activation.crashes = False, None, 0
             activation.edges, activation.taken, activation.skipped = {}, 0, 0
@@ -222,7 +263,7 @@ def forget(state: State, checker: Checker) -> None:
 
 
 def _report(name: str, search: Search) -> None:
-    sys.stderr.write(f"\n{name}: {len(search.successors)} states, {search.transitions} transitions\n")
+    sys.stderr.write(f"\n{name}: {len(search.successors)} states, {search.transitions} transitions, {search.late} late results\n")
 
 
 @pytest.mark.slow

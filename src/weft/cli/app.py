@@ -6,6 +6,17 @@ import click
 
 from weft.cli.group import Root, debug_option
 
+HELPS = {
+    "run": "Run a workflow, here and now.",
+    "validate": "Check a workflow without running it.",
+    "runs": "Runs: look at them, and change their course.",
+    "approvals": "Approvals: what waits for a person, and the answer.",
+    "dlq": "Dead letters: nodes parked after they failed.",
+    "doctor": "Check that everything the database says is true.",
+    "config": "Settings: what they are and where they came from.",
+}
+"""What `weft --help` says, without importing the commands. A test compares it with what they say themselves."""
+
 COMMANDS = {
     "run": "weft.cli.run:run",
     "validate": "weft.cli.validate:validate",
@@ -17,7 +28,7 @@ COMMANDS = {
 }
 
 
-@click.group(cls=Root, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Root, lazy=COMMANDS, helps=HELPS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="weft", prog_name="weft", message="%(prog)s %(version)s")
 @debug_option
 def app() -> None:

@@ -168,7 +168,9 @@ async def find_approval(engine: Engine, name: str) -> ApprovalRow:
             break
     if len(found) > 1:
         some = ", ".join(row.approval_id for row in found[:3])
-        raise NotFound(f"{len(found)} pending approvals begin with {name} ({some}, …); write more of the id")
+        raise NotFound(
+            f"{len(found)} pending approvals begin with {name} ({some}{', …' * (len(found) > 3)}); write more of the id"
+        )
     if not found:
         raise NotFound(f"there is no pending approval {name}; `weft approvals list` shows those there are")
     return found[0]

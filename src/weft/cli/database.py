@@ -92,7 +92,9 @@ async def find_run(engine: Engine, name: str) -> RunRecord:
     parents = [one for one in found if "/" not in one.run_id[len(name) :]] or found
     if len(parents) > 1:
         some = ", ".join(one.run_id for one in parents[:3])
-        raise NotFound(f"{len(parents)} runs begin with {name} ({some}, …); write more of the id")
+        raise NotFound(
+            f"{len(parents)} runs begin with {name} ({some}{', …' * (len(parents) > 3)}); write more of the id"
+        )
     if not parents:
         raise NotFound(f"there is no run {name}; `weft runs list` shows those there are")
     return parents[0]

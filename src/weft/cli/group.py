@@ -16,11 +16,14 @@ DEBUG = "weft.debug"
 
 
 class Group(click.Group):
-    """`lazy` maps a command's name to the `module:attribute` that has it."""
+    """`lazy` maps a command's name to the `module:attribute` that has it, `helps` to what the list of commands says."""
 
-    def __init__(self, *args: Any, lazy: dict[str, str] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, lazy: dict[str, str] | None = None, helps: dict[str, str] | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         self._lazy = lazy or {}
+        self._helps = helps
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self._lazy, *self.commands]
@@ -32,6 +35,13 @@ class Group(click.Group):
         module, _, attribute = where.partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self._helps is None:
+            super().format_commands(ctx, formatter)
+            return
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self._helps.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -51,7 +51,10 @@ class Lines:
         pass
 
     def _measure(self, state: State) -> None:
-        longest = max((len(node.id) for node in state.ir.nodes if node is not None), default=4)
+        longest = max(
+            (len(node.id) + (2 + len(node.loops)) * bool(node.loops) for node in state.ir.nodes if node is not None),
+            default=4,
+        )
         self._width = min(max(longest, 4), 40)
 
     def _describe(self, state: State, event: Any) -> tuple[str, str, str] | None:

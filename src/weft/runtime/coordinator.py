@@ -268,8 +268,8 @@ class Coordinator:
         for run_id in refused:  # somebody else wrote: forget what was decided, load again, decide again
             self._drop(run_id)
             answers = [(asked, answer) for asked, answer in answers if asked.run_id != run_id]
-            later.append(Resumed(run_id, None))  # what waited to be published may be dropped before it is loaded again
             later.extend(decided.pop(run_id))
+            later.append(Resumed(run_id, None))  # what waited to be published may be dropped before it is loaded again
         for run_id, loaded in touched.items():
             if run_id not in refused:
                 await self._act(loaded)
@@ -551,8 +551,8 @@ class Coordinator:
             return
         if (loaded := self.runs.get(entry.run_id)) is not None:
             loaded.pins -= 1
-        elif entry.run_id in self._pins:
-            self._pins[entry.run_id] -= 1
+        elif (pins := self._pins.pop(entry.run_id, 0)) > 1:
+            self._pins[entry.run_id] = pins - 1
 
     def _name(self, loaded: Loaded, effect: c.Stop | c.Recall) -> str:
         state = loaded.state
@@ -598,6 +598,7 @@ class Coordinator:
                 continue
             if rendered is None:
                 self.dispatcher_done(entry.task_id)
+                self.rest(loaded)
             elif isinstance(rendered, c.Command):
                 self.dispatcher_done(entry.task_id)
                 command = msgspec.structs.replace(rendered, at=self.clock.now())

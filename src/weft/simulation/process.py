@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-from weft.engine import Engine
+from weft.engine import Engine, EngineStopped
 from weft.errors import StoreUnavailable
 from weft.journal import HolderLock, Journal
 from weft.runtime.claims import Claims, claim_name
@@ -96,6 +96,8 @@ class SimEngine(Engine):
         self._spawn("begins", self._receive_begins(self.transport, coordinator))
         self._spawn("timekeeper", Timekeeper(self.journal, coordinator, self.clock).run())
         self._spawn("listener", Listener(self.journal, coordinator, self.clock).run())
+        if not work:
+            return
         reclaimer = Reclaimer(transport, coordinator, self.clock, dead_seconds=dead, sweep_seconds=sweep)
         self._spawn("reclaimer", reclaimer.run())
         crashed: frozenset[str] = frozenset()
@@ -118,7 +120,7 @@ class SimEngine(Engine):
 class Process:
     """One simulated process over all its lives."""
 
-    def __init__(self, world: World, name: str, skew: float) -> None:
+    def __init__(self, world: World, name: str, skew: float = 0.0) -> None:
         self.world = world
         self.name = name
         self.lives = 0
@@ -249,5 +251,28 @@ class WorkerProcess(Process):
             await asyncio.wait([self.main])
 
 
-def is_engine(process: Process) -> Any:
-    return isinstance(process, EngineProcess)
+class Terminal(Process):
+    """`weft ...` in another terminal: asks for one thing, takes over for as long as nobody else holds the journal."""
+
+    async def ask(self, request: Request, seconds: float) -> Reply | None:
+        self.wanted_down = True
+        self._request = request
+        self.start()
+        main = self.main
+        assert main is not None
+        await asyncio.wait([main], timeout=seconds)
+        answer: Reply | None = main.result() if main.done() and not main.cancelled() and not main.exception() else None
+        self.crash("ends")
+        return answer
+
+    async def _main(self) -> Reply | None:  # type: ignore[override]
+        engine = self.engine = SimEngine(self.world, self)
+        try:
+            return await engine.request(self._request)
+        except (StoreUnavailable, TransportUnavailable, EngineStopped):
+            return None
+        finally:
+            try:
+                await engine.close(1.0)
+            except (StoreUnavailable, TransportUnavailable):
+                pass

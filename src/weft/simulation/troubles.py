@@ -1,0 +1,80 @@
+"""What goes wrong by itself now and then: processes die, hang and end; clocks jump; the journal goes away or goes back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from weft.simulation.faults import WORLD
+from weft.simulation.process import Process
+
+if TYPE_CHECKING:
+    from weft.simulation.world import World
+
+
+class Troubles:
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def run(self) -> None:
+        """Rates are per ten seconds."""
+        world = self._world
+        names = [(name, world.plan.rates[name]) for name in WORLD if name in world.plan.rates]
+        total = sum(rate for _, rate in names)
+        while total:
+            await asyncio.sleep(world.chaos.random.expovariate(total / 10.0))
+            number = world.chaos.random.random() * total
+            for name, rate in names:
+                number -= rate
+                if number < 0:
+                    self.cause(name)
+                    break
+
+    def cause(self, name: str) -> None:
+        world, random = self._world, self._world.chaos.random
+        up = [process for process in world.processes if not process.down]
+        if not up:
+            return
+        process = random.choice(up)
+        world.note_fault(name, process.life)
+        match name:
+            case "crash":
+                process.crash("killed")
+            case "shutdown":
+                world.loop.run_in(process.host, self._shut_down(process), "shutdown")
+            case "stop_short":
+                world.loop.stop_host(process.host, random.random() * 10)
+            case "stop_long":
+                world.loop.stop_host(process.host, 16 + random.random() * 60)
+            case "clock_jump":
+                process.clock.skew += random.choice((-3600.0, -1.0, 1.0, 30.0, 3600.0))
+            case "journal_outage":
+                world.outage_until = world.loop.time() + random.random() * 30
+            case "journal_rollback":
+                self._roll_back()
+            case "transport_flush":
+                if world.plan.shared:
+                    world.broker.flush()
+            case "caller_gone":
+                world.users.lose_a_caller()
+        if len(world.backups) < 4:
+            world.backups.append((world.store.copy(), {k: v.copy() for k, v in world.checks.checkers.items()}))
+
+    async def _shut_down(self, process: Process) -> None:
+        await process.shut_down(self._world.chaos.random.random() * 5)
+        if not process.down:
+            process.crash("has shut down")
+
+    def _roll_back(self) -> None:
+        """A backup is restored: what came after it never happened."""
+        world, random = self._world, self._world.chaos.random
+        if not world.backups:
+            return
+        store, checkers = random.choice(world.backups)
+        world.rolled_back = True
+        world.store.restore(store)
+        world.checks.checkers = {run_id: checker.copy() for run_id, checker in checkers.items()}
+        world.users.forget_lost()
+        if random.random() < 0.5:
+            for process in world.engines:
+                process.crash("the journal was restored")

@@ -1,0 +1,261 @@
+"""A simulated cluster and its history: faults first, then healing, then everything must end.
+
+It owns the store, the broker, the processes and the two phases. What is wrong is collected here and ends the history.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import hashlib
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from random import Random
+from typing import Any
+
+import msgspec
+
+from weft.invariants import Checker
+from weft.journal import Accepted, Appended, Commit
+from weft.model import ir as irs
+from weft.model.ir import IR
+from weft.runtime import listener
+from weft.simulation import graphs
+from weft.simulation.checks import Checks, Failed
+from weft.simulation.clock import SimClock
+from weft.simulation.faults import Chaos
+from weft.simulation.handlers import Handlers
+from weft.simulation.loop import Host, SimLoop
+from weft.simulation.memory import MemoryJournal
+from weft.simulation.plan import Plan
+from weft.simulation.process import EngineProcess, Process, WorkerProcess
+from weft.simulation.store import Store
+from weft.simulation.transport import Broker
+from weft.simulation.troubles import Troubles
+from weft.simulation.users import Users
+
+QUIET_SECONDS = 400.0
+"""After healing, a run that is nobody's turn may stand still this long: a dead time, a sweep and slow handlers fit in."""
+LONGEST = 3 * 3600.0
+MAX_STEPS = 1_500_000
+
+
+class World:
+    def __init__(self, plan: Plan, *, tracing: bool = False) -> None:
+        self.plan = plan
+        self.random = Random(f"world {plan.seed}")
+        self.loop = SimLoop(Random(f"turns {plan.seed}"), max_steps=MAX_STEPS)
+        self.chaos = Chaos(Random(f"faults {plan.seed}"), plan.rates)
+        self.store = Store(4)
+        self.clock = SimClock(self.loop, Random(f"ids {plan.seed}"), "world")
+        self.broker = Broker(self.clock)
+        self.claims: dict[int, str] = {}
+        self.library: dict[str, IR] = {}
+        self.versions: dict[str, tuple[str, int]] = {}
+        self.checks = Checks(self)
+        self.registry = Handlers(self).registry()
+        self.outage_until = -1.0
+        self.rolled_back = False
+        self.failures: list[Failed] = []
+        self.buried: list[Host] = []
+        self.backups: list[tuple[Store, dict[str, Checker]]] = []
+        self.lines: list[tuple[float, str, str]] | None = [] if tracing else None
+        self._hash = hashlib.blake2b(digest_size=16)
+        self._healed = asyncio.Event()
+        self._failed = asyncio.Event()
+        self.engines = [EngineProcess(self, f"engine{n}", plan.skews[n]) for n in range(plan.engines)]
+        self.workers = [WorkerProcess(self, f"worker{n}", plan.skews[4 + n]) for n in range(plan.workers)]
+        self.users = Users(self)
+        self.troubles = Troubles(self)
+
+    @property
+    def processes(self) -> list[Process]:
+        return [*self.engines, *self.workers]
+
+    # -- history -------------------------------------------------------------------------------------------------------
+
+    def trace(self, kind: str, text: str, body: bytes = b"") -> None:
+        now = self.loop.time()
+        self._hash.update(f"{now:.6f} {kind} {text}".encode())
+        if body:
+            self._hash.update(body)
+        if self.lines is not None:
+            self.lines.append((now, kind, text))
+
+    def digest(self) -> str:
+        return f"{self._hash.hexdigest()}-{self.loop.steps}"
+
+    def note_fault(self, name: str, text: str) -> None:
+        self.chaos.happened(name)
+        self.trace("fault", f"{name}: {text}")
+
+    def fail(self, failure: Failed) -> None:
+        self.trace("FAILED", str(failure))
+        self.failures.append(failure)
+        self._failed.set()
+
+    # -- what processes ask of the world -------------------------------------------------------------------------------
+
+    async def append(self, journal: MemoryJournal, by: str, commits: Sequence[Commit]) -> list[Appended]:
+        before = {commit.run_id: run.seq if (run := self.store.runs.get(commit.run_id)) else 0 for commit in commits}
+        answers = await journal.append(commits)
+        for commit, answer in zip(commits, answers, strict=True):
+            if isinstance(answer, Accepted) and answer.seq > before[commit.run_id]:
+                self.checks.appended(commit, by)
+        return answers
+
+    def later(self, seconds: float, what: str, do: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Something the network does by itself."""
+
+        async def wait() -> None:
+            await asyncio.sleep(seconds)
+            self.trace("network", what)
+            try:
+                await do()
+            except Exception as error:  # noqa: BLE001  a message that cannot be delivered is lost
+                self.trace("network", f"{what}: {error}")
+
+        self.loop.run_in(self.loop.world, wait(), "later")
+
+    def restart(self, process: Process) -> None:
+        seconds = 0.5 if self.chaos.healed else self.random.random() ** 2 * 40
+        self.loop.call_later(seconds, self._start_again, process, context=self.loop.world.context)
+
+    def _start_again(self, process: Process) -> None:
+        if process.down and not process.wanted_down:
+            process.start()
+
+    def process_ended(self, process: Process, error: BaseException | None) -> None:
+        """A process left by itself. With a store or transport that is away it may; otherwise it must not."""
+        from weft.errors import StoreUnavailable
+        from weft.transport import TransportUnavailable
+
+        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        name = "nothing" if error is None else type(error).__name__
+        self.chaos.happened(f"exit:{name}")
+        if self.chaos.healed or not isinstance(error, StoreUnavailable | TransportUnavailable):
+            self.fail(Failed("exit", f"{process.life} ended: {name}: {error}"))
+
+    async def wait_for_healing(self) -> None:
+        await self._healed.wait()
+
+    def available(self, run_id: str, node: str) -> list[str] | None:
+        """Where an agent-driven node of this run may lead."""
+        record = self.store.runs.get(run_id)
+        ir = None if record is None else self.library.get(record.row.ir)
+        for one in ir.nodes if ir is not None else ():
+            if one is not None and one.id == node and one.branch is not None and one.branch.kind == "agent_driven":
+                assert ir is not None
+                return [found.id for target in one.branch.available if (found := ir.nodes[target]) is not None]
+        return None
+
+    # -- phases --------------------------------------------------------------------------------------------------------
+
+    def run(self) -> World:
+        """The whole history; `failures` says how it went."""
+        disabled, collecting = logging.root.manager.disable, gc.isenabled()
+        logging.disable(logging.CRITICAL)
+        gc.disable()
+        poll, listener._POLL_SECONDS = listener._POLL_SECONDS, self.plan.poll_seconds
+        try:
+            self.loop.run_until_complete(self.loop.run_in(self.loop.world, self._history(), "history"))
+        except Exception as error:  # noqa: BLE001  an error of a process or of the simulator is a finding too
+            self.fail(error if isinstance(error, Failed) else Failed(type(error).__name__, repr(error)))
+        finally:
+            listener._POLL_SECONDS = poll
+            self.loop.abandon(self.buried)
+            self.loop.close()
+            logging.disable(disabled)
+            if collecting:
+                gc.enable()
+        return self
+
+    async def _history(self) -> None:
+        await self._register()
+        for process in self.processes:
+            process.start()
+        troubles = self.loop.run_in(self.loop.world, self.troubles.run(), "troubles")
+        users = self.loop.run_in(self.loop.world, self.users.run(), "users")
+        await self._wait(self.plan.fault_seconds)
+        troubles.cancel()
+        users.cancel()
+        self._heal()
+        await self._finish()
+        if not self.failures:
+            await self._close()
+
+    async def _wait(self, seconds: float) -> None:
+        """Time passes, unless something has failed."""
+        if self.failures:
+            raise self.failures[0]
+        timer = self.loop.call_later(seconds, lambda: None)
+        del timer
+        waits = [asyncio.ensure_future(asyncio.sleep(seconds)), asyncio.ensure_future(self._failed.wait())]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+        if self.failures:
+            raise self.failures[0]
+
+    async def _register(self) -> None:
+        journal = MemoryJournal(self.store, clock=self.clock)
+        for definition in self.plan.workflows:
+            compiled = graphs.compiled(definition)
+            ir = compiled.get_ir()
+            self.library[ir.hash] = ir
+            body = msgspec.json.encode(compiled.definition, order="deterministic")
+            await journal.put_definition(ir.hash, "ir", irs.encode(ir))
+            await journal.put_definition(f"definition:{ir.hash}", "definition", body)
+            version = await journal.register_workflow(ir.name, f"definition:{ir.hash}", ir_hash=ir.hash)
+            self.versions[ir.name] = (ir.hash, version)
+
+    def _heal(self) -> None:
+        self.trace("world", "heals")
+        self.chaos.healed = True
+        self.outage_until = -1.0
+        self._healed.set()
+        for process in self.processes:
+            process.host.stopped_until = 0.0
+            if process.down:
+                process.start()
+
+    async def _finish(self) -> None:
+        """Everybody does their part until nothing is open."""
+        progress: dict[str, tuple[int, float]] = {}
+        begun = self.loop.time()
+        while True:
+            await self._wait(5.0)
+            now = self.loop.time()
+            open_runs = [run_id for run_id, run in self.store.runs.items() if run.row.ended_at is None]
+            if self.users.unstarted:
+                await self.users.start_rest()
+                continue
+            if not open_runs:
+                return
+            for run_id in open_runs:
+                seq = self.store.runs[run_id].seq
+                if progress.get(run_id, (0, 0.0))[0] != seq or self.users.is_waiting(run_id):
+                    progress[run_id] = (seq, now)
+                elif now - progress[run_id][1] > QUIET_SECONDS:
+                    raise Failed("R2", f"run {run_id} stands still: {self.users.describe(run_id)}")
+                await self.users.help(run_id)
+            if now - begun > LONGEST:
+                raise Failed("R2", f"after {LONGEST:.0f} s still open: {[self.users.describe(r) for r in open_runs]}")
+
+    async def _close(self) -> None:
+        await self._wait(1.0)
+        self.checks.projections()
+        self.checks.live()
+        for process in self.processes:
+            process.wanted_down = True
+            closing = self.loop.run_in(process.host, process.shut_down(5.0), "close")
+            await asyncio.wait([closing])
+            if closing.exception() is not None:
+                raise Failed("close", f"{process.life}: {closing.exception()!r}")
+        await self._wait(30.0)
+        for process in self.processes:
+            left = [task for task in process.host.alive_tasks() if not task.done()]
+            if left and not process.host.dead:
+                names = sorted(str(task.get_coro()) for task in left)
+                raise Failed("leak", f"{process.life} left {len(left)} tasks: {names[:5]}")
