@@ -46,6 +46,14 @@ _SETTLE_SECONDS = 5.0
 Listener_ = Callable[[State, list[Any]], None]
 
 
+def database_file(url: str) -> Path:
+    """`sqlite:///weft.db` is relative, `sqlite:////var/weft.db` absolute."""
+    scheme, _, path = url.partition(":///")
+    if scheme != "sqlite" or not path:
+        raise WeftError(f"database {url}: this version knows sqlite:///path only")
+    return Path(path)
+
+
 class Engine:
     def __init__(
         self,
@@ -63,6 +71,8 @@ class Engine:
         self.clock = clock
         self.registry = registry
         self.library = Library(journal)
+        self.own: set[str] = set()
+        """Runs this process wants to run itself; it has, or should have, what they call."""
         self.lock: HolderLock | None = None
         self.holder: HeldBy | None = None
         self._claims_path = claims
@@ -89,10 +99,7 @@ class Engine:
         dead_seconds: float = 15.0,
         sweep_seconds: float = 15.0,
     ) -> Engine:
-        scheme, _, path = database_url.partition("://")
-        if scheme != "sqlite":
-            raise WeftError(f"database {database_url}: this version knows sqlite:///path only")
-        file = Path(path.removeprefix("/") if not path.startswith("//") else path[1:])
+        file = database_file(database_url)
         journal = await SqliteJournal.open(file, clock=clock)
         return cls(
             journal,
@@ -137,6 +144,7 @@ class Engine:
             window=2 * self._concurrency,
             on_commit=self._tell,
         )
+        self.coordinator.own = self.own
         self._spawn("coordinator", self.coordinator.run())
         self._spawn("results", self._receive(self.transport, self.coordinator))
         self._spawn("begins", self._receive_begins(self.transport, self.coordinator))
@@ -253,6 +261,8 @@ class Engine:
 
     async def request(self, request: Request) -> Reply:
         """Decide a request here, or let the holder decide it."""
+        if request.kind == "start":
+            self.own.add(request.run_id)
         body = encode_request(request)  # what cannot be stored is refused here, before it is anybody's
         if self.coordinator is not None:
             self._check()

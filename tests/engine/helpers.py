@@ -12,8 +12,11 @@ from weft import invariants
 from weft.engine import Engine
 from weft.journal import Journal
 from weft.kernel import events as e
+from weft.kernel import snapshot
+from weft.kernel.evolve import evolve
 from weft.kernel.state import NodeState, State
 from weft.model import compile_definition
+from weft.model import ir as irs
 from weft.model.ir import IR
 from weft.runtime.loaded import load, row_of
 from weft.runtime.requests import Reply, Request
@@ -143,8 +146,6 @@ async def check(journal: Journal, run_id: str = "r1") -> list[e.Event]:
     library = {}
     for event in found:
         if isinstance(event, e.RunCreated | e.RunPatched) and event.ir not in library:
-            from weft.model import ir as irs
-
             library[event.ir] = irs.decode((await journal.get_definition(event.ir)).body)
     violations = invariants.check(found, library)
     assert not violations, f"{run_id}: {violations}"
@@ -152,14 +153,19 @@ async def check(journal: Journal, run_id: str = "r1") -> list[e.Event]:
     assert record.quarantined is None
     state = await load(journal, _Library(library), record)  # type: ignore[arg-type]
     assert state.seq == record.seq == len(found)
+    folded = State(run_id=run_id)
+    folded.library.update(library)
+    for event in found:
+        evolve(folded, event)
+    assert snapshot.encode(state) == snapshot.encode(folded), f"{run_id}: its snapshot is not what its events say"
     row = row_of(state, record.row.partition)
     assert row == record.row, f"{run_id}: the row {record.row} is not the fold {row}"
     return found
 
 
 class _Library:
-    def __init__(self, irs: dict[str, IR]) -> None:
-        self._irs = irs
+    def __init__(self, known: dict[str, IR]) -> None:
+        self._irs = known
 
     async def get(self, name: str) -> IR:
         return self._irs[name]

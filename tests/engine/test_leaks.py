@@ -53,12 +53,12 @@ async def test_three_hundred_runs_leave_no_task_no_thread_no_file_and_no_run_in_
 
 async def test_timers_are_kept_though_the_coordinator_is_never_idle(tmp_path):
     """A run of many short tasks keeps it busy; the retries of another must not wait for the end of that."""
-    busy = workflow(task("again", "count", args={"upto": 10**9}, loop={"condition": "true", "max_iterations": 10**6}), name="busy")
+    busy = workflow(task("again", "slowly", args={"most": 0.002}, loop={"condition": "true", "max_iterations": 10**6}), name="busy")
     retry = {"max_attempts": 6, "backoff_ms": 5, "multiplier": 1.0, "jitter": False}
     engine = await opened(tmp_path)
     await engine.hold()
     try:
-        for number in range(8):
+        for number in range(80):
             await start(engine, busy, f"busy{number}")
         await until_true(lambda: len(tasks.seen) > 20, "it is busy")
         await start(engine, workflow(task("a", "fail", args={"times": 5}, retry=retry), name="patient"), "patient")

@@ -36,17 +36,14 @@ def _as_url(db: str) -> str:
     return f"sqlite:////{Path(db).absolute().as_posix().lstrip('/')}"
 
 
-def _file_of(url: str) -> Path | None:
-    scheme, _, path = url.partition("://")
-    return Path(path[1:]) if scheme == "sqlite" else None
-
-
 @asynccontextmanager
 async def opened(db: str | None) -> AsyncIterator[Engine]:
     """An engine on a database that is there."""
     settings = load_settings(db)
-    file = _file_of(settings.database_url)
-    if file is not None and not file.exists():
+    from weft.engine import database_file
+
+    file = database_file(settings.database_url)
+    if not file.exists():
         raise NotFound(
             f"there is no database {file}; `weft run FILE` makes one here, --db or WEFT_DATABASE_URL names another"
         )
@@ -58,9 +55,9 @@ async def opened(db: str | None) -> AsyncIterator[Engine]:
 
 
 def make_folder(settings: Settings) -> None:
-    file = _file_of(settings.database_url)
-    if file is not None:
-        file.parent.mkdir(parents=True, exist_ok=True)
+    from weft.engine import database_file
+
+    database_file(settings.database_url).parent.mkdir(parents=True, exist_ok=True)
 
 
 async def open_engine(settings: Settings) -> Engine:

@@ -137,6 +137,7 @@ class Session:
 
         ir, version = await engine.register(self.source.compiled)
         self.run_id = self.run_id or engine.clock.new_id()
+        engine.own.add(self.run_id)
         if await engine.journal.find_run(self.run_id) is not None:
             await self._find(engine, ir.hash)
             await engine.hold()

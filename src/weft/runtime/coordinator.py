@@ -32,7 +32,7 @@ from weft.runtime.loaded import Library, Loaded, load
 from weft.runtime.messages import Asked, BeginAsked, Inline, Message, Noticed, Reported, Resumed, TimerDue
 from weft.runtime.rendering import Renderer
 from weft.runtime.requests import Reply, encode_reply
-from weft.transport import Transport, task_id
+from weft.transport import Result, Transport, task_id
 
 N = NodeState
 logger = logging.getLogger("weft.coordinator")
@@ -112,6 +112,8 @@ class Coordinator:
         """Told about every timer that was made durable; the timekeeper listens."""
         self.notice_written: Callable[[], None] = lambda: None
         """Told when a run left a notice for another; the listener listens."""
+        self.own: set[str] = set()
+        """Runs this process was asked to run. A function of any other run that only its starter has is held, not failed."""
 
     # -- the outside ---------------------------------------------------------------------------------------------------
 
@@ -341,6 +343,10 @@ class Coordinator:
     def _handle(self, loaded: Loaded, message: Message, answers: list[tuple[Asked, Any]]) -> None:
         match message:
             case Reported():
+                if self._is_foreign(message.delivery.result):
+                    self.dispatcher_done(message.delivery.result.task_id)
+                    self.decide(loaded, message.hold(self.clock))
+                    return
                 if message.delivery.result.kind != "checkpointed":
                     self.dispatcher_done(message.delivery.result.task_id)
                 self.decide(loaded, message.command(self.clock))
@@ -368,11 +374,20 @@ class Coordinator:
             case Resumed():
                 self._resume(loaded, message.crashed)
 
+    def _is_foreign(self, result: Result) -> bool:
+        """This process lacks the function, and did not start the run: somebody who has it will come."""
+        if result.code != "function_not_found" or result.undo:
+            return False
+        return result.run_id.partition("/")[0] not in self.own  # a child belongs to whoever runs its parent
+
     def _resume(self, loaded: Loaded, crashed: frozenset[str] | None) -> None:
         state = loaded.state
         if crashed is not None:
             for activation in sorted_by_schedule(state, N.QUEUED, N.RUNNING):
                 self._lapse_if(loaded, activation, crashed)
+            held = {state.name(activation.node) for activation in sorted_by_schedule(state, N.HELD)}
+            if held:  # perhaps this process has what the last one lacked
+                self.decide(loaded, c.Release(at=self.clock.now(), nodes=tuple(sorted(held))))
             if state.plan:
                 self._lapse_if(loaded, state.activations[state.plan[-1]], crashed, undo=True)
         start = len(loaded.effects)

@@ -27,7 +27,7 @@ from weft.kernel import events as e
 from weft.kernel import snapshot
 from weft.kernel.evolve import evolve
 from weft.kernel.keys import place
-from weft.kernel.state import TERMINAL, Activation, IntegrityError, NodeState, State
+from weft.kernel.state import TERMINAL, Activation, IntegrityError, NodeState, RunState, State
 from weft.model import ir as irs
 from weft.model.ir import IR
 
@@ -312,7 +312,6 @@ def approval_row(state: State, name: str, at: float) -> ApprovalRow:
 
 
 def row_of(state: State, partition: int) -> RunRow:
-    tally = state.tally
     return RunRow(
         state=state.state.value,
         workflow=state.workflow,
@@ -324,13 +323,20 @@ def row_of(state: State, partition: int) -> RunRow:
         generation=state.generation,
         counter=state.counter,
         # A parent may have died before its child was durable: it must ask for it again.
-        busy=bool(tally.get(N.QUEUED) or tally.get(N.RUNNING) or _undoing(state) or state.children),
+        busy=_is_busy(state),
         created_at=state.created_at,
         started_at=state.created_at,
         ended_at=state.ended_at if state.state in TERMINAL else None,
         error=None if state.error is None else msgspec.json.encode(state.error),
         parent=None if state.parent is None else state.parent[0],
     )
+
+
+def _is_busy(state: State) -> bool:
+    """Whoever takes the run over has something to send for it, or to look for. Held while running: for want of a worker."""
+    tally = state.tally
+    held = state.state is RunState.RUNNING and tally.get(N.HELD)
+    return bool(tally.get(N.QUEUED) or tally.get(N.RUNNING) or held or _undoing(state) or state.children)
 
 
 def _undoing(state: State) -> int:

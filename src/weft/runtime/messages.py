@@ -25,6 +25,18 @@ class Reported:
         self.delivery = delivery
         self.run_id = delivery.result.run_id
 
+    def hold(self, clock: Clock) -> c.Hold:
+        """Nobody here can execute it."""
+        result = self.delivery.result
+        return c.Hold(
+            at=clock.now(),
+            node=result.node,
+            scope=result.scope,
+            item=result.item,
+            attempt=result.attempt,
+            generation=result.generation,
+        )
+
     def command(self, clock: Clock) -> c.Command:
         result = self.delivery.result
         about: dict[str, Any] = {

@@ -72,23 +72,21 @@ class SimEngine(Engine):
     def parts(self) -> list[asyncio.Task[None]]:
         return self._tasks
 
-    async def _start(self, work: bool) -> None:
+    def _start(self) -> None:
         world, process = self._world, self._process
         shared = world.plan.shared
         broker = world.broker if shared else Broker(process.clock)
         self.link = SimTransport(world, process, broker, local=not shared)
-        transport = cast(Transport, self.link)
         self.transport = cast(LocalTransport, self.link)
         coordinator = self.coordinator = Coordinator(
             self.journal,
-            transport,
+            cast(Transport, self.link),
             self.registry,
             self.clock,
             window=2 * world.plan.concurrency,
             keep_idle=world.plan.keep_idle,
             on_commit=self._tell,
         )
-        heartbeat, dead, sweep = self._seconds
         if shared:
             broker.take_over()
         self._spawn("coordinator", coordinator.run())
@@ -96,13 +94,19 @@ class SimEngine(Engine):
         self._spawn("begins", self._receive_begins(self.transport, coordinator))
         self._spawn("timekeeper", Timekeeper(self.journal, coordinator, self.clock).run())
         self._spawn("listener", Listener(self.journal, coordinator, self.clock).run())
-        if not work:
-            return
-        reclaimer = Reclaimer(transport, coordinator, self.clock, dead_seconds=dead, sweep_seconds=sweep)
+
+    async def _work(self) -> None:
+        world, process = self._world, self._process
+        assert self.link is not None
+        assert self.coordinator is not None
+        transport = cast(Transport, self.link)
+        heartbeat, dead, sweep = self._seconds
+        reclaimer = Reclaimer(transport, self.coordinator, self.clock, dead_seconds=dead, sweep_seconds=sweep)
         self._spawn("reclaimer", reclaimer.run())
         crashed: frozenset[str] = frozenset()
-        if not shared:
+        if not world.plan.shared:
             crashed = frozenset(world.claims.values())
+            self._claims = SimClaims(world.claims, world.plan.concurrency)
             self.worker = Worker(
                 transport,
                 self.registry,
@@ -110,7 +114,7 @@ class SimEngine(Engine):
                 worker_id=process.life,
                 concurrency=world.plan.concurrency,
                 heartbeat_seconds=heartbeat,
-                claims=SimClaims(world.claims, world.plan.concurrency),
+                claims=self._claims,
                 heartbeat_in_thread=False,
             )
             self._spawn("worker", self.worker.run())

@@ -15,11 +15,13 @@ from typing import Any
 
 import msgspec
 
+from weft.errors import StoreUnavailable
 from weft.invariants import Checker
 from weft.journal import Accepted, Appended, Commit
 from weft.model import ir as irs
 from weft.model.ir import IR
 from weft.runtime import listener
+from weft.runtime.coordinator import LostIncarnation
 from weft.simulation import graphs
 from weft.simulation.checks import Checks, Failed
 from weft.simulation.clock import SimClock
@@ -33,6 +35,7 @@ from weft.simulation.store import Store
 from weft.simulation.transport import Broker
 from weft.simulation.troubles import Troubles
 from weft.simulation.users import Users
+from weft.transport import TransportUnavailable
 
 QUIET_SECONDS = 400.0
 """After healing, a run that is nobody's turn may stand still this long: a dead time, a sweep and slow handlers fit in."""
@@ -56,6 +59,7 @@ class World:
         self.registry = Handlers(self).registry()
         self.outage_until = -1.0
         self.rolled_back = False
+        self.over = False
         self.failures: list[Failed] = []
         self.buried: list[Host] = []
         self.backups: list[tuple[Store, dict[str, Checker]]] = []
@@ -90,6 +94,8 @@ class World:
         self.trace("fault", f"{name}: {text}")
 
     def fail(self, failure: Failed) -> None:
+        if self.over or failure in self.failures:
+            return
         self.trace("FAILED", str(failure))
         self.failures.append(failure)
         self._failed.set()
@@ -127,13 +133,14 @@ class World:
 
     def process_ended(self, process: Process, error: BaseException | None) -> None:
         """A process left by itself. With a store or transport that is away it may; otherwise it must not."""
-        from weft.errors import StoreUnavailable
-        from weft.transport import TransportUnavailable
-
+        if self.over:
+            return
         while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
             error = error.exceptions[0]
         name = "nothing" if error is None else type(error).__name__
         self.chaos.happened(f"exit:{name}")
+        if isinstance(error, LostIncarnation) and self.rolled_back:
+            return
         if self.chaos.healed or not isinstance(error, StoreUnavailable | TransportUnavailable):
             self.fail(Failed("exit", f"{process.life} ended: {name}: {error}"))
 
@@ -164,8 +171,8 @@ class World:
             self.fail(error if isinstance(error, Failed) else Failed(type(error).__name__, repr(error)))
         finally:
             listener._POLL_SECONDS = poll
+            self.over = True
             self.loop.abandon(self.buried)
-            self.loop.close()
             logging.disable(disabled)
             if collecting:
                 gc.enable()
@@ -189,8 +196,6 @@ class World:
         """Time passes, unless something has failed."""
         if self.failures:
             raise self.failures[0]
-        timer = self.loop.call_later(seconds, lambda: None)
-        del timer
         waits = [asyncio.ensure_future(asyncio.sleep(seconds)), asyncio.ensure_future(self._failed.wait())]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:

@@ -1,0 +1,57 @@
+"""A run whose functions only another process has is held, not failed."""
+
+import asyncio
+
+from weft.engine import Engine
+from weft.kernel.explain import explain
+from weft.model import compile_definition
+from weft.runtime.requests import Request
+
+NODES = [
+    {"id": "ask", "type": "wait", "config": {"signal": "go"}},
+    {"id": "work", "type": "task", "config": {"function": "only_there:work"}, "dependencies": ["ask"]},
+]
+
+
+async def until(engine: Engine, run_id: str, *types: str) -> None:
+    async with asyncio.timeout(20):
+        async for event in engine.follow(run_id):
+            if event.type in types:
+                return
+
+
+async def test_what_this_process_cannot_import_waits_for_one_that_can(tmp_path, monkeypatch):
+    url = f"sqlite:///{tmp_path / 'weft.db'}"
+    starter = await Engine.open(url)
+    await starter.hold()
+    ir, _ = await starter.register(compile_definition({"name": "w", "nodes": NODES}))
+    await starter.request(Request(kind="start", run_id="r1", ir=ir.hash))
+    await starter.close()
+
+    stranger = await Engine.open(url)
+    await stranger.hold()
+    await stranger.request(Request(kind="signal", run_id="r1", name="go"))
+    await until(stranger, "r1", "node.held")
+    assert "no worker" in explain(await stranger.state("r1"), "work")
+    await stranger.close()
+
+    (tmp_path / "only_there.py").write_text("def work():\n    return 'done'\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    again = await Engine.open(url)
+    await again.hold()
+    await until(again, "r1", "run.completed")
+    assert (await again.state("r1")).outputs == {"work": "done"}
+    await again.close()
+
+
+async def test_what_the_process_that_started_the_run_cannot_import_fails_at_once(tmp_path):
+    engine = await Engine.open(f"sqlite:///{tmp_path / 'weft.db'}")
+    await engine.hold()
+    nodes = [{"id": "x", "type": "task", "config": {"function": "nowhere:x"}}]
+    ir, _ = await engine.register(compile_definition({"name": "w", "nodes": nodes}))
+    await engine.request(Request(kind="start", run_id="r1", ir=ir.hash))
+    await until(engine, "r1", "run.failed")
+    error = (await engine.state("r1")).error
+    assert error is not None
+    assert error.code == "function_not_found"
+    await engine.close()
