@@ -26,7 +26,7 @@ from weft.model import ir as irs
 from weft.model.ir import IR
 from weft.nodes import builtin
 from weft.nodes.registry import Registry
-from weft.routing.checks import check_conditions
+from weft.routing.checks import check_parts
 from weft.runtime.claims import Claims
 from weft.runtime.coordinator import Coordinator, EngineStopped
 from weft.runtime.listener import Listener, handle
@@ -246,7 +246,7 @@ class Engine:
     async def register(self, compiled: Compiled) -> tuple[IR, int]:
         """Store a workflow; the same definition is the same version."""
         ir = compiled.get_ir()
-        problems = check_conditions(ir)
+        problems = check_parts(ir)
         if problems:
             raise DefinitionError(problems)
         body = msgspec.json.encode(compiled.definition, order="deterministic")

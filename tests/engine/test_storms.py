@@ -29,6 +29,7 @@ from weft.journal import Exists, IdempotencyKey
 from weft.kernel import commands as c
 from weft.kernel.state import RunState
 from weft.runtime import loaded as loaded_module
+from weft.runtime.coordinator import Coordinator
 from weft.runtime.messages import Asked, BeginAsked, Message
 
 R = RunState
@@ -188,3 +189,62 @@ async def test_five_thousand_at_once_join_once(tmp_path):
             await asyncio.sleep(0.02)
         state = await ended(engine)
         assert state.find("size").output == {"size": 5000}
+
+
+ONCE = workflow(task("once", "gate", args={"name": "x"}, effect="at_most_once"), name="once")
+
+
+@pytest.fixture
+def kept(monkeypatch):
+    """Requests to begin, kept from the coordinator until a test puts them in."""
+    messages: list[Message] = []
+    put = Coordinator.put
+
+    def keep(self: Coordinator, message: Message) -> None:
+        if isinstance(message, BeginAsked) and message not in messages:
+            messages.append(message)
+        else:
+            put(self, message)
+
+    monkeypatch.setattr(Coordinator, "put", keep)
+    return messages
+
+
+async def test_what_may_happen_once_does_not_begin_when_its_run_was_cancelled_just_before(tmp_path, kept):
+    async with running(tmp_path, heartbeat_seconds=0.2) as engine:
+        await start(engine, ONCE)
+        await until_true(lambda: kept, "its worker asks")
+        engine.coordinator.put(Asked("r1", lambda state: c.Cancel(at=engine.clock.now())))
+        engine.coordinator.put(kept[0])  # right behind it, in the same batch
+        assert (await ended(engine)).state is R.CANCELLED
+        assert tasks.seen == []
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_what_may_happen_once_is_not_lost_by_a_pause_before_it_begins(tmp_path, kept, late):
+    async with running(tmp_path) as engine:
+        tasks.gate_of("x").set()
+        await start(engine, ONCE)
+        await until_true(lambda: kept, "its worker asks")
+        await ask(engine, "pause")
+        await engine.coordinator.drained()
+        if late:
+            await ask(engine, "resume")
+        engine.coordinator.put(kept[0])
+        await ask(engine, "resume")
+        state = await ended(engine)
+        assert state.state is R.COMPLETED, state.find("once").error
+        assert len(tasks.seen) == 1
+
+
+async def test_what_may_happen_once_and_is_handed_back_at_shutdown_waits_for_a_person(tmp_path):
+    async with running(tmp_path) as engine:
+        await start(engine, ONCE)
+        await until_true(lambda: tasks.seen, "it runs")
+    tasks.gates.clear()
+    tasks.gate_of("x").set()
+    async with running(tmp_path) as engine:
+        assert state_of(await engine.state("r1"), "once") == "parked"
+        await ask(engine, "requeue", node="once")
+        assert (await ended(engine)).state is R.COMPLETED
+        assert len(tasks.seen) == 2

@@ -254,9 +254,10 @@ def forget(state: State, checker: Checker) -> None:
         if activation.state in ENDED:
             activation.begun, activation.started_at, activation.crashes = False, None, 0
             activation.edges, activation.taken, activation.skipped = {}, 0, 0
+            activation.attempt = min(activation.attempt, 2)  # an old attempt and the last one are all there is to tell
     for act in checker.model.acts.values():
         if act.state in ENDED:
-            act.claimed = 0
+            act.claimed, act.attempt = 0, min(act.attempt, 2)
 
 
 # -- the three scopes --------------------------------------------------------------------------------------------------

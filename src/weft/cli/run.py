@@ -151,6 +151,8 @@ class Session:
         if reply.code == "exists":  # somebody was faster
             await self._find(engine, ir.hash)
         elif reply.refused:
+            if reply.code == "invalid_inputs":
+                raise click.UsageError(f"{reply.message}; give them with -i name=value or --inputs FILE")
             raise Refused(reply.message, code=reply.code)
         return self.run_id
 

@@ -54,7 +54,7 @@ def _objection(state: State, activation: Activation, command: c.NodeCommand, suc
 def begin(d: Decider, command: c.Begin) -> None:
     activation = d.get(command)
     if command.undo:
-        if compensation.is_current(activation, command.attempt, command.generation, d.state.generation):
+        if compensation.is_current(d.state, activation, command):
             if activation.undo is not None and activation.undo.state == "queued":
                 d.emit_for(e.NodeStarted, activation, worker=command.worker, undo=True, attempt=command.attempt)
             return
@@ -85,7 +85,7 @@ def checkpoint(d: Decider, command: c.Checkpoint) -> None:
 def complete(d: Decider, command: c.Complete) -> None:
     if command.undo:
         activation = d.get(command)
-        if compensation.is_current(activation, command.attempt, command.generation, d.state.generation):
+        if compensation.is_current(d.state, activation, command):
             compensation.complete(d, activation, command.output)
         return
     problem = _not_allowed(d, d.get(command), command)
@@ -125,7 +125,7 @@ def _not_allowed(d: Decider, activation: Activation, command: c.Complete) -> Err
 def fail(d: Decider, command: c.Fail) -> None:
     if command.undo:
         activation = d.get(command)
-        if compensation.is_current(activation, command.attempt, command.generation, d.state.generation):
+        if compensation.is_current(d.state, activation, command):
             after = command.retry_after
             compensation.fail(d, activation, command.error, retryable=command.retryable, retry_after=after)
         return
@@ -145,7 +145,7 @@ def lapse(d: Decider, command: c.Lapse) -> None:
     """The worker is gone. What it did is unknown; its attempt is over, and a new one may start."""
     if command.undo:
         activation = d.get(command)
-        if compensation.is_current(activation, command.attempt, command.generation, d.state.generation):
+        if compensation.is_current(d.state, activation, command):
             compensation.attempt(d, activation)
         return
     activation = d.get(command)

@@ -9,7 +9,7 @@ import msgspec
 from weft.kernel import commands as c
 from weft.kernel import events as e
 from weft.kernel.decider import Decider
-from weft.kernel.state import Activation, IntegrityError, NodeState, RunState
+from weft.kernel.state import Activation, IntegrityError, NodeState, RunState, State
 from weft.kernel.values import Error
 
 N, R = NodeState, RunState
@@ -48,11 +48,12 @@ def attempt(d: Decider, activation: Activation) -> None:
         d.dispatch(activation, undo=True)
 
 
-def is_current(activation: Activation, attempt_number: int, generation: int, current_generation: int) -> bool:
+def is_current(state: State, activation: Activation, command: c.NodeCommand) -> bool:
+    """Whether this attempt may still speak for the compensation: a run ended by force listens no more (J4)."""
     undo = activation.undo
-    if undo is None or undo.state not in ("queued", "running") or generation != current_generation:
+    if state.state is not R.COMPENSATING or undo is None or undo.state not in ("queued", "running"):
         return False
-    return attempt_number == undo.attempt
+    return command.generation == state.generation and command.attempt == undo.attempt
 
 
 def complete(d: Decider, activation: Activation, output: object) -> None:

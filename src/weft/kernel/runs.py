@@ -175,8 +175,7 @@ def patch(d: Decider, command: c.Patch) -> None:
 def requeue(d: Decider, command: c.Requeue) -> None:
     activation = d.get(command)
     if command.undo:
-        if activation.undo is None or activation.undo.state != "parked":
-            raise Refusal("not_parked", f"the compensation of {command.node} is not parked")
+        _parked_undo(d, activation)
         d.emit_for(e.NodeRequeued, activation, by=command.by, config=command.config, undo=True)
         return
     _parked(d, activation)
@@ -205,12 +204,17 @@ def _parked(d: Decider, activation: Activation) -> None:
         raise Refusal("not_running", f"run {d.state.run_id} is {d.state.state}")
 
 
+def _parked_undo(d: Decider, activation: Activation) -> None:
+    if activation.undo is None or activation.undo.state != "parked" or d.state.state is not R.COMPENSATING:
+        name = d.state.name(activation.node)
+        raise Refusal("not_parked", f"the compensation of {name} of run {d.state.run_id} is not parked")
+
+
 def discard(d: Decider, command: c.Discard) -> None:
     activation = d.get(command)
     fields: dict[str, Any] = {"as_": command.as_, "by": command.by}
     if command.undo:
-        if activation.undo is None or activation.undo.state != "parked":
-            raise Refusal("not_parked", f"the compensation of {command.node} is not parked")
+        _parked_undo(d, activation)
         d.emit_for(e.NodeDiscarded, activation, **fields, undo=True)
         return
     _parked(d, activation)

@@ -1,22 +1,38 @@
-"""What the compiler cannot see: conditions whose expression does not compile. Asked before a workflow is stored."""
+"""What the compiler cannot see: conditions that do not compile, schemas that are none. Asked before it is stored."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from weft.model.ir import IR, Condition
 from weft.model.problems import Problem
 from weft.routing.conditions import check
+from weft.routing.schemas import SchemaInvalid
+from weft.routing.schemas import check as check_value
 
 
-def check_conditions(ir: IR) -> tuple[Problem, ...]:
-    """Every condition of the workflow that is wrong, with its path."""
+def check_parts(ir: IR) -> tuple[Problem, ...]:
+    """Every condition and schema of the workflow that is wrong, with its path."""
     problems = []
     for path, condition in _conditions(ir):
         message = check(condition)
         if message is not None:
             problems.append(Problem(path, None, None, "bad_condition", message, "error"))
+    for path, schema in _schemas(ir):
+        try:
+            check_value(schema, None)
+        except SchemaInvalid as error:
+            problems.append(Problem(path, None, None, error.code, str(error), "error"))
     return tuple(problems)
+
+
+def _schemas(ir: IR) -> Iterator[tuple[str, Any]]:
+    if ir.inputs_schema is not None:
+        yield "inputs", ir.inputs_schema
+    for node in ir.nodes:
+        if node is not None and node.output_schema is not None:
+            yield f"nodes.{node.id}.output_schema", node.output_schema
 
 
 def _conditions(ir: IR) -> Iterator[tuple[str, Condition]]:

@@ -57,8 +57,8 @@ class Children:
             await self._create(parent, effect)
         elif child.state.state is R.FAILED and child.state.generation < effect.generation:
             self._ask(effect.child, lambda state: c.Retry(at=self._now(), by=f"run {parent.run_id}"))
-        elif child.state.terminal:
-            self._tell(parent, child.state)
+        elif child.state.terminal:  # cancelled or rolled back: it cannot be retried, and ends as it ended (rule 35)
+            self._tell(parent, child.state, effect.generation)
 
     async def _create(self, parent: State, effect: c.StartChild) -> None:
         coordinator = self._coordinator
@@ -101,8 +101,8 @@ class Children:
             command = c.EndChild(at=self._now(), child=child, generation=generation, state=end, error=error)
             self._ask(parent.run_id, lambda state: command)
 
-    def _tell(self, parent: State, child: State) -> None:
-        self._coordinator.put(Noticed(parent.run_id, 0, child_notice(child)))
+    def _tell(self, parent: State, child: State, generation: int = 0) -> None:
+        self._coordinator.put(Noticed(parent.run_id, 0, child_notice(child, generation)))
 
     def _ask(self, run_id: str, make: object) -> None:
         self._coordinator.put(Asked(run_id, make, None))  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ from weft.journal import Accepted, Commit, Exists, Fenced, IdempotencyKey, Journ
 from weft.kernel import commands as c
 from weft.kernel.decide import advance
 from weft.kernel.decider import sorted_by_schedule
-from weft.kernel.events import UnknownEvent
+from weft.kernel.events import NodeStarted, UnknownEvent
 from weft.kernel.outstanding import outstanding
 from weft.kernel.state import Activation, NodeState, RunState, State
 from weft.nodes.registry import Registry
@@ -168,6 +168,11 @@ class Coordinator:
             except StoreUnavailable as error:
                 logger.warning("journal: %s; trying again", error)
                 await self.clock.sleep(_TROUBLE_SECONDS)
+
+    async def check_incarnation(self) -> None:
+        """A coordinator that has nothing to write would never hear that the database went back (PROTOCOL 2)."""
+        if self.incarnation is not None and (found := await self.journal.incarnation()) != self.incarnation:
+            raise LostIncarnation(f"incarnation {self.incarnation} is over, it is {found} now")
 
     async def _gather(self) -> None:
         """Wait for something to do, then let everyone who is ready put in what they have: larger batches."""
@@ -343,13 +348,18 @@ class Coordinator:
     def _handle(self, loaded: Loaded, message: Message, answers: list[tuple[Asked, Any]]) -> None:
         match message:
             case Reported():
+                if message.delivery.result.incarnation != self.incarnation:
+                    # Of a time that never was: its attempt may be another one by now. Ask for it again (PROTOCOL 2).
+                    self.dispatcher_done(message.delivery.result.task_id)
+                    self.put(Resumed(message.run_id, None))
+                    return
                 if self._is_foreign(message.delivery.result):
                     self.dispatcher_done(message.delivery.result.task_id)
                     self.decide(loaded, message.hold(self.clock))
                     return
                 if message.delivery.result.kind != "checkpointed":
                     self.dispatcher_done(message.delivery.result.task_id)
-                self.decide(loaded, message.command(self.clock))
+                self.decide(loaded, self.renderer.checked(loaded.state, message.command(self.clock)))
             case TimerDue():
                 if message.timer in loaded.state.timers:
                     at = max(self.clock.now(), message.due_at)
@@ -368,7 +378,11 @@ class Coordinator:
                     loaded.notices_consumed.append(message.notice_id)
                 self.decide(loaded, message.command(self.clock.now()))
             case BeginAsked():
-                message.granted = self.decide(loaded, message.command(self.clock.now())) is None
+                before = len(loaded.events)
+                if message.request.task.incarnation == self.incarnation:
+                    self.decide(loaded, message.command(self.clock.now()))
+                # Only a recorded start is a start: a run that is ending holds the attempt instead (V6).
+                message.granted = any(isinstance(event, NodeStarted) for event in loaded.events[before:])
             case Inline():
                 self._answer_inline(loaded, deque(message.dispatches))
             case Resumed():
@@ -587,6 +601,8 @@ class Coordinator:
                 self.dispatcher_done(name)
             elif loaded.state.state is RunState.CANCELLING or _is_late(loaded.state):
                 await self.transport.stop([name])  # it has begun, though the journal did not know (rules 29, 31)
+            if claimed and self.renderer.is_once(loaded.state, effect):
+                return  # its worker asks by itself before it begins; a second start would be a lost first one
         fields: dict[str, Any] = {
             "node": effect.node,
             "scope": effect.scope,
@@ -669,6 +685,7 @@ class Coordinator:
     async def _mark(self, run_id: str, reason: str) -> None:
         while True:
             try:
+                await self.check_incarnation()  # a run that changed under our eyes is no broken run
                 await self.journal.mark_quarantined(run_id, reason[:1000])
                 break
             except NotFound:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 import msgspec
 
@@ -11,6 +12,8 @@ from weft.clock import Clock
 from weft.errors import NotFound, StoreUnavailable
 from weft.journal import Command, Journal, Notice
 from weft.kernel import commands as c
+from weft.model.ir import IR
+from weft.routing.schemas import check
 from weft.runtime.coordinator import Coordinator
 from weft.runtime.loaded import Continuation
 from weft.runtime.messages import Asked, Noticed
@@ -85,6 +88,13 @@ class Listener:
         return await handle(self._coordinator, request, command.command_id)
 
 
+def check_inputs(ir: IR, inputs: Any) -> list[str]:
+    """What is wrong with the inputs of a run, by the workflow's schema. No inputs at all are an empty object."""
+    if ir.inputs_schema is None:
+        return []
+    return check(ir.inputs_schema, {} if inputs is None else inputs)
+
+
 async def handle(coordinator: Coordinator, request: Request, command_id: str = "") -> Reply:
     """Decide a request in this process, and answer once that is durable."""
     ir = None
@@ -93,6 +103,10 @@ async def handle(coordinator: Coordinator, request: Request, command_id: str = "
             ir = await coordinator.library.get(request.ir)
         except NotFound as error:
             return Reply(run_id=request.run_id, code=error.code, message=f"the workflow to start: {error.message}")
+        problems = check_inputs(ir, request.inputs)
+        if problems:
+            message = "the inputs do not fit the workflow: " + "; ".join(problems)
+            return Reply(run_id=request.run_id, code="invalid_inputs", message=message)
     answer = await coordinator.ask(
         request.run_id,
         lambda state: request.command(state, coordinator.clock.now(), ir),

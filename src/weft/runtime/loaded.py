@@ -197,11 +197,12 @@ class Loaded:
         return ()
 
 
-def child_notice(state: State) -> bytes:
+def child_notice(state: State, generation: int = 0) -> bytes:
+    """How a child ended; `generation` when its parent asks for a later one than there will ever be."""
     return msgspec.json.encode(
         {
             "child": state.run_id,
-            "generation": state.generation,
+            "generation": max(state.generation, generation),
             "state": state.state.value,
             "output": state.outputs,
             "output_ref": state.outputs_ref,

@@ -18,6 +18,7 @@ from weft.model.ir import Reference
 from weft.nodes.registry import Call, Done, Failed, NodeType, Registry
 from weft.routing.conditions import evaluate
 from weft.routing.errors import NeedsBlob, TemplateError
+from weft.routing.schemas import check as check_value
 from weft.routing.scope import Run, Scope, outcome
 from weft.routing.segments import find_segment
 from weft.routing.templates import render
@@ -41,6 +42,10 @@ class Renderer:
 
     def priority(self, state: State, effect: c.Dispatch) -> int:
         return state.pinned(_get(state, effect)).priority
+
+    def is_once(self, state: State, effect: c.Recall) -> bool:
+        """Its worker asks before it begins (rule 33)."""
+        return not effect.undo and state.pinned(_get(state, effect)).effect == "at_most_once"
 
     def _type_name(self, state: State, activation: Activation, undo: bool) -> str:
         node = state.pinned(activation)
@@ -88,7 +93,7 @@ class Renderer:
             if segment is not None:  # a secret is never an output, not even by way of a trivial node (S2)
                 message = f"{effect.node} would give {type(segment).__name__.lower()} as its output, which is stored"
                 return c.Fail(**about, error=Error("bad_output", message), retryable=False)
-            return c.Complete(**about, output=answer.output, started_at=about["at"])
+            return self.checked(state, c.Complete(**about, output=answer.output, started_at=about["at"]))
         if isinstance(answer, Failed):
             return c.Fail(**about, error=Error(answer.code, answer.message), retryable=False)
         return c.Suspend(
@@ -103,6 +108,28 @@ class Renderer:
             form=answer.form,
             workflow=answer.workflow,
             inputs=answer.inputs,
+        )
+
+    def checked(self, state: State, command: c.Command) -> c.Command:
+        """A completion whose output does not fit the node's `output_schema` is a failed attempt."""
+        if not isinstance(command, c.Complete) or command.undo:
+            return command
+        activation = state.find(command.node, command.scope, command.item)
+        schema = None if activation is None else state.pinned(activation).output_schema
+        problems = [] if schema is None else check_value(schema, command.output)
+        if not problems:
+            return command
+        return c.Fail(
+            at=command.at,
+            id=command.id,
+            entropy=command.entropy,
+            node=command.node,
+            scope=command.scope,
+            item=command.item,
+            attempt=command.attempt,
+            generation=command.generation,
+            error=Error("output_schema", "the output does not fit output_schema: " + "; ".join(problems)),
+            worker=command.worker,
         )
 
     def task(self, loaded: Loaded, entry: Entry, incarnation: int) -> Task | c.Fail | None:
@@ -216,7 +243,7 @@ def _was_skipped(error: TemplateError | NeedsBlob, nodes: dict[str, Seen]) -> bo
     return root in nodes and nodes[root].state == "skipped"
 
 
-def _get(state: State, place: c.Dispatch | Entry) -> Activation:
+def _get(state: State, place: c.Dispatch | c.Recall | Entry) -> Activation:
     found = state.find(place.node, place.scope, place.item)
     if found is None:
         raise IntegrityError(f"run {state.run_id}: nothing was activated at {keys.place(place.node, place.scope, place.item)}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from weft.clock import Clock
 from weft.transport import Result, Transport, TransportClosed
@@ -31,7 +32,7 @@ class Reporter:
         """For what is being delivered."""
         self._wake: asyncio.Future[None] | None = None
         self.failing = False
-        self.changed = lambda: None
+        self.changed: Callable[[], None] = lambda: None
         """Called when delivery begins to work again."""
 
     @property

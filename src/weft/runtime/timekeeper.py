@@ -15,7 +15,7 @@ from weft.runtime.waiting import first_of
 logger = logging.getLogger("weft.timekeeper")
 
 _LONGEST_SLEEP = 60.0
-"""A wall clock may jump; looking once a minute bounds what that costs."""
+"""A wall clock may jump, a database be restored; looking once a minute bounds what that costs."""
 _LIMIT = 1000
 _TROUBLE_SECONDS = 0.2
 
@@ -27,6 +27,7 @@ class Timekeeper:
         self._clock = clock
         self._next: float | None = clock.now()
         """When to look next. At first now: something may have become due while nobody ran."""
+        self._checked = clock.monotonic()
         self._changed = asyncio.Event()
         self._told: set[tuple[str, str, float]] = set()
         coordinator.timer_set = self.note
@@ -50,12 +51,16 @@ class Timekeeper:
             wait = _LONGEST_SLEEP if self._next is None else self._next - self._clock.now()
             if wait > 0:
                 await first_of(self._clock.sleep(min(wait, _LONGEST_SLEEP)), self._changed.wait())
-                continue
             try:
-                await self._tell()
+                if self._clock.monotonic() - self._checked >= _LONGEST_SLEEP:
+                    self._checked = self._clock.monotonic()
+                    await self._coordinator.check_incarnation()
+                if wait <= 0:
+                    await self._tell()
             except StoreUnavailable as error:
                 logger.warning("timers: %s", error)
-                self._next = self._clock.now()
+                if wait <= 0:
+                    self._next = self._clock.now()
                 await self._clock.sleep(_TROUBLE_SECONDS)
 
     async def _tell(self) -> None:

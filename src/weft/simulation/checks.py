@@ -63,7 +63,7 @@ class Checks:
     def published(self, task: Task, by: str) -> None:
         """T3: the journal has it. R7: its outcome is not known yet."""
         world = self._world
-        world.trace("publish", task.task_id)
+        world.trace("publish", f"{task.task_id} by {by}")
         if task.incarnation != world.store.incarnation:
             return
         checker = self.checkers.get(task.run_id)

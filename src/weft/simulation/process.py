@@ -264,9 +264,11 @@ class Terminal(Process):
         self.start()
         main = self.main
         assert main is not None
-        await asyncio.wait([main], timeout=seconds)
+        try:
+            await asyncio.wait([main], timeout=seconds)
+        finally:
+            self.crash("ends")
         answer: Reply | None = main.result() if main.done() and not main.cancelled() and not main.exception() else None
-        self.crash("ends")
         return answer
 
     async def _main(self) -> Reply | None:  # type: ignore[override]

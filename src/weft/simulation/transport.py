@@ -15,6 +15,7 @@ from weft.clock import Clock
 from weft.simulation.loop import SimTask
 from weft.transport import BeginRequest, Delivery, Result, Task, TransportUnavailable, WorkerBeat, WorkerSeen
 from weft.transports.local import LocalTransport
+from weft.transports.queue import TaskQueue
 
 if TYPE_CHECKING:
     from weft.simulation.process import Process
@@ -36,7 +37,9 @@ class Broker(LocalTransport):
     def flush(self) -> None:
         """Everything it holds is gone."""
         self._held.clear()
-        self._queues.clear()
+        for name, queue in list(self._queues.items()):
+            self._queues[name] = TaskQueue()
+            self._queues[name].waiters = queue.waiters  # whoever waits goes on waiting
         self._results.clear()
         self._unacknowledged.clear()
         self._begin_requests.clear()
@@ -239,6 +242,8 @@ class SimTransport:
         finally:
             if timer is not None:
                 timer.cancel()
+        if world.chaos.healed:
+            return answer
         if fault == "transport_error_after" or (fault == "transport_lose" and name != "begin"):
             raise TransportUnavailable(f"injected: {name} was done, its answer lost")
         if fault == "transport_crash_after":

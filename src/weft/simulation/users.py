@@ -117,17 +117,15 @@ class Users:
             return
         if reply.refused and reply.code != "exists":
             self._world.fail(Failed("start", f"{run_id}: {reply}"))
-        elif run_id not in self._world.store.runs:
+        elif run_id not in self._world.store.runs and not (reply.refused and self._world.rolled_back):
             self._world.fail(Failed("J1", f"{run_id} was acknowledged and is not in the journal: {reply}"))
-        elif run_id in self.unstarted:
-            self.unstarted.remove(run_id)
+        else:
+            self.unstarted = [one for one in self.unstarted if one not in self._world.store.runs]
 
     async def start_rest(self) -> None:
+        self.unstarted = [run_id for run_id in self.unstarted if run_id not in self._world.store.runs]
         for run_id in list(self.unstarted):
-            if run_id in self._world.store.runs:
-                self.unstarted.remove(run_id)
-            else:
-                await self._start(run_id)
+            await self._start(run_id)
 
     async def _ask(self, request: Request) -> Reply | None:
         """The answer, or None when nobody gave one."""
