@@ -107,6 +107,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     retryable: bool = True
     retry_after: float | None = None
     not_done: bool = False
+    stopped: bool = False
+    """It failed because its worker was told to stop it."""
     started_at: float | None = None
     worker: str = ""
     incarnation: int = 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -47,7 +48,9 @@ def workflow(*nodes: dict[str, Any], name: str = "tested", **more: Any) -> dict[
 
 
 @asynccontextmanager
-async def running(path: Path, *, wrap: Callable[[Journal], Journal] | None = None, **options: Any) -> AsyncIterator[Engine]:
+async def running(
+    path: Path, *, wrap: Callable[[Journal], Journal] | None = None, **options: Any
+) -> AsyncIterator[Engine]:
     engine = await opened(path, wrap=wrap, **options)
     try:
         await engine.hold()
@@ -101,7 +104,9 @@ async def events(journal: Journal, run_id: str = "r1") -> list[e.Event]:
     return [e.decode(one.body) for one in await journal.read_events(run_id, 0, 10**6)]
 
 
-async def until(engine: Engine, wanted: Callable[[State], bool], run_id: str = "r1", seconds: float = DEADLINE) -> State:
+async def until(
+    engine: Engine, wanted: Callable[[State], bool], run_id: str = "r1", seconds: float = DEADLINE
+) -> State:
     """The durable state, as soon as it is as wanted."""
 
     async def look() -> State:
@@ -121,10 +126,14 @@ async def until(engine: Engine, wanted: Callable[[State], bool], run_id: str = "
 
 async def until_true(condition: Callable[[], Any], what: str, seconds: float = DEADLINE) -> Any:
     deadline = asyncio.get_running_loop().time() + seconds
-    while not (found := condition()):
+    while not (found := await _value(condition())):
         assert asyncio.get_running_loop().time() < deadline, f"{what}: it did not come to that in {seconds} s"
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0.002)
     return found
+
+
+async def _value(found: Any) -> Any:
+    return await found if inspect.isawaitable(found) else found
 
 
 async def ended(engine: Engine, run_id: str = "r1", seconds: float = DEADLINE) -> State:

@@ -55,7 +55,13 @@ class Folder:
         settings = {**os.environ, "WEFT_TEST_EFFECTS": str(self.effects_file), **environment}
         with (self.path / "stderr").open("a") as errors:
             process = subprocess.Popen(
-                command, cwd=ROOT, env=settings, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True
+                command,
+                cwd=ROOT,
+                env=settings,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
             )
         try:
             yield process

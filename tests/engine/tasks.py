@@ -77,7 +77,7 @@ async def fail(ctx: weft.Context, times: int = 1_000_000) -> Any:
 async def fail_while(ctx: weft.Context, path: str) -> Any:
     """Fails as long as the file is there."""
     record(ctx)
-    if Path(path).exists():
+    if Path(path).exists():  # noqa: ASYNC240
         raise weft.Abort("the file is there")
     return {"attempt": ctx.attempt}
 
@@ -95,7 +95,7 @@ async def gate(ctx: weft.Context, name: str) -> Any:
 
 async def wait_for_file(ctx: weft.Context, path: str) -> Any:
     record(ctx, "begin")
-    while not Path(path).exists():
+    while not Path(path).exists():  # noqa: ASYNC110, ASYNC240
         await asyncio.sleep(0.005)
     record(ctx, "end")
     return {"passed": path}

@@ -9,11 +9,27 @@ from typing import Any
 import pytest
 
 from tests.engine import tasks
-from tests.engine.helpers import DEADLINE, ask, check, compiled, crash, ended, events, opened, start, task, transform, workflow
+from tests.engine.helpers import (
+    DEADLINE,
+    ask,
+    check,
+    compiled,
+    crash,
+    ended,
+    events,
+    opened,
+    start,
+    task,
+    transform,
+    until,
+    workflow,
+)
 from weft.kernel.state import RunState
 
 INNER = {"type": "task", "config": {"function": "tests.engine.tasks:crowd", "args": {"item": "{{ item }}"}}}
-CHILD = workflow(task("inner", "add", args={"a": "{{ inputs.n }}", "b": 1}), name="child", outputs={"n": "{{ inner.sum }}"})
+CHILD = workflow(
+    task("inner", "add", args={"a": "{{ inputs.n }}", "b": 1}), name="child", outputs={"n": "{{ inner.sum }}"}
+)
 EVERYTHING = workflow(
     task("begin"),
     task("left", "echo", ["begin"]),
@@ -53,7 +69,7 @@ class Dying:
         if self._after:
             await self._journal.append(commits)
         self.died.set()
-        await asyncio.Event().wait()
+        return await asyncio.Event().wait()
 
 
 async def dies_at(path: Any, number: int, after: bool, definition: dict[str, Any], then: Callable[..., Any]) -> bool:
@@ -153,8 +169,7 @@ async def test_a_crash_while_a_run_is_rolled_back(tmp_path, after):
             await start(engine, definition)
         await ended(engine)
         await ask(engine, "rollback")
-        while (await engine.state("r1")).state is not RunState.ROLLED_BACK:
-            await asyncio.sleep(0.001)
+        await until(engine, lambda state: state.state is RunState.ROLLED_BACK)
 
     for number in range(1, LAST):
         folder = tmp_path / str(number)

@@ -10,7 +10,22 @@ import pytest
 
 from tests.doubles.faults import Fault, FaultKind, FaultyJournal
 from tests.engine import tasks
-from tests.engine.helpers import DEADLINE, check, compiled, ended, opened, running, start, state_of, task, transform, until, workflow
+from tests.engine.helpers import (
+    DEADLINE,
+    check,
+    compiled,
+    crash,
+    ended,
+    opened,
+    running,
+    start,
+    state_of,
+    task,
+    transform,
+    until,
+    until_true,
+    workflow,
+)
 from tests.engine.runner import Folder
 from weft.errors import StoreUnavailable
 from weft.journal import JournalReadOnly
@@ -27,7 +42,7 @@ SMALL = workflow(
     outputs={"end": "{{ end }}"},
 )
 WRITES = ("append",)
-READS = ("find_run", "read_events", "find_snapshot", "find_workflow", "get_definition", "next_timer", "list_due_timers",
+READS = ("find_run", "read_events", "find_snapshot", "find_workflow", "next_timer", "list_due_timers",
          "incarnation", "read_notices", "read_commands")  # fmt: skip
 
 
@@ -76,7 +91,9 @@ async def run_with(path, plan, number_of_runs: int = 2) -> FaultyJournal:
     return faulty[0]
 
 
-@pytest.mark.parametrize("kind", [FaultKind.FAIL_BEFORE, FaultKind.FAIL_AFTER, FaultKind.TIME_OUT_APPLIED, FaultKind.CONFLICT])
+@pytest.mark.parametrize(
+    "kind", [FaultKind.FAIL_BEFORE, FaultKind.FAIL_AFTER, FaultKind.TIME_OUT_APPLIED, FaultKind.CONFLICT]
+)
 async def test_one_fault_at_any_append_changes_nothing(tmp_path, kind):
     for number in range(1, 60):
         tasks.reset()
@@ -96,7 +113,9 @@ async def test_one_fault_at_any_append_changes_nothing(tmp_path, kind):
     raise AssertionError("it never ran without a fault")
 
 
-@pytest.mark.parametrize("kind", [FaultKind.FAIL_BEFORE, FaultKind.FAIL_AFTER, FaultKind.TIME_OUT_APPLIED, FaultKind.CONFLICT])
+@pytest.mark.parametrize(
+    "kind", [FaultKind.FAIL_BEFORE, FaultKind.FAIL_AFTER, FaultKind.TIME_OUT_APPLIED, FaultKind.CONFLICT]
+)
 @pytest.mark.parametrize("every", [2, 3])
 async def test_a_fault_at_every_nth_append_changes_nothing(tmp_path, kind, every):
     def plan(operation, n):
@@ -112,8 +131,6 @@ async def test_a_read_that_fails_is_tried_again(tmp_path, operation):
     def plan(asked, n):
         return Fault(FaultKind.FAIL_BEFORE) if asked == operation and (n <= 2 or n % 3 == 0) else None
 
-    if operation == "get_definition":
-        pytest.skip("asked only for what the process does not know")
     await run_with(tmp_path, plan)
 
 
@@ -152,16 +169,18 @@ async def limit_pages(journal, pages: int) -> int:
 
 async def test_a_full_disk_stops_the_run_and_space_lets_it_go_on(tmp_path, caplog):
     definition = workflow(
-        task("a", "gate", args={"name": "a"}), *[task(f"n{number}", "echo", ["a"], args={"value": "x" * 20_000}) for number in range(30)]
+        task("a", "gate", args={"name": "a"}),
+        *[task(f"n{number}", "echo", ["a"], args={"value": "x" * 20_000}) for number in range(30)],
     )
     async with running(tmp_path) as engine:
         await start(engine, definition)
-        pages = await engine.journal._writer.run(lambda connection: connection.execute("PRAGMA page_count").fetchone()[0])
+        pages = await engine.journal._writer.run(
+            lambda connection: connection.execute("PRAGMA page_count").fetchone()[0]
+        )
         await limit_pages(engine.journal, pages + 40)
         caplog.set_level(logging.WARNING)
         tasks.gate_of("a").set()
-        while not any("full" in record.getMessage() for record in caplog.records):
-            await asyncio.sleep(0.002)
+        await until_true(lambda: any("full" in record.getMessage() for record in caplog.records), "it is full")
         state = await engine.state("r1")
         assert not state.terminal
         await check(engine.journal)  # nothing half-done
@@ -171,15 +190,37 @@ async def test_a_full_disk_stops_the_run_and_space_lets_it_go_on(tmp_path, caplo
         assert len(tasks.seen) == 31
 
 
+async def test_a_journal_that_may_only_be_read_stops_the_run_and_the_next_start_lets_it_go_on(tmp_path, caplog):
+    engine = await opened(tmp_path)
+    await engine.hold()
+    await start(engine, workflow(task("a", "gate", args={"name": "a"}), task("b", "echo", ["a"])))
+    await until_true(lambda: tasks.seen, "a runs")
+    # From here on SQLite refuses every write of this connection, as it does when the file may only be read.
+    await engine.journal._writer.run(lambda connection: connection.execute("PRAGMA query_only = 1").fetchone())
+    caplog.set_level(logging.WARNING)
+    before = (await engine.journal.get_run("r1")).seq
+    tasks.gate_of("a").set()
+    await until_true(lambda: any("readonly" in record.getMessage() for record in caplog.records), "it says so")
+    assert (await engine.journal.get_run("r1")).seq == before
+    with pytest.raises(JournalReadOnly, match="rights of the file"):
+        await engine.register(compiled(workflow(task("c"), name="other")))
+    await crash(engine)
+    async with running(tmp_path) as engine:
+        state = await ended(engine)
+        assert state.state is R.COMPLETED
+        assert [key for key, _ in tasks.seen] == ["r1/a/do", "r1/a/do", "r1/b/do"]
+
+
 async def test_a_full_disk_does_not_keep_an_engine_from_closing(tmp_path, monkeypatch):
     from weft import engine as module
 
     monkeypatch.setattr(module, "_SETTLE_SECONDS", 0.1)
     engine = await opened(tmp_path)
     await engine.hold()
-    await start(engine, workflow(task("a", "gate", args={"name": "a"}), task("b", "echo", ["a"], args={"value": "x" * 10**6})))
-    while not tasks.seen:
-        await asyncio.sleep(0.001)
+    await start(
+        engine, workflow(task("a", "gate", args={"name": "a"}), task("b", "echo", ["a"], args={"value": "x" * 10**6}))
+    )
+    await until_true(lambda: tasks.seen, "a runs")
     pages = await engine.journal._writer.run(lambda connection: connection.execute("PRAGMA page_count").fetchone()[0])
     await limit_pages(engine.journal, pages)
     waiting = asyncio.create_task(start(engine, workflow(task("big", args={"value": "x" * 10**6})), "r2"))

@@ -17,9 +17,10 @@ from tests.engine.helpers import (
     task,
     transform,
     until,
+    until_true,
     workflow,
 )
-from weft.kernel.state import NodeState, RunState
+from weft.kernel.state import RunState
 
 R = RunState
 QUICK = {"max_attempts": 3, "backoff_ms": 10, "jitter": False}
@@ -44,7 +45,9 @@ async def test_a_diamond_joins_what_both_sides_gave(tmp_path):
 async def test_a_branch_takes_one_side_and_skips_the_other(tmp_path):
     rules = [{"condition": "output.value > 5", "next_nodes": ["big"]}]
     definition = workflow(
-        task("a", args={"value": "{{ inputs.x }}"}, branch={"type": "conditional", "rules": rules, "default": ["small"]}),
+        task(
+            "a", args={"value": "{{ inputs.x }}"}, branch={"type": "conditional", "rules": rules, "default": ["small"]}
+        ),
         task("big", "echo"),
         task("small", "echo"),
         task("end", "echo", ["big", "small"]),
@@ -86,7 +89,9 @@ async def test_a_loop_of_two_thousand_trivial_rounds_does_not_starve_the_others(
 
 
 async def test_a_failing_node_is_tried_again_after_its_backoff(tmp_path):
-    definition = workflow(task("a", "fail", args={"times": 2}, retry={"max_attempts": 3, "backoff_ms": 30, "jitter": False}))
+    definition = workflow(
+        task("a", "fail", args={"times": 2}, retry={"max_attempts": 3, "backoff_ms": 30, "jitter": False})
+    )
     async with running(tmp_path) as engine:
         state = await finish(engine, definition)
         assert state.state is R.COMPLETED
@@ -142,7 +147,9 @@ async def test_a_map_over_something_else_than_a_list_is_a_clean_failure(tmp_path
         assert state.error.code == "bad_config"
 
 
-CHILD = workflow(task("inner", "add", args={"a": "{{ inputs.n }}", "b": 1}), name="child", outputs={"n": "{{ inner.sum }}"})
+CHILD = workflow(
+    task("inner", "add", args={"a": "{{ inputs.n }}", "b": 1}), name="child", outputs={"n": "{{ inner.sum }}"}
+)
 
 
 def parent_of(name: str = "child", **more: object) -> dict[str, object]:
@@ -180,9 +187,7 @@ async def test_a_child_that_is_not_registered_fails_its_parent(tmp_path):
 async def test_retrying_a_parent_retries_its_failed_child(tmp_path):
     flag = tmp_path / "flag"
     flag.touch()
-    child = workflow(
-        task("first"), task("second", "fail_while", ["first"], args={"path": str(flag)}), name="child"
-    )
+    child = workflow(task("first"), task("second", "fail_while", ["first"], args={"path": str(flag)}), name="child")
     async with running(tmp_path) as engine:
         await register(engine, child)
         state = await finish(engine, parent_of(), inputs={"n": 1})
@@ -218,8 +223,7 @@ async def test_cancelling_a_parent_cancels_its_child(tmp_path):
         await register(engine, child)
         await start(engine, parent_of(), inputs={"n": 1})
         await until(engine, lambda state: state_of(state, "call") == "waiting")
-        while not tasks.seen:
-            await engine.clock.sleep(0.001)
+        await until_true(lambda: tasks.seen, "it runs")
         await ask(engine, "cancel")
         state = await ended(engine)
         assert state.state is R.CANCELLED
@@ -304,7 +308,9 @@ async def test_a_rejection_without_a_path_fails_the_run(tmp_path):
         assert (state.state, state.error.code) == (R.FAILED, "rejected")
 
 
-@pytest.mark.parametrize(("on_timeout", "end"), [("reject", "rejected"), ("fail", "approval_timeout"), ("approve", None)])
+@pytest.mark.parametrize(
+    ("on_timeout", "end"), [("reject", "rejected"), ("fail", "approval_timeout"), ("approve", None)]
+)
 async def test_a_decision_that_nobody_takes_in_time(tmp_path, on_timeout, end):
     async with running(tmp_path) as engine:
         state = await finish(engine, human(approvers=["x"], timeout_seconds=0.05, on_timeout=on_timeout))
@@ -325,8 +331,7 @@ async def test_a_paused_run_starts_nothing_and_resumes_where_it_was(tmp_path):
     definition = workflow(task("a", "gate", args={"name": "a"}), task("b", "echo", ["a"]))
     async with running(tmp_path) as engine:
         await start(engine, definition)
-        while not tasks.seen:
-            await engine.clock.sleep(0.001)
+        await until_true(lambda: tasks.seen, "it runs")
         assert (await ask(engine, "pause")).state == "paused"
         tasks.gate_of("a").set()
         state = await until(engine, lambda state: state_of(state, "b") == "held")
@@ -354,8 +359,7 @@ async def test_cancel_reaches_the_handler_that_runs(tmp_path):
     definition = workflow(task("a", "gate", args={"name": "a"}), task("b", "echo", ["a"]))
     async with running(tmp_path, heartbeat_seconds=0.1) as engine:
         await start(engine, definition)
-        while not tasks.seen:
-            await engine.clock.sleep(0.001)
+        await until_true(lambda: tasks.seen, "it runs")
         assert (await ask(engine, "cancel", reason="no longer wanted")).state in ("cancelling", "cancelled")
         state = await ended(engine)
         assert state.state is R.CANCELLED
@@ -368,8 +372,7 @@ async def test_a_forced_cancel_does_not_wait_for_anybody(tmp_path):
     definition = workflow(task("a", "gate", args={"name": "a"}))
     async with running(tmp_path) as engine:
         await start(engine, definition)
-        while not tasks.seen:
-            await engine.clock.sleep(0.001)
+        await until_true(lambda: tasks.seen, "it runs")
         assert (await ask(engine, "cancel", force=True)).state == "cancelled"
         assert (await ended(engine)).state is R.CANCELLED
         tasks.gate_of("a").set()
@@ -435,7 +438,9 @@ async def test_a_completed_run_can_be_rolled_back(tmp_path):
 
 
 async def test_a_parked_node_is_requeued_with_another_config(tmp_path):
-    definition = workflow(task("a", "fail", args={"times": 99}, retry=QUICK, on_failure="park"), task("b", "echo", ["a"]))
+    definition = workflow(
+        task("a", "fail", args={"times": 99}, retry=QUICK, on_failure="park"), task("b", "echo", ["a"])
+    )
     async with running(tmp_path) as engine:
         await start(engine, definition)
         await until(engine, lambda state: state_of(state, "a") == "parked")
@@ -452,7 +457,8 @@ async def test_a_parked_node_is_requeued_with_another_config(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("as_", "end", "after"), [("skip", R.COMPLETED, "skipped"), ("continue", R.COMPLETED, "completed"), ("fail", R.FAILED, None)]
+    ("as_", "end", "after"),
+    [("skip", R.COMPLETED, "skipped"), ("continue", R.COMPLETED, "completed"), ("fail", R.FAILED, None)],
 )
 async def test_a_parked_node_is_discarded(tmp_path, as_, end, after):
     definition = workflow(
@@ -555,7 +561,9 @@ async def test_outputs_that_cannot_be_rendered_fail_the_run(tmp_path):
 
 async def test_idle_runs_leave_memory_and_come_back(tmp_path):
     definition = workflow(
-        task("a"), {"id": "w", "type": "wait", "config": {"signal": "go"}, "dependencies": ["a"]}, task("b", "echo", ["w"])
+        task("a"),
+        {"id": "w", "type": "wait", "config": {"signal": "go"}, "dependencies": ["a"]},
+        task("b", "echo", ["w"]),
     )
     async with running(tmp_path) as engine:
         engine.coordinator._keep_idle = 3
@@ -670,16 +678,11 @@ async def test_inputs_that_cannot_be_stored_are_refused_and_hurt_nobody(tmp_path
         assert state.state is R.COMPLETED
 
 
-@pytest.mark.parametrize("value", ["{{ inputs.d.items() }}", "{{ range(3) }}", "{{ inputs.n ** 200 }}", "{{ inputs.d.keys }}"])
+@pytest.mark.parametrize("value", ["{{ inputs.d.items() }}", "{{ inputs.n ** 200 }}", "{{ inputs.d.keys }}"])
 async def test_a_transform_that_gives_no_plain_data_fails_alone(tmp_path, value):
-    from weft.model import compile_definition
-
     definition = workflow(transform("t", value))
-    if compile_definition(definition).ir is None:
-        pytest.skip("refused when it is compiled")
     async with running(tmp_path) as engine:
         reply = await start(engine, definition, "odd", inputs={"d": {"a": 1}, "n": 10**6})
         state = await finish(engine, workflow(task("a")), "good")
         assert state.state is R.COMPLETED
         assert reply.refused or (await ended(engine, "odd")).state in (R.FAILED, R.COMPLETED)
-        assert NodeState.COMPLETED

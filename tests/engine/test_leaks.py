@@ -9,7 +9,7 @@ import threading
 
 from tests.engine import tasks
 from tests.engine.conftest import descriptors
-from tests.engine.helpers import ended, events, opened, start, task, workflow
+from tests.engine.helpers import ended, events, opened, start, task, until_true, workflow
 from weft.kernel.state import RunState
 from weft.runtime.messages import Resumed
 
@@ -46,7 +46,7 @@ async def test_three_hundred_runs_leave_no_task_no_thread_no_file_and_no_run_in_
     await engine.close()
     gc.collect()
     assert asyncio.all_tasks() == running_tasks
-    assert threading.active_count() == threads
+    await until_true(lambda: threading.active_count() == threads, "threads that were free have ended")
     assert len(descriptors()) == files
     assert sorted(os.listdir(tmp_path)) in (["weft.db"], ["weft.db", "weft.db.lock"])
     assert len(tasks.seen) == 300 * 5

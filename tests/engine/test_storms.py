@@ -41,8 +41,19 @@ async def test_commands_that_cross_each_other_and_the_work_leave_every_run_sound
     definition = workflow(
         task("begin", "slowly", args={"most": 0.003}),
         *[task(f"n{number}", "slowly", ["begin"], args={"most": 0.005}) for number in range(6)],
-        task("again", "slowly", [f"n{number}" for number in range(6)], args={"most": 0.002}, loop={"condition": "!output.done", "max_iterations": 5}),
-        {"id": "call", "type": "workflow", "config": {"workflow": "child", "inputs": {"n": 1}}, "dependencies": ["begin"]},
+        task(
+            "again",
+            "slowly",
+            [f"n{number}" for number in range(6)],
+            args={"most": 0.002},
+            loop={"condition": "!output.done", "max_iterations": 5},
+        ),
+        {
+            "id": "call",
+            "type": "workflow",
+            "config": {"workflow": "child", "inputs": {"n": 1}},
+            "dependencies": ["begin"],
+        },
         task("end", "slowly", ["again", "call"]),
         name="stormy",
     )
@@ -185,8 +196,11 @@ async def test_five_thousand_at_once_join_once(tmp_path):
     )
     async with running(tmp_path, concurrency=50) as engine:
         await start(engine, definition, inputs={"list": list(range(5000))})
-        while (await engine.journal.get_run("r1")).row.ended_at is None:
-            await asyncio.sleep(0.02)
+
+        async def is_over() -> bool:
+            return (await engine.journal.get_run("r1")).row.ended_at is not None
+
+        await until_true(is_over, "it is over")
         state = await ended(engine)
         assert state.find("size").output == {"size": 5000}
 

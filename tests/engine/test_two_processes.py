@@ -8,7 +8,20 @@ import signal
 
 import pytest
 
-from tests.engine.helpers import ask, compiled, ended, opened, output_of, running, start, state_of, task, until, workflow
+from tests.engine.helpers import (
+    ask,
+    compiled,
+    ended,
+    opened,
+    output_of,
+    running,
+    start,
+    state_of,
+    task,
+    until,
+    until_true,
+    workflow,
+)
 from tests.engine.runner import Folder
 from weft.kernel.state import RunState
 from weft.runtime.requests import Request
@@ -80,8 +93,7 @@ def test_a_bad_command_of_another_process_hurts_nobody(folder):
                 nothing = Request(kind="start", run_id="r9", ir="sha256:nothing")
                 assert (await asyncio.wait_for(engine.request(nothing), 10)).refused
                 bad = await engine.journal.put_command("r1", b'{"kind": "explode"')
-                while await engine.journal.find_answer(bad) is None:
-                    await asyncio.sleep(0.005)
+                await until_true(lambda: engine.journal.find_answer(bad), "it is answered")
                 assert (await ask(engine, "requeue", node="nothing")).refused
                 assert not (await ask(engine, "signal", name="go")).refused
                 assert (await ended(engine)).state is R.COMPLETED
@@ -140,9 +152,7 @@ def test_a_request_is_answered_though_the_holder_dies_before_it_hears_of_it(fold
                 assert not await engine.hold()
                 process.send_signal(signal.SIGSTOP)
                 asking = asyncio.create_task(ask(engine, "pause"))
-                command_put = engine.journal.read_commands
-                while not await command_put():
-                    await asyncio.sleep(0.001)
+                await until_true(engine.journal.read_commands, "the command is there")
                 process.kill()
                 process.wait()
                 assert (await asking).state == "paused"
@@ -171,9 +181,7 @@ async def test_a_command_is_not_decided_twice_though_its_answer_was_lost(tmp_pat
         await asyncio.Event().wait()
 
     holder.journal.answer_command = lose
-    reply = await asyncio.wait_for(
-        follower.request(Request(kind="signal", run_id="r1", name="other", payload=1)), 10
-    )
+    reply = await asyncio.wait_for(follower.request(Request(kind="signal", run_id="r1", name="other", payload=1)), 10)
     assert not reply.refused
     await lost.wait()
     holder.journal.answer_command = answer

@@ -63,6 +63,7 @@ class Search:
         self.ends: list[int] = []
         self.transitions = 0
         self.late = 0
+        self.looked: set[bytes] = set()
         self.current = -1
         state, checker = State(library=self.library), Checker(self.library)
         world = World(crashes=faults[0], lapses=faults[1], duplicates=faults[2])
@@ -78,7 +79,9 @@ class Search:
             self.current, spot = todo.popleft()
             if len(self.successors) > 1_000_000:
                 pytest.fail("the scope is too large")
-            self._late_results_change_nothing(spot)
+            if spot.kernel not in self.looked:
+                self.looked.add(spot.kernel)
+                self._late_results_change_nothing(spot)
             if spot.over:
                 continue
             for following in self._following(spot):
@@ -254,10 +257,10 @@ def forget(state: State, checker: Checker) -> None:
         if activation.state in ENDED:
             activation.begun, activation.started_at, activation.crashes = False, None, 0
             activation.edges, activation.taken, activation.skipped = {}, 0, 0
-            activation.attempt = min(activation.attempt, 2)  # an old attempt and the last one are all there is to tell
+            activation.attempt = 2  # an old attempt and the last one are all there is to tell apart
     for act in checker.model.acts.values():
         if act.state in ENDED:
-            act.claimed, act.attempt = 0, min(act.attempt, 2)
+            act.claimed, act.attempt = 0, 2
 
 
 # -- the three scopes --------------------------------------------------------------------------------------------------

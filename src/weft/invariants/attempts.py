@@ -11,7 +11,17 @@ from weft.kernel.values import Route
 
 _ends = {"completed", "failed", "cancelled", "parked", "skipped"}
 TRANSITIONS: dict[str, set[str]] = {
-    "pending": {"held", "queued", "waiting", "skipped", "upstream_failed", "cancelled", "failed", "parked", "completed"},
+    "pending": {
+        "held",
+        "queued",
+        "waiting",
+        "skipped",
+        "upstream_failed",
+        "cancelled",
+        "failed",
+        "parked",
+        "completed",
+    },
     "held": {"queued", "running", *_ends},
     "queued": {"queued", "running", "held", "waiting", "retrying", *_ends},
     "running": {"queued", "held", "waiting", "retrying", *_ends},
@@ -132,7 +142,8 @@ def waiting(model: Model, event: e.NodeWaiting) -> None:
 
 def resumed(model: Model, event: e.NodeResumed) -> None:
     act = get(model, event)
-    if act.state != "waiting":
+    released = act.state == "parked" and act.child_ended
+    if act.state != "waiting" and not released:
         model.blame("V5", f"{act.place} resumes and is {act.state}")
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from weft.invariants.model import ERROR, FAILED, SKIPPED, TAKEN, Act, Key, Model
+from weft.invariants.graph import Edge, Graph
+from weft.invariants.model import ERROR, FAILED, SKIPPED, TAKEN, Act, Key, Loop, Model
 from weft.kernel import events as e
+from weft.kernel.events import Scope
 
 _UNDECIDED = ("pending", "skipped", "upstream_failed")
 
@@ -14,14 +16,18 @@ def retried(model: Model, event: e.RunRetried) -> None:
     if event.generation != model.generation + 1:
         model.blame("R4", f"generation {event.generation} comes after {model.generation}")
     model.state, model.generation = "running", event.generation
-    again = _again(model)
+    again, reopened = _again(model)
     for act in again.values():
         _make_ready(act)
         if not act.fired:
             act.tokens = sum(status in (TAKEN, ERROR) for status in act.edges.values())
     for act in list(again.values()):
         if act.item is None:
-            _forget(model, act, again)
+            _forget_all(model, act, again)
+    for run in reopened:
+        graph = model.graphs[run.graph] if run.scope else model.graph
+        for edge in graph.exits.get(run.node, ()):
+            _forget(model, graph, edge, run.scope[: edge.common], again, closed=False)
     for run in model.loops.values():
         if run.status == "closing" and run.cause in again:
             run.status, run.cause = "open", None
@@ -36,8 +42,9 @@ def retried(model: Model, event: e.RunRetried) -> None:
         model.timers["deadline"] = event.deadline_at
 
 
-def _again(model: Model) -> dict[Key, Act]:
+def _again(model: Model) -> tuple[dict[Key, Act], list[Loop]]:
     again: dict[Key, Act] = {}
+    reopened: list[Loop] = []
     blamed: list[Act] = []
     for act in model.acts.values():
         if act.item is not None:
@@ -61,20 +68,21 @@ def _again(model: Model) -> dict[Key, Act]:
             act_ = model.latest(graph, edge.source, join.scope[: edge.common])
             if act_ is None or act_.key in again:
                 continue
-            _reopen_loop(model, act_, again)
+            _reopen_loop(model, act_, again, reopened)
             if act_.state == "upstream_failed":
                 blamed.append(act_)
             elif act_.state == "failed":
                 again[act_.key] = act_
-    return again
+    return again, reopened
 
 
-def _reopen_loop(model: Model, act: Act, again: dict[Key, Act]) -> None:
+def _reopen_loop(model: Model, act: Act, again: dict[Key, Act], reopened: list[Loop]) -> None:
     """A loop that ended by this failure goes on, with what its end cut off."""
     run = model.loops.get((act.node, act.scope[:-1])) if act.scope else None
     if run is None or run.status != "ended" or act.has_route or run.iteration != act.scope[-1]:
         return
     run.status = "open"
+    reopened.append(run)
     for other in model.acts.values():
         inside = other.scope[: len(act.scope)] == act.scope
         if inside and run.node in model.graphs[other.graph].loops.get(other.node, ()):
@@ -90,26 +98,29 @@ def _make_ready(act: Act) -> None:
     act.redo = True
 
 
-def _forget(model: Model, source: Act, again: dict[Key, Act]) -> None:
+def _forget_all(model: Model, source: Act, again: dict[Key, Act]) -> None:
     """What this one decided for others is undecided again, unless they keep an outcome."""
     graph = model.graph_of(source)
     closed = model.closed(source)
     for edge in graph.outgoing.get(source.node, ()):
-        prefix = source.scope[: edge.common]
-        scope = model.current(graph, edge.target, prefix)
-        target = None if scope is None else model.acts.get((edge.target, scope, None))
-        if target is None or edge.source not in target.edges:
-            continue
-        if target.key not in again and target.state not in _UNDECIDED:
-            continue
-        if closed and (target.state == "skipped" or target.edges[edge.source] == SKIPPED):
-            continue
-        model.entered.pop((edge.source, edge.target, prefix), None)
-        del target.edges[edge.source]
-        if target.state in ("skipped", "upstream_failed"):
-            _make_ready(target)
-            again[target.key] = target
-            target.fired = False
-            _forget(model, target, again)
-        target.fired = target.won = False
-        target.tokens = sum(status in (TAKEN, ERROR) for status in target.edges.values())
+        _forget(model, graph, edge, source.scope[: edge.common], again, closed=closed)
+
+
+def _forget(model: Model, graph: Graph, edge: Edge, prefix: Scope, again: dict[Key, Act], *, closed: bool) -> None:
+    scope = model.current(graph, edge.target, prefix)
+    target = None if scope is None else model.acts.get((edge.target, scope, None))
+    if target is None or edge.source not in target.edges:
+        return
+    if target.key not in again and target.state not in _UNDECIDED:
+        return
+    if closed and (target.state == "skipped" or target.edges[edge.source] == SKIPPED):
+        return
+    model.entered.pop((edge.source, edge.target, prefix), None)
+    del target.edges[edge.source]
+    if target.state in ("skipped", "upstream_failed"):
+        _make_ready(target)
+        again[target.key] = target
+        target.fired = False
+        _forget_all(model, target, again)
+    target.fired = target.won = False
+    target.tokens = sum(status in (TAKEN, ERROR) for status in target.edges.values())

@@ -278,4 +278,3 @@ class Model:
         self.clear(act, "retry", "queue", "total")
         act.retry_at = None
         self.set_state(act, state)
-

@@ -166,7 +166,10 @@ def _resolve_new(model: Model, edge: Edge) -> None:
     status = SKIPPED
     if loops:
         run = model.loops.get((loops[0], ()))
-        if edge.common or run is None or run.status != "ended":
+        if edge.common or run is None or run.status not in ("draining", "ended"):
+            return
+        if run.status == "draining" and (source is None or source.state not in ENDED):
+            model.blame("E6", f"the new edge {edge.source} -> {edge.target} leaves an iteration that drains")
             return
     elif source is None or source.state not in ENDED or not source.routed:
         return

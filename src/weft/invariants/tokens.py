@@ -241,7 +241,9 @@ def ended(model: Model, event: LoopEnded) -> None:
             status = FAILED
         elif pair in event.taken:
             if source is None or source.state not in ("completed", "failed"):
-                model.blame("E2", f"loop {event.node} takes {edge.source} -> {edge.target}, and {edge.source} has not ended")
+                model.blame(
+                    "E2", f"loop {event.node} takes {edge.source} -> {edge.target}, and {edge.source} has not ended"
+                )
             status = ERROR if source is not None and source.state == "failed" else TAKEN
         resolve(model, graph, edge, source, run.scope[: edge.common], status)
 

@@ -71,7 +71,9 @@ def begin(d: Decider, command: c.Begin) -> None:
     if activation.state is N.HELD and d.state.pinned(activation).effect == "at_most_once":
         raise Refusal("stale_attempt", f"attempt {command.attempt} of {command.node} was withdrawn")
     if d.state.state in (R.FAILING, R.CANCELLING) and d.state.pinned(activation).effect == "at_most_once":
-        hold(d, [activation], d.state.state.value)  # no new effect from here on (R3): without `node.started` it must not run
+        hold(
+            d, [activation], d.state.state.value
+        )  # no new effect from here on (R3): without `node.started` it must not run
         return
     d.emit_for(e.NodeStarted, activation, worker=command.worker)
 

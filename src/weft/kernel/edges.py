@@ -152,6 +152,10 @@ def uncount(state: State, activation: Activation, source: int) -> None:
     activation.skipped -= status == SKIPPED
     activation.failed -= status == FAILED
     activation.errors -= status == ERROR
+    if activation.refused:  # another required dependency may have been skipped too (rule 7)
+        edges = state.irs[activation.ir].edges
+        incoming = [edges[number] for number in state.node_in(activation.ir, activation.node).edges_in]
+        activation.refused = any(edge.required and activation.edges.get(edge.source) == SKIPPED for edge in incoming)
 
 
 def current_scope(state: State, node: Node, prefix: Scope) -> Scope | None:

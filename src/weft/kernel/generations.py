@@ -7,7 +7,9 @@ made ready again; whatever was decided only by those (a skip behind them, an edg
 from __future__ import annotations
 
 from weft.kernel.edges import current_scope, in_closed_iteration, latest, set_state, touch, uncount
-from weft.kernel.state import ERROR, FAILED, SKIPPED, Activation, Key, NodeState, State, key_of
+from weft.kernel.events import Scope
+from weft.kernel.state import ERROR, FAILED, SKIPPED, Activation, Key, LoopRun, NodeState, State, key_of
+from weft.model.ir import Edge
 
 N = NodeState
 
@@ -20,7 +22,7 @@ def in_order(state: State) -> list[Activation]:
 
 
 def reopen(state: State) -> None:
-    again = _to_run_again(state)
+    again, reopened = _to_run_again(state)
     for activation in again.values():
         state.edit(activation)
         make_ready(state, activation)
@@ -29,6 +31,8 @@ def reopen(state: State) -> None:
     for activation in list(again.values()):
         if activation.item < 0:
             _forget_edges(state, activation, again)
+    for run in reopened:
+        _forget_exits(state, run, again)
     for run in state.loops.values():
         if run.status == "closing" and run.cause in again:  # its way is undecided again
             state.edit(run)
@@ -43,8 +47,9 @@ def reopen(state: State) -> None:
             set_state(state, activation, N.PARKED, generation=True)
 
 
-def _to_run_again(state: State) -> dict[Key, Activation]:
+def _to_run_again(state: State) -> tuple[dict[Key, Activation], list[LoopRun]]:
     again: dict[Key, Activation] = {}
+    reopened: list[LoopRun] = []
     blamed: list[Activation] = []
     for activation in in_order(state):
         if activation.item >= 0:
@@ -69,15 +74,15 @@ def _to_run_again(state: State) -> dict[Key, Activation]:
             failed = latest(state, edge.source, join.scope[: edge.common], join.ir)
             if failed is None or failed.key in again:
                 continue
-            _reopen_loop(state, failed, again)
+            _reopen_loop(state, failed, again, reopened)
             if failed.state is N.UPSTREAM_FAILED:
                 blamed.append(failed)
             elif failed.state is N.FAILED:
                 again[failed.key] = failed
-    return again
+    return again, reopened
 
 
-def _reopen_loop(state: State, failed: Activation, again: dict[Key, Activation]) -> None:
+def _reopen_loop(state: State, failed: Activation, again: dict[Key, Activation], reopened: list[LoopRun]) -> None:
     """The failure of a looping node ended its loop; when it runs again, so does the loop, with what that cut off."""
     run = state.loops.get((failed.node, failed.scope[:-1]))
     if run is None or run.status != "ended" or failed.route is not None or run.iteration != failed.scope[-1]:
@@ -86,6 +91,7 @@ def _reopen_loop(state: State, failed: Activation, again: dict[Key, Activation])
     depth = len(failed.scope)
     inside = [a for a in state.activations.values() if a.scope[:depth] == failed.scope]
     inside = [a for a in inside if run.loop in state.node_in(a.ir, a.node).loops]
+    reopened.append(run)
     inside.sort(key=lambda a: (a.node, a.scope, a.item))
     run.status, run.members = "open", [a.key for a in inside]
     for member in inside:
@@ -105,28 +111,38 @@ def make_ready(state: State, activation: Activation) -> None:
 def _forget_edges(state: State, source: Activation, again: dict[Key, Activation]) -> None:
     """What this activation decided for others is undecided again, unless they kept an outcome of their own."""
     ir = state.iteration_ir(source.scope, source.node)
-    node = state.node_in(ir, source.node)
     closed = in_closed_iteration(state, source)
-    for number in node.edges_out:
+    for number in state.node_in(ir, source.node).edges_out:
         edge = state.irs[ir].edges[number]
-        prefix = source.scope[: edge.common]
-        scope = current_scope(state, state.node_in(ir, edge.target), prefix)
-        target = None if scope is None else state.activations.get(key_of(edge.target, scope))
-        if target is None or edge.source not in target.edges:
-            continue
-        if target.key not in again and target.state not in _DECIDED_BY_OTHERS:
-            continue
-        if closed and (target.state is N.SKIPPED or target.edges[edge.source] == SKIPPED):
-            continue  # how a loop was left is not decided anew
-        state.drop(state.entered, (edge.source, edge.target, prefix))
-        state.edit(target)
-        uncount(state, target, edge.source)
-        target.refused = False
-        if target.state in (N.SKIPPED, N.UPSTREAM_FAILED):
-            make_ready(state, target)
-            again[target.key] = target
-            target.fired = False
-            _forget_edges(state, target, again)
+        _forget(state, ir, edge, source.scope[: edge.common], again, closed=closed)
+
+
+def _forget_exits(state: State, run: LoopRun, again: dict[Key, Activation]) -> None:
+    """A loop that goes on leaves again: what its end decided, whichever body node it came from, is undecided."""
+    ir = len(state.irs) - 1 if not run.scope else run.ir
+    loop = state.node_in(ir, run.loop).loop
+    for number in loop.exits if loop is not None else ():
+        edge = state.irs[ir].edges[number]
+        _forget(state, ir, edge, run.scope[: edge.common], again, closed=False)
+
+
+def _forget(state: State, ir: int, edge: Edge, prefix: Scope, again: dict[Key, Activation], *, closed: bool) -> None:
+    scope = current_scope(state, state.node_in(ir, edge.target), prefix)
+    target = None if scope is None else state.activations.get(key_of(edge.target, scope))
+    if target is None or edge.source not in target.edges:
+        return
+    if target.key not in again and target.state not in _DECIDED_BY_OTHERS:
+        return
+    if closed and (target.state is N.SKIPPED or target.edges[edge.source] == SKIPPED):
+        return  # how a loop was left is not decided anew
+    state.drop(state.entered, (edge.source, edge.target, prefix))
+    state.edit(target)
+    uncount(state, target, edge.source)
+    if target.state in (N.SKIPPED, N.UPSTREAM_FAILED):
+        make_ready(state, target)
+        again[target.key] = target
         target.fired = False
-        target.tokens = target.taken + target.errors
-        touch(state, target.key)
+        _forget_edges(state, target, again)
+    target.fired = False
+    target.tokens = target.taken + target.errors
+    touch(state, target.key)

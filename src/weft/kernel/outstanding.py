@@ -21,12 +21,10 @@ def outstanding(state: State) -> list[c.Effect]:
     for activation in sorted_by_schedule(state, N.QUEUED):
         kind: Any = c.Dispatch if state.state is R.RUNNING else c.Recall
         effects.append(kind(**_address(state, activation)))
-    for activation in sorted_by_schedule(state, N.RUNNING):
-        if state.state is R.CANCELLING:
-            effects.append(c.Stop(**_address(state, activation)))
-    for activation in sorted_by_schedule(state, N.WAITING):
-        if activation.wait is not None and activation.wait.kind == "child":
-            effects.append(_child(state, activation))
+    if state.state is R.CANCELLING:
+        effects.extend(c.Stop(**_address(state, a)) for a in sorted_by_schedule(state, N.RUNNING))
+    waiting = sorted_by_schedule(state, N.WAITING)
+    effects.extend(_child(state, a) for a in waiting if a.wait is not None and a.wait.kind == "child")
     if state.plan:
         activation = state.activations[state.plan[-1]]
         undo = activation.undo

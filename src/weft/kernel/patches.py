@@ -61,8 +61,10 @@ def _resolve_new(state: State, edge: Edge) -> None:
     source = latest(state, edge.source, (), ir)
     if loops:
         run = state.loops.get((loops[0], ()))
-        if edge.common or run is None or run.status != "ended":
+        if edge.common or run is None or run.status not in ("draining", "ended"):
             return
+        if run.status == "draining" and (source is None or source.state not in ENDED):
+            raise IntegrityError(f"run {state.run_id}: a patch leaves an iteration that drains")  # `check` refuses it
         if source is None:
             source = Activation(node=edge.source, scope=(run.iteration,), state=N.SKIPPED, ir=ir)
     elif source is None or source.state not in ENDED or not source.routed:
@@ -100,7 +102,7 @@ def went_aside(state: State, ir: int, source: Activation) -> bool:
 def check(state: State, ir: IR) -> str | None:
     """Why this patch must be refused, in a sentence; None when every part of E6 holds."""
     old, new = state.ir, rebase(ir, state.ir)
-    return _places(state, old, new) or _approvals(state, old, new)
+    return _places(state, old, new) or _exits(state, old, new) or _approvals(state, old, new)
 
 
 def _places(state: State, old: IR, new: IR) -> str | None:
@@ -121,6 +123,21 @@ def _places(state: State, old: IR, new: IR) -> str | None:
                 if status in (TAKEN, ERROR) and (source, activation.node) not in edges:
                     name = state.name(source)
                     return f"the edge {name} -> {before.id} holds a token and cannot be removed"
+    return None
+
+
+def _exits(state: State, old: IR, new: IR) -> str | None:
+    """The last iteration of a loop ends by the definition it began with: what it has not done yet has no new way out."""
+    known = {(edge.source, edge.target) for edge in old.edges}
+    for edge in new.edges:
+        node = new.nodes[edge.source]
+        if edge.common or node is None or not node.loops or (edge.source, edge.target) in known:
+            continue
+        run = state.loops.get((node.loops[0], ()))
+        if run is not None and run.status == "draining":
+            source = state.activations.get(key_of(edge.source, (run.iteration,)))
+            if len(node.loops) > 1 or source is None or source.state not in ENDED:
+                return f"the loop {state.name(run.loop)!r} is ending and {node.id!r} in it is not done; patch it then"
     return None
 
 

@@ -11,8 +11,8 @@ from weft.kernel import compensation, loops
 from weft.kernel import events as e
 from weft.kernel.decider import Decider, Unknown
 from weft.kernel.edges import in_closing_iteration, latest
-from weft.kernel.evolve import skip
 from weft.kernel.inputs import context
+from weft.kernel.node_facts import skip
 from weft.kernel.outcomes import exceed, fail_for_good, fail_join
 from weft.kernel.state import OPEN, Activation, NodeState, RunState, State, key_of
 from weft.kernel.values import Error

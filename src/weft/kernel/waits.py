@@ -9,7 +9,6 @@ from weft.kernel import compensation, keys
 from weft.kernel import events as e
 from weft.kernel.decider import Decider, Refusal
 from weft.kernel.inputs import Context, items
-from weft.kernel.loops import cancel
 from weft.kernel.outcomes import accept, exceed, fail_attempt, fail_for_good
 from weft.kernel.settle import finish, hold, schedule, send
 from weft.kernel.state import OPEN, Activation, NodeState, RunState, Timer, key_of

@@ -106,7 +106,13 @@ class Attempt:
             case "cancelled":
                 message = "stopped on request"
                 return self._result(
-                    worker, kind="failed", code="cancelled", message=message, retryable=False, not_done=not_done
+                    worker,
+                    kind="failed",
+                    code="cancelled",
+                    message=message,
+                    retryable=False,
+                    not_done=not_done,
+                    stopped=True,
                 )
             case "handed_back":
                 return self.handed_back(worker)

@@ -228,7 +228,7 @@ class Coordinator:
     def send_again(self, entry: Entry) -> None:
         """The transport lost a task: the same attempt once more, which counts as no failure."""
         self.dispatcher_done(entry.task_id)
-        self.put(Resumed(entry.run_id, None))
+        self.put(Resumed(entry.run_id, None, entry))
 
     # -- one batch -----------------------------------------------------------------------------------------------------
 
@@ -359,7 +359,7 @@ class Coordinator:
                     return
                 if message.delivery.result.kind != "checkpointed":
                     self.dispatcher_done(message.delivery.result.task_id)
-                self.decide(loaded, self.renderer.checked(loaded.state, message.command(self.clock)))
+                self.decide(loaded, self.renderer.checked(loaded.state, message.command(self.clock, loaded.state)))
             case TimerDue():
                 if message.timer in loaded.state.timers:
                     at = max(self.clock.now(), message.due_at)
@@ -386,6 +386,8 @@ class Coordinator:
             case Inline():
                 self._answer_inline(loaded, deque(message.dispatches))
             case Resumed():
+                if message.lost is not None:
+                    self._lapse_if_begun(loaded, message.lost)
                 self._resume(loaded, message.crashed)
 
     def _is_foreign(self, result: Result) -> bool:
@@ -407,6 +409,18 @@ class Coordinator:
         start = len(loaded.effects)
         loaded.effects.extend(outstanding(state))
         self._answer_inline(loaded, deque(self._trivial(loaded, start)))
+
+    def _lapse_if_begun(self, loaded: Loaded, lost: Entry) -> None:
+        """What is queued is sent again; what had begun was lost with its worker, and needs another attempt."""
+        state = loaded.state
+        activation = state.find(lost.node, lost.scope, lost.item)
+        if activation is None or state.generation != lost.generation:
+            return
+        undo = activation.undo
+        begun = undo is not None and undo.state == "running" if lost.undo else activation.state is N.RUNNING
+        if begun:
+            place = {name: getattr(lost, name) for name in ("node", "scope", "item", "attempt", "generation", "undo")}
+            self.decide(loaded, c.Lapse(at=self.clock.now(), reason="handed_back", **place))
 
     def _lapse_if(self, loaded: Loaded, activation: Activation, crashed: frozenset[str], *, undo: bool = False) -> None:
         state = loaded.state
@@ -567,11 +581,7 @@ class Coordinator:
         self.rest(loaded)
 
     def _queue(self, loaded: Loaded, effect: c.Dispatch) -> None:
-        state = loaded.state
-        entry = Entry(
-            state.run_id, effect.node, effect.scope, effect.item, effect.attempt, state.generation, effect.undo
-        )
-        if self.dispatcher.add(entry, self.renderer.priority(state, effect)):
+        if self.dispatcher.add(self._entry(loaded, effect), self.renderer.priority(loaded.state, effect)):
             loaded.pins += 1
 
     def dispatcher_done(self, name: str) -> None:
@@ -584,10 +594,13 @@ class Coordinator:
             self._pins[entry.run_id] = pins - 1
 
     def _name(self, loaded: Loaded, effect: c.Stop | c.Recall) -> str:
+        return self._entry(loaded, effect).task_id
+
+    def _entry(self, loaded: Loaded, effect: c.Dispatch | c.Stop | c.Recall) -> Entry:
         state = loaded.state
         return Entry(
             state.run_id, effect.node, effect.scope, effect.item, effect.attempt, state.generation, effect.undo
-        ).task_id
+        )
 
     async def _recall(self, loaded: Loaded, effect: c.Recall) -> None:
         name = self._name(loaded, effect)
@@ -599,10 +612,13 @@ class Coordinator:
             claimed = answer[name] == "claimed"
             if not claimed:
                 self.dispatcher_done(name)
-            elif loaded.state.state is RunState.CANCELLING or _is_late(loaded.state):
-                await self.transport.stop([name])  # it has begun, though the journal did not know (rules 29, 31)
-            if claimed and self.renderer.is_once(loaded.state, effect):
-                return  # its worker asks by itself before it begins; a second start would be a lost first one
+            else:
+                if self.dispatcher.adopt(self._entry(loaded, effect)):  # or nobody would miss it if its worker died
+                    loaded.pins += 1
+                if loaded.state.state is RunState.CANCELLING or _is_late(loaded.state):
+                    await self.transport.stop([name])  # it has begun, though the journal did not know (rules 29, 31)
+                if self.renderer.is_once(loaded.state, effect):
+                    return  # its worker asks by itself before it begins; a second start would be a lost first one
         fields: dict[str, Any] = {
             "node": effect.node,
             "scope": effect.scope,

@@ -61,6 +61,14 @@ class Dispatcher:
                 self._out[name] = entry
                 yield entry
 
+    def adopt(self, entry: Entry) -> bool:
+        """A worker has it, though this process did not send it: it counts as out. False when that is known."""
+        name = entry.task_id
+        if name in self._waiting or name in self._out:
+            return False
+        self._out[name] = entry
+        return True
+
     def done(self, name: str) -> Entry | None:
         """The attempt is over, whatever came of it."""
         return self._out.pop(name, None) or self._waiting.pop(name, None)

@@ -63,6 +63,7 @@ class Loaded:
         "durable_seq",
         "effects",
         "events",
+        "notices",
         "notices_consumed",
         "open_approvals",
         "over",
@@ -82,6 +83,7 @@ class Loaded:
         self.events: list[Any] = []
         self.effects: list[c.Effect] = []
         self.timers: dict[str, float | None] = {}
+        self.notices: list[tuple[str, bytes]] = []
         self.notices_consumed: list[int] = []
         self.commit_id = ""
         self.open_approvals = {name for name, approval in state.approvals.items() if approval.state == "pending"}
@@ -109,6 +111,7 @@ class Loaded:
                 self.timers[effect.timer] = None
             else:
                 self.effects.append(effect)
+                self._notice(effect)
 
     def commit(self, commit_id: str, incarnation: int | None) -> Commit:
         """What the decisions taken since the last commit write."""
@@ -128,7 +131,7 @@ class Loaded:
             snapshot=taken,
             approvals=self._approvals(),
             dead_letters=self._dead_letters(),
-            notices=self._notices(),
+            notices=tuple(self.notices),
             notices_consumed=tuple(self.notices_consumed),
             incarnation=incarnation,
         )
@@ -142,6 +145,7 @@ class Loaded:
         self.events.clear()
         self.effects.clear()
         self.timers.clear()
+        self.notices.clear()
         self.notices_consumed.clear()
 
     # -- projections ---------------------------------------------------------------------------------------------------
@@ -187,14 +191,15 @@ class Loaded:
             for name in sorted(self.parked.keys() - still)
         ]
 
-    def _notices(self) -> tuple[tuple[str, bytes], ...]:
-        """The end of a run, told to its parent or its continuation in its own terminal transaction (PROTOCOL 12)."""
-        for effect in self.effects:
-            if isinstance(effect, c.NotifyParent):
-                return ((effect.parent[0], child_notice(self.state)),)
-            if isinstance(effect, c.ContinueRun):
-                return ((effect.run_id, continuation_notice(self.state, effect)),)
-        return ()
+    def _notice(self, effect: c.Effect) -> None:
+        """The end of a run, told to its parent or its continuation in its own terminal transaction (PROTOCOL 12).
+
+        Written down as it is decided: later in the same batch the run may be retried, and no longer be at an end.
+        """
+        if isinstance(effect, c.NotifyParent):
+            self.notices.append((effect.parent[0], child_notice(self.state)))
+        elif isinstance(effect, c.ContinueRun):
+            self.notices.append((effect.run_id, continuation_notice(self.state, effect)))
 
 
 def child_notice(state: State, generation: int = 0) -> bytes:

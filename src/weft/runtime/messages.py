@@ -11,9 +11,13 @@ import msgspec
 from weft.clock import Clock
 from weft.journal import IdempotencyKey
 from weft.kernel import commands as c
-from weft.kernel.state import State
+from weft.kernel.state import RunState, State
 from weft.kernel.values import Error
+from weft.runtime.dispatcher import Entry
 from weft.transport import BeginRequest, Delivery
+
+
+_GOING_ON = (RunState.RUNNING, RunState.PAUSED, RunState.COMPENSATING)
 
 
 class Reported:
@@ -37,7 +41,7 @@ class Reported:
             generation=result.generation,
         )
 
-    def command(self, clock: Clock) -> c.Command:
+    def command(self, clock: Clock, state: State) -> c.Command:
         result = self.delivery.result
         about: dict[str, Any] = {
             "at": clock.now(),
@@ -62,6 +66,9 @@ class Reported:
                     choice=result.choice,
                     reasoning=result.reasoning,
                 )
+            case "failed" if result.stopped and state.state in _GOING_ON:
+                # Nobody asked for it: the transport had forgotten whose it is, or had delivered it twice (T1).
+                return c.Lapse(**about, reason="handed_back")
             case "failed":
                 return c.Fail(
                     **about,
@@ -175,10 +182,12 @@ class Inline:
 class Resumed:
     """Derive again what must be sent for a run."""
 
-    __slots__ = ("crashed", "run_id")
+    __slots__ = ("crashed", "lost", "run_id")
 
-    def __init__(self, run_id: str, crashed: frozenset[str] | None) -> None:
+    def __init__(self, run_id: str, crashed: frozenset[str] | None, lost: Entry | None = None) -> None:
         self.run_id = run_id
+        self.lost = lost
+        """An attempt whose task the transport no longer holds."""
         self.crashed = crashed
         """The run is taken over: what ran in the process before, as its claims say. None: it is this process's own."""
 

@@ -43,7 +43,7 @@ class Reclaimer:
                     self.lapse(name)
         out = self._coordinator.dispatcher.out()
         if out:
-            for name in await self._transport.find_missing(out):
+            for name in sorted(await self._transport.find_missing(out)):
                 self._send_again(name)
 
     def lapse(self, name: str) -> None:

@@ -57,6 +57,9 @@ class Checks:
             if before != model.state:
                 self.transitions[before, model.state] += 1
             self._world.trace("event", f"{commit.run_id} {_show(event)}", stored.body)
+            error = getattr(event, "error", None)
+            if before in ("running", "paused") and error is not None and error.code == "cancelled":
+                self.fail("T1", f"run {commit.run_id} at {event.seq}: {event.type} because of a stop nobody asked for")
             for violation in found:
                 self.fail(violation.id, f"run {commit.run_id} at {violation.seq}: {violation.message} (by {by})")
 

@@ -71,10 +71,19 @@ class Broker(LocalTransport):
                 return [held.task for held in taken]
             await self._wait_for_task(queues)
 
+    async def find_missing(self, task_ids: Collection[str]) -> set[str]:
+        """Also what belongs to a worker nobody knows any more."""
+        for held in list(self._held.values()):
+            if held.worker is not None and held.worker not in self._workers and not held.reported:
+                del self._held[held.task_id]
+        return await super().find_missing(task_ids)
+
     def beat(self, beat: WorkerBeat) -> tuple[str, ...]:
         running = set(beat.running)
         for held in list(self._held.values()):
-            if held.worker == beat.worker and not held.reported and held.task_id not in running:
+            if held.worker != beat.worker:
+                continue
+            if not held.reported and held.task_id not in running:
                 count = self._unlisted[held.task_id] = self._unlisted.get(held.task_id, 0) + 1
                 if count > UNKNOWN_BEATS:
                     del self._unlisted[held.task_id], self._held[held.task_id]

@@ -1,0 +1,432 @@
+"""Bugs in the rules: what the kernel decides, and what an event does to a state."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+
+from tests.sim.planting import bug, swapped
+from weft.kernel import (
+    attempts,
+    compensation,
+    edges,
+    generations,
+    loops,
+    outcomes,
+    routes,
+    runs,
+    settle,
+    snapshot,
+    state,
+    waits,
+)
+from weft.kernel import commands as c
+from weft.kernel import events as e
+from weft.kernel.decider import Decider
+from weft.kernel.state import NodeState, RunState
+
+N, R = NodeState, RunState
+evolve: Any = importlib.import_module("weft.kernel.evolve")  # the package's own `evolve` is the function
+_LIVE = (N.QUEUED, N.RUNNING, N.HELD, N.RETRYING)
+
+
+# -- attempts ----------------------------------------------------------------------------------------------------------
+
+
+@bug("the fence is skipped: whatever attempt reports is heard")
+def _() -> Iterator[None]:
+    real = attempts._objection
+
+    def objection(run: Any, activation: Any, command: Any, success: bool) -> str | None:
+        if activation.state in _LIVE and not run.terminal and run.state is not R.COMPENSATING:
+            return None
+        return real(run, activation, command, success)
+
+    with swapped(real, objection):
+        yield
+
+
+@bug("results of an older generation are heard")
+def _() -> Iterator[None]:
+    real = attempts._objection
+
+    def objection(run: Any, activation: Any, command: Any, success: bool) -> str | None:
+        return real(run, activation, msgspec.structs.replace(command, generation=run.generation), success)
+
+    with swapped(real, objection):
+        yield
+
+
+@bug("a result is applied twice")
+def _() -> Iterator[None]:
+    real = attempts._objection
+
+    def objection(run: Any, activation: Any, command: Any, success: bool) -> str | None:
+        said = real(run, activation, command, success)
+        return None if said == "repeated" and activation.state is N.COMPLETED else said
+
+    allowed = {**state.NODE_TRANSITIONS, N.COMPLETED: state.NODE_TRANSITIONS[N.COMPLETED] | {N.COMPLETED}}
+    with swapped(real, objection), patch.object(edges, "NODE_TRANSITIONS", allowed):
+        yield
+
+
+@bug("a lapsed attempt is sent again without a new number")
+def _() -> Iterator[None]:
+    real, schedule = attempts.lapse, node_facts._schedule
+
+    def lapse(d: Decider, command: c.Lapse) -> None:
+        activation = d.get(command)
+        if command.undo or activation.attempt != command.attempt or d.state.state is not R.RUNNING:
+            real(d, command)
+        elif activation.state in (N.QUEUED, N.RUNNING) and command.generation == d.state.generation:
+            d.emit_for(e.NodeScheduled, activation, after=command.reason)
+            d.dispatch(activation)
+
+    def same(run: Any, event: Any, place: Any) -> None:
+        activation = facts.get(run, place)
+        if place.attempt == activation.attempt:
+            activation.attempt -= 1
+        schedule(run, event, place)
+
+    with swapped(real, lapse), swapped(schedule, same):
+        yield
+
+
+@bug("at_most_once is tried again after its worker died")
+def _() -> Iterator[None]:
+    def lapse(d: Decider, command: c.Lapse) -> None:
+        activation = d.get(command)
+        current = command.attempt == activation.attempt and command.generation == d.state.generation
+        if command.undo or not current or d.state.state is not R.RUNNING:
+            return real(d, command)
+        if activation.state in (N.QUEUED, N.RUNNING):
+            d.emit_for(e.NodeScheduled, activation, attempt=activation.attempt + 1, after=command.reason)
+            d.dispatch(activation)
+        return None
+
+    real = attempts.lapse
+    with swapped(real, lapse):
+        yield
+
+
+@bug("crashes are not counted, and poison is taken again and again")
+def _() -> Iterator[None]:
+    with swapped(node_facts._count_crash, lambda state, event: None):
+        yield
+
+
+@bug("failures are not counted, and what cannot succeed is tried for ever")
+def _() -> Iterator[None]:
+    real = node_facts._node_retrying
+
+    def retrying(run: Any, event: e.NodeRetrying) -> None:
+        real(run, event)
+        facts.get(run, event).failures -= 1
+
+    with swapped(real, retrying):
+        yield
+
+
+@bug("a retry does not wait for its backoff")
+def _() -> Iterator[None]:
+    real = node_facts._node_retrying
+
+    def retrying(run: Any, event: e.NodeRetrying) -> None:
+        real(run, event)
+        activation = facts.get(run, event)
+        name = edges.timer_name(run, "retry", activation)
+        edges.set_timer(run, name, state.Timer(event.at, "retry", activation.key, activation.attempt))
+
+    with swapped(real, retrying):
+        yield
+
+
+# -- joins, edges, loops -----------------------------------------------------------------------------------------------
+
+
+@bug("an edge is counted twice at a join")
+def _() -> Iterator[None]:
+    real = edges._count
+
+    def count(run: Any, activation: Any, edge: Any, status: int, hop: int) -> None:
+        real(run, activation, edge, status, hop)
+        activation.taken += status == state.TAKEN
+
+    with swapped(real, count):
+        yield
+
+
+@bug("a join of all fires with its first edge")
+def _() -> Iterator[None]:
+    real = settle.join_verdict
+
+    def verdict(activation: Any, node: Any) -> Any:
+        said = real(activation, node)
+        return "fire" if said == "wait" and activation.taken else said
+
+    with swapped(real, verdict):
+        yield
+
+
+@bug("a skip does not travel")
+def _() -> Iterator[None]:
+    def skip(run: Any, activation: Any, seq: int, at: float) -> None:
+        edges.fire(run, activation)
+        facts.finish(run, activation, seq, at)
+        edges.set_state(run, activation, N.SKIPPED)
+
+    with swapped(node_facts.skip, skip):
+        yield
+
+
+@bug("a token into a join that has fired is counted")
+def _() -> Iterator[None]:
+    real = edges.resolve
+
+    def resolve(run: Any, edge: Any, ir: int, source: Any, status: int) -> None:
+        real(run, edge, ir, source, status)
+        target = run.activations.get((edge.target, source.scope[: edge.common], -1))
+        if target is not None and target.fired and status == state.TAKEN:
+            run.tokens += 1
+
+    with swapped(real, resolve):
+        yield
+
+
+@bug("the second iteration uses the scope of the first")
+def _() -> Iterator[None]:
+    real = edges.head_of
+
+    def head_of(run: Any, loop: Any) -> Any:
+        first = msgspec.structs.replace(loop, iteration=1)
+        return real(run, first)
+
+    with swapped(real, head_of):
+        yield
+
+
+@bug("a loop runs once more than it may")
+def _() -> Iterator[None]:
+    real = routes.choose
+
+    def choose(d: Decider, activation: Any, outcome: Any) -> Any:
+        try:
+            return real(d, activation, outcome)
+        except routes.LoopExhausted:
+            return routes.Route(rule="loop.back", taken=(), back=True)
+
+    with swapped(real, choose):
+        yield
+
+
+@bug("an iteration closes while something in it is open")
+def _() -> Iterator[None]:
+    with swapped(loops._cancel_rest, lambda d, run: True):
+        yield
+
+
+@bug("cancel_rest cancels nothing")
+def _() -> Iterator[None]:
+    with swapped(settle._cancel_losers, lambda d, join: None):
+        yield
+
+
+# -- runs --------------------------------------------------------------------------------------------------------------
+
+
+@bug("a run completes when nothing is queued or running, whatever else is open")
+def _() -> Iterator[None]:
+    real = settle.end_if_over
+
+    def end_if_over(d: Decider) -> None:
+        run = d.state
+        if run.state in (R.RUNNING, R.PAUSED) and run.seq > 1:
+            if not run.tally.get(N.QUEUED) and not run.tally.get(N.RUNNING) and not run.touched:
+                settle._complete(d)
+                return
+        real(d)
+
+    def completed(run: Any, event: e.RunCompleted) -> None:
+        run_facts._end(run, event, R.COMPLETED)
+
+    with swapped(real, end_if_over), swapped(run_facts._run_completed, completed):
+        yield
+
+
+@bug("completion is decided after the append that emptied the run")
+def _() -> Iterator[None]:
+    real = settle.end_if_over
+
+    def end_if_over(d: Decider) -> None:
+        if isinstance(d.command, c.Complete) and d.state.state is R.RUNNING and d.state.counter == 0:
+            return
+        real(d)
+
+    with swapped(real, end_if_over):
+        yield
+
+
+@bug("a retried run stays in its generation")
+def _() -> Iterator[None]:
+    real = runs.retry
+
+    def retry(d: Decider, command: c.Retry) -> None:
+        emit = d.emit
+
+        def same(kind: Any, **fields: Any) -> None:
+            if kind is e.RunRetried:
+                fields["generation"] -= 1
+            emit(kind, **fields)
+
+        with patch.object(d, "emit", same):
+            real(d, command)
+
+    with swapped(real, retry):
+        yield
+
+
+@bug("a retried run forgets which outcomes it kept")
+def _() -> Iterator[None]:
+    real = generations._to_run_again
+
+    def again(run: Any) -> Any:
+        found = real(run)
+        for activation in run.activations.values():
+            if activation.state is N.COMPLETED and activation.item < 0 and not activation.scope:
+                found.setdefault(activation.key, activation)
+        return found
+
+    allowed = {**state.NEW_GENERATION, N.COMPLETED: frozenset({N.PENDING})}
+    with swapped(real, again), patch.object(edges, "NEW_GENERATION", allowed):
+        yield
+
+
+@bug("what was held is never released")
+def _() -> Iterator[None]:
+    def resume(d: Decider, command: c.Resume) -> None:
+        if d.state.state is R.PAUSED:
+            d.emit(e.RunResumed, by=command.by)
+
+    with swapped(runs.resume, resume):
+        yield
+
+
+@bug("a paused run dispatches")
+def _() -> Iterator[None]:
+    def hold(d: Decider, held: list[Any], reason: str) -> None:
+        (settle.send if reason == "paused" else real)(d, held, *(() if reason == "paused" else (reason,)))
+
+    real = settle.hold
+    with swapped(real, hold):
+        yield
+
+
+@bug("work goes on while the run is failing")
+def _() -> Iterator[None]:
+    with swapped(outcomes._kept, lambda d, activation: False):
+        yield
+
+
+@bug("the deadline passes and nothing happens")
+def _() -> Iterator[None]:
+    with swapped(waits._deadline, lambda d: None):
+        yield
+
+
+@bug("compensation begins with what was done first")
+def _() -> Iterator[None]:
+    real = compensation.begin
+
+    def begin(d: Decider, ends: Any, generation: int | None = None) -> bool:
+        order = d.state.undoable
+        d.state.undoable = list(reversed(order))
+        try:
+            return real(d, ends, generation)
+        finally:
+            d.state.undoable = order
+
+    with swapped(real, begin):
+        yield
+
+
+# -- waits -------------------------------------------------------------------------------------------------------------
+
+
+@bug("an approval is decided twice")
+def _() -> Iterator[None]:
+    real = waits.vote
+
+    def vote(d: Decider, command: c.Vote) -> None:
+        approval = d.state.approvals.get(command.approval)
+        if approval is not None and approval.state != "pending" and not d.state.terminal:
+            activation = d.state.activations[approval.key]
+            about = {"approval": command.approval, "decision": command.decision, "by": command.by}
+            d.emit_for(e.ApprovalDecided, activation, **about)
+            return
+        real(d, command)
+
+    def decided(run: Any, event: e.ApprovalDecided) -> None:
+        run.edit(run.approvals[event.approval]).state = "decided"
+        edges.clear_timer(run, edges.timer_name(run, "approval", facts.get(run, event)))
+
+    with swapped(real, vote), swapped(wait_facts._approval_decided, decided):
+        yield
+
+
+@bug("anybody may approve")
+def _() -> Iterator[None]:
+    real = waits.vote
+
+    def vote(d: Decider, command: c.Vote) -> None:
+        approval = d.state.approvals.get(command.approval)
+        if approval is None:
+            return real(d, command)
+        people = approval.approvers
+        approval.approvers = ()
+        try:
+            return real(d, command)
+        finally:
+            approval.approvers = people
+
+    with swapped(real, vote):
+        yield
+
+
+@bug("a signal is taken by two waits")
+def _() -> Iterator[None]:
+    with swapped(node_facts._node_resumed, lambda run, event: facts.get(run, event)):
+        yield
+
+
+@bug("a timer stays after it fired")
+def _() -> Iterator[None]:
+    with swapped(wait_facts._timer_fired, lambda run, event: None):
+        yield
+
+
+@bug("the end of a child is told to its parent twice")
+def _() -> Iterator[None]:
+    with swapped(wait_facts._child_ended, lambda run, event: facts.get(run, event)):
+        yield
+
+
+@bug("a snapshot leaves out the timers")
+def _() -> Iterator[None]:
+    real = snapshot.encode
+
+    def encode(run: Any) -> bytes:
+        timers = run.timers
+        run.timers = {}
+        try:
+            return real(run)
+        finally:
+            run.timers = timers
+
+    from weft.runtime import loaded
+
+    with patch.object(loaded.snapshot, "encode", encode):
+        yield

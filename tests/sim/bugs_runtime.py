@@ -1,0 +1,356 @@
+"""Bugs around the rules: what is written, sent, acknowledged, rendered, told and swept, and when."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+
+from tests.sim.planting import bug, method, swapped
+from weft.engine import Engine
+from weft.journal import Accepted, Conflict, JournalUnavailable, OutcomeUnknown
+from weft.kernel import commands as c
+from weft.kernel.outstanding import outstanding
+from weft.kernel.state import NodeState
+from weft.runtime import children, coordinator, loaded, rendering
+from weft.runtime.coordinator import Coordinator
+from weft.runtime.execution import Execution
+from weft.runtime.loaded import Loaded
+from weft.runtime.messages import Asked, Reported
+from weft.runtime.reclaimer import Reclaimer
+from weft.runtime.rendering import Renderer
+from weft.runtime.timekeeper import Timekeeper
+from weft.transport import Task
+
+N = NodeState
+
+# -- before it is durable ----------------------------------------------------------------------------------------------
+
+
+@bug("a result is acknowledged before what it led to is appended")
+def _() -> Iterator[None]:
+    async def receive(self: Engine, transport: Any, coordinator: Coordinator) -> None:
+        while True:
+            deliveries = await transport.receive(1000)
+            await transport.acknowledge([delivery.receipt for delivery in deliveries])
+            for delivery in deliveries:
+                coordinator.put(Reported(delivery))
+
+    with method(Engine, "_receive", receive):
+        yield
+
+
+@bug("tasks are published before they are appended")
+def _() -> Iterator[None]:
+    real = Coordinator._write
+
+    async def write(self: Coordinator, commits: Any, touched: Any, answers: Any) -> set[str]:
+        for found in touched.values():
+            for effect in found.effects:
+                if isinstance(effect, c.Dispatch):
+                    self._queue(found, effect)
+        await self._publish()
+        return await real(self, commits, touched, answers)
+
+    with method(Coordinator, "_write", write):
+        yield
+
+
+@bug("a caller is answered before it is durable")
+def _() -> Iterator[None]:
+    real = Coordinator._write
+
+    async def write(self: Coordinator, commits: Any, touched: Any, answers: Any) -> set[str]:
+        for asked, answer in answers:
+            if asked.future is not None and not asked.future.done():
+                asked.future.set_result(answer)
+        return await real(self, commits, touched, answers)
+
+    with method(Coordinator, "_write", write):
+        yield
+
+
+@bug("at_most_once begins without asking")
+def _() -> Iterator[None]:
+    async def is_granted(self: Execution, attempt: Any) -> bool:
+        return True
+
+    with method(Execution, "_is_granted", is_granted):
+        yield
+
+
+# -- when the journal says no, or nothing ------------------------------------------------------------------------------
+
+
+@bug("decisions of a refused commit are acted upon")
+def _() -> Iterator[None]:
+    real = Coordinator._write
+
+    async def write(self: Coordinator, commits: Any, touched: Any, answers: Any) -> set[str]:
+        await real(self, commits, touched, answers)
+        return set()
+
+    with method(Coordinator, "_write", write):
+        yield
+
+
+@bug("the cache stays dirty after a conflict")
+def _() -> Iterator[None]:
+    def drop(self: Coordinator, run_id: str) -> None:
+        if (found := self.runs.get(run_id)) is not None:
+            found.committed()
+
+    with method(Coordinator, "_drop", drop):
+        yield
+
+
+@bug("an unknown outcome counts as written")
+def _() -> Iterator[None]:
+    async def append(self: Coordinator, commits: Any) -> list[Any]:
+        while True:
+            try:
+                return await self.journal.append(commits)
+            except OutcomeUnknown:
+                return [Accepted(commit.expected_seq + len(commit.events)) for commit in commits]
+            except JournalUnavailable:
+                await self.clock.sleep(0.1)
+
+    with method(Coordinator, "_append", append):
+        yield
+
+
+@bug("an unknown outcome counts as refused, and is not decided again")
+def _() -> Iterator[None]:
+    real_process = Coordinator._process
+
+    async def append(self: Coordinator, commits: Any) -> list[Any]:
+        while True:
+            try:
+                return await self.journal.append(commits)
+            except OutcomeUnknown:
+                for commit in commits:
+                    self.runs.pop(commit.run_id, None)
+                return [Accepted(commit.expected_seq) for commit in commits]
+            except JournalUnavailable:
+                await self.clock.sleep(0.1)
+
+    with method(Coordinator, "_append", append), method(Coordinator, "_process", real_process):
+        yield
+
+
+@bug("a conflict is answered by writing over it")
+def _() -> Iterator[None]:
+    real = Coordinator._append
+
+    async def append(self: Coordinator, commits: Any) -> list[Any]:
+        outcomes = await real(self, commits)
+        for number, (commit, outcome) in enumerate(zip(commits, outcomes, strict=True)):
+            if isinstance(outcome, Conflict) and outcome.seq:
+                later = msgspec.structs.replace(commit, expected_seq=outcome.seq, commit_id=self.clock.new_id())
+                outcomes[number] = (await real(self, [later]))[0]
+        return outcomes
+
+    with method(Coordinator, "_append", append):
+        yield
+
+
+@bug("a new incarnation is ignored")
+def _() -> Iterator[None]:
+    real = Loaded.commit
+
+    async def check(self: Coordinator) -> None:
+        self.incarnation = await self.journal.incarnation()
+
+    with method(Loaded, "commit", lambda self, name, incarnation: real(self, name, None)):
+        with method(Coordinator, "check_incarnation", check):
+            yield
+
+
+# -- recovery ----------------------------------------------------------------------------------------------------------
+
+
+@bug("nothing is sent again after a start")
+def _() -> Iterator[None]:
+    with swapped(outstanding, lambda state: []):
+        yield
+
+
+@bug("nobody sweeps")
+def _() -> Iterator[None]:
+    async def sweep(self: Reclaimer) -> None:
+        """Nothing."""
+
+    with method(Reclaimer, "sweep", sweep):
+        yield
+
+
+@bug("dead workers are noticed, lost messages are not")
+def _() -> Iterator[None]:
+    with method(Reclaimer, "_send_again", lambda self, name: None):
+        yield
+
+
+@bug("lost messages are noticed, dead workers are not")
+def _() -> Iterator[None]:
+    with method(Reclaimer, "lapse", lambda self, name: None):
+        yield
+
+
+@bug("timers are lost on restart")
+def _() -> Iterator[None]:
+    real = Timekeeper.__init__
+
+    def begin(self: Timekeeper, *arguments: Any) -> None:
+        real(self, *arguments)
+        self._next = None
+
+    with method(Timekeeper, "__init__", begin):
+        yield
+
+
+@bug("timers fire five seconds early")
+def _() -> Iterator[None]:
+    real = Timekeeper._tell
+
+    class Ahead:
+        def __init__(self, clock: Any) -> None:
+            self._clock = clock
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._clock, name)
+
+        def now(self) -> float:
+            return float(self._clock.now()) + 5.0
+
+    begin = Timekeeper.__init__
+
+    def ahead(self: Timekeeper, journal: Any, coordinator: Any, clock: Any) -> None:
+        begin(self, journal, coordinator, Ahead(clock))
+
+    with method(Timekeeper, "__init__", ahead), method(Timekeeper, "_tell", real):
+        yield
+
+
+@bug("a stale snapshot hides what came after it")
+def _() -> Iterator[None]:
+    real = loaded.load
+
+    async def load(journal: Any, library: Any, record: Any) -> Any:
+        kept = await journal.find_snapshot(record.run_id)
+        if kept is None:
+            return await real(journal, library, record)
+        names = loaded.snapshot.hashes(kept.body)
+        return loaded.snapshot.decode(kept.body, {name: await library.get(name) for name in names})
+
+    with swapped(real, load):
+        yield
+
+
+@bug("what is queued is forgotten when a run leaves memory")
+def _() -> Iterator[None]:
+    with patch.object(loaded, "_is_busy", lambda state: False):
+        yield
+
+
+# -- told and sent -----------------------------------------------------------------------------------------------------
+
+
+@bug("the end of a child is not told")
+def _() -> Iterator[None]:
+    with method(Loaded, "_notices", lambda self: ()):
+        yield
+
+
+@bug("a child is started twice under two names")
+def _() -> Iterator[None]:
+    real = children.Children._create
+
+    async def create(self: Any, parent: Any, effect: Any) -> None:
+        await real(self, parent, effect)
+        await real(self, parent, msgspec.structs.replace(effect, child=f"{effect.child}+"))
+
+    with method(children.Children, "_create", create):
+        yield
+
+
+@bug("a cancel is not delivered to the worker")
+def _() -> Iterator[None]:
+    real = Coordinator._act
+
+    async def act(self: Coordinator, found: Loaded) -> None:
+        found.effects[:] = [effect for effect in found.effects if not isinstance(effect, c.Stop)]
+        await real(self, found)
+
+    with method(Coordinator, "_act", act):
+        yield
+
+
+@bug("the idempotency key contains the attempt")
+def _() -> Iterator[None]:
+    real = Renderer.task
+
+    def task(self: Renderer, found: Loaded, entry: Any, incarnation: int) -> Any:
+        made = real(self, found, entry, incarnation)
+        if isinstance(made, Task):
+            return msgspec.structs.replace(made, idempotency_key=f"{made.idempotency_key}/{made.attempt}")
+        return made
+
+    with method(Renderer, "task", task):
+        yield
+
+
+@bug("the idempotency key leaves out the scope")
+def _() -> Iterator[None]:
+    real = Renderer.task
+
+    def task(self: Renderer, found: Loaded, entry: Any, incarnation: int) -> Any:
+        made = real(self, found, entry, incarnation)
+        if isinstance(made, Task):
+            return msgspec.structs.replace(made, idempotency_key=f"{made.run_id}/{made.node}#{made.item}{made.undo}")
+        return made
+
+    with method(Renderer, "task", task):
+        yield
+
+
+@bug("a node is given the outputs of edges that were not taken")
+def _() -> Iterator[None]:
+    real = rendering._inputs
+
+    def inputs(state: Any, activation: Any) -> dict[str, Any]:
+        given = real(state, activation)
+        for source in activation.edges:
+            given.setdefault(state.name(source), None)
+        return given
+
+    with swapped(real, inputs):
+        yield
+
+
+@bug("a row shows the run as it was before")
+def _() -> Iterator[None]:
+    real = Loaded.commit
+
+    def commit(self: Loaded, name: str, incarnation: int | None) -> Any:
+        made = real(self, name, incarnation)
+        return msgspec.structs.replace(made, row=msgspec.structs.replace(made.row, counter=made.row.counter + 1))
+
+    with method(Loaded, "commit", commit):
+        yield
+
+
+@bug("a timer that was set is not written")
+def _() -> Iterator[None]:
+    real = Loaded.commit
+
+    def commit(self: Loaded, name: str, incarnation: int | None) -> Any:
+        return msgspec.structs.replace(real(self, name, incarnation), timers_set=())
+
+    with method(Loaded, "commit", commit):
+        yield
+
+
+_ = asyncio, coordinator, Asked

@@ -1,0 +1,65 @@
+"""How a bug is put into the code under test and taken out again."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+
+from weft.simulation.plan import Plan, make_plan
+
+UNDER_TEST = ("weft.kernel", "weft.runtime", "weft.engine")
+
+
+class Bug(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    """A sentence that says what is wrong."""
+    plant: Callable[[], AbstractContextManager[Any]]
+    plan: Callable[[int], Plan]
+    """The histories it is looked for in: those of `make sim`, unless they would take long to show it."""
+
+
+BUGS: dict[str, Bug] = {}
+
+
+def bug(name: str, plan: Callable[[int], Plan] = make_plan) -> Callable[[Callable[[], Iterator[None]]], None]:
+    """Register a generator function that plants a bug as long as it is suspended."""
+
+    def register(plant: Callable[[], Iterator[None]]) -> None:
+        if name in BUGS:
+            raise ValueError(f"two bugs are called {name!r}")
+        BUGS[name] = Bug(name=name, plant=contextmanager(plant), plan=plan)
+
+    return register
+
+
+@contextmanager
+def swapped(original: Any, replacement: Any) -> Iterator[None]:
+    """Replace a function under every name, and in every table, the code under test has for it."""
+    found = 0
+    with ExitStack() as stack:
+        for module_name, module in list(sys.modules.items()):
+            if not module_name.startswith(UNDER_TEST):
+                continue
+            for name, value in list(vars(module).items()):
+                if value is original:
+                    stack.enter_context(patch.object(module, name, replacement))
+                    found += 1
+                elif isinstance(value, dict) and not name.startswith("__"):
+                    keys = [key for key, one in value.items() if one is original]
+                    if keys:
+                        stack.enter_context(patch.dict(value, dict.fromkeys(keys, replacement)))
+                        found += 1
+        if not found:
+            raise LookupError(f"nothing under test is {original!r}")
+        yield
+
+
+def method(owner: type, name: str, replacement: Any) -> AbstractContextManager[Any]:
+    if not hasattr(owner, name):
+        raise LookupError(f"{owner.__name__} has no {name}")
+    return patch.object(owner, name, replacement)
