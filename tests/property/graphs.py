@@ -236,7 +236,10 @@ class _Builder:
             firsts.append(first)
             tails += self.sequence([first], depth + 1) if random.random() < 0.5 else [first]
         rules = [
-            {"condition": _condition(random), "next_nodes": sorted({first, *random.sample(firsts, random.randint(0, 1))})}
+            {
+                "condition": _condition(random),
+                "next_nodes": sorted({first, *random.sample(firsts, random.randint(0, 1))}),
+            }
             for first in firsts
         ]
         branch: dict[str, Any] = {"rules": rules}

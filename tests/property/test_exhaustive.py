@@ -157,22 +157,23 @@ class Search:
             if len(world.working) < WORKERS:
                 taken = world._replace(messages=rest, working=_with(world.working, task))
                 yield from self._try(spot, taken, self._command(c.Begin, task), refused=world._replace(messages=rest))
-                if not task[3]:
-                    yield spot._replace(world=taken, told=f"take {task}")  # `Begin` is optional: the result implies it
+                if not task[3]:  # `Begin` is optional: for the kernel this one is in the queue until it reports
+                    yield from self._work(spot, world._replace(messages=rest), task)
         for task in dict.fromkeys(world.working):
-            rest = _without(world.working, task)
-            done = world._replace(working=rest, delivered=tuple(sorted({*world.delivered, task})))
-            yield from self._try(spot, done, self._result(task))
-            if world.crashes:
-                died = world._replace(working=rest, crashes=world.crashes - 1)
-                yield from self._try(spot, died, self._command(c.Lapse, task))
-            if world.lapses:
-                stalled = world._replace(lapses=world.lapses - 1)
-                yield from self._try(spot, stalled, self._command(c.Lapse, task))
+            yield from self._work(spot, world._replace(working=_without(world.working, task)), task)
         if world.duplicates:
             for task in world.delivered:
                 again = world._replace(duplicates=world.duplicates - 1)
                 yield from self._try(spot, again, self._result(task))
+
+    def _work(self, spot: Spot, rest: World, task: Task) -> Iterator[Spot]:
+        """What may become of a task a worker has: a result, a crash, or a lease that lapses while the work goes on."""
+        yield from self._try(spot, rest._replace(delivered=tuple(sorted({*rest.delivered, task}))), self._result(task))
+        if rest.crashes:
+            yield from self._try(spot, rest._replace(crashes=rest.crashes - 1), self._command(c.Lapse, task))
+        if rest.lapses:
+            stalled = rest._replace(lapses=rest.lapses - 1, working=_with(rest.working, task))
+            yield from self._try(spot, stalled, self._command(c.Lapse, task))
 
     def _command(self, kind: Any, task: Task, **fields: Any) -> c.Command:
         node, scope, attempt, undo = task
@@ -215,7 +216,6 @@ class Search:
         world = self._leave_out_inert(state, world)
         forget(state, checker)
         return Spot(snapshot.encode(state), checker, world, state.terminal, repr(command))
-
 
     def _leave_out_inert(self, state: State, world: World) -> World:
         def live(task: Task) -> bool:
@@ -267,7 +267,9 @@ def forget(state: State, checker: Checker) -> None:
 
 
 def _report(name: str, search: Search) -> None:
-    sys.stderr.write(f"\n{name}: {len(search.successors)} states, {search.transitions} transitions, {search.late} late results\n")
+    sys.stderr.write(
+        f"\n{name}: {len(search.successors)} states, {search.transitions} transitions, {search.late} late results\n"
+    )
 
 
 @pytest.mark.slow

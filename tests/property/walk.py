@@ -78,7 +78,9 @@ class Walk:
                 evolve(self.shadow, read)
                 found = self.checker.feed(read)
                 assert not found, found
-            assert snapshot.encode(self.shadow) == snapshot.encode(self.state), "replay differs from the live state (J5)"
+            assert snapshot.encode(self.shadow) == snapshot.encode(self.state), (
+                "replay differs from the live state (J5)"
+            )
             self._heed(result.effects)
             self._agree()
         return result
@@ -338,9 +340,7 @@ class Walk:
         queued = [task for task in self.current() if not task[4]]
         if queued:
             node, scope, item, attempt, _, generation = self.random.choice(queued)
-            self.do(
-                c.Hold(at=self.run.now, node=node, scope=scope, item=item, attempt=attempt, generation=generation)
-            )
+            self.do(c.Hold(at=self.run.now, node=node, scope=scope, item=item, attempt=attempt, generation=generation))
 
     def release(self) -> None:
         held = sorted({self.state.name(a.node) for a in self.state.activations.values() if a.state is N.HELD})
@@ -395,7 +395,14 @@ class Walk:
     def patch(self) -> None:
         random = self.random
         make: Any = random.choice(
-            (graphs.add_node, graphs.add_node, graphs.add_edge, graphs.remove_edge, graphs.remove_node, graphs.change_node)
+            (
+                graphs.add_node,
+                graphs.add_node,
+                graphs.add_edge,
+                graphs.remove_edge,
+                graphs.remove_node,
+                graphs.change_node,
+            )
         )
         changed = make(random, self.definition)
         ir = None if changed is None else graphs.try_compile(changed)
@@ -436,7 +443,9 @@ class Walk:
                 activation = state.find(node, scope, item)
                 assert activation is not None
                 child = activation.child
-                self.do(c.EndChild(at=now, child=child, generation=activation.child_generation + 1, state="rolled_back"))
+                self.do(
+                    c.EndChild(at=now, child=child, generation=activation.child_generation + 1, state="rolled_back")
+                )
             elif definition.effect == "at_most_once" and not undo and not self._begun(task):
                 self.do(c.Begin(**where, worker="w"))
             else:
@@ -493,7 +502,9 @@ class Walk:
             f"{self.address(a)}: {a.state} edges={a.edges} tokens={a.tokens} fired={a.fired} {a.reason}"
             for a in self.state.activations.values()
         ]
-        loops = [f"{self.state.name(run.loop)}{run.scope}: {run.iteration} {run.status}" for run in self.state.loops.values()]
+        loops = [
+            f"{self.state.name(run.loop)}{run.scope}: {run.iteration} {run.status}" for run in self.state.loops.values()
+        ]
         return "\n".join(["", *shown, *loops, f"plan={self.state.plan} timers={self.state.timers}"])
 
 

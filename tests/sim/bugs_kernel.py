@@ -14,14 +14,18 @@ from weft.kernel import (
     attempts,
     compensation,
     edges,
+    facts,
     generations,
     loops,
+    node_facts,
     outcomes,
     routes,
+    run_facts,
     runs,
     settle,
     snapshot,
     state,
+    wait_facts,
     waits,
 )
 from weft.kernel import commands as c

@@ -233,8 +233,9 @@ def ended(model: Model, event: LoopEnded) -> None:
         model.blame("E3", f"loop {event.node} resolves an edge it does not have: {pair}")
     for edge in exits:
         source = model.latest(graph, edge.source, run.scope)
-        if run.status == "draining" and not _has_ended(model, graph, edge, source, (*run.scope, run.iteration)):
-            continue
+        if run.status == "draining" and model.graphs[run.graph].has(edge.source, edge.target):
+            if not _has_ended(model, graph, edge, source, (*run.scope, run.iteration)):
+                continue
         pair = (edge.source, edge.target)
         status = SKIPPED
         if pair in event.failed:

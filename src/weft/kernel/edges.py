@@ -399,8 +399,9 @@ def resolve_exits(
         if not loops_over(state, looping.loops, run.scope, edge.common):
             continue
         source = latest(state, edge.source, run.scope, ir)
-        if run.status == "draining" and not _has_ended(state, edge.source, source, ir, (*run.scope, run.iteration)):
-            continue
+        if run.status == "draining" and _knows(state, run.ir, ir, edge):  # a patched edge nobody will resolve later
+            if not _has_ended(state, edge.source, source, ir, (*run.scope, run.iteration)):
+                continue
         if source is None:
             source = Activation(node=edge.source, scope=(*run.scope, run.iteration), ir=ir)
         pair = (state.node_in(ir, edge.source).id, state.node_in(ir, edge.target).id)
