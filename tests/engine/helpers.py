@@ -77,6 +77,8 @@ async def crash(engine: Engine) -> None:
     await asyncio.gather(*engine._tasks, return_exceptions=True)
     if engine.transport is not None:
         await engine.transport.close()
+    if engine._claims is not None:
+        engine._claims._map.close()  # the file stays
     if engine.lock is not None:
         engine.lock.release()
     await engine.journal.close()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
 
 import msgspec
 
-from tests.sim.planting import bug, swapped
+from tests.sim.planting import activation_of, bug, deciding, folding, swapped
 from weft.kernel import (
     attempts,
     compensation,
@@ -30,11 +29,11 @@ from weft.kernel import (
 )
 from weft.kernel import commands as c
 from weft.kernel import events as e
+from weft.kernel import node_facts, run_facts
 from weft.kernel.decider import Decider
 from weft.kernel.state import NodeState, RunState
 
 N, R = NodeState, RunState
-evolve: Any = importlib.import_module("weft.kernel.evolve")  # the package's own `evolve` is the function
 _LIVE = (N.QUEUED, N.RUNNING, N.HELD, N.RETRYING)
 
 
@@ -80,72 +79,86 @@ def _() -> Iterator[None]:
 
 @bug("a lapsed attempt is sent again without a new number")
 def _() -> Iterator[None]:
-    real, schedule = attempts.lapse, node_facts._schedule
+    def lapses(real: Any) -> Any:
+        def lapse(d: Decider, command: c.Lapse) -> None:
+            activation = d.get(command)
+            if command.undo or activation.attempt != command.attempt or d.state.state is not R.RUNNING:
+                real(d, command)
+            elif activation.state in (N.QUEUED, N.RUNNING) and command.generation == d.state.generation:
+                d.emit_for(e.NodeScheduled, activation, after=command.reason)
+                d.dispatch(activation)
 
-    def lapse(d: Decider, command: c.Lapse) -> None:
-        activation = d.get(command)
-        if command.undo or activation.attempt != command.attempt or d.state.state is not R.RUNNING:
-            real(d, command)
-        elif activation.state in (N.QUEUED, N.RUNNING) and command.generation == d.state.generation:
-            d.emit_for(e.NodeScheduled, activation, after=command.reason)
-            d.dispatch(activation)
+        return lapse
 
-    def same(run: Any, event: Any, place: Any) -> None:
-        activation = facts.get(run, place)
-        if place.attempt == activation.attempt:
-            activation.attempt -= 1
-        schedule(run, event, place)
+    def schedules(real: Any) -> Any:
+        def schedule(run: Any, event: e.NodeScheduled) -> None:
+            activation = run.find(event.node, event.scope, event.item)
+            if activation is not None and event.attempt == activation.attempt:
+                run.edit(activation).attempt -= 1
+            real(run, event)
 
-    with swapped(real, lapse), swapped(schedule, same):
+        return schedule
+
+    with deciding(c.Lapse, lapses), folding(e.NodeScheduled, schedules):
         yield
 
 
 @bug("at_most_once is tried again after its worker died")
 def _() -> Iterator[None]:
-    def lapse(d: Decider, command: c.Lapse) -> None:
-        activation = d.get(command)
-        current = command.attempt == activation.attempt and command.generation == d.state.generation
-        if command.undo or not current or d.state.state is not R.RUNNING:
-            return real(d, command)
-        if activation.state in (N.QUEUED, N.RUNNING):
-            d.emit_for(e.NodeScheduled, activation, attempt=activation.attempt + 1, after=command.reason)
-            d.dispatch(activation)
-        return None
+    def lapses(real: Any) -> Any:
+        def lapse(d: Decider, command: c.Lapse) -> None:
+            activation = d.get(command)
+            current = command.attempt == activation.attempt and command.generation == d.state.generation
+            if command.undo or not current or d.state.state is not R.RUNNING:
+                real(d, command)
+            elif activation.state in (N.QUEUED, N.RUNNING):
+                d.emit_for(e.NodeScheduled, activation, attempt=activation.attempt + 1, after=command.reason)
+                d.dispatch(activation)
 
-    real = attempts.lapse
-    with swapped(real, lapse):
+        return lapse
+
+    with deciding(c.Lapse, lapses):
         yield
 
 
 @bug("crashes are not counted, and poison is taken again and again")
 def _() -> Iterator[None]:
-    with swapped(node_facts._count_crash, lambda state, event: None):
+    def uncounted(real: Any) -> Any:
+        def fold(run: Any, event: Any) -> None:
+            real(run, event)
+            activation_of(run, event).crashes = 0
+
+        return fold
+
+    with folding(e.NodeScheduled, uncounted), folding(e.NodeHeld, uncounted):
         yield
 
 
 @bug("failures are not counted, and what cannot succeed is tried for ever")
 def _() -> Iterator[None]:
-    real = node_facts._node_retrying
+    def uncounted(real: Any) -> Any:
+        def fold(run: Any, event: Any) -> None:
+            real(run, event)
+            activation_of(run, event).failures = 0
 
-    def retrying(run: Any, event: e.NodeRetrying) -> None:
-        real(run, event)
-        facts.get(run, event).failures -= 1
+        return fold
 
-    with swapped(real, retrying):
+    with folding(e.NodeRetrying, uncounted):
         yield
 
 
 @bug("a retry does not wait for its backoff")
 def _() -> Iterator[None]:
-    real = node_facts._node_retrying
+    def at_once(real: Any) -> Any:
+        def fold(run: Any, event: e.NodeRetrying) -> None:
+            real(run, event)
+            activation = activation_of(run, event)
+            name = edges.timer_name(run, "retry", activation)
+            edges.set_timer(run, name, state.Timer(event.at, "retry", activation.key, activation.attempt))
 
-    def retrying(run: Any, event: e.NodeRetrying) -> None:
-        real(run, event)
-        activation = facts.get(run, event)
-        name = edges.timer_name(run, "retry", activation)
-        edges.set_timer(run, name, state.Timer(event.at, "retry", activation.key, activation.attempt))
+        return fold
 
-    with swapped(real, retrying):
+    with folding(e.NodeRetrying, at_once):
         yield
 
 
@@ -178,12 +191,13 @@ def _() -> Iterator[None]:
 
 @bug("a skip does not travel")
 def _() -> Iterator[None]:
-    def skip(run: Any, activation: Any, seq: int, at: float) -> None:
-        edges.fire(run, activation)
-        facts.finish(run, activation, seq, at)
-        edges.set_state(run, activation, N.SKIPPED)
+    real, resolve_all = node_facts.skip, edges.resolve_all
 
-    with swapped(node_facts.skip, skip):
+    def skip(run: Any, activation: Any, seq: int, at: float) -> None:
+        with swapped(resolve_all, lambda run, activation, status: None):
+            real(run, activation, seq, at)
+
+    with swapped(real, skip):
         yield
 
 

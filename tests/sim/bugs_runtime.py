@@ -260,7 +260,7 @@ def _() -> Iterator[None]:
 
 @bug("the end of a child is not told")
 def _() -> Iterator[None]:
-    with method(Loaded, "_notices", lambda self: ()):
+    with method(Loaded, "_notice", lambda self, effect: None):
         yield
 
 

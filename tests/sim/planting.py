@@ -10,6 +10,8 @@ from unittest.mock import patch
 
 import msgspec
 
+from weft.kernel.decide import _HANDLERS as _COMMANDS
+from weft.kernel.facts import HANDLERS
 from weft.simulation.plan import Plan, make_plan
 
 UNDER_TEST = ("weft.kernel", "weft.runtime", "weft.engine")
@@ -63,3 +65,17 @@ def method(owner: type, name: str, replacement: Any) -> AbstractContextManager[A
     if not hasattr(owner, name):
         raise LookupError(f"{owner.__name__} has no {name}")
     return patch.object(owner, name, replacement)
+
+
+def folding(kind: type[Any], wrap: Callable[[Callable[[Any, Any], None]], Callable[[Any, Any], None]]) -> Any:
+    """Change what an event does to a state. `wrap` is given what it did."""
+    return patch.dict(HANDLERS, {kind: wrap(HANDLERS[kind])})
+
+
+def deciding(kind: type[Any], wrap: Callable[[Callable[[Any, Any], None]], Callable[[Any, Any], None]]) -> Any:
+    """Change what a command leads to."""
+    return patch.dict(_COMMANDS, {kind: wrap(_COMMANDS[kind])})
+
+
+def activation_of(run: Any, event: Any) -> Any:
+    return run.edit(run.find(event.node, event.scope, event.item))

@@ -94,7 +94,7 @@ def _reopen_loop(model: Model, act: Act, again: dict[Key, Act], reopened: list[L
 def _make_ready(act: Act) -> None:
     act.state, act.cut, act.wait, act.wait_name = "pending", "", "", ""
     act.accepted = act.handled = act.routed = act.has_route = act.spent = act.discarded = False
-    act.route_taken, act.retry_at = None, None
+    act.rule, act.retry_at = "", None
     act.redo = True
 
 

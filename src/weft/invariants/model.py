@@ -48,7 +48,8 @@ class Act(msgspec.Struct, kw_only=True):
     accepted: bool = False
     routed: bool = False
     handled: bool = False
-    route_taken: tuple[str, ...] | None = None
+    rule: str = ""
+    """What chose its route."""
     has_route: bool = False
     spent: bool = False
     """at_most_once: its effect has started, and nobody said it may start again."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.invariants.graph import Edge
+from weft.invariants.graph import Edge, Graph
 from weft.invariants.model import ENDED, ERROR, FAILED, OPEN, RUN_OVER, SKIPPED, TAKEN, Act, Model
 from weft.invariants.tokens import resolve
 from weft.kernel import events as e
@@ -173,13 +173,18 @@ def _resolve_new(model: Model, edge: Edge) -> None:
             return
     elif source is None or source.state not in ENDED or not source.routed:
         return
-    if source is None:
-        pass
-    elif source.state in ("completed", "compensated"):
-        status = SKIPPED if edge.named else TAKEN
-    elif source.state in ("failed", "upstream_failed") and source.handled:
-        if not source.has_route:
-            status = FAILED
-        elif source.route_taken is None and not edge.named:
-            status = ERROR
+    if source is not None:
+        named = edge.named or _went_aside(graph, source)
+        if source.state in ("completed", "compensated"):
+            status = SKIPPED if named else TAKEN
+        elif source.state in ("failed", "upstream_failed") and source.handled:
+            status = FAILED if not source.has_route else SKIPPED if named else ERROR
     resolve(model, graph, edge, source, (), status)
+
+
+def _went_aside(graph: Graph, source: Act) -> bool:
+    """It took a path of its own, and with it none of the edges that no routing names."""
+    if source.rule == "loop.timeout":
+        loop = graph.nodes[source.node].loop
+        return loop is not None and bool(loop.timeout_path) and loop.break_path is None
+    return source.rule in ("rejection_path", "on_failure.path")

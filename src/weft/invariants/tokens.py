@@ -114,7 +114,7 @@ def loops_over(model: Model, loops: tuple[str, ...], scope: Scope, depth: int) -
 
 def take_route(model: Model, act: Act, route: Route, status: str = TAKEN) -> None:
     act.routed = act.has_route = True
-    act.route_taken = route.taken
+    act.rule = route.rule
     graph = model.graph_of(act)
     edges, loops = graph.outgoing.get(act.node, []), graph.loops.get(act.node, ())
     unknown = set(route.taken or ()) - {edge.target for edge in edges}

@@ -20,7 +20,7 @@ class SimClock:
         """Seconds this process's wall clock is ahead."""
 
     def now(self) -> float:
-        return EPOCH + self._loop.time() + self.skew
+        return EPOCH + self._loop.time() + self._loop.ahead + self.skew
 
     def monotonic(self) -> float:
         """Starts from the same moment everywhere: the transport's clock is compared with it."""

@@ -79,6 +79,8 @@ class SimLoop(asyncio.BaseEventLoop):
         self._numbers = 0
         self._max_steps = max_steps
         self.steps = 0
+        self.ahead = 0.0
+        """Seconds that every wall clock was moved on while nothing happened: a wait of days costs no turns."""
         self.world = Host("world")
         self._hosts: list[Host] = [self.world]
         self.set_exception_handler(lambda _loop, _context: None)
