@@ -135,7 +135,7 @@ class Engine:
 
     def _start(self) -> None:
         """Decide and answer; nothing is executed yet."""
-        self.transport = LocalTransport(clock=self.clock)
+        self.transport = LocalTransport(clock=self.clock, one_queue="default")
         self.coordinator = Coordinator(
             self.journal,
             self.transport,

@@ -602,7 +602,6 @@ async def test_what_does_not_exist_is_refused(tmp_path):
         assert (await ended(engine)).state is R.COMPLETED
 
 
-@pytest.mark.xfail(reason="the embedded worker listens to the queue `default` only", strict=True)
 async def test_a_node_on_another_queue_runs_in_the_embedded_engine(tmp_path):
     async with running(tmp_path) as engine:
         await start(engine, workflow(task("a", "echo", queue="gpu")))

@@ -273,6 +273,7 @@ def _report(name: str, search: Search) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_diamond_survives_every_combination_of_two_faults_each() -> None:
     ir = compiled(
         {"id": "a"},
@@ -284,6 +285,7 @@ def test_a_diamond_survives_every_combination_of_two_faults_each() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_loop_with_an_any_join_survives_every_combination_of_faults() -> None:
     ir = compiled(
         {"id": "h"},
@@ -295,12 +297,12 @@ def test_a_loop_with_an_any_join_survives_every_combination_of_faults() -> None:
             "join": "any",
             "loop": {"condition": "true", "max_iterations": 2, "loop_back_to": "h", "timeout_path": []},
         },
-        {"id": "z", "dependencies": ["j"]},
     )
     _report("loop with an any join", Search(ir, FAULTS, lambda question: question.need.scope == (1,)))
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_compensated_chain_survives_every_combination_of_faults() -> None:
     undo = {"compensator": {"type": "task", "config": {"function": "m:undo"}}}
     ir = compiled(

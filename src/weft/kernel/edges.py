@@ -195,7 +195,8 @@ def _knows(state: State, governing: int, ir: int, edge: Edge) -> bool:
     """Whether the iteration has this edge: one that a patch brought is for the next (rule 39)."""
     if governing == ir:
         return True
-    edges, node = state.irs[governing].edges, state.irs[governing].nodes[edge.target]
+    edges, nodes = state.irs[governing].edges, state.irs[governing].nodes
+    node = nodes[edge.target] if edge.target < len(nodes) else None
     return node is not None and any(edges[number].source == edge.source for number in node.edges_in)
 
 

@@ -329,5 +329,5 @@ def _deadline(d: Decider) -> None:
     running = [a for a in d.state.activations.values() if a.state is N.RUNNING]
     for activation in sorted(running, key=lambda a: (a.scheduled_seq, a.node, a.scope, a.item)):
         d.stop(activation)
-    if running:
+    if running or d.state.tally.get(N.QUEUED):  # a queued one may be claimed, and then is waited for
         d.emit(e.TimerSet, timer="grace", due_at=d.at + 30.0)

@@ -26,7 +26,8 @@ class Claims:
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             os.ftruncate(descriptor, 0)
-            os.ftruncate(descriptor, slots * SLOT_BYTES)
+            # Not a sparse file: on a full disk a write to the map would kill the process; this says so instead.
+            os.write(descriptor, bytes(slots * SLOT_BYTES))
             self._map = mmap.mmap(descriptor, slots * SLOT_BYTES)
         finally:
             os.close(descriptor)

@@ -28,7 +28,7 @@ from weft.nodes.registry import Registry
 from weft.runtime.children import Children
 from weft.runtime.claims import claim_name
 from weft.runtime.dispatcher import Dispatcher, Entry
-from weft.runtime.loaded import Library, Loaded, load
+from weft.runtime.loaded import Library, Loaded, load_from
 from weft.runtime.messages import Asked, BeginAsked, Inline, Message, Noticed, Reported, Resumed, TimerDue
 from weft.runtime.rendering import Renderer
 from weft.runtime.requests import Reply, encode_reply
@@ -216,8 +216,10 @@ class Coordinator:
                 return None
             if record.quarantined is not None:
                 raise Quarantined(f"run {run_id} is quarantined: {record.quarantined}")
-            state = await load(self.journal, self.library, record)
-            found = self.runs[run_id] = Loaded(state, self.journal.partition_count)
+            kept = await self.journal.find_snapshot(run_id)
+            state = await load_from(self.journal, self.library, record, kept)
+            found = Loaded(state, self.journal.partition_count, 0 if kept is None else kept.seq)
+            self.runs[run_id] = found
             found.pins = self._pins.pop(run_id, 0)
         return found
 

@@ -75,10 +75,10 @@ class Loaded:
         "timers",
     )
 
-    def __init__(self, state: State, partitions: int) -> None:
+    def __init__(self, state: State, partitions: int, snapshot_seq: int = 0) -> None:
         self.state = state
         self.durable_seq = state.seq
-        self.snapshot_seq = state.seq
+        self.snapshot_seq = snapshot_seq
         self.partition = partition_of(state.run_id, partitions) if state.run_id else 0
         self.events: list[Any] = []
         self.effects: list[c.Effect] = []
@@ -354,9 +354,12 @@ def _undoing(state: State) -> int:
 
 async def load(journal: Journal, library: Library, record: RunRecord) -> State:
     """The state a journal folds to, from its newest readable snapshot on."""
+    return await load_from(journal, library, record, await journal.find_snapshot(record.run_id))
+
+
+async def load_from(journal: Journal, library: Library, record: RunRecord, kept: Snapshot | None) -> State:
     run_id = record.run_id
     state: State | None = None
-    kept = await journal.find_snapshot(run_id)
     if kept is not None and kept.version == snapshot.SNAPSHOT_VERSION:
         try:
             names = snapshot.hashes(kept.body)

@@ -126,6 +126,8 @@ class UserWorld(World):
         raise AssertionError(f"run {run_id} has no node {name}")
 
     def trace(self, kind: str, text: str, body: bytes = b"") -> None:
+        if kind == "world" and not self.plan.rates:
+            return  # there is nothing to heal from
         super().trace(kind, text, body)
         if self.lines:
             shown = describe(e.decode(body)) if kind == "event" else text
@@ -220,8 +222,9 @@ class UserWorld(World):
         due = self._upcoming()
         now = self.clock.now()
         if due is not None and due - now > LOOK_SECONDS + 1 and not self._is_busy():
-            self.loop.ahead += due - now - LOOK_SECONDS
-            self.trace("time", f"{self._passed()} have passed")
+            passed = due - now - LOOK_SECONDS
+            self.loop.ahead += passed
+            self.trace("time", f"nothing happens for {duration(passed)}")
 
     def _is_busy(self) -> bool:
         store = self.store

@@ -39,7 +39,16 @@ MAX_RESULTS = 100_000
 
 
 class LocalTransport:
-    def __init__(self, clock: Clock = system, *, capacity: int = CAPACITY, max_results: int = MAX_RESULTS) -> None:
+    def __init__(
+        self,
+        clock: Clock = system,
+        *,
+        capacity: int = CAPACITY,
+        max_results: int = MAX_RESULTS,
+        one_queue: str | None = None,
+    ) -> None:
+        """`one_queue`: there is one worker and it serves every queue, so all tasks go to this one."""
+        self._one_queue = one_queue
         self._clock = clock
         self._capacity = capacity
         self._max_results = max_results
@@ -74,7 +83,7 @@ class LocalTransport:
             if task_id in held:
                 continue
             entry = held[task_id] = Held(task, task_id, next(self._numbers))
-            name = task.queue
+            name = self._queue_name(task)
             self._queue(name).put(entry)
             added[name] = added.get(name, 0) + 1
         for name, number in added.items():
@@ -90,7 +99,7 @@ class LocalTransport:
             elif held.worker is not None:
                 answers[task_id] = "claimed"
             else:
-                self._queues[held.task.queue].withdraw(held)
+                self._queues[self._queue_name(held.task)].withdraw(held)
                 del self._held[task_id]
                 answers[task_id] = "withdrawn"
         return answers
@@ -240,6 +249,9 @@ class LocalTransport:
     def _check_open(self) -> None:
         if self._closed:
             raise TransportClosed("the transport was closed")
+
+    def _queue_name(self, task: Task) -> str:
+        return self._one_queue or task.queue
 
     def _queue(self, name: str) -> TaskQueue:
         queue = self._queues.get(name)

@@ -1,0 +1,39 @@
+"""Workflows in tests: the real engine in virtual time, with stubs for what nodes do.
+
+    run = weft.testing.run("order.yaml", inputs={…}, stubs={"pay": Stub(fails=2, then={"ok": True}), "ask": approve(by="ann")})
+    assert_run(run, state="completed", attempts={"pay": 3}, never=["refund"])
+
+    report = simulate("order.yaml", inputs={…}, stubs={…}, seeds=100)     # through crashes, duplicates and delays
+    assert report.ok, report
+
+The public surface is `__all__`.
+"""
+
+from __future__ import annotations
+
+from weft.outcomes import Chosen
+from weft.simulation.stubs import Call, Signal, Stub, StubInvalid, approve, nobody, one_of, reject
+from weft.testing.assertions import assert_run
+from weft.testing.report import Bad, End, Report
+from weft.testing.running import BrokenPromise, Run, run
+from weft.testing.simulating import simulate
+
+__all__ = [
+    "Bad",
+    "BrokenPromise",
+    "Call",
+    "Chosen",
+    "End",
+    "Report",
+    "Run",
+    "Signal",
+    "Stub",
+    "StubInvalid",
+    "approve",
+    "assert_run",
+    "nobody",
+    "one_of",
+    "reject",
+    "run",
+    "simulate",
+]
