@@ -41,8 +41,12 @@ ALLOWED: dict[str, set[str]] = {
     "engine": BASE | {"kernel", "settings", "runtime", "sdk"} | PORTS | ADAPTERS | MIDDLE,
     "doctor": BASE | {"kernel", "settings", "runtime", "engine", "invariants"} | PORTS,
     "simulation": BASE | {"kernel", "settings", "runtime", "engine", "invariants"} | PORTS | ADAPTERS | MIDDLE,
+    "testing": BASE | {"kernel", "routing", "outcomes", "simulation"},
     "api": BASE | {"kernel", "settings", "runtime", "sdk", "engine"} | PORTS | MIDDLE,
-    "cli": BASE | {"kernel", "settings", "runtime", "sdk", "engine", "doctor", "invariants", "api"} | PORTS | MIDDLE,
+    "cli": BASE
+    | {"kernel", "settings", "runtime", "sdk", "engine", "doctor", "invariants", "api", "simulation", "testing"}
+    | PORTS
+    | MIDDLE,
     "__init__": BASE | {"kernel", "settings", "runtime", "sdk", "engine"} | PORTS | MIDDLE,
     "__main__": {"cli"},
 }

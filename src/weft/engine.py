@@ -31,6 +31,7 @@ from weft.runtime.claims import Claims
 from weft.runtime.coordinator import Coordinator, EngineStopped
 from weft.runtime.listener import Listener, handle
 from weft.runtime.loaded import Library, load
+from weft.runtime.messages import BeginAsked, Reported
 from weft.runtime.reclaimer import Reclaimer
 from weft.runtime.requests import Reply, Request, decode_reply, decode_request, encode_request
 from weft.runtime.timekeeper import Timekeeper
@@ -80,6 +81,8 @@ class Engine:
         self._concurrency = concurrency
         self._seconds = (heartbeat_seconds, dead_seconds, sweep_seconds)
         self._tasks: list[asyncio.Task[None]] = []
+        self._broken = asyncio.Event()
+        """A part gave up; whoever waits should look."""
         self._listeners: list[Listener_] = []
         self.coordinator: Coordinator | None = None
         self.worker: Worker | None = None
@@ -187,17 +190,18 @@ class Engine:
     def _spawn(self, name: str, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work, name=f"weft-{name}")
         self._tasks.append(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self._broken.set()
 
     async def _receive(self, transport: LocalTransport, coordinator: Coordinator) -> None:
-        from weft.runtime.messages import Reported
-
         while True:
             for delivery in await transport.receive(1000):
                 coordinator.put(Reported(delivery))
 
     async def _receive_begins(self, transport: LocalTransport, coordinator: Coordinator) -> None:
-        from weft.runtime.messages import BeginAsked
-
         while True:
             coordinator.put(BeginAsked(await transport.receive_begin()))
 
@@ -314,11 +318,9 @@ class Engine:
             stop()
 
     async def _changed(self, changed: asyncio.Event) -> None:
-        waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(changed.wait())]
+        """Something of the run became durable, a part of the engine gave up, or it is time to look."""
+        waits = [changed.wait(), self._broken.wait()]
         if self.coordinator is None:
-            waits.append(asyncio.ensure_future(self.clock.sleep(_FOLLOW_SECONDS)))
-        try:
-            await asyncio.wait([*waits, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+            await first_of(*waits, self.clock.sleep(_FOLLOW_SECONDS))
+        else:
+            await first_of(*waits)

@@ -35,7 +35,7 @@ def test_no_long_history_breaks_an_invariant(part: int) -> None:
     count = _budget() * 3
     for seed in range(part * 1_000_000, part * 1_000_000 + count):
         try:
-            explore(Random(seed), steps=40, size=12)  # noqa: S311
+            explore(Random(seed), steps=40, size=12)
         except Exception as error:
             error.add_note(f"repeat with: explore(Random({seed}), steps=40, size=12)")
             raise

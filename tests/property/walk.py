@@ -53,7 +53,7 @@ class Walk:
         self.checker = Checker(self.library)
         self.run = Run(ir, start=False)
         self.run.replay_each_step = False
-        self.run.answers = {kind: self.answer for kind in ("when", "loop", "branch", "outputs", "collect")}
+        self.run.answers = dict.fromkeys(("when", "loop", "branch", "outputs", "collect"), self.answer)
         self.do(c.Start(at=self.run.now, run_id="run", ir=ir, inputs={}))
 
     @property
@@ -224,9 +224,7 @@ class Walk:
         if undo and definition.compensator is None:
             return  # a child; it ends by `end_child`
         begun = self._begun(task)
-        if definition.effect == "at_most_once" and not begun and not undo and chance < 0.8:
-            self.do(c.Begin(**where, worker="w"))
-        elif chance < 0.18:
+        if (definition.effect == "at_most_once" and not begun and not undo and chance < 0.8) or chance < 0.18:
             self.do(c.Begin(**where, worker="w"))
         elif chance < 0.22 and not undo:
             self.do(c.Checkpoint(**where, data={"n": attempt}))
@@ -270,7 +268,7 @@ class Walk:
         config = definition.config if isinstance(definition.config, dict) else {}
         if definition.type == "human":
             timeout = None if self.healing else random.choice((None, 5.0))
-            outcome = random.choice(("reject", "approve", "fail", "escalate"))
+            outcome: Any = random.choice(("reject", "approve", "fail", "escalate"))
             approvers = tuple(config.get("approvers", ())) if random.random() < 0.8 else ()
             self.do(
                 c.Suspend(

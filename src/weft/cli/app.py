@@ -9,6 +9,7 @@ from weft.cli.group import Root, debug_option
 HELPS = {
     "run": "Run a workflow, here and now.",
     "validate": "Check a workflow without running it.",
+    "simulate": "Put a workflow through crashes, duplicates and delays.",
     "runs": "Runs: look at them, and change their course.",
     "approvals": "Approvals: what waits for a person, and the answer.",
     "dlq": "Dead letters: nodes parked after they failed.",
@@ -20,6 +21,7 @@ HELPS = {
 COMMANDS = {
     "run": "weft.cli.run:run",
     "validate": "weft.cli.validate:validate",
+    "simulate": "weft.cli.simulate:simulate",
     "runs": "weft.cli.runs:runs",
     "approvals": "weft.cli.approvals:approvals",
     "dlq": "weft.cli.dlq:dlq",

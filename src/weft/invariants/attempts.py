@@ -102,6 +102,10 @@ def _ready(model: Model, act: Act) -> None:
 
 
 def _abandon(model: Model, act: Act, after: str) -> None:
+    node = model.node_of(act)
+    act.crashes += after == "crashed"
+    if after == "crashed" and node is not None and act.crashes >= node.max_crashes:
+        model.blame("rule 2", f"{act.place} goes on after {act.crashes} crashes; {node.max_crashes} are allowed")
     if after and act.claimed == act.attempt and act.attempt and at_most_once(model, act):
         model.blame("V6", f"{act.place} is at_most_once, began, and is given to another worker after it {after}")
 
@@ -138,6 +142,7 @@ def waiting(model: Model, event: e.NodeWaiting) -> None:
             item = model.acts.get((act.node, act.scope, number))
             if item is not None and item.state in ("failed", "cancelled"):
                 item.state, item.accepted, item.spent = "pending", False, False
+                item.failures = item.crashes = 0
 
 
 def resumed(model: Model, event: e.NodeResumed) -> None:
@@ -145,6 +150,10 @@ def resumed(model: Model, event: e.NodeResumed) -> None:
     released = act.state == "parked" and act.child_ended
     if act.state != "waiting" and not released:
         model.blame("V5", f"{act.place} resumes and is {act.state}")
+    if act.wait == "signal":
+        left = model.signals[act.wait_name] = model.signals.get(act.wait_name, 0) - 1
+        if left < 0:
+            model.blame("rule 37", f"{act.place} takes a signal {act.wait_name} that nobody sent, or another took")
 
 
 def started(model: Model, event: e.NodeStarted) -> None:
@@ -203,12 +212,18 @@ def completed(model: Model, event: e.NodeCompleted) -> None:
         act.accepted = True
     else:
         _outcome(model, act, event.attempt, "completes")
+        _of_this_generation(model, act, event.attempt)
     move(model, act, "completed")
     model.finish(act, "completed")
     act.completed_seq = event.seq
     _check_choice(model, act, event.choice, event.route)
     if event.route is not None:
         _routed(model, act, event.route, TAKEN)
+
+
+def _of_this_generation(model: Model, act: Act, attempt: int) -> None:
+    if attempt < act.floor:
+        model.blame("V3", f"{act.place} completes by attempt {attempt}, which belongs to an older generation")
 
 
 def _check_choice(model: Model, act: Act, choice: tuple[str, ...] | None, route: Route | None) -> None:
@@ -279,6 +294,10 @@ def upstream_failed(model: Model, event: e.NodeUpstreamFailed) -> None:
 def retrying(model: Model, event: e.NodeRetrying) -> None:
     act = get(model, event)
     _alive(model, act, "is tried again", "running", "paused")
+    act.failures += 1
+    node = model.node_of(act)
+    if node is not None and act.failures >= node.retry.max_attempts:
+        model.blame("rule 2", f"{act.place} has failed {act.failures} times and is tried again")
     if event.attempt != act.attempt:
         model.blame("V4", f"attempt {event.attempt} of {act.place} fails; current is {act.attempt}")
     move(model, act, "retrying")
@@ -325,6 +344,7 @@ def cancelled(model: Model, place: e.NodeCancelled | e.Place, reason: str) -> No
 def item_completed(model: Model, event: e.ItemCompleted) -> None:
     act = get(model, event)
     _outcome(model, act, event.attempt, "completes")
+    _of_this_generation(model, act, event.attempt)
     move(model, act, "completed")
     model.finish(act, "completed")
     act.completed_seq, act.routed = event.seq, True
@@ -345,6 +365,7 @@ def item_failed(model: Model, event: e.ItemFailed) -> None:
 def parked(model: Model, event: e.NodeParked) -> None:
     act = get(model, event)
     if event.undo:
+        act.undo_parked = True
         return
     expect(model, act, "fire", "fail")
     if model.state in RUN_OVER or model.state == "compensating":
@@ -364,6 +385,7 @@ def requeued(model: Model, event: e.NodeRequeued) -> None:
     if act.state != "parked":
         model.blame("V5", f"{act.place} is {act.state} and is requeued")
     act.spent = act.accepted = False
+    act.failures = act.crashes = 0
     if act.item is None:
         for item in _items(model, act):
             item.spent = False
@@ -404,7 +426,7 @@ def compensating(model: Model, event: e.NodeCompensating) -> None:
         model.blame("V1", f"attempt {event.attempt} of the compensation of {act.place} comes after {act.undo_attempt}")
     if act.undo_retry_at is not None and event.at < act.undo_retry_at:
         model.blame("V8", f"the compensation of {act.place} is tried again before its backoff is over")
-    act.undo_attempt, act.undo_retry_at = event.attempt, None
+    act.undo_attempt, act.undo_retry_at, act.undo_parked = event.attempt, None, False
     model.timers.pop(name, None)
 
 

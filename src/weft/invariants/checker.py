@@ -49,6 +49,13 @@ class Checker:
         return model.found
 
 
+    def settle(self) -> list[Violation]:
+        """What is wrong at the end of an append; for those who know where it is."""
+        self.model.found = []
+        runs.settled(self.model)
+        return self.model.found
+
+
 def check(events: Iterable[e.Event], library: Mapping[str, IR]) -> list[Violation]:
     checker = Checker(library)
     return [violation for event in events for violation in checker.feed(event)]
@@ -71,7 +78,7 @@ _HANDLERS: dict[type[e.Event], Callable[[Model, Any], None]] = {
     e.RunCompleted: runs.completed,
     e.RunRetried: generations.retried,
     e.RunPatched: runs.patched,
-    e.RunSignalled: _nothing,
+    e.RunSignalled: runs.signalled,
     e.NodeScheduled: lambda model, event: attempts.scheduled(model, event, event.at, event.after),
     e.NodesScheduled: attempts.each(attempts.scheduled, "at"),
     e.NodeStarted: attempts.started,

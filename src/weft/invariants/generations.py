@@ -96,6 +96,7 @@ def _make_ready(act: Act) -> None:
     act.accepted = act.handled = act.routed = act.has_route = act.spent = act.discarded = False
     act.rule, act.retry_at = "", None
     act.redo = True
+    act.floor, act.failures, act.crashes = act.attempt + 1, 0, 0
 
 
 def _forget_all(model: Model, source: Act, again: dict[Key, Act]) -> None:

@@ -66,8 +66,14 @@ class Act(msgspec.Struct, kw_only=True):
     undone: int = 0
     undo_attempt: int = 0
     undo_retry_at: float | None = None
+    undo_parked: bool = False
     child_ended: int = 0
     completed_seq: int = 0
+    floor: int = 0
+    """Attempts below it belong to an older generation."""
+    failures: int = 0
+    crashes: int = 0
+    open_since: int = 0
 
     @property
     def key(self) -> Key:
@@ -128,6 +134,13 @@ class Model:
         self.approvals: dict[str, Approval] = {}
         self.children: dict[str, Key] = {}
         self.plan: list[Key] = []
+        self.signals: dict[str, int] = {}
+        """Signals nobody has taken yet, by name."""
+        self.late = False
+        """The deadline has fired, and the run has not failed yet."""
+        self.settled_seq = 0
+        self.races: list[Key] = []
+        """Joins with `cancel_rest` that were decided since the last append ended."""
         self.found: list[Violation] = []
 
     def blame(self, invariant: str, message: str) -> None:
@@ -145,6 +158,7 @@ class Model:
         other = Model(self.library)
         other.__dict__.update(self.__dict__)
         other.graphs, other.plan, other.found = [*self.graphs], [*self.plan], []
+        other.signals, other.races = dict(self.signals), [*self.races]
         other.acts = {key: _copy(act, "edges") for key, act in self.acts.items()}
         other.loops = {key: _copy(run, "members") for key, run in self.loops.items()}
         other.approvals = {key: _copy(approval, "votes") for key, approval in self.approvals.items()}
@@ -254,6 +268,8 @@ class Model:
 
     def set_state(self, act: Act, state: str) -> None:
         self.open += (state in OPEN) - (act.state in OPEN)
+        if state in OPEN and act.state not in OPEN:
+            act.open_since = self.seq
         act.state = state
 
     def timer(self, kind: str, act: Act) -> str:

@@ -49,7 +49,38 @@ def resumed(model: Model, event: e.RunResumed) -> None:
     model.state = "running"
 
 
+def signalled(model: Model, event: e.RunSignalled) -> None:
+    model.signals[event.name] = model.signals.get(event.name, 0) + 1
+
+
+def settled(model: Model) -> None:
+    """What must hold when an append ends, though not in the middle of it: R1, rules 11 and 31."""
+    live = model.state in ("running", "paused")
+    if live and not model.counter:
+        model.blame("R1", "nothing is open, and the run does not complete in this append")
+    if model.late and live:
+        model.blame("rule 31", f"the deadline has passed and the run is {model.state}")
+    for key in model.races if live else ():
+        _losers_are_cancelled(model, model.acts[key])
+    model.late, model.races, model.settled_seq = False, [], model.seq
+
+
+def _losers_are_cancelled(model: Model, join: Act) -> None:
+    if join.state in ("skipped", "upstream_failed", "failed", "cancelled") or join.redo:
+        return
+    graph = model.graph_of(join)
+    for act in model.acts.values():
+        if act.state not in OPEN or act.open_since > model.settled_seq or act.item is not None or act.redo:
+            continue
+        name = graph.regions.get(act.node)
+        while name is not None and name != join.node:
+            name = graph.regions.get(name)
+        if name == join.node and act.scope[: len(join.scope)] == join.scope:
+            model.blame("rule 11", f"{act.place} lost the race to {join.place} and is {act.state}")
+
+
 def failing(model: Model, event: e.RunFailing) -> None:
+    model.late = False
     move(model, "failing")
 
 

@@ -43,6 +43,8 @@ def fire(model: Model, act: Act) -> None:
         act.tokens = 0
         act.fired = True
         act.graph = model.governing(act.node, act.scope)
+        if (node := model.graphs[act.graph].nodes.get(act.node)) is not None and node.join.cancel_rest:
+            model.races.append(act.key)
 
 
 def expect(model: Model, act: Act, *allowed: str) -> None:

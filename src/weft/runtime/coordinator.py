@@ -16,38 +16,28 @@ from typing import Any
 import msgspec
 
 from weft.clock import Clock
-from weft.errors import NotFound, StoreUnavailable, WeftError
+from weft.errors import StoreUnavailable, WeftError
 from weft.journal import Accepted, Commit, Exists, Fenced, IdempotencyKey, Journal, JournalUnavailable, OutcomeUnknown
 from weft.kernel import commands as c
-from weft.kernel.decide import advance
-from weft.kernel.decider import sorted_by_schedule
 from weft.kernel.events import NodeStarted, UnknownEvent
-from weft.kernel.outstanding import outstanding
-from weft.kernel.state import Activation, NodeState, RunState, State
+from weft.kernel.state import RunState, State
 from weft.nodes.registry import Registry
 from weft.runtime.children import Children
-from weft.runtime.claims import claim_name
+from weft.runtime.decisions import Decisions
 from weft.runtime.dispatcher import Dispatcher, Entry
 from weft.runtime.loaded import Library, Loaded, load_from
 from weft.runtime.messages import Asked, BeginAsked, Inline, Message, Noticed, Reported, Resumed, TimerDue
+from weft.runtime.quarantine import Quarantine, Quarantined
 from weft.runtime.rendering import Renderer
 from weft.runtime.requests import Reply, encode_reply
-from weft.transport import Result, Transport, task_id
+from weft.transport import Result, Transport
 
-N = NodeState
 logger = logging.getLogger("weft.coordinator")
 
 BATCH = 1000
 GATHER_TURNS = 8
 LOADS = 32
 """Runs loaded from the journal side by side."""
-INLINE_STEPS = 500
-"""Trivial nodes of one run decided in one batch; the rest wait for the next, so that no run starves the others."""
-QUARANTINES = 10
-"""Runs that may be quarantined within `QUARANTINE_SECONDS` before the coordinator stops instead (PROTOCOL 9)."""
-QUARANTINE_SECONDS = 60.0
-
-
 _TROUBLE_SECONDS = 0.05
 """How long a batch waits whose runs could not be read."""
 
@@ -58,16 +48,8 @@ class EngineStopped(WeftError):
     code = "engine_stopped"
 
 
-class TooManyQuarantines(Exception):
-    """A bad release must not quarantine everything."""
-
-
 class LostIncarnation(Exception):
     """The database went back in time, or was taken over: what is in memory may never have happened."""
-
-
-class Quarantined(Exception):
-    """Somebody asked for a run that is quarantined."""
 
 
 class Coordinator:
@@ -88,6 +70,7 @@ class Coordinator:
         self.clock = clock
         self.library = Library(journal)
         self.renderer = Renderer(registry)
+        self.decisions = Decisions(self.renderer, clock, self.put)
         self.dispatcher = Dispatcher(window)
         self.children = Children(self)
         self.runs: dict[str, Loaded] = {}
@@ -100,7 +83,7 @@ class Coordinator:
         self._done = 0
         """Messages taken from the inbox, and those of them that are decided and written."""
         self._drains: list[tuple[int, asyncio.Future[None]]] = []
-        self._quarantined_at: deque[float] = deque(maxlen=QUARANTINES)
+        self._ward = Quarantine(journal, clock, self.check_incarnation)
         self._stopping = False
         self._ended: EngineStopped | None = None
         self._asking: set[asyncio.Future[Any]] = set()
@@ -186,7 +169,7 @@ class Coordinator:
                 return
 
     def stop(self) -> None:
-        self._stopping = True
+        self._stopping = self._ward.stopping = True
         self._wake.set()
 
     async def drained(self) -> None:
@@ -357,141 +340,48 @@ class Coordinator:
                     return
                 if self._is_foreign(message.delivery.result):
                     self.dispatcher_done(message.delivery.result.task_id)
-                    self.decide(loaded, message.hold(self.clock))
+                    self.decisions.decide(loaded, message.hold(self.clock))
                     return
                 if message.delivery.result.kind != "checkpointed":
                     self.dispatcher_done(message.delivery.result.task_id)
-                self.decide(loaded, self.renderer.checked(loaded.state, message.command(self.clock, loaded.state)))
+                self.decisions.decide(
+                    loaded, self.renderer.checked(loaded.state, message.command(self.clock, loaded.state))
+                )
             case TimerDue():
                 if message.timer in loaded.state.timers:
                     at = max(self.clock.now(), message.due_at)
-                    self.decide(loaded, c.FireTimer(at=at, timer=message.timer, entropy=self.clock.random()))
+                    self.decisions.decide(loaded, c.FireTimer(at=at, timer=message.timer, entropy=self.clock.random()))
                 else:
                     loaded.timers.setdefault(message.timer, None)  # a leftover row: clear it
             case Asked():
                 if message.notice_id:
                     loaded.notices_consumed.append(message.notice_id)
-                refused = self.decide(loaded, message.make(loaded.state))
+                refused = self.decisions.decide(loaded, message.make(loaded.state))
                 if not loaded.state.seq:
                     self.runs.pop(message.run_id, None)
                 answers.append((message, refused if refused is not None else loaded.state.state.value))
             case Noticed():
                 if message.notice_id:
                     loaded.notices_consumed.append(message.notice_id)
-                self.decide(loaded, message.command(self.clock.now()))
+                self.decisions.decide(loaded, message.command(self.clock.now()))
             case BeginAsked():
                 before = len(loaded.events)
                 if message.request.task.incarnation == self.incarnation:
-                    self.decide(loaded, message.command(self.clock.now()))
+                    self.decisions.decide(loaded, message.command(self.clock.now()))
                 # Only a recorded start is a start: a run that is ending holds the attempt instead (V6).
                 message.granted = any(isinstance(event, NodeStarted) for event in loaded.events[before:])
             case Inline():
-                self._answer_inline(loaded, deque(message.dispatches))
+                self.decisions.answer_inline(loaded, deque(message.dispatches))
             case Resumed():
                 if message.lost is not None:
-                    self._lapse_if_begun(loaded, message.lost)
-                self._resume(loaded, message.crashed)
+                    self.decisions.lapse_if_begun(loaded, message.lost)
+                self.decisions.resume(loaded, message.crashed)
 
     def _is_foreign(self, result: Result) -> bool:
         """This process lacks the function, and did not start the run: somebody who has it will come."""
         if result.code != "function_not_found" or result.undo:
             return False
         return result.run_id.partition("/")[0] not in self.own  # a child belongs to whoever runs its parent
-
-    def _resume(self, loaded: Loaded, crashed: frozenset[str] | None) -> None:
-        state = loaded.state
-        if crashed is not None:
-            for activation in sorted_by_schedule(state, N.QUEUED, N.RUNNING):
-                self._lapse_if(loaded, activation, crashed)
-            held = {state.name(activation.node) for activation in sorted_by_schedule(state, N.HELD)}
-            if held:  # perhaps this process has what the last one lacked
-                self.decide(loaded, c.Release(at=self.clock.now(), nodes=tuple(sorted(held))))
-            if state.plan:
-                self._lapse_if(loaded, state.activations[state.plan[-1]], crashed, undo=True)
-        start = len(loaded.effects)
-        loaded.effects.extend(outstanding(state))
-        self._answer_inline(loaded, deque(self._trivial(loaded, start)))
-
-    def _lapse_if_begun(self, loaded: Loaded, lost: Entry) -> None:
-        """What is queued is sent again; what had begun was lost with its worker, and needs another attempt."""
-        state = loaded.state
-        activation = state.find(lost.node, lost.scope, lost.item)
-        if activation is None or state.generation != lost.generation:
-            return
-        undo = activation.undo
-        begun = undo is not None and undo.state == "running" if lost.undo else activation.state is N.RUNNING
-        if begun:
-            place = {name: getattr(lost, name) for name in ("node", "scope", "item", "attempt", "generation", "undo")}
-            self.decide(loaded, c.Lapse(at=self.clock.now(), reason="handed_back", **place))
-
-    def _lapse_if(self, loaded: Loaded, activation: Activation, crashed: frozenset[str], *, undo: bool = False) -> None:
-        state = loaded.state
-        attempt = activation.undo.attempt if undo and activation.undo is not None else activation.attempt
-        item = None if activation.item < 0 else activation.item
-        node = state.name(activation.node)
-        name = task_id(state.run_id, node, activation.scope, item, attempt, undo, state.generation)
-        begun = activation.state is N.RUNNING and not undo
-        if begun or claim_name(name) in crashed:
-            self.decide(
-                loaded,
-                c.Lapse(
-                    at=self.clock.now(),
-                    node=node,
-                    scope=activation.scope,
-                    item=item,
-                    attempt=attempt,
-                    generation=state.generation,
-                    undo=undo,
-                    reason="crashed",
-                ),
-            )
-
-    def decide(self, loaded: Loaded, command: c.Command) -> c.Refused | None:
-        verdicts: dict[c.Need, c.Verdict] = {}
-        while True:
-            result = advance(loaded.state, command, verdicts)
-            if isinstance(result, c.Decision):
-                before = len(loaded.effects)
-                loaded.take(result)
-                if len(loaded.effects) > before:
-                    self._answer_inline(loaded, deque(self._trivial(loaded, before)))
-                return None
-            if isinstance(result, c.Refused):
-                return result
-            for question in result.questions:
-                verdicts[question.need] = self.renderer.evaluate(loaded.state, question)
-
-    def _trivial(self, loaded: Loaded, start: int) -> list[c.Dispatch]:
-        """Take the dispatches that need no worker out of the effects."""
-        found, rest = [], []
-        for effect in loaded.effects[start:]:
-            if isinstance(effect, c.Dispatch) and self.renderer.is_trivial(loaded.state, effect):
-                found.append(effect)
-            else:
-                rest.append(effect)
-        if found:
-            loaded.effects[start:] = rest
-        return found
-
-    def _answer_inline(self, loaded: Loaded, waiting: deque[c.Dispatch]) -> None:
-        """Execute trivial nodes at once, in the append that made them ready (PROTOCOL 28)."""
-        steps = 0
-        while waiting:
-            if steps == INLINE_STEPS:
-                self.put(Inline(loaded.state.run_id, tuple(waiting)))
-                return
-            steps += 1
-            command = self.renderer.answer(loaded, waiting.popleft(), self.clock)
-            if command is None:
-                continue
-            verdicts: dict[c.Need, c.Verdict] = {}
-            while isinstance(result := advance(loaded.state, command, verdicts), c.Needs):
-                for question in result.questions:
-                    verdicts[question.need] = self.renderer.evaluate(loaded.state, question)
-            if isinstance(result, c.Decision):
-                before = len(loaded.effects)
-                loaded.take(result)
-                waiting.extend(self._trivial(loaded, before))
 
     # -- writing and acting --------------------------------------------------------------------------------------------
 
@@ -689,7 +579,7 @@ class Coordinator:
         # An unknown event belongs to a newer process; that the run is quarantined already is no news.
         if not isinstance(error, UnknownEvent | Quarantined):
             logger.error("run %s is quarantined: %s", run_id, reason, exc_info=error)
-            await self._mark(run_id, reason)
+            await self._ward.mark(run_id, reason)
         for message in messages:
             if isinstance(message, Reported):
                 self.dispatcher_done(message.delivery.result.task_id)
@@ -699,24 +589,6 @@ class Coordinator:
             elif isinstance(message, Asked) and message.future is not None and not message.future.done():
                 message.future.set_result(c.Refused("quarantined", reason))
         return error if isinstance(error, Quarantined) else Quarantined(f"run {run_id} is quarantined: {reason}")
-
-    async def _mark(self, run_id: str, reason: str) -> None:
-        while True:
-            try:
-                await self.check_incarnation()  # a run that changed under our eyes is no broken run
-                await self.journal.mark_quarantined(run_id, reason[:1000])
-                break
-            except NotFound:
-                return  # it was never durable: there is nothing to mark, whoever asked is told
-            except StoreUnavailable as error:
-                if self._stopping:
-                    raise
-                logger.warning("journal: %s; trying again", error)
-                await self.clock.sleep(_TROUBLE_SECONDS)
-        now = self.clock.monotonic()
-        self._quarantined_at.append(now)
-        if len(self._quarantined_at) == QUARANTINES and now - self._quarantined_at[0] < QUARANTINE_SECONDS:
-            raise TooManyQuarantines(f"{QUARANTINES} runs within {QUARANTINE_SECONDS:.0f} s; the last: {reason}")
 
 
 def _is_late(state: State) -> bool:

@@ -16,7 +16,6 @@ from weft.kernel.values import Error
 from weft.runtime.dispatcher import Entry
 from weft.transport import BeginRequest, Delivery
 
-
 _GOING_ON = (RunState.RUNNING, RunState.PAUSED, RunState.COMPENSATING)
 
 

@@ -27,9 +27,8 @@ async def wait_at_most(clock: Clock, seconds: float, begin: Callable[[], Awaitab
 
 async def first_of(*waits: Coroutine[Any, Any, Any]) -> None:
     """Return when one of these is done; the others are cancelled."""
-    tasks = [asyncio.ensure_future(wait) for wait in waits]
-    try:
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(wait) for wait in waits]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
         for task in tasks:
             task.cancel()

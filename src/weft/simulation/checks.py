@@ -14,6 +14,7 @@ from weft.kernel import snapshot
 from weft.kernel.evolve import evolve
 from weft.kernel.state import State
 from weft.runtime.loaded import is_parked, letter_id, row_of
+from weft.simulation.promises import Promises
 from weft.transport import Task
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Checks:
         self.transitions: Counter[tuple[str, str]] = Counter()
         self.executions: Counter[str] = Counter()
         """By task id."""
+        self.promises = Promises(world)
         self._keys: dict[tuple[Any, ...], str] = {}
         self._owners: dict[str, tuple[Any, ...]] = {}
 
@@ -44,7 +46,7 @@ class Checks:
 
     # -- as it happens -------------------------------------------------------------------------------------------------
 
-    def appended(self, commit: Commit, by: str) -> None:
+    def appended(self, commit: Commit, by: str, now: float) -> None:
         checker = self.checkers.get(commit.run_id)
         if checker is None:
             checker = self.checkers[commit.run_id] = Checker(self._world.library)
@@ -62,6 +64,9 @@ class Checks:
                 self.fail("T1", f"run {commit.run_id} at {event.seq}: {event.type} because of a stop nobody asked for")
             for violation in found:
                 self.fail(violation.id, f"run {commit.run_id} at {violation.seq}: {violation.message} (by {by})")
+            self.promises.appended(commit.run_id, event, model, now)
+        for violation in checker.settle():
+            self.fail(violation.id, f"run {commit.run_id} at {violation.seq}: {violation.message} (by {by})")
 
     def published(self, task: Task, by: str) -> None:
         """T3: the journal has it. R7: its outcome is not known yet."""
@@ -95,6 +100,7 @@ class Checks:
         if checker is None or act is None:
             self.fail("T3", f"{task.task_id} is executed, and the journal knows nothing of it")
             return
+        self.promises.executed(task, checker.model)
         if task.effect == "at_most_once":
             if self.executions[task.task_id] > 1:
                 self.fail("V6", f"{task.task_id} may start once and is started again")

@@ -68,6 +68,7 @@ class Handlers:
                 return random.choice((object(), float("nan"), {1: {2, 3}, "k": object()}, "\ud800", [[]], None, 7, {}))
             case "cancel_itself":
                 raise asyncio.CancelledError
+        world.checks.promises.finished(ctx._task)
         return self._output(ctx)
 
     def _output(self, ctx: Any) -> Any:

@@ -146,6 +146,10 @@ class MemoryJournal:
     async def next_timer(self, partitions: Collection[int] | None = None) -> float | None:
         return next((timer.due_at for timer in self._timers(partitions)), None)
 
+    def now(self) -> float:
+        """What the clock of its process says."""
+        return self._clock.now()
+
     # -- approvals and dead letters
 
     async def get_approval(self, approval_id: str) -> ApprovalRow:

@@ -56,7 +56,9 @@ class People(Users):
             self._planned.add("signals")
             for number, signal in enumerate(self._signals):
                 name, payload = signal.name, signal.payload
-                request = Request(kind="signal", run_id=RUN, name=name, payload=payload, signal=f"script{number}", by="test")
+                request = Request(
+                    kind="signal", run_id=RUN, name=name, payload=payload, signal=f"script{number}", by="test"
+                )
                 self._plan(signal.at, [request])
 
     # -- what there is to do -------------------------------------------------------------------------------------------
@@ -72,9 +74,8 @@ class People(Users):
                 if approval.pending and known not in self._planned:
                     self._planned.add(known)
                     self._plan_decision(run_id, name, approval)
-            if self._world.lenient and any(act.wait == "signal" or act.state == "parked" for act in model.acts.values()):
-                self._look_closer(run_id)
-            elif self._world.lenient and model.state == "compensating":
+            parked = model.state == "compensating" or any(act.state == "parked" for act in model.acts.values())
+            if self._world.lenient and (parked or any(act.wait == "signal" for act in model.acts.values())):
                 self._look_closer(run_id)
 
     def _open_models(self) -> Iterator[tuple[str, Any]]:
@@ -114,7 +115,15 @@ class People(Users):
         for activation in state.activations.values():
             node, item = state.name(activation.node), None if activation.item < 0 else activation.item
             undo = activation.undo is not None and activation.undo.state == "parked"
-            known = (run_id, node, activation.scope, item, activation.state, activation.attempt, undo and activation.undo)
+            known = (
+                run_id,
+                node,
+                activation.scope,
+                item,
+                activation.state,
+                activation.attempt,
+                undo and activation.undo,
+            )
             mark = str(known)
             random = Random(f"people {world.plan.seed} {mark}")
             if mark in self._planned:
@@ -128,11 +137,16 @@ class People(Users):
                 if s.find(self._stubs, world.workflow_of(run_id), node) is None:
                     self._send(random, run_id, mark, activation.wait.name, activation.wait.until)
 
-    def _rescue(
-        self, random: Random, run_id: str, place: tuple[str, Scope, int | None], *, undo: bool
-    ) -> Request:
+    def _rescue(self, random: Random, run_id: str, place: tuple[str, Scope, int | None], *, undo: bool) -> Request:
         node, scope, item = place
-        about: dict[str, Any] = {"run_id": run_id, "by": "ann", "node": node, "scope": scope, "item": item, "undo": undo}
+        about: dict[str, Any] = {
+            "run_id": run_id,
+            "by": "ann",
+            "node": node,
+            "scope": scope,
+            "item": item,
+            "undo": undo,
+        }
         if random.random() < 0.4:
             return Request(kind="requeue", **about)
         return Request(kind="discard", as_=random.choice(("skip", "fail", "continue")), **about)
@@ -168,7 +182,9 @@ class People(Users):
                 else:
                     continue
                 if reply.refused and not self._world.lenient:
-                    self._world.fail(Failed("script", f"{request.kind} {request.approval or request.name}: {reply.message}"))
+                    self._world.fail(
+                        Failed("script", f"{request.kind} {request.approval or request.name}: {reply.message}")
+                    )
         finally:
             self.busy -= 1
 
@@ -181,7 +197,7 @@ class People(Users):
             if holder is not None:
                 break
             await asyncio.sleep(0.01)
-        world.trace("user", f"{request.kind} {request.name}{request.approval}{' ' + request.by if request.by else ''}")
+        world.trace("user", f"{request.kind} {request.run_id} {request.name}{request.approval} {request.decision}")
         call = world.loop.run_in(holder.host, _quietly(holder, request), "request")
         await asyncio.wait([call], timeout=PATIENCE_SECONDS)
         answer: Reply | None = call.result() if call.done() and not call.cancelled() else None

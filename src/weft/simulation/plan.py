@@ -29,6 +29,8 @@ class Plan(msgspec.Struct, kw_only=True):
     handler_seconds: float
     skews: list[float]
     poll_seconds: float
+    snapshot_events: int = 1000
+    """Events between snapshots of a run."""
 
 
 def make_plan(seed: int, *, size: int = 9) -> Plan:
@@ -61,4 +63,5 @@ def make_plan(seed: int, *, size: int = 9) -> Plan:
         handler_seconds=random.choice((0.0, 0.1, 2.0, 10.0)),
         skews=[round(random.uniform(-30, 30), 3) if skewed else 0.0 for _ in range(8)],
         poll_seconds=random.choice((0.5, 1.0, 3.0)),
+        snapshot_events=random.choice((1, 7, 1000)),
     )

@@ -86,7 +86,14 @@ def tell(lines: Iterable[tuple[float, str, str]], limit: int = LONGEST) -> list[
 
 
 def _mark(kind: str) -> str:
-    words = {"fault": "! fault", "dies": "! dies ", "starts": "+ starts", "user": "> asks ", "network": "! late ", "FAILED": "✗"}
+    words = {
+        "fault": "! fault",
+        "dies": "! dies ",
+        "starts": "+ starts",
+        "user": "> asks ",
+        "network": "! late ",
+        "FAILED": "✗",
+    }
     return words.get(kind, "·").ljust(8)
 
 

@@ -121,7 +121,9 @@ def check_names(stubs: Mapping[str, Any], workflows: Iterable[IR]) -> None:
         node = nodes.get(place)
         if node is None:
             close = difflib.get_close_matches(place, nodes, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(n for n in nodes if '/' not in n)}"
+            hint = (
+                f"did you mean {close[0]!r}?" if close else f"there are {', '.join(n for n in nodes if '/' not in n)}"
+            )
             raise StubInvalid(f"stub {name!r} names no node; {hint}")
         if name != place and node.compensator is None:
             raise StubInvalid(f"stub {name!r}: node {place!r} has no compensator")
@@ -207,7 +209,7 @@ def _read_steps(name: str, data: dict[str, Any]) -> Any:
     if "next_nodes" in data:
         then = Chosen(then, tuple(str(node) for node in data["next_nodes"]))
     code = str(data.get("error", "stubbed"))
-    error = Failure(code, str(data.get("message", "")), retryable=bool(data.get("retryable", True)))
+    error = Failure(code, str(data.get("message", "by its stub")), retryable=bool(data.get("retryable", True)))
     if "error" in data and "fails" not in data:
         then = error
     return Stub(then=then, fails=fails, error=error, delay=float(delay))

@@ -128,6 +128,9 @@ class SimTransport:
             raise
 
     async def acknowledge(self, receipts: Sequence[str]) -> None:
+        for receipt in receipts:
+            if (delivery := self._broker._unacknowledged.get(receipt)) is not None:
+                self._world.checks.promises.acknowledged(delivery.result)
         await self._call("acknowledge", self._broker.acknowledge, receipts)
 
     async def receive_begin(self) -> BeginRequest:

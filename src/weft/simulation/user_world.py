@@ -32,7 +32,8 @@ from weft.simulation.world import World
 TICK = 0.5
 LOOK_SECONDS = 61.0
 """Skipped time ends this long before the next thing is due: the timekeeper looks at least once a minute."""
-QUIET_SECONDS = 400.0
+QUIET_SECONDS = 200.0
+"""After healing, nothing may happen for so long: a dead time, a sweep and the longest pauses fit in."""
 MAX_EVENTS = 5000
 """Of one run and what continues it. More than that is no end."""
 _FAULTS = (
@@ -130,7 +131,7 @@ class UserWorld(World):
             return  # there is nothing to heal from
         super().trace(kind, text, body)
         if self.lines:
-            shown = describe(e.decode(body)) if kind == "event" else text
+            shown = describe(e.decode(body)) if kind == "event" else _say_asked(text) if kind == "user" else text
             run = f"{text.partition(' ')[0]}: " if kind == "event" and not text.startswith(f"{RUN} ") else ""
             self.lines[-1] = (self.clock.now() - EPOCH, kind, f"{run}{shown}")
 
@@ -256,6 +257,12 @@ class UserWorld(World):
         return self._failing_task
 
     _failing_task: asyncio.Future[Any] | None = None
+
+
+def _say_asked(text: str) -> str:
+    kind, _, rest = text.partition(" ")
+    about, _, decision = rest.partition(" ")[2].rpartition(" ")
+    return f"{decision} {about}" if kind == "vote" else f"{kind} {about}".rstrip()
 
 
 def duration(seconds: float) -> str:

@@ -20,7 +20,7 @@ from weft.invariants import Checker
 from weft.journal import Accepted, Appended, Commit
 from weft.model import ir as irs
 from weft.model.ir import IR
-from weft.runtime import listener
+from weft.runtime import listener, loaded
 from weft.runtime.coordinator import LostIncarnation
 from weft.simulation import graphs
 from weft.simulation.checks import Checks, Failed
@@ -107,7 +107,7 @@ class World:
         answers = await journal.append(commits)
         for commit, answer in zip(commits, answers, strict=True):
             if isinstance(answer, Accepted) and answer.seq > before[commit.run_id]:
-                self.checks.appended(commit, by)
+                self.checks.appended(commit, by, journal.now())
         return answers
 
     def later(self, seconds: float, what: str, do: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -165,12 +165,14 @@ class World:
         logging.disable(logging.CRITICAL)
         gc.disable()
         poll, listener._POLL_SECONDS = listener._POLL_SECONDS, self.plan.poll_seconds
+        every, loaded.SNAPSHOT_EVERY = loaded.SNAPSHOT_EVERY, self.plan.snapshot_events
         try:
             self.loop.run_until_complete(self.loop.run_in(self.loop.world, self._history(), "history"))
         except Exception as error:  # noqa: BLE001  an error of a process or of the simulator is a finding too
             self.fail(error if isinstance(error, Failed) else Failed(type(error).__name__, repr(error)))
         finally:
             listener._POLL_SECONDS = poll
+            loaded.SNAPSHOT_EVERY = every
             self.over = True
             self.loop.abandon(self.buried)
             logging.disable(disabled)

@@ -67,7 +67,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         rows = [("END STATE", "SEEDS", "SHARE", "EXAMPLE SEED", "WHY"), *self.rows()]
         widths = [max(len(row[column]) for row in rows) for column in range(5)]
         lines = [self.verdict()]
-        lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        lines += [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+        ]
         if self.never_reached:
             lines.append(f"never reached: {', '.join(self.never_reached)}")
         if self.bad is not None:

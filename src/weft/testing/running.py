@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
-
 from weft.errors import WeftError
 from weft.kernel import events as e
 from weft.kernel.explain import explain
@@ -88,9 +87,7 @@ def run(
     worker and has no stub is an error, unless `real` is true or names it: then its handler is called. `workflows` are those
     that `workflow` nodes start. `seed` decides what chance decides.
     """
-    setting = make_setting(
-        definition, inputs=inputs, stubs=stubs, workflows=workflows, signals=signals, real=real
-    )
+    setting = make_setting(definition, inputs=inputs, stubs=stubs, workflows=workflows, signals=signals, real=real)
     world = UserWorld(setting, calm_plan(setting, seed), tracing=True)
     with importing(definition):
         off_loop(world.run)
@@ -133,5 +130,3 @@ def off_loop(work: Callable[[], Result]) -> Result:
     if errors:
         raise errors[0]
     return answers[0]
-
-

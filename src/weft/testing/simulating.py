@@ -53,12 +53,20 @@ def simulate(
     are played by the seed, which also requeues or discards what is parked. Required inputs that are not given are made up
     from the schema. The same seed gives the same history.
     """
-    ir = load(definition)
-    given = {**fill_inputs(ir.inputs_schema, inputs or {})}
-    setting = make_setting(
-        definition, inputs=given, stubs=stubs, workflows=workflows, signals=signals, lenient=True
-    )
-    return off_loop(lambda: _simulate(setting, range(start, start + seeds), progress))
+    setting = make_rough_setting(definition, inputs=inputs, stubs=stubs, signals=signals, workflows=workflows)
+    return off_loop(lambda: simulate_setting(setting, range(start, start + seeds), progress))
+
+
+def make_rough_setting(
+    definition: Definition, *, inputs: Mapping[str, Any] | None, workflows: Sequence[Definition] = (), **more: Any
+) -> Setting:
+    given = fill_inputs(load(definition).inputs_schema, inputs or {})
+    return make_setting(definition, inputs=given, workflows=workflows, lenient=True, **more)
+
+
+def tell_history(setting: Setting, seed: int) -> list[str]:
+    """One history as it is, line by line."""
+    return tell(_play(setting, rough_plan(setting, seed), tracing=True).lines or (), limit=1000)
 
 
 def fill_inputs(schema: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,7 +75,7 @@ def fill_inputs(schema: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {**(made if isinstance(made, dict) else {}), **inputs}
 
 
-def _simulate(setting: Setting, seeds: range, progress: Callable[[int, int], None]) -> Report:
+def simulate_setting(setting: Setting, seeds: range, progress: Callable[[int, int], None]) -> Report:
     ends: dict[tuple[str, str], End] = {}
     reached: set[str] = set()
     digest = hashlib.blake2b(digest_size=16)

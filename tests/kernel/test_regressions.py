@@ -1,0 +1,406 @@
+"""Histories that once went wrong, found by the random walks of tests/property; smallest form, one sentence each.
+
+Every run here is also given to the checker of `weft.invariants`, which saw most of them first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.kernel import driver
+from tests.kernel.driver import Run, compiled
+from weft.invariants import check
+from weft.kernel import commands as c
+from weft.kernel.values import Error, Wait
+
+UNDO = {"type": "task", "config": {"function": "m:undo"}}
+MAP = {"type": "map", "config": {"over": "{{ inputs.x }}", "node": {"type": "task", "config": {"function": "m:f"}}}}
+
+
+@pytest.fixture(autouse=True)
+def _checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After every command: the checker finds nothing."""
+    plain = driver.Run.do
+
+    def do(self: Run, command: c.Command) -> Any:
+        result = plain(self, command)
+        assert check(self.journal, self.state.library) == []
+        return result
+
+    monkeypatch.setattr(driver.Run, "do", do)
+
+
+def again(head: str, **fields: Any) -> dict[str, Any]:
+    return {"condition": "true", "max_iterations": 3, "loop_back_to": head, **fields}
+
+
+# -- joins -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_join_whose_losers_are_cancelled_in_the_same_append_fires_once() -> None:
+    run = Run.of(
+        {"id": "a"},
+        {"id": "b", "dependencies": ["a"]},
+        {"id": "c", "dependencies": ["a"]},
+        {"id": "j", "dependencies": ["a", "b", "c"], "join": {"at_least": 1, "cancel_rest": True}},
+    )
+    run.complete("a")
+    assert run.states() == {"a": "completed", "b": "cancelled", "c": "cancelled", "j": "queued"}
+
+
+def test_a_required_dependency_that_only_its_own_race_cancels_does_not_skip_the_winner() -> None:
+    run = Run.of(
+        {"id": "a"},
+        {"id": "b"},
+        {
+            "id": "j",
+            "dependencies": [{"node": "a", "required": True}, "b"],
+            "join": {"at_least": 1, "cancel_rest": True},
+        },
+    )
+    run.complete("b")
+    assert run.states() == {"a": "cancelled", "b": "completed", "j": "queued"}
+
+
+def test_a_required_dependency_skipped_further_up_in_the_same_append_skips_an_any_join() -> None:
+    run = Run.of(
+        {"id": "a", "branch": {"rules": [{"condition": "true", "next_nodes": ["p"]}], "default": ["q"]}},
+        {"id": "p"},
+        {"id": "q"},
+        {"id": "r", "dependencies": ["q"]},
+        {"id": "j", "dependencies": ["a", {"node": "r", "required": True}], "join": "any"},
+        answers={"branch": True},
+    )
+    run.complete("a")
+    assert run.state_of("j") == "skipped"
+
+
+def test_a_when_that_cannot_be_evaluated_keeps_the_others_of_its_append_from_being_routed() -> None:
+    run = Run.of(
+        {"id": "a"},
+        {"id": "b", "dependencies": ["a"], "when": "inputs.x"},
+        {"id": "c", "dependencies": ["a"], "when": "inputs.x"},
+        answers={("when", "b"): Error("bad", "no"), ("when", "c"): False},
+    )
+    run.complete("a")
+    assert run.status == "failed"
+    assert run.state_of("c") != "skipped"
+
+
+# -- attempts ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_late_choice_that_is_not_allowed_does_not_fail_an_attempt_that_failed_already() -> None:
+    run = Run.of(
+        {"id": "a", "branch": {"type": "agent_driven", "available_next_nodes": ["b"]}}, {"id": "b"}, {"id": "z"}
+    )
+    run.fail("a", retryable=True)
+    run.complete("a", choice=("z",))
+    assert run.state_of("a") == "retrying"
+
+
+def test_at_most_once_does_not_begin_while_the_run_is_failing() -> None:
+    run = Run.of({"id": "a"}, {"id": "b", "effect": "at_most_once"}, {"id": "k"})
+    run.begin("k")
+    run.fail("a")
+    run.begin("b")
+    assert run.status == "failing"
+    assert run.state_of("b") == "held"
+    run.complete("k")
+    assert run.status == "failed"
+
+
+def test_what_is_requeued_while_the_run_is_paused_waits_for_it_to_be_resumed() -> None:
+    run = Run.of({"id": "a", "on_failure": "park"})
+    run.fail("a")
+    run.tell(c.Pause)
+    run.requeue("a")
+    assert run.state_of("a") == "held"
+    run.tell(c.Resume)
+    assert run.state_of("a") == "queued"
+
+
+def test_an_escalation_to_fewer_people_than_the_quorum_can_still_be_approved() -> None:
+    run = Run.of({"id": "a", "type": "human", "config": {"approvers": ["ann", "bob"], "quorum": 2}})
+    name = run.ask(
+        "a", approvers=("ann", "bob"), quorum=2, timeout_seconds=5, on_timeout="escalate", escalate_to=("eve",)
+    )
+    run.pass_time(5)
+    run.vote(name, "approve", "eve")
+    assert run.status == "completed"
+    assert run.get("a").output["decision"] == "approve"
+
+
+def test_clearing_several_timers_is_told_in_the_same_order_every_time() -> None:
+    run = Run.of({"id": "a"}, limits={"deadline_seconds": 60})
+    run.tell(c.Cancel)
+    run.complete("a")  # the driver compares what `decide` foresees with what `advance` does
+    assert run.status == "cancelled"
+
+
+# -- maps --------------------------------------------------------------------------------------------------------------
+
+
+def test_trying_a_map_again_runs_items_that_its_failure_cancelled() -> None:
+    run = Run.of({"id": "m", **MAP, "on_failure": "park"})
+    run.suspend("m", Wait(kind="items", count=3))
+    run.complete("m", item=0)
+    run.fail("m", item=1)
+    assert run.state_of("m", item=2) == "cancelled"
+    run.requeue("m")
+    run.suspend("m", Wait(kind="items", count=3))
+    assert run.dispatched() == {"m#1", "m#2"}
+    run.complete("m", item=1)
+    run.complete("m", item=2)
+    assert run.status == "completed"
+
+
+def test_a_map_whose_items_were_compensated_does_them_again() -> None:
+    item = {"type": "task", "config": {"function": "m:f"}, "compensator": UNDO}
+    run = Run.of(
+        {"id": "m", "type": "map", "config": {"over": "{{ inputs.x }}", "node": item}},
+        {"id": "b", "dependencies": ["m"]},
+        on_failure={"compensate": True},
+    )
+    run.suspend("m", Wait(kind="items", count=1))
+    run.complete("m", item=0)
+    run.fail("b")
+    run.complete("m", item=0, undo=True)
+    run.tell(c.Retry)
+    assert run.state_of("m") == "queued"
+    run.suspend("m", Wait(kind="items", count=1))
+    run.complete("m", item=0)
+    run.complete("b")
+    assert run.status == "completed"
+
+
+def test_a_map_that_runs_out_of_time_takes_its_items_with_it() -> None:
+    run = Run.of(
+        {"id": "m", **MAP, "total_timeout_seconds": 5, "on_failure": "continue"}, {"id": "b", "dependencies": ["m"]}
+    )
+    run.suspend("m", Wait(kind="items", count=2))
+    run.pass_time(5)
+    assert run.state_of("m", item=0) == run.state_of("m", item=1) == "cancelled"
+    run.complete("b")
+    assert run.status == "completed"
+
+
+def test_a_map_that_loses_a_race_takes_its_items_with_it() -> None:
+    run = Run.of(
+        {"id": "m", **MAP},
+        {"id": "b"},
+        {"id": "j", "dependencies": ["m", "b"], "join": {"at_least": 1, "cancel_rest": True}},
+    )
+    run.suspend("m", Wait(kind="items", count=2))
+    run.complete("b")
+    run.complete("j")
+    assert run.status == "completed"
+
+
+# -- loops -------------------------------------------------------------------------------------------------------------
+
+
+def test_an_iteration_that_was_closing_when_the_run_failed_closes_after_a_retry() -> None:
+    run = Run.of(
+        {"id": "x", "loop": {"condition": "true", "max_iterations": 2}},
+        {"id": "z", "dependencies": ["x"]},
+        limits={"max_bytes": 1},
+        answers={"loop": False},
+    )
+    run.complete("x", scope=(1,), size=2)
+    assert run.status == "failed"
+    run.tell(c.Retry)
+    assert run.state_of("z") == "queued"
+
+
+def test_a_compensated_loop_is_left_again_by_those_who_wait_for_it() -> None:
+    run = Run.of(
+        {"id": "x", "compensator": UNDO, "loop": {"condition": "true", "max_iterations": 2, "timeout_path": ["t"]}},
+        {"id": "t"},
+        {"id": "y", "dependencies": ["x"]},
+        {"id": "z", "dependencies": ["t", "y"]},
+        on_failure={"compensate": True},
+        answers={"loop": False},
+    )
+    run.complete("x", scope=(1,))
+    run.complete("y")
+    run.fail("z")
+    run.complete("x", scope=(1,), undo=True)
+    run.tell(c.Retry)
+    run.complete("x", scope=(1,))
+    run.complete("z")
+    assert run.status == "completed"
+
+
+def test_a_loop_that_ended_by_a_failure_goes_on_after_a_retry_with_what_that_cut_off() -> None:
+    run = Run.of(
+        {"id": "h"},
+        {"id": "s", "dependencies": ["h"]},
+        {"id": "x", "dependencies": ["h"], "loop": again("h")},
+        {"id": "y", "dependencies": ["x"]},
+        {"id": "j", "dependencies": ["y"], "join": "any"},
+        answers={"loop": False},
+    )
+    run.complete("h", scope=(1,))
+    run.fail("x", scope=(1,))
+    assert run.status == "failed"
+    run.tell(c.Retry)
+    assert run.state_of("x", (1,)) == run.state_of("s", (1,)) == "queued"
+    run.complete("s", scope=(1,))
+    run.complete("x", scope=(1,))
+    run.complete("y")
+    run.complete("j")
+    assert run.status == "completed"
+
+
+def test_a_draining_iteration_takes_exits_of_nodes_it_had_not_reached_yet() -> None:
+    run = Run.of(
+        {"id": "h", "branch": {"rules": [{"condition": "true", "next_nodes": ["p"]}], "default": ["x"]}},
+        {"id": "p"},
+        {"id": "q", "dependencies": ["p"]},
+        {"id": "x", "loop": again("h")},
+        {"id": "z", "dependencies": ["x", "q"]},
+        answers={"branch": True},
+    )
+    run.complete("h", scope=(1,))
+    assert run.state_of("x", (1,)) == "skipped"
+    run.complete("p", scope=(1,))
+    run.complete("q", scope=(1,))
+    run.complete("z")
+    assert run.status == "completed"
+
+
+def test_a_token_for_a_join_that_fired_before_a_retry_is_consumed() -> None:
+    run = Run.of(
+        {"id": "a"},
+        {"id": "b"},
+        {"id": "f"},
+        {"id": "j", "dependencies": ["a", "b"], "join": "any"},
+    )
+    run.begin("b")
+    run.complete("a")
+    run.begin("j")
+    run.fail("f")
+    run.complete("b")
+    run.lapse("j")
+    assert run.status == "failed"
+    run.tell(c.Retry)
+    run.complete("j")
+    run.complete("f")
+    assert run.status == "completed"
+
+
+def test_a_second_required_dependency_that_was_skipped_still_counts_after_a_retry() -> None:
+    run = Run.of(
+        {"id": "a", "when": "inputs.x"},
+        {"id": "b", "compensator": UNDO},
+        {"id": "f"},
+        {
+            "id": "j",
+            "dependencies": [{"node": "a", "required": True}, {"node": "b", "required": True}],
+            "join": {"at_least": 1},
+        },
+        on_failure={"compensate": True},
+        answers={"when": False},
+    )
+    run.complete("b")
+    run.fail("f")
+    run.complete("b", undo=True)
+    run.tell(c.Retry)
+    run.complete("b")
+    assert run.state_of("j") == "skipped"
+
+
+# -- patches -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_patch_may_remove_a_node_that_only_skips_have_reached() -> None:
+    nodes: list[dict[str, Any]] = [{"id": "a", "when": "inputs.x"}, {"id": "b"}]
+    last = {"id": "z", "dependencies": ["a", "b"]}
+    run = Run.of(*nodes, last, answers={"when": False})
+    run.tell(c.Patch, ir=compiled(*nodes))
+    run.complete("b")
+    assert run.status == "completed"
+
+
+def test_a_new_edge_out_of_a_loop_that_is_over_resolves_with_the_patch() -> None:
+    first = {"id": "x", "loop": {"condition": "true", "max_iterations": 2}}
+    run = Run.of(first, {"id": "b"}, {"id": "z", "dependencies": ["b"]}, answers={"loop": False})
+    run.complete("x", scope=(1,))
+    run.tell(c.Patch, ir=compiled(first, {"id": "b"}, {"id": "z", "dependencies": ["b", "x"]}))
+    run.complete("b")
+    run.complete("z")
+    assert run.status == "completed"
+
+
+def test_a_new_edge_into_a_loop_is_not_counted_by_the_iteration_under_way() -> None:
+    def nodes(*before: str) -> list[dict[str, Any]]:
+        return [
+            {"id": "o"},
+            {"id": "h"},
+            {"id": "s", "dependencies": ["h"]},
+            {"id": "x", "dependencies": ["h", "s", *before], "loop": again("h")},
+        ]
+
+    run = Run.of(*nodes(), answers={"loop": lambda question: question.need.scope == (1,)})
+    run.complete("h", scope=(1,))
+    run.tell(c.Patch, ir=compiled(*nodes("o")))
+    run.complete("o")
+    assert run.state_of("x", (1,)) == "pending"
+    run.complete("s", scope=(1,))
+    run.complete("x", scope=(1,))
+    run.complete("h", scope=(2,))
+    run.complete("s", scope=(2,))
+    run.complete("x", scope=(2,))
+    assert run.status == "completed"
+
+
+def test_a_held_node_that_a_patch_removed_from_the_next_iteration_is_still_released() -> None:
+    def nodes(*more: dict[str, Any]) -> list[dict[str, Any]]:
+        after = ["h", *(node["id"] for node in more)]
+        return [{"id": "h"}, *more, {"id": "x", "dependencies": after, "loop": again("h")}]
+
+    side = {"id": "s", "dependencies": ["h"]}
+    run = Run.of(*nodes(side), answers={"loop": False})
+    run.tell(c.Patch, ir=compiled(*nodes()))
+    run.complete("h", scope=(1,))
+    run.do(c.Hold(at=run.now, node="s", scope=(1,), attempt=1))
+    run.tell(c.Release, nodes=("s",))
+    run.complete("s", scope=(1,))
+    run.complete("x", scope=(1,))
+    assert run.status == "completed"
+
+
+def test_an_edge_patched_in_before_an_iteration_drains_does_not_leave_its_target_waiting() -> None:
+    def nodes(*after: str) -> list[dict[str, Any]]:
+        return [
+            {"id": "h", "branch": {"rules": [{"condition": "true", "next_nodes": ["p"]}], "default": ["x"]}},
+            {"id": "p"},
+            {"id": "x", "loop": again("h")},
+            {"id": "z", "dependencies": ["x", *after]},
+        ]
+
+    run = Run.of(*nodes(), answers={"branch": True})
+    run.tell(c.Patch, ir=compiled(*nodes("p")))
+    run.complete("h", scope=(1,))
+    run.complete("p", scope=(1,))
+    assert run.status == "completed" or run.state_of("z") == "queued"
+
+
+def test_a_patch_that_leaves_a_draining_iteration_is_refused() -> None:
+    def nodes(*after: str) -> list[dict[str, Any]]:
+        return [
+            {"id": "h", "branch": {"rules": [{"condition": "true", "next_nodes": ["p"]}], "default": ["x"]}},
+            {"id": "p"},
+            {"id": "x", "loop": again("h")},
+            {"id": "k"},
+            {"id": "z", "dependencies": ["x", "k", *after]},
+        ]
+
+    run = Run.of(*nodes(), answers={"branch": True})
+    run.complete("h", scope=(1,))
+    run.tell(c.Patch, ir=compiled(*nodes("p")))
+    assert run.refused is not None
+    assert run.refused.code == "patch_refused"
