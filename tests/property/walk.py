@@ -197,9 +197,7 @@ class Walk:
     def stale(self) -> None:
         """Somebody who was thought dead, or a message that came twice."""
         if self.tasks:
-            task = self.random.choice(self.tasks)
-            generation = task[5] if self.random.random() < 0.7 else self.state.generation
-            self.act((*task[:5], generation))
+            self.act(self.random.choice(self.tasks))
 
     def definition_of(self, task: Task) -> Node | None:
         activation = self.state.find(task[0], task[1], task[2])

@@ -64,7 +64,8 @@ def win(model: Model, loser: Act) -> None:
     graph = model.graph_of(loser)
     name = graph.regions.get(loser.node)
     while name is not None:
-        join = model.acts.get((name, loser.scope[: len(graph.loops[name])], None))
+        shared = sum(a == b for a, b in zip(graph.loops[name], graph.loops[loser.node], strict=False))
+        join = model.latest(graph, name, loser.scope[:shared])
         if join is not None and join.state == "pending" and not join.fired and verdict(model, join) == "fire":
             join.won = True
         name = graph.regions.get(name)

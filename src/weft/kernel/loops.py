@@ -20,10 +20,22 @@ def close_iterations(d: Decider, ready: list[Activation]) -> None:
     """Close what the activations that ended in this decision allow to close."""
     while d.ended:
         activation = d.ended.pop()
-        for run in reversed(d.state.loop_runs(activation)):  # outermost first: it takes the inner ones with it
+        for run in _live_runs(d, activation):  # outermost first: it takes the inner ones with it
             if run.status == "closing" and _cancel_rest(d, run):
                 _move_on(d, run, ready)
                 break
+
+
+def _live_runs(d: Decider, activation: Activation) -> list[LoopRun]:
+    """The loops around it, outermost first, down to the first that is over: inside that nothing closes any more."""
+    found: list[LoopRun] = []
+    loops = d.state.node_in(activation.ir, activation.node).loops
+    for depth, iteration in enumerate(activation.scope):
+        run = d.state.loops.get((loops[depth], activation.scope[:depth]))
+        if run is None or run.iteration != iteration or run.status == "ended":
+            break
+        found.append(run)
+    return found
 
 
 def _cancel_rest(d: Decider, run: LoopRun) -> bool:

@@ -165,6 +165,8 @@ def _cancel_losers(d: Decider, join: Activation) -> None:
         d.raced.add(join.key)
     losers.sort(key=lambda a: (a.node, a.scope, a.item))
     loops.cancel(d, [a for a in losers if a.state in OPEN or a.state is N.PENDING], "join")
+    for activation in losers:
+        end_loop_of_skipped(d, activation)
 
 
 # -- scheduling --------------------------------------------------------------------------------------------------------
@@ -180,6 +182,7 @@ def schedule(d: Decider, ready: list[Activation]) -> None:
     for activation in skipped:
         _apply_skip(d, activation)
     record_skips(d, skipped)
+    passed = [a for a in passed if a.fired or not a.refused or a.key in d.raced]  # `when` skipped what it requires
     going: list[Activation] = []
     for activation in passed:
         maximum = d.node(activation).max_hops or state.ir.limits.max_hops

@@ -35,7 +35,7 @@ N = NodeState
 logger = logging.getLogger("weft.loaded")
 
 SNAPSHOT_EVERY = 1000
-"""Events between snapshots of one run (PROTOCOL 5)."""
+"""Events between snapshots of one run, at least (PROTOCOL 5)."""
 _READ = 2000
 
 
@@ -118,7 +118,7 @@ class Loaded:
         state = self.state
         self.commit_id = commit_id
         taken = None
-        if state.seq - self.snapshot_seq >= SNAPSHOT_EVERY:
+        if self._wants_snapshot():
             taken = Snapshot(state.seq, snapshot.SNAPSHOT_VERSION, snapshot.encode(state))
         return Commit(
             run_id=state.run_id,
@@ -136,11 +136,15 @@ class Loaded:
             incarnation=incarnation,
         )
 
+    def _wants_snapshot(self) -> bool:
+        """A snapshot costs as much as the state is large, so a large state takes fewer: constant cost per event."""
+        return self.state.seq - self.snapshot_seq >= max(SNAPSHOT_EVERY, len(self.state.activations))
+
     def committed(self) -> None:
         """The commit is durable."""
         state = self.state
         self.durable_seq = state.seq
-        if state.seq - self.snapshot_seq >= SNAPSHOT_EVERY:
+        if self._wants_snapshot():
             self.snapshot_seq = state.seq
         self.events.clear()
         self.effects.clear()

@@ -92,8 +92,7 @@ class People(Users):
         if found is not None:
             turn = self._asked[run_id, node]
             self._asked[run_id, node] += 1
-            one = found[0]
-            script = one if isinstance(one, s.Decision) else one[min(turn, len(one) - 1)]
+            script = s.pick_decision(found[0], turn, random)
         elif world.lenient:
             options = ["approve", "reject"] if left is None else ["approve", "reject", "none"]
             after = random.random() * (random.choice((1, 60, 3600)) if left is None else 1.1 * left)

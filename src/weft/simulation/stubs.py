@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
+from random import Random
 from typing import Any, Literal
 
 import msgspec
@@ -134,9 +135,21 @@ def check_names(stubs: Mapping[str, Any], workflows: Iterable[IR]) -> None:
 
 
 def _is_decision(stub: Any) -> bool:
-    if isinstance(stub, list | tuple):
-        return bool(stub) and all(isinstance(one, Decision) for one in stub)
+    if isinstance(stub, OneOf | list | tuple):
+        several = stub.stubs if isinstance(stub, OneOf) else stub
+        return bool(several) and all(_is_decision(one) for one in several)
     return isinstance(stub, Decision)
+
+
+def pick_decision(stub: Any, turn: int, random: Random) -> Decision:
+    """What people do the n-th time they are asked."""
+    match stub:
+        case Decision():
+            return stub
+        case OneOf():
+            return pick_decision(random.choice(stub.stubs), turn, random)
+        case _:
+            return pick_decision(stub[min(turn, len(stub) - 1)], turn, random)
 
 
 def _waits_for_signal(node: Node, stub: Any) -> bool:
