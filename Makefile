@@ -5,6 +5,9 @@ PY   := $(VENV)/bin/python
 JOBS ?= 2
 ARGS ?=
 
+# What `make check` tests: everything that needs no process of its own. The others are in `make test`.
+FAST := tests/model tests/kernel tests/routing tests/conformance tests/transports $(wildcard tests/test_*.py)
+
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup
 
 .DEFAULT_GOAL := help
@@ -36,10 +39,10 @@ check: setup ## format, lint, types and the fast tests; before every commit
 	@$(PY) -m ruff format --check --quiet . || { echo "check: run 'make format'" >&2; exit 1; }
 	@$(PY) -m ruff check --quiet .
 	@$(PY) -m mypy
-	@$(PYTEST) -q -m "not slow" --hypothesis-profile=fast $(ARGS)
+	@$(PYTEST) -q -m "not slow" --hypothesis-profile=fast $(FAST) $(ARGS)
 
-sim: setup ## long random exploration; a failure prints how to repeat it
-	@$(PYTEST) tests/property --hypothesis-profile=long --timeout=3600 $(ARGS)
+sim: setup ## SEEDS=100000 simulated histories from START on, or one: SEED=123; a failure prints how to repeat it
+	@$(PY) -m weft.simulation --jobs $(JOBS) $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),20000) --start $(or $(START),0)) $(ARGS)
 
 bench: setup ## measure speed
 	@$(PY) -m bench $(ARGS)

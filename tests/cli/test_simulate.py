@@ -75,7 +75,7 @@ def test_one_seed_shows_its_history(shell, stubs):
 def test_other_workflows_can_be_given(shell, tmp_path):
     child = workflow(tmp_path, "child", task("c", "x"))
     file = workflow(tmp_path, "parent", {"id": "sub", "type": "workflow", "config": {"workflow": "child"}})
-    assert shell.json("simulate", file, "--seeds", 3)["ends"][0]["reason"] == "sub: workflow_not_found"
+    assert shell.json("simulate", file, "--seeds", 3)["ends"][0]["reason"] == "sub: child_failed"
     assert shell.json("simulate", file, "--seeds", 3, "--workflow", child)["ends"][0]["state"] == "completed"
 
 

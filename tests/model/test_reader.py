@@ -192,13 +192,14 @@ def test_a_definition_that_is_no_mapping_is_refused(top):
 )
 @pytest.mark.parametrize("format", ["json", "yaml", None])
 def test_bombs_are_refused_quickly(bomb, format):
-    started = time.perf_counter()
+    started = time.process_time()
     result = compile_text(bomb, format=format)
     assert result.ir is None
     assert result.problems
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
+@pytest.mark.slow
 def test_data_from_python_has_the_same_limits():
     loop: dict = {}
     loop["self"] = loop

@@ -77,9 +77,9 @@ def branches(count):
 
 
 def seconds_for(text):
-    started = time.perf_counter()
+    started = time.process_time()
     result = compile_text(text)
-    elapsed = time.perf_counter() - started
+    elapsed = time.process_time() - started
     assert result.problems == ()
     assert result.ir is not None
     return elapsed
@@ -108,8 +108,8 @@ def test_a_hundred_thousand_nodes_in_yaml_compile_within_a_minute():
 @pytest.mark.slow
 def test_a_hundred_thousand_wrong_nodes_are_refused_within_a_minute():
     nodes = [{**node, "retires": 1, "dependencies": ["nobody"]} for node in chain(COUNT)]
-    started = time.perf_counter()
+    started = time.process_time()
     result = compile_text(json.dumps({"name": "w", "nodes": nodes}, indent=1))
-    assert time.perf_counter() - started < 60
+    assert time.process_time() - started < 60
     assert result.problems[-1].code == "too_many_problems"
     assert all(p.line for p in result.problems[:-1])

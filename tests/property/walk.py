@@ -380,13 +380,20 @@ class Walk:
             self.do(c.Discard(**where, as_=as_))
 
     def parked(self) -> list[tuple[Activation, bool]]:
-        found = [(a, False) for a in self.state.activations.values() if a.state is N.PARKED]
+        found = [(a, False) for a in self.state.activations.values() if a.state is N.PARKED and self._can_go_on(a)]
         found += [
             (a, True)
             for a in self.state.activations.values()
             if self.state.state is R.COMPENSATING and a.undo is not None and a.undo.state == "parked"
         ]
         return sorted(found, key=lambda pair: (pair[0].node, pair[0].scope, pair[0].item, pair[1]))
+
+    def _can_go_on(self, activation: Activation) -> bool:
+        """An item is repaired while its map waits for it."""
+        if activation.item < 0:
+            return True
+        owner = self.state.find(self.state.name(activation.node), activation.scope)
+        return owner is not None and owner.state is N.WAITING
 
     def patch(self) -> None:
         random = self.random

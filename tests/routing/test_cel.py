@@ -213,10 +213,10 @@ HOSTILE = [
 
 @pytest.mark.parametrize("expression", HOSTILE, ids=range(len(HOSTILE)))
 def test_a_hostile_expression_ends_soon_with_an_error(expression):
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(CelError):
         evaluate(expression, MANY)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize(
@@ -236,9 +236,9 @@ def test_a_hostile_expression_ends_soon_with_an_error(expression):
 )
 def test_a_large_but_honest_expression_is_evaluated(expression):
     tracemalloc.start()
-    began = time.perf_counter()
+    began = time.process_time()
     assert evaluate(expression, MANY) is True
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
     tracemalloc.stop()
 
 

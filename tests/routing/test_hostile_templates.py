@@ -109,6 +109,7 @@ BOMBS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bomb", BOMBS, ids=range(len(BOMBS)))
 def test_a_bomb_ends_soon_and_small(bomb):
     deep: list = []
@@ -119,10 +120,10 @@ def test_a_bomb_ends_soon_and_small(bomb):
     show("{{ 1 + 1 }}")
     tracemalloc.start()
     try:
-        began = time.perf_counter()
+        began = time.process_time()  # what it costs, not how busy the machine is
         with pytest.raises(TemplateError):
             show(bomb, nodes)
-        assert time.perf_counter() - began < 1
+        assert time.process_time() - began < 1
         assert tracemalloc.get_traced_memory()[1] < 50_000_000
     finally:
         tracemalloc.stop()

@@ -8,13 +8,12 @@ from unittest.mock import patch
 
 import msgspec
 
-from tests.sim.planting import activation_of, bug, deciding, folding, swapped
+from tests.sim.planting import activation_of, bug, deciding, focused, folding, swapped
 from weft.kernel import (
     attempts,
     compensation,
     edges,
     facts,
-    generations,
     loops,
     node_facts,
     outcomes,
@@ -53,7 +52,20 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("results of an older generation are heard")
+_LATE = focused(
+    {"id": "a", "retry": {"max_attempts": 1}},
+    {"id": "b"},
+    {"id": "c"},
+    shared=True,
+    concurrency=1,
+    handler_seconds=2.0,
+    fault_seconds=120.0,
+    rates={"raise": 0.3, "retry": 8.0, "stop_long": 2.0, "transport_hold_back": 0.1},
+)
+"""A worker that was given up for dead reports, when its run has failed and been retried."""
+
+
+@bug("results of an older generation are heard", _LATE)
 def _() -> Iterator[None]:
     real = attempts._objection
 
@@ -121,7 +133,16 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("crashes are not counted, and poison is taken again and again")
+_POISON = focused(
+    {"id": "a", "max_crashes": 2},
+    {"id": "b", "max_crashes": 3},
+    handler_seconds=10.0,
+    fault_seconds=120.0,
+    rates={"crash": 4.0, "slow": 0.25},
+)
+
+
+@bug("crashes are not counted, and poison is taken again and again", _POISON)
 def _() -> Iterator[None]:
     def uncounted(real: Any) -> Any:
         def fold(run: Any, event: Any) -> None:
@@ -307,22 +328,6 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("a retried run forgets which outcomes it kept")
-def _() -> Iterator[None]:
-    real = generations._to_run_again
-
-    def again(run: Any) -> Any:
-        found = real(run)
-        for activation in run.activations.values():
-            if activation.state is N.COMPLETED and activation.item < 0 and not activation.scope:
-                found.setdefault(activation.key, activation)
-        return found
-
-    allowed = {**state.NEW_GENERATION, N.COMPLETED: frozenset({N.PENDING})}
-    with swapped(real, again), patch.object(edges, "NEW_GENERATION", allowed):
-        yield
-
-
 @bug("what was held is never released")
 def _() -> Iterator[None]:
     def resume(d: Decider, command: c.Resume) -> None:
@@ -417,18 +422,6 @@ def _() -> Iterator[None]:
 @bug("a signal is taken by two waits")
 def _() -> Iterator[None]:
     with swapped(node_facts._node_resumed, lambda run, event: facts.get(run, event)):
-        yield
-
-
-@bug("a timer stays after it fired")
-def _() -> Iterator[None]:
-    with swapped(wait_facts._timer_fired, lambda run, event: None):
-        yield
-
-
-@bug("the end of a child is told to its parent twice")
-def _() -> Iterator[None]:
-    with swapped(wait_facts._child_ended, lambda run, event: facts.get(run, event)):
         yield
 
 

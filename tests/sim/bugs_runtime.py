@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
 
 import msgspec
 
-from tests.sim.planting import bug, method, swapped
+from tests.sim.planting import bug, focused, method, swapped
 from weft.engine import Engine
-from weft.journal import Accepted, Conflict, JournalUnavailable, OutcomeUnknown
+from weft.journal import Accepted, JournalUnavailable, OutcomeUnknown
 from weft.kernel import commands as c
 from weft.kernel.outstanding import outstanding
 from weft.kernel.state import NodeState
-from weft.runtime import children, coordinator, loaded, rendering
+from weft.runtime import children, loaded, rendering
 from weft.runtime.coordinator import Coordinator
 from weft.runtime.execution import Execution
 from weft.runtime.loaded import Loaded
-from weft.runtime.messages import Asked, Reported
+from weft.runtime.messages import Reported
 from weft.runtime.reclaimer import Reclaimer
 from weft.runtime.rendering import Renderer
 from weft.runtime.timekeeper import Timekeeper
+from weft.runtime.worker import Worker
 from weft.transport import Task
 
 N = NodeState
@@ -124,8 +124,6 @@ def _() -> Iterator[None]:
 
 @bug("an unknown outcome counts as refused, and is not decided again")
 def _() -> Iterator[None]:
-    real_process = Coordinator._process
-
     async def append(self: Coordinator, commits: Any) -> list[Any]:
         while True:
             try:
@@ -136,22 +134,6 @@ def _() -> Iterator[None]:
                 return [Accepted(commit.expected_seq) for commit in commits]
             except JournalUnavailable:
                 await self.clock.sleep(0.1)
-
-    with method(Coordinator, "_append", append), method(Coordinator, "_process", real_process):
-        yield
-
-
-@bug("a conflict is answered by writing over it")
-def _() -> Iterator[None]:
-    real = Coordinator._append
-
-    async def append(self: Coordinator, commits: Any) -> list[Any]:
-        outcomes = await real(self, commits)
-        for number, (commit, outcome) in enumerate(zip(commits, outcomes, strict=True)):
-            if isinstance(outcome, Conflict) and outcome.seq:
-                later = msgspec.structs.replace(commit, expected_seq=outcome.seq, commit_id=self.clock.new_id())
-                outcomes[number] = (await real(self, [later]))[0]
-        return outcomes
 
     with method(Coordinator, "_append", append):
         yield
@@ -193,12 +175,6 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("lost messages are noticed, dead workers are not")
-def _() -> Iterator[None]:
-    with method(Reclaimer, "lapse", lambda self, name: None):
-        yield
-
-
 @bug("timers are lost on restart")
 def _() -> Iterator[None]:
     real = Timekeeper.__init__
@@ -213,8 +189,6 @@ def _() -> Iterator[None]:
 
 @bug("timers fire five seconds early")
 def _() -> Iterator[None]:
-    real = Timekeeper._tell
-
     class Ahead:
         def __init__(self, clock: Any) -> None:
             self._clock = clock
@@ -230,22 +204,21 @@ def _() -> Iterator[None]:
     def ahead(self: Timekeeper, journal: Any, coordinator: Any, clock: Any) -> None:
         begin(self, journal, coordinator, Ahead(clock))
 
-    with method(Timekeeper, "__init__", ahead), method(Timekeeper, "_tell", real):
+    with method(Timekeeper, "__init__", ahead):
         yield
 
 
 @bug("a stale snapshot hides what came after it")
 def _() -> Iterator[None]:
-    real = loaded.load
+    real = loaded.load_from
 
-    async def load(journal: Any, library: Any, record: Any) -> Any:
-        kept = await journal.find_snapshot(record.run_id)
+    async def load_from(journal: Any, library: Any, record: Any, kept: Any) -> Any:
         if kept is None:
-            return await real(journal, library, record)
+            return await real(journal, library, record, kept)
         names = loaded.snapshot.hashes(kept.body)
         return loaded.snapshot.decode(kept.body, {name: await library.get(name) for name in names})
 
-    with swapped(real, load):
+    with swapped(real, load_from):
         yield
 
 
@@ -276,15 +249,12 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("a cancel is not delivered to the worker")
+_STOPPED = focused({"id": "a"}, {"id": "b"}, fault_seconds=120.0, rates={"slow": 0.25, "hang": 0.5, "cancel": 1.0})
+
+
+@bug("a worker does not hear that it should stop", _STOPPED)
 def _() -> Iterator[None]:
-    real = Coordinator._act
-
-    async def act(self: Coordinator, found: Loaded) -> None:
-        found.effects[:] = [effect for effect in found.effects if not isinstance(effect, c.Stop)]
-        await real(self, found)
-
-    with method(Coordinator, "_act", act):
+    with method(Worker, "_stop", lambda self, task_ids: None):
         yield
 
 
@@ -352,5 +322,3 @@ def _() -> Iterator[None]:
     with method(Loaded, "commit", commit):
         yield
 
-
-_ = asyncio, coordinator, Asked

@@ -39,6 +39,19 @@ def bug(name: str, plan: Callable[[int], Plan] = make_plan) -> Callable[[Callabl
     return register
 
 
+def focused(*nodes: dict[str, Any], rates: dict[str, float], **fields: Any) -> Callable[[int], Plan]:
+    """Histories of one workflow with few kinds of trouble, for bugs that need several rare things at once."""
+
+    def plan(seed: int) -> Plan:
+        definition = {"name": "flow0", "nodes": [{"type": "task", "config": {"action": "work"}} | node for node in nodes]}
+        drawn = make_plan(seed)
+        chosen = {"workflows": [drawn.workflows[0], definition], "rates": rates, "journal_seconds": 0.0, **fields}
+        chosen.setdefault("workers", 2 if chosen.get("shared", drawn.shared) else 0)
+        return msgspec.structs.replace(drawn, **chosen)
+
+    return plan
+
+
 @contextmanager
 def swapped(original: Any, replacement: Any) -> Iterator[None]:
     """Replace a function under every name, and in every table, the code under test has for it."""

@@ -27,7 +27,7 @@ TRANSITIONS: dict[str, set[str]] = {
     "running": {"queued", "held", "waiting", "retrying", *_ends},
     "waiting": {"queued", "held", "retrying", *_ends},
     "retrying": {"queued", "held", "running", *_ends},
-    "parked": {"held", "completed", "failed", "skipped", "cancelled"},
+    "parked": {"parked", "held", "completed", "failed", "skipped", "cancelled"},
     "completed": {"compensated", "parked"},
 }
 """Within a generation; a state that is not here absorbs (V5)."""

@@ -48,7 +48,6 @@ class Checker:
             model.blame("E4", f"tokens {model.tokens}, activations {model.open}, compensations {model.undoing}")
         return model.found
 
-
     def settle(self) -> list[Violation]:
         """What is wrong at the end of an append; for those who know where it is."""
         self.model.found = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from weft.invariants.graph import Edge, Graph
 from weft.invariants.model import ERROR, FAILED, SKIPPED, TAKEN, Act, Key, Loop, Model
+from weft.invariants.tokens import speaks_outside
 from weft.kernel import events as e
 from weft.kernel.events import Scope
 
@@ -55,9 +56,10 @@ def _again(model: Model) -> tuple[dict[Key, Act], list[Loop]]:
                 again[owner.key] = owner
         if act.state == "upstream_failed" and not act.handled:
             blamed.append(act)
-        elif act.state == "failed" and not act.handled:
-            again[act.key] = act
-        elif act.state == "compensated" or (act.state == "cancelled" and act.cut not in ("", "parked")):
+            continue
+        failed = act.state == "failed" and not act.handled
+        cut_off = act.state == "cancelled" and act.cut not in ("", "parked")
+        if failed or cut_off or act.state == "compensated":
             again[act.key] = act
     while blamed:
         join = blamed.pop()
@@ -89,6 +91,8 @@ def _reopen_loop(model: Model, act: Act, again: dict[Key, Act], reopened: list[L
             run.members[other.key] = None
             if other.state == "cancelled" and (other.for_loop or not other.fired):
                 again[other.key] = other
+            elif other.state == "completed" and not other.has_route and other.item is None:
+                other.routed = False
 
 
 def _make_ready(act: Act) -> None:
@@ -104,11 +108,18 @@ def _forget_all(model: Model, source: Act, again: dict[Key, Act]) -> None:
     graph = model.graph_of(source)
     closed = model.closed(source)
     for edge in graph.outgoing.get(source.node, ()):
+        if closed and not speaks_outside(model, graph.loops[source.node], source.scope, edge.common):
+            continue
         _forget(model, graph, edge, source.scope[: edge.common], again, closed=closed)
 
 
 def _forget(model: Model, graph: Graph, edge: Edge, prefix: Scope, again: dict[Key, Act], *, closed: bool) -> None:
-    scope = model.current(graph, edge.target, prefix)
+    scope: Scope | None = prefix
+    for loop in graph.loops[edge.target][len(prefix) :]:
+        run = model.loops.get((loop, scope or ()))
+        scope = None if run is None or run.status == "ended" or scope is None else (*scope, run.iteration)
+        if scope is None:
+            break
     target = None if scope is None else model.acts.get((edge.target, scope, None))
     if target is None or edge.source not in target.edges:
         return
@@ -117,7 +128,8 @@ def _forget(model: Model, graph: Graph, edge: Edge, prefix: Scope, again: dict[K
     if closed and (target.state == "skipped" or target.edges[edge.source] == SKIPPED):
         return
     model.entered.pop((edge.source, edge.target, prefix), None)
-    del target.edges[edge.source]
+    now = {known.source for known in model.graph_of(target).incoming.get(target.node, ())} - {edge.source}
+    target.edges = {source: status for source, status in target.edges.items() if source in now}
     if target.state in ("skipped", "upstream_failed"):
         _make_ready(target)
         again[target.key] = target

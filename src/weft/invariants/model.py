@@ -130,6 +130,8 @@ class Model:
         self.acts: dict[Key, Act] = {}
         self.loops: dict[tuple[str, Scope], Loop] = {}
         self.entered: dict[tuple[str, str, Scope], tuple[str, int]] = {}
+        self.absent: set[tuple[str, str]] = set()
+        """Edges a patch resolved because their source, in a loop that is over, was never activated."""
         self.timers: dict[str, float] = {}
         self.approvals: dict[str, Approval] = {}
         self.children: dict[str, Key] = {}

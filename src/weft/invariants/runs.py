@@ -204,12 +204,17 @@ def _resolve_new(model: Model, edge: Edge) -> None:
             return
     elif source is None or source.state not in ENDED or not source.routed:
         return
-    if source is not None:
+    if source is None:
+        model.absent.add((edge.source, edge.target))
+    else:
         named = edge.named or _went_aside(graph, source)
         if source.state in ("completed", "compensated"):
             status = SKIPPED if named else TAKEN
         elif source.state in ("failed", "upstream_failed") and source.handled:
             status = FAILED if not source.has_route else SKIPPED if named else ERROR
+    target = model.acts.get((edge.target, (), None))
+    if target is not None and target.fired and edge.source in target.edges:
+        return  # removed and brought back: it has resolved
     resolve(model, graph, edge, source, (), status)
 
 

@@ -76,26 +76,26 @@ def win(model: Model, loser: Act) -> None:
 
 def resolve(model: Model, graph: Graph, edge: Edge, source: Act | None, prefix: Scope, status: str) -> None:
     hop = 0 if source is None else source.hop
-    scope: Scope | None = prefix
+    scope = prefix
     if len(graph.loops[edge.target]) > edge.common:
         model.entered[(edge.source, edge.target, prefix)] = (status, hop)
-        scope = model.current(graph, edge.target, prefix)
-        if scope is None:
+        arrives = model.current(graph, edge.target, prefix)
+        if arrives is None:
             return
-        governing = model.graphs[model.governing(edge.target, scope)]
-        if governing is not graph and not governing.has(edge.source, edge.target):
-            return  # a patch brought it: the next iteration reads it
-    assert scope is not None
+        scope = arrives
+    governing = model.graphs[model.governing(edge.target, scope)]
+    if governing is not graph and not governing.has(edge.source, edge.target):
+        return  # a patch brought it, and the next iteration reads it; or a patch removed it
     new = (edge.target, scope, None) not in model.acts
     act = model.get(edge.target, scope)
     if edge.source in act.edges and not new:
-        if source is None or not source.redo:
+        if (source is None or not source.redo) and (edge.source, edge.target) not in model.absent:
             model.blame("E1", f"the edge {edge.source} -> {act.place} resolves again")
         return
     act.edges[edge.source] = status
-    if status in (TAKEN, ERROR):
+    if status in (TAKEN, ERROR) and not act.fired:
         act.hop = max(act.hop, hop + 1)
-        if act.state == "pending" and not act.fired:
+        if act.state == "pending":
             act.tokens += 1
             model.tokens += 1
 
@@ -113,6 +113,15 @@ def loops_over(model: Model, loops: tuple[str, ...], scope: Scope, depth: int) -
         if run.status == "ended":
             return True
     return True
+
+
+def speaks_outside(model: Model, loops: tuple[str, ...], scope: Scope, depth: int) -> bool:
+    """Outside the loops from this depth on, only the last iteration counts, once they are over."""
+    for inner in range(depth, len(scope)):
+        run = model.loops.get((loops[inner], scope[:inner]))
+        if run is None or run.iteration != scope[inner]:
+            return False
+    return loops_over(model, loops, scope, depth)
 
 
 def take_route(model: Model, act: Act, route: Route, status: str = TAKEN) -> None:
@@ -178,6 +187,8 @@ def resolve_again(model: Model, act: Act, status: str) -> None:
     """Done again in a closed iteration: only those hear of it who wait for it."""
     graph = model.graph_of(act)
     for edge in graph.outgoing.get(act.node, ()):
+        if not speaks_outside(model, graph.loops[act.node], act.scope, edge.common):
+            continue
         prefix = act.scope[: edge.common]
         scope = model.current(graph, edge.target, prefix)
         target = None if scope is None else model.acts.get((edge.target, scope, None))

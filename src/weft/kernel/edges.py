@@ -140,7 +140,7 @@ def _count(state: State, activation: Activation, edge: Edge, status: int, hop: i
         activation.failed += 1
     else:
         activation.errors += 1
-    if status in (TAKEN, ERROR):
+    if status in (TAKEN, ERROR) and not activation.fired:  # a late arrival is absorbed, with the way it came
         activation.hop = max(activation.hop, hop + 1)
 
 
@@ -175,10 +175,12 @@ def resolve(state: State, edge: Edge, ir: int, source: Activation, status: int) 
     if len(target.loops) > edge.common:
         state.put(state.entered, (edge.source, edge.target, prefix), (status, source.hop))
         scope = current_scope(state, target, prefix)
-        if scope is None or not _knows(state, state.iteration_ir(scope, edge.target), ir, edge):
+        if scope is None:
             return
     else:
         scope = prefix
+    if not _knows(state, state.iteration_ir(scope, edge.target), ir, edge):
+        return
     known = state.activations.get(key_of(edge.target, scope))
     if known is not None and edge.source in known.edges:
         return  # done again after compensation; this target kept its outcome
@@ -192,7 +194,8 @@ def resolve(state: State, edge: Edge, ir: int, source: Activation, status: int) 
 
 
 def _knows(state: State, governing: int, ir: int, edge: Edge) -> bool:
-    """Whether the iteration has this edge: one that a patch brought is for the next (rule 39)."""
+    """Whether the target has this edge where it is: an iteration under way knows none that a patch brought, and nothing
+    outside knows one that a patch removed (rule 39)."""
     if governing == ir:
         return True
     edges, nodes = state.irs[governing].edges, state.irs[governing].nodes
@@ -296,6 +299,8 @@ def _resolve_again(state: State, activation: Activation, node: Node, ir: int, st
     after it, and wait for it, may go on (`generations.reopen` made only their edges undecided)."""
     for number in node.edges_out:
         edge = state.irs[ir].edges[number]
+        if not speaks_outside(state, node.loops, activation.scope, edge.common):
+            continue
         scope = current_scope(state, state.node_in(ir, edge.target), activation.scope[: edge.common])
         target = None if scope is None else state.activations.get(key_of(edge.target, scope))
         if target is not None and target.state is N.PENDING and not target.fired and edge.source not in target.edges:
@@ -315,6 +320,15 @@ def loops_over(state: State, loops: tuple[int, ...], scope: Scope, depth: int) -
         if run.status == "ended":  # and so is everything inside it
             return True
     return True
+
+
+def speaks_outside(state: State, loops: tuple[int, ...], scope: Scope, depth: int) -> bool:
+    """Outside the loops from this depth on, their last iteration is what counts, once they are over (rule 19)."""
+    for inner in range(depth, len(scope)):
+        run = state.loops.get((loops[inner], scope[:inner]))
+        if run is None or run.iteration != scope[inner]:
+            return False
+    return loops_over(state, loops, scope, depth)
 
 
 def own_loop_run(state: State, activation: Activation, node: Node) -> LoopRun:

@@ -105,6 +105,8 @@ def succeed(state: State, activation: Activation, event: e.NodeCompleted | e.Ite
     finish(state, activation, event.seq, event.at)
     set_state(state, activation, N.COMPLETED)
     if state.pinned(activation).compensator is not None or activation.child:
+        if activation.key in state.undoable:  # done again; it is compensated once
+            state.undoable = [key for key in state.undoable if key != activation.key]
         state.push(state.undoable, activation.key)
 
 

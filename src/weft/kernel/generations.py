@@ -6,10 +6,10 @@ made ready again; whatever was decided only by those (a skip behind them, an edg
 
 from __future__ import annotations
 
-from weft.kernel.edges import current_scope, in_closed_iteration, latest, set_state, touch, uncount
+from weft.kernel.edges import in_closed_iteration, latest, set_state, speaks_outside, touch, uncount
 from weft.kernel.events import Scope
 from weft.kernel.state import ERROR, FAILED, SKIPPED, Activation, Key, LoopRun, NodeState, State, key_of
-from weft.model.ir import Edge
+from weft.model.ir import Edge, Node
 
 N = NodeState
 
@@ -97,6 +97,8 @@ def _reopen_loop(state: State, failed: Activation, again: dict[Key, Activation],
     for member in inside:
         if member.state is N.CANCELLED and (member.reason == "loop" or not member.fired):
             again[member.key] = member
+        elif member.state is N.COMPLETED and member.route is None and member.item < 0:
+            state.edit(member).routed = False  # kept while the iteration closed; now it goes on
 
 
 def make_ready(state: State, activation: Activation) -> None:
@@ -112,8 +114,11 @@ def _forget_edges(state: State, source: Activation, again: dict[Key, Activation]
     """What this activation decided for others is undecided again, unless they kept an outcome of their own."""
     ir = state.iteration_ir(source.scope, source.node)
     closed = in_closed_iteration(state, source)
-    for number in state.node_in(ir, source.node).edges_out:
+    node = state.node_in(ir, source.node)
+    for number in node.edges_out:
         edge = state.irs[ir].edges[number]
+        if closed and not speaks_outside(state, node.loops, source.scope, edge.common):
+            continue
         _forget(state, ir, edge, source.scope[: edge.common], again, closed=closed)
 
 
@@ -126,8 +131,19 @@ def _forget_exits(state: State, run: LoopRun, again: dict[Key, Activation]) -> N
         _forget(state, ir, edge, run.scope[: edge.common], again, closed=False)
 
 
+def _last_scope(state: State, node: Node, prefix: Scope) -> Scope | None:
+    """Where tokens from `prefix` last arrived; None when a loop on the way is over. One that closes may open again."""
+    scope = prefix
+    for loop in node.loops[len(prefix) :]:
+        run = state.loops.get((loop, scope))
+        if run is None or run.status == "ended":
+            return None
+        scope = (*scope, run.iteration)
+    return scope
+
+
 def _forget(state: State, ir: int, edge: Edge, prefix: Scope, again: dict[Key, Activation], *, closed: bool) -> None:
-    scope = current_scope(state, state.node_in(ir, edge.target), prefix)
+    scope = _last_scope(state, state.node_in(ir, edge.target), prefix)
     target = None if scope is None else state.activations.get(key_of(edge.target, scope))
     if target is None or edge.source not in target.edges:
         return
@@ -137,7 +153,11 @@ def _forget(state: State, ir: int, edge: Edge, prefix: Scope, again: dict[Key, A
         return  # how a loop was left is not decided anew
     state.drop(state.entered, (edge.source, edge.target, prefix))
     state.edit(target)
-    uncount(state, target, edge.source)
+    target.ir = state.iteration_ir(target.scope, target.node)
+    now = {state.irs[target.ir].edges[n].source for n in state.node_in(target.ir, target.node).edges_in}
+    for source in sorted(target.edges):
+        if source == edge.source or source not in now:  # an edge that a patch removed decides nothing any more
+            uncount(state, target, source)
     if target.state in (N.SKIPPED, N.UPSTREAM_FAILED):
         make_ready(state, target)
         again[target.key] = target

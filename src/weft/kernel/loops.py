@@ -40,17 +40,20 @@ def _live_runs(d: Decider, activation: Activation) -> list[LoopRun]:
 
 def _cancel_rest(d: Decider, run: LoopRun) -> bool:
     """Cancel what is open in the iteration; False while something must be waited for (rule 17)."""
-    rest, wait = [], False
-    for key in run.members:
-        member = d.state.activations[key]
-        if member.state not in OPEN or key == run.cause:
-            continue
-        if d.state.pinned(member).effect == "at_most_once" and (member.begun or member.state is N.PARKED):
-            wait = True
-        else:
-            rest.append(member)
+    state = d.state
+    members = [state.activations[key] for key in run.members if key != run.cause]
+    members = [member for member in members if member.state in OPEN]
+    waited = {member.key for member in members if _must_end(d, member)}
+    # A map and its items end together: a map is waited for with its items, and with one of them.
+    waited |= {key_of(member.node, member.scope) for member in members if member.key in waited}
+    rest = [m for m in members if m.key not in waited and key_of(m.node, m.scope) not in waited]
     cancel(d, rest, "loop")
-    return not wait
+    return not waited
+
+
+def _must_end(d: Decider, member: Activation) -> bool:
+    effect = d.state.pinned(member).effect
+    return effect == "at_most_once" and (member.begun or member.state is N.PARKED)
 
 
 def cancel(d: Decider, activations: list[Activation], reason: Literal["loop", "join", "items", "run"]) -> None:

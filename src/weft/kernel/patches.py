@@ -123,6 +123,14 @@ def _places(state: State, old: IR, new: IR) -> str | None:
                 if status in (TAKEN, ERROR) and (source, activation.node) not in edges:
                     name = state.name(source)
                     return f"the edge {name} -> {before.id} holds a token and cannot be removed"
+    for index, before in enumerate(old.nodes):  # an iteration under way lives by the old definition
+        after = new.nodes[index]
+        if before is None or after is None or before.loops == after.loops:
+            continue
+        for loop in {*before.loops[:1], *after.loops[:1]}:
+            run = state.loops.get((loop, ()))
+            if run is not None and run.status != "ended":
+                return f"node {before.id!r} cannot move into or out of the loop {state.name(loop)!r} while that runs"
     return None
 
 

@@ -12,7 +12,7 @@ from weft.kernel.edges import in_closed_iteration, touch
 from weft.kernel.generations import in_order
 from weft.kernel.outcomes import fail_unhandled, route_kept
 from weft.kernel.settle import end_loop_of_skipped, finish, schedule
-from weft.kernel.state import Activation, NodeState, RunState
+from weft.kernel.state import Activation, NodeState, RunState, key_of
 from weft.kernel.values import Error, Route
 from weft.kernel.waits import advance_items, items_of
 
@@ -202,6 +202,9 @@ def _parked(d: Decider, activation: Activation) -> None:
         raise Refusal("not_parked", f"{name} of run {d.state.run_id} is {activation.state}, not parked")
     if d.state.state not in (R.RUNNING, R.PAUSED):
         raise Refusal("not_running", f"run {d.state.run_id} is {d.state.state}")
+    if activation.item >= 0 and d.state.activations[key_of(activation.node, activation.scope)].state is not N.WAITING:
+        name = d.state.name(activation.node)
+        raise Refusal("not_waiting", f"the map {name} of run {d.state.run_id} does not wait for its items now")
 
 
 def _parked_undo(d: Decider, activation: Activation) -> None:

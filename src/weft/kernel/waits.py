@@ -87,12 +87,19 @@ def vote(d: Decider, command: c.Vote) -> None:
         comments=command.comments,
         data=command.data,
     )
-    votes = list(approval.votes.values())
+    _count_votes(d, command.approval, activation, voter)
+
+
+def _count_votes(d: Decider, approval_id: str, activation: Activation, by: str) -> None:
+    """Decided at k approvals, or as soon as k cannot be reached (rule 38)."""
+    approval = d.state.approvals[approval_id]
+    asked = approval.approvers
+    votes = [vote for who, vote in approval.votes.items() if not asked or who in asked]
     voters = len(approval.approvers) or approval.quorum
     if votes.count("approve") >= approval.quorum:
-        _decide(d, command.approval, activation, "approve", voter)
+        _decide(d, approval_id, activation, "approve", by)
     elif voters - votes.count("reject") < approval.quorum:
-        _decide(d, command.approval, activation, "reject", voter)
+        _decide(d, approval_id, activation, "reject", by)
 
 
 def _decide(d: Decider, approval_id: str, activation: Activation, decision: Any, by: str) -> None:
@@ -133,6 +140,8 @@ def _approval_timed_out(d: Decider, activation: Activation) -> None:
             approvers=approval.escalate_to or approval.approvers,
             expires_at=d.at + seconds,
         )
+        if approval.votes:  # those who are asked now may have said so before
+            _count_votes(d, wait.name, activation, next(reversed(approval.votes)))
     elif approval.on_timeout == "fail":
         d.emit_for(e.ApprovalDecided, activation, approval=wait.name, decision="timeout", by="timeout")
         fail_for_good(d, activation, Error("approval_timeout", "nobody decided in time"))
@@ -208,7 +217,8 @@ def end_child(d: Decider, command: c.EndChild) -> None:
                 compensation.fail(d, activation, error, retryable=False, retry_after=None)
         return
     waits = activation.state is N.WAITING and activation.wait is not None and activation.wait.kind == "child"
-    released = activation.state is N.PARKED and command.state == "completed"
+    accepted = activation.error is not None and activation.error.code == "routing_failed"  # it has its outcome (V3)
+    released = activation.state is N.PARKED and command.state == "completed" and not accepted
     if not waits and not released:
         return
     d.emit_for(e.ChildEnded, activation, **fields)

@@ -507,7 +507,7 @@ class Coordinator:
             else:
                 if self.dispatcher.adopt(self._entry(loaded, effect)):  # or nobody would miss it if its worker died
                     loaded.pins += 1
-                if loaded.state.state is RunState.CANCELLING or _is_late(loaded.state):
+                if loaded.state.terminal or loaded.state.state is RunState.CANCELLING or _is_late(loaded.state):
                     await self.transport.stop([name])  # it has begun, though the journal did not know (rules 29, 31)
                 if self.renderer.is_once(loaded.state, effect):
                     return  # its worker asks by itself before it begins; a second start would be a lost first one

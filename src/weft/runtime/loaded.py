@@ -100,7 +100,7 @@ class Loaded:
     @property
     def busy(self) -> bool:
         tally = self.state.tally
-        return bool(self.pins or tally.get(N.QUEUED) or tally.get(N.RUNNING) or self.events)
+        return bool(self.pins or tally.get(N.QUEUED) or tally.get(N.RUNNING) or self.events or self.effects)
 
     def take(self, decision: c.Decision) -> None:
         self.events.extend(decision.events)

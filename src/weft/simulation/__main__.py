@@ -1,28 +1,25 @@
 """`python -m weft.simulation`: many histories, or one of them looked at closely.
 
-    --seeds N --start S --jobs J    N histories from seed S on, in J processes
-    --seed X [--trace]              one history; --trace shows all of it
-    --plan FILE                     a history that the shrinker wrote down
+--seeds N --start S --jobs J    N histories from seed S on, in J processes
+--seed X [--trace]              one history; --trace shows all of it
+--plan FILE                     a history that the shrinker wrote down
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
-import multiprocessing
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from weft.clock import system
+from weft.simulation.many import run_seeds
 from weft.simulation.plan import Plan, make_plan
-from weft.simulation.report import Outcome, Summary, outcome_of, simulate, trace_lines
+from weft.simulation.report import Summary, outcome_of, trace_lines
 from weft.simulation.shrink import shrink
 from weft.simulation.world import World
 
-CHUNK = 10
 MAX_FAILURES = 5
 """Failures after which looking further says little."""
 
@@ -48,24 +45,6 @@ def main(arguments: list[str] | None = None) -> int:
             _say(f"{outcome.seed} {outcome.digest}")
         return 0
     return _many(seeds, options.jobs, smaller=not options.no_shrink)
-
-
-def run_seed(seed: int) -> Outcome:
-    return simulate(make_plan(seed))
-
-
-def run_chunk(seeds: list[int]) -> list[Outcome]:
-    return [run_seed(seed) for seed in seeds]
-
-
-def run_seeds(seeds: range, jobs: int) -> Iterator[Outcome]:
-    """In order of the seeds."""
-    if jobs <= 1:
-        yield from map(run_seed, seeds)
-        return
-    chunks = [list(seeds[first : first + CHUNK]) for first in range(0, len(seeds), CHUNK)]
-    with multiprocessing.get_context("spawn").Pool(jobs, maxtasksperchild=200) as pool:
-        yield from itertools.chain.from_iterable(pool.imap(run_chunk, chunks))
 
 
 def _many(seeds: range, jobs: int, *, smaller: bool) -> int:

@@ -142,11 +142,15 @@ class Checks:
             timers = {name: due_at for (owner, name), due_at in store.timers.items() if owner == run_id}
             if timers != {name: timer.due_at for name, timer in state.timers.items()}:
                 self.fail("J5", f"run {run_id} folds to timers {dict(state.timers)}, stored are {timers}")
-            pending = {row.approval_id for row in store.approvals.values() if row.run_id == run_id and row.state == "pending"}
+            pending = {
+                row.approval_id for row in store.approvals.values() if row.run_id == run_id and row.state == "pending"
+            }
             if pending != {name for name, approval in state.approvals.items() if approval.state == "pending"}:
                 self.fail("J5", f"run {run_id}: stored as pending are approvals {sorted(pending)}")
             letters = {
-                row.dead_letter_id for row in store.dead_letters.values() if row.run_id == run_id and row.state == "pending"
+                row.dead_letter_id
+                for row in store.dead_letters.values()
+                if row.run_id == run_id and row.state == "pending"
             }
             if letters != {letter_id(state, a) for a in state.activations.values() if is_parked(a)}:
                 self.fail("J5", f"run {run_id}: stored as pending are dead letters {sorted(letters)}")
@@ -167,6 +171,8 @@ class Checks:
 def _show(event: e.AnyEvent) -> str:
     place = ""
     if isinstance(event, e.NodeEvent):
-        place = f" {event.node}{list(event.scope) if event.scope else ''}{'' if event.item is None else f'#{event.item}'}"
+        place = (
+            f" {event.node}{list(event.scope) if event.scope else ''}{'' if event.item is None else f'#{event.item}'}"
+        )
         place += f" attempt {event.attempt}" if event.attempt else ""
     return f"{event.seq} {event.type}{place}"

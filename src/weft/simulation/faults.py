@@ -17,7 +17,9 @@ JOURNAL = (
     "journal_conflict",
     "journal_delay",
 )
-"""Per command of a journal. Reads can only crash, fail and be slow."""
+"""Per command of a journal. Reads can only crash, fail and be slow; writes are fewer, and fail more often."""
+_WRITES_ONLY = ("journal_timeout_applied", "journal_timeout_lost", "journal_conflict")
+_WRITES_FAIL = 4.0
 TRANSPORT = (
     "transport_crash_before",
     "transport_crash_after",
@@ -76,10 +78,16 @@ class Chaos:
         self.rates = rates
         self.healed = False
         self.hit: Counter[str] = Counter()
-        self._groups = {
-            group: ([(name, rates[name]) for name in names if name in rates], sum(rates.get(name, 0.0) for name in names))
-            for group, names in (("journal", JOURNAL), ("transport", TRANSPORT), ("handler", HANDLER))
-        }
+        reads = tuple(name for name in JOURNAL if name not in _WRITES_ONLY)
+        self._groups: dict[str, tuple[list[tuple[str, float]], float]] = {}
+        for group, names, factor in (
+            ("journal_read", reads, 1.0),
+            ("journal_write", JOURNAL, _WRITES_FAIL),
+            ("transport", TRANSPORT, 1.0),
+            ("handler", HANDLER, 1.0),
+        ):
+            drawn = [(name, rates[name] * factor) for name in names if name in rates]
+            self._groups[group] = (drawn, sum(rate for _, rate in drawn))
 
     def draw(self, group: str) -> str | None:
         """The fault of this command or execution, if it has one."""

@@ -205,7 +205,9 @@ class _Builder:
         return {"at_least": self.random.randint(1, edges), "cancel_rest": self.chance(0.5)}
 
     def condition(self) -> str:
-        return self.random.choice(("output.ok", "output.ok", "output.n > 3", "output.n < 8", "inputs.flag", "output.no.such"))
+        return self.random.choice(
+            ("output.ok", "output.ok", "output.n > 3", "output.n < 8", "inputs.flag", "output.no.such")
+        )
 
     def approval(self) -> dict[str, Any]:
         config: dict[str, Any] = {"approvers": ["ann", "bob"], "quorum": self.random.randint(1, 2)}

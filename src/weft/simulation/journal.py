@@ -25,7 +25,6 @@ _WRITES = {
     "put_definition",
     "register_workflow",
 }
-_MEANT_FOR_WRITES = {"journal_timeout_applied", "journal_timeout_lost", "journal_conflict"}
 _OUTSIDE = {"hold", "close", "partition_count", "store"}
 """Not commands of the store."""
 
@@ -67,8 +66,8 @@ class SimJournal:
         await self._pass(world.plan.journal_seconds)
         if world.outage_until > world.loop.time():
             raise JournalUnavailable("the journal is away for a while")
-        fault = world.chaos.draw("journal")
-        if fault is None or (fault in _MEANT_FOR_WRITES and name not in _WRITES):
+        fault = world.chaos.draw("journal_write" if name in _WRITES else "journal_read")
+        if fault is None:
             answer = await operation(*arguments, **named)
             await self._pass(world.plan.journal_seconds)
             return answer

@@ -192,12 +192,17 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def abandon(self, hosts: list[Host]) -> None:
         """Let go of what is left, without a word: the history is over."""
-        for host in [*hosts, *self._hosts]:
-            for task in host.alive_tasks():
-                task._log_destroy_pending = False  # type: ignore[attr-defined]
-                _close(task.get_coro())
+        for _ in range(3):  # last words may begin something
+            for host in [*hosts, *self._hosts]:
+                for task in host.alive_tasks():
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]
+                    _close(task.get_coro())
+                host.tasks.clear()
         self._ready.clear()
         self._scheduled.clear()
+
+    def __del__(self) -> None:
+        """It holds nothing that must be closed."""
 
 
 def _close(coroutine: Any) -> None:
@@ -205,7 +210,7 @@ def _close(coroutine: Any) -> None:
     for _ in range(5):
         try:
             coroutine.close()
-        except (Exception, asyncio.CancelledError):  # noqa: BLE001  its last words
+        except (Exception, asyncio.CancelledError):  # noqa: BLE001, S112  its last words
             continue
         return
 

@@ -6,15 +6,12 @@ where a database has an index.
 
 from __future__ import annotations
 
-import base64
-import binascii
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from weft.clock import Clock, system
-from weft.errors import NotFound
 from weft.journal import (
     EVERYTHING,
     Appended,
@@ -26,7 +23,6 @@ from weft.journal import (
     DueTimer,
     HeldBy,
     HolderLock,
-    InvalidCursor,
     JournalClosed,
     LastCommit,
     Notice,
@@ -40,6 +36,7 @@ from weft.journal import (
     partition_of,
 )
 from weft.simulation import store as stores
+from weft.simulation.pages import found, is_asked, matches, page
 from weft.simulation.store import Lock, Store
 
 Item = TypeVar("Item")
@@ -75,7 +72,7 @@ class MemoryJournal:
     # -- runs
 
     async def get_run(self, run_id: str) -> RunRecord:
-        return _found(self._open.runs.get(run_id), "run", run_id)
+        return found(self._open.runs.get(run_id), "run", run_id)
 
     async def find_run(self, run_id: str) -> RunRecord | None:
         return self._open.runs.get(run_id)
@@ -96,8 +93,8 @@ class MemoryJournal:
         place: dict[str, tuple[Any, ...]] = {
             run_id: (-run.row.created_at, -number) for number, (run_id, run) in enumerate(self._open.runs.items())
         }
-        chosen = [run for run in self._open.runs.values() if _matches(run, where)]
-        return _page(chosen, lambda run: place[run.run_id], tuple[float, int], limit, cursor)
+        chosen = [run for run in self._open.runs.values() if matches(run, where)]
+        return page(chosen, lambda run: place[run.run_id], tuple[float, int], limit, cursor)
 
     async def list_active_runs(
         self, partitions: Collection[int] | None = None, after: str = "", limit: int = 1000, *, busy: bool = False
@@ -153,7 +150,7 @@ class MemoryJournal:
     # -- approvals and dead letters
 
     async def get_approval(self, approval_id: str) -> ApprovalRow:
-        return _found(self._open.approvals.get(approval_id), "approval", approval_id)
+        return found(self._open.approvals.get(approval_id), "approval", approval_id)
 
     async def list_approvals(
         self,
@@ -164,11 +161,11 @@ class MemoryJournal:
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page[ApprovalRow]:
-        rows = [row for row in self._open.approvals.values() if _is_asked(row, state, tenant, run_id)]
-        return _page(rows, lambda row: (row.requested_at, row.approval_id), tuple[float, str], limit, cursor)
+        rows = [row for row in self._open.approvals.values() if is_asked(row, state, tenant, run_id)]
+        return page(rows, lambda row: (row.requested_at, row.approval_id), tuple[float, str], limit, cursor)
 
     async def get_dead_letter(self, dead_letter_id: str) -> DeadLetterRow:
-        return _found(self._open.dead_letters.get(dead_letter_id), "dead letter", dead_letter_id)
+        return found(self._open.dead_letters.get(dead_letter_id), "dead letter", dead_letter_id)
 
     async def list_dead_letters(
         self,
@@ -179,8 +176,8 @@ class MemoryJournal:
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page[DeadLetterRow]:
-        rows = [row for row in self._open.dead_letters.values() if _is_asked(row, state, tenant, run_id)]
-        return _page(rows, lambda row: (row.created_at, row.dead_letter_id), tuple[float, str], limit, cursor)
+        rows = [row for row in self._open.dead_letters.values() if is_asked(row, state, tenant, run_id)]
+        return page(rows, lambda row: (row.created_at, row.dead_letter_id), tuple[float, str], limit, cursor)
 
     # -- notices and commands
 
@@ -230,7 +227,7 @@ class MemoryJournal:
         self._open.definitions.setdefault(definition_hash, Definition(definition_hash, kind, body))
 
     async def get_definition(self, definition_hash: str) -> Definition:
-        return _found(self._open.definitions.get(definition_hash), "definition", definition_hash)
+        return found(self._open.definitions.get(definition_hash), "definition", definition_hash)
 
     async def register_workflow(self, name: str, definition_hash: str, *, ir_hash: str, tenant: str = "default") -> int:
         versions = self._open.workflows.setdefault((tenant, name), [])
@@ -259,13 +256,13 @@ class MemoryJournal:
         self, *, tenant: str = "default", limit: int = 100, cursor: str | None = None
     ) -> Page[WorkflowVersion]:
         latest = [versions[-1] for (owner, _), versions in self._open.workflows.items() if owner == tenant]
-        return _page(latest, lambda known: (known.name,), tuple[str], limit, cursor)
+        return page(latest, lambda known: (known.name,), tuple[str], limit, cursor)
 
     async def list_workflow_versions(
         self, name: str, *, tenant: str = "default", limit: int = 100, cursor: str | None = None
     ) -> Page[WorkflowVersion]:
         versions = self._open.workflows.get((tenant, name), [])
-        return _page(versions, lambda known: (-known.version,), tuple[int], limit, cursor)
+        return page(versions, lambda known: (-known.version,), tuple[int], limit, cursor)
 
     # -- who may write
 
@@ -307,43 +304,3 @@ class MemoryJournal:
         for key in old:
             del store.idempotency[key]
         return len(old)
-
-
-def _found(item: Item | None, kind: str, name: str) -> Item:
-    if item is None:
-        raise NotFound(f"{kind} {name} does not exist")
-    return item
-
-
-def _matches(run: RunRecord, where: RunFilter) -> bool:
-    row = run.row
-    return (
-        where.tenant in {None, row.tenant}
-        and (not where.states or row.state in where.states)
-        and where.workflow in {None, row.workflow}
-        and (where.tag is None or msgspec.json.decode(row.tags).get(where.tag[0]) == where.tag[1])
-        and (where.since is None or row.created_at >= where.since)
-        and (where.until is None or row.created_at < where.until)
-        and (where.parent is None or row.parent == where.parent)
-        and (where.quarantined is None or where.quarantined == (run.quarantined is not None))
-    )
-
-
-def _is_asked(row: ApprovalRow | DeadLetterRow, state: str | None, tenant: str | None, run_id: str | None) -> bool:
-    return state in {None, row.state} and tenant in {None, row.tenant} and run_id in {None, row.run_id}
-
-
-def _page(
-    items: Sequence[Item], place: Callable[[Item], tuple[Any, ...]], kinds: Any, limit: int, cursor: str | None
-) -> Page[Item]:
-    items = sorted(items, key=place)
-    if cursor is not None:
-        try:
-            data = base64.b64decode(cursor, validate=True)
-            after: tuple[Any, ...] = msgspec.json.decode(data, type=kinds)
-        except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
-            raise InvalidCursor(f"cursor {cursor[:80]!r} is not one of this list") from error
-        items = [item for item in items if place(item) > after]
-    shown = items[: max(limit, 0)]
-    more = len(items) > limit > 0
-    return Page(tuple(shown), base64.b64encode(msgspec.json.encode(place(shown[-1]))).decode() if more else None)

@@ -102,10 +102,12 @@ class People(Users):
         if script.decision == "none":
             return
         decision: Literal["approve", "reject"] = script.decision
-        voters = script.by or approval.approvers or tuple(f"person{n}" for n in range(approval.quorum))
+        everyone = approval.approvers or tuple(f"person{n}" for n in range(approval.quorum))
+        needed = approval.quorum if decision == "approve" else len(everyone) - approval.quorum + 1
         common: dict[str, Any] = {"comments": script.comments, "data": script.data, "decision": decision}
+        voters = script.by or everyone[:needed]
         votes = [Request(kind="vote", run_id=run_id, by=who, approval=name, **common) for who in voters]
-        self._plan(script.after, votes if script.by else votes[: approval.quorum])
+        self._plan(script.after, votes)
 
     def _look_closer(self, run_id: str) -> None:
         """Signals and dead letters, which only the seed answers."""

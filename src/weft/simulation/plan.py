@@ -53,9 +53,7 @@ def make_plan(seed: int, *, size: int = 9) -> Plan:
         keep_idle=random.choice((0, 1, 1000)),
         runs=runs,
         workflows=[child, *parents],
-        inputs=[
-            {"flag": random.random() < 0.5, "list": list(range(random.choice((0, 1, 2, 4))))} for _ in range(runs)
-        ],
+        inputs=[{"flag": random.random() < 0.5, "list": list(range(random.choice((0, 1, 2, 4))))} for _ in range(runs)],
         rates=rates,
         fault_seconds=random.choice((10.0, 30.0, 120.0)),
         journal_seconds=random.choice((0.0, 0.0, 0.01, 0.2)),

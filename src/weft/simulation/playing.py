@@ -6,7 +6,7 @@ import asyncio
 import copy
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +93,7 @@ class Player:
             case _ if callable(stub):
                 value = stub(call)
                 if inspect.isawaitable(value):
-                    value = await value
+                    value = await self._counted(value)
                 return await self._play(value, call) if isinstance(value, s.Stub | s.OneOf) else value
         return copy.deepcopy(stub)
 
@@ -119,7 +119,14 @@ class Player:
         found = REAL.find(name)
         if found is None or found.handler is None:
             raise Failure("unknown_type", f"node type {name!r} has no handler here; stub it", retryable=False)
-        return await found.handler(config, _Inline(ctx))
+        return await self._counted(found.handler(config, _Inline(ctx)))
+
+    async def _counted(self, work: Awaitable[Any]) -> Any:
+        self._world.calling += 1
+        try:
+            return await work
+        finally:
+            self._world.calling -= 1
 
 
 class _Inline(Context):

@@ -10,11 +10,11 @@ import asyncio
 from random import Random
 from typing import TYPE_CHECKING, cast
 
-from weft.engine import Engine, EngineStopped
+from weft.engine import Engine
 from weft.errors import StoreUnavailable
 from weft.journal import HolderLock, Journal
 from weft.runtime.claims import Claims, claim_name
-from weft.runtime.coordinator import Coordinator
+from weft.runtime.coordinator import Coordinator, EngineStopped
 from weft.runtime.listener import Listener
 from weft.runtime.reclaimer import Reclaimer
 from weft.runtime.requests import Reply, Request

@@ -71,7 +71,7 @@ class Troubles:
         if not world.backups:
             return
         store, checkers = random.choice(world.backups)
-        world.rolled_back = True
+        world.rolled_back, world.rolled_back_at = True, world.loop.time()
         world.store.restore(store)
         world.checks.checkers = {run_id: checker.copy() for run_id, checker in checkers.items()}
         world.users.forget_lost()

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from weft.errors import StoreUnavailable
 from weft.kernel import events as e
 from weft.kernel.explain import explain
 from weft.kernel.state import OPEN, State
@@ -26,16 +27,20 @@ from weft.simulation.memory import MemoryJournal
 from weft.simulation.people import RUN, People
 from weft.simulation.plan import Plan
 from weft.simulation.playing import Player
+from weft.simulation.process import Process
 from weft.simulation.story import describe
 from weft.simulation.world import World
+from weft.transport import TransportUnavailable
 
 TICK = 0.5
 LOOK_SECONDS = 61.0
 """Skipped time ends this long before the next thing is due: the timekeeper looks at least once a minute."""
 QUIET_SECONDS = 200.0
 """After healing, nothing may happen for so long: a dead time, a sweep and the longest pauses fit in."""
-MAX_EVENTS = 5000
-"""Of one run and what continues it. More than that is no end."""
+LONGEST_CALL = 86_400.0
+"""In a calm world a function may take that long, of virtual time, before it counts as one that never returns."""
+MAX_EVENTS = 3000
+"""Of all runs together, those of map items aside. More than that is no end."""
 _FAULTS = (
     *(name for name in faults.JOURNAL),
     *(name for name in faults.TRANSPORT),
@@ -109,6 +114,8 @@ class UserWorld(World):
         self.main = setting.workflows[0]
         self.calls: list[s.Call] = []
         self.blamed: list[AssertionError] = []
+        self.calling = 0
+        """Functions of the test that have been called and have not returned."""
         self.slept_until = 0.0
         """Of the loop's time: a stub is known to be busy until then."""
         self.registry = Player(self, setting.stubs, setting.real).registry(setting.workflows)
@@ -127,13 +134,20 @@ class UserWorld(World):
         raise AssertionError(f"run {run_id} has no node {name}")
 
     def trace(self, kind: str, text: str, body: bytes = b"") -> None:
-        if kind == "world" and not self.plan.rates:
-            return  # there is nothing to heal from
+        if self.over or (kind == "world" and not self.plan.rates):
+            return  # nothing happens after the end, and a calm world has nothing to heal from
         super().trace(kind, text, body)
         if self.lines:
             shown = describe(e.decode(body)) if kind == "event" else _say_asked(text) if kind == "user" else text
             run = f"{text.partition(' ')[0]}: " if kind == "event" and not text.startswith(f"{RUN} ") else ""
             self.lines[-1] = (self.clock.now() - EPOCH, kind, f"{run}{shown}")
+
+    def process_ended(self, process: Process, error: BaseException | None) -> None:
+        """A fault of before the healing may be noticed after it."""
+        if isinstance(error, StoreUnavailable | TransportUnavailable) and str(error).startswith("injected"):
+            self.chaos.happened(f"exit:{type(error).__name__}")
+        else:
+            super().process_ended(process, error)
 
     def last(self) -> State:
         """The run, or the last of those that continue it."""
@@ -190,11 +204,12 @@ class UserWorld(World):
     def _judge(self, seen: tuple[int, float], now: float) -> tuple[int, float]:
         """Is it going on? The number of events, and since when it is that; a time below 0 says that this is all."""
         events = sum(run.seq for run in self.store.runs.values())
-        if events > MAX_EVENTS:
+        types = self.checks.event_types
+        if events - types["item.completed"] - types["item.failed"] > MAX_EVENTS:
             raise Failed("endless", f"{events} events in {self._passed()}, and no end")
         if events != seen[0] or not self.chaos.healed or self.people.busy or self._upcoming() is not None:
             return events, now
-        quiet = QUIET_SECONDS if self.lenient else LOOK_SECONDS * 2
+        quiet = QUIET_SECONDS if self.lenient else LONGEST_CALL if self.calling else LOOK_SECONDS * 2
         if now - max(seen[1], self.slept_until) < quiet:
             return seen
         if self.lenient:

@@ -64,7 +64,7 @@ class Users:
         by = random.choice(("ann", "bob", "eve"))
         match name:
             case "cancel" | "pause" | "resume" | "retry" | "rollback":
-                return Request(kind=name, run_id=run_id, by=by)  # type: ignore[arg-type]
+                return Request(kind=name, run_id=run_id, by=by)
             case "force":
                 return Request(kind="cancel", run_id=run_id, by=by, force=True)
             case "signal":
@@ -75,7 +75,7 @@ class Users:
                 if not model.approvals:
                     return None
                 approval = random.choice(list(model.approvals))
-                decision = random.choice(("approve", "reject"))
+                decision: Any = random.choice(("approve", "reject"))
                 return Request(kind="vote", run_id=run_id, by=by, approval=approval, decision=decision)
         parked = [act for act in model.acts.values() if act.state == "parked"] or list(model.acts.values())
         if not parked:
@@ -150,7 +150,7 @@ class Users:
 
     def is_waiting(self, run_id: str) -> bool:
         """A time it waits for is still to come."""
-        now = max(process.clock.now() for process in self._world.engines)
+        now = min(process.clock.now() for process in self._world.engines)
         return any(due_at > now for (owner, _), due_at in self._world.store.timers.items() if owner == run_id)
 
     def describe(self, run_id: str) -> str:
@@ -168,10 +168,8 @@ class Users:
         for name, approval in list(model.approvals.items()):
             if approval.pending:
                 voters = [who for who in approval.approvers if who not in approval.votes] or ["ann"]
-                decision = random.choice(("approve", "approve", "reject"))
-                await self._ask(
-                    Request(kind="vote", run_id=run_id, by=voters[0], approval=name, decision=decision)
-                )
+                decision: Any = random.choice(("approve", "approve", "reject"))
+                await self._ask(Request(kind="vote", run_id=run_id, by=voters[0], approval=name, decision=decision))
         state = world.checks.fold(run_id)
         for activation in list(state.activations.values()):
             place: dict[str, Any] = {
@@ -182,7 +180,7 @@ class Users:
             if activation.undo is not None and activation.undo.state == "parked":
                 await self._ask(Request(kind="discard", run_id=run_id, by="ann", undo=True, **place))
             elif activation.state == "parked":
-                as_ = random.choice(("skip", "fail", "continue"))
+                as_: Any = random.choice(("skip", "fail", "continue"))
                 again = random.random() < 0.4
                 kind: Any = "requeue" if again else "discard"
                 await self._ask(Request(kind=kind, run_id=run_id, by="ann", as_=as_, **place))

@@ -40,6 +40,9 @@ from weft.transport import TransportUnavailable
 QUIET_SECONDS = 400.0
 """After healing, a run that is nobody's turn may stand still this long: a dead time, a sweep and slow handlers fit in."""
 LONGEST = 3 * 3600.0
+CLOSE_SECONDS = 60.0
+NOTICE_SECONDS = 70.0
+"""A coordinator that has nothing to write hears of a restored journal within this."""
 MAX_STEPS = 1_500_000
 
 
@@ -59,6 +62,7 @@ class World:
         self.registry = Handlers(self).registry()
         self.outage_until = -1.0
         self.rolled_back = False
+        self.rolled_back_at = -NOTICE_SECONDS
         self.over = False
         self.failures: list[Failed] = []
         self.buried: list[Host] = []
@@ -224,6 +228,7 @@ class World:
         self._healed.set()
         for process in self.processes:
             process.host.stopped_until = 0.0
+            process.clock.skew = process.skew  # somebody sets a clock that jumped
             if process.down:
                 process.start()
 
@@ -239,7 +244,9 @@ class World:
                 await self.users.start_rest()
                 continue
             if not open_runs:
-                return
+                if now - self.rolled_back_at > NOTICE_SECONDS:
+                    return
+                continue
             for run_id in open_runs:
                 seq = self.store.runs[run_id].seq
                 if progress.get(run_id, (0, 0.0))[0] != seq or self.users.is_waiting(run_id):
@@ -256,8 +263,12 @@ class World:
         self.checks.live()
         for process in self.processes:
             process.wanted_down = True
+            if process.down:
+                continue
             closing = self.loop.run_in(process.host, process.shut_down(5.0), "close")
-            await asyncio.wait([closing])
+            await asyncio.wait([closing], timeout=CLOSE_SECONDS)
+            if not closing.done():
+                raise Failed("close", f"{process.life} does not end")
             if closing.exception() is not None:
                 raise Failed("close", f"{process.life}: {closing.exception()!r}")
         await self._wait(30.0)

@@ -170,9 +170,9 @@ def _shorten(setting: Setting, history: _History) -> Bad:
     """The same end with fewer faults, if there is such a history nearby."""
     assert history.failure is not None
     best, plan = history, rough_plan(setting, history.seed)
-    tries = 0
+    tries, most = 0, 1 if history.state == "endless" else TRIES
     going = True
-    while going and tries < TRIES:
+    while going and tries < most:
         going = False
         for rates in _fewer(plan.rates):
             tries += 1
@@ -181,7 +181,7 @@ def _shorten(setting: Setting, history: _History) -> Bad:
             if found.failure is not None and found.failure.rule == history.failure.rule:
                 best, plan, going = found, smaller, bool(rates)
                 break
-            if tries >= TRIES:
+            if tries >= most:
                 break
     world = _play(setting, plan, tracing=True)
     failure = best.failure or history.failure
