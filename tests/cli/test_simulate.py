@@ -49,6 +49,7 @@ def test_the_briefing_as_json(shell):
     assert data == shell.json("simulate", BRIEFING, "--seeds", 5, "--start", 10)
 
 
+@pytest.mark.slow
 def test_a_workflow_that_gets_stuck_is_shown_and_exits_with_1(shell, tmp_path):
     appeal = {"id": "appeal", "type": "wait", "config": {"signal": "appeal"}}
     file = workflow(tmp_path, "appeal", {**human("ask"), "rejection_path": ["appeal"]}, appeal, task("pay", "x", "ask"))

@@ -404,3 +404,225 @@ def test_a_patch_that_leaves_a_draining_iteration_is_refused() -> None:
     run.tell(c.Patch, ir=compiled(*nodes("p")))
     assert run.refused is not None
     assert run.refused.code == "patch_refused"
+
+
+# -- found later -------------------------------------------------------------------------------------------------------
+
+
+def test_a_required_dependency_that_its_when_skips_in_the_same_append_skips_an_any_join() -> None:
+    run = Run.of(
+        {"id": "a"},
+        {"id": "b", "dependencies": ["a"], "when": "inputs.x"},
+        {"id": "j", "dependencies": ["a", {"node": "b", "required": True}], "join": "any"},
+        answers={"when": False},
+    )
+    run.complete("a")
+    assert run.state_of("j") == "skipped"
+    assert run.status == "completed"
+
+
+def test_a_loop_whose_looping_node_loses_a_race_is_over_for_those_outside() -> None:
+    run = Run.of(
+        {"id": "h"},
+        {"id": "x", "dependencies": ["h"], "loop": again("h")},
+        {"id": "o", "dependencies": ["h", "k"]},
+        {"id": "k"},
+        {"id": "b"},
+        {"id": "j", "dependencies": ["x", "b"], "join": {"at_least": 1, "cancel_rest": True}},
+    )
+    run.complete("h", scope=(1,))
+    run.complete("b")
+    assert run.state_of("x", (1,)) == "cancelled"
+    run.complete("k")
+    run.complete("j")
+    run.complete("o")
+    assert run.status == "completed"
+
+
+def test_an_at_most_once_map_that_a_closing_iteration_waits_for_keeps_its_items() -> None:
+    run = Run.of(
+        {"id": "h"},
+        {"id": "m", **MAP, "dependencies": ["h"], "effect": "at_most_once"},
+        {"id": "x", "dependencies": ["h"], "loop": again("h")},
+        answers={"loop": False},
+    )
+    run.complete("h", scope=(1,))
+    run.begin("m", (1,))
+    run.suspend("m", Wait(kind="items", count=1), (1,))
+    run.complete("x", scope=(1,))
+    assert run.state_of("m", (1,), item=0) == "queued"
+    run.complete("m", scope=(1,), item=0)
+    assert run.status == "completed"
+
+
+def test_an_edge_that_a_patch_removed_does_not_count_when_its_target_waits_again() -> None:
+    def nodes(*after: str) -> list[dict[str, Any]]:
+        return [
+            {"id": "a", "compensator": UNDO},
+            {"id": "b", "compensator": UNDO},
+            {"id": "j", "dependencies": list(after)},
+        ]
+
+    run = Run.of(*nodes("a", "b"), on_failure={"compensate": True})
+    run.complete("a")
+    run.complete("b")
+    run.tell(c.Patch, ir=compiled(*nodes("b"), on_failure={"compensate": True}))
+    run.fail("j")
+    run.complete("b", undo=True)
+    run.complete("a", undo=True)
+    run.tell(c.Retry)
+    run.complete("a")
+    assert run.state_of("j") == "pending"
+    run.complete("b")
+    assert run.state_of("j") == "queued"
+
+
+def test_what_was_completed_twice_is_compensated_once() -> None:
+    item = {"type": "task", "config": {"function": "m:f"}, "compensator": UNDO}
+    run = Run.of(
+        {"id": "m", "type": "map", "config": {"over": "{{ inputs.x }}", "node": item}, "compensator": UNDO},
+        {"id": "b", "dependencies": ["m"]},
+        on_failure={"compensate": True},
+    )
+    run.suspend("m", Wait(kind="items", count=1))
+    run.complete("m", item=0)
+    run.fail("b")
+    run.fail("m", undo=True)
+    run.discard("m", undo=True)
+    run.complete("m", item=0, undo=True)
+    run.tell(c.Retry)
+    run.suspend("m", Wait(kind="items", count=1))
+    run.complete("m", item=0)
+    run.fail("b")
+    run.complete("m", undo=True)
+    run.complete("m", item=0, undo=True)
+    assert run.status == "failed"
+
+
+def test_a_loop_that_was_closing_by_a_failure_is_open_again_when_what_failed_runs_again() -> None:
+    run = Run.of(
+        {"id": "a"},
+        {"id": "b", "dependencies": ["a"]},
+        {"id": "x", "dependencies": ["b"], "loop": {"condition": "true", "max_iterations": 2}},
+        {"id": "y", "dependencies": ["x"]},
+        {"id": "j", "dependencies": ["y", "b"], "join": {"at_least": 2}},
+        answers={"loop": False},
+    )
+    run.fail("a")
+    assert run.status == "failed"
+    run.tell(c.Retry)
+    run.complete("a")
+    run.complete("b")
+    run.complete("x", scope=(1,))
+    run.complete("y")
+    run.complete("j")
+    assert run.status == "completed"
+
+
+def test_an_item_is_not_repaired_while_its_map_does_not_wait() -> None:
+    item = {"type": "task", "config": {"function": "m:f"}, "effect": "at_most_once"}
+    run = Run.of({"id": "m", "type": "map", "config": {"over": "{{ inputs.x }}", "node": item}}, {"id": "f"})
+    run.suspend("m", Wait(kind="items", count=1))
+    run.begin("m", item=0)
+    run.lapse("m", item=0)
+    run.fail("f")
+    run.tell(c.Retry)
+    assert run.state_of("m", item=0) == "parked"
+    run.requeue("m", item=0)
+    assert run.refused is not None
+    run.suspend("m", Wait(kind="items", count=1))
+    run.requeue("m", item=0)
+    assert run.state_of("m", item=0) == "queued"
+
+
+def test_a_late_token_does_not_lengthen_the_way_of_a_join_that_has_fired() -> None:
+    run = Run.of(
+        {"id": "a"},
+        {"id": "b", "dependencies": ["a"]},
+        {"id": "j", "dependencies": ["a", "b"], "join": "any"},
+        limits={"max_hops": 1},
+    )
+    run.complete("a")
+    run.complete("b")
+    run.fail("j", retryable=True)
+    run.pass_time(60)
+    assert run.state_of("j") == "queued"
+
+
+def test_an_escalation_counts_those_who_voted_before_and_nobody_else() -> None:
+    run = Run.of({"id": "a", "type": "human", "config": {"approvers": ["ann"]}})
+    escalation: dict[str, Any] = {"timeout_seconds": 5, "on_timeout": "escalate", "escalate_to": ("eve",)}
+    name = run.ask("a", approvers=("ann", "bob", "eve"), quorum=2, **escalation)
+    run.vote(name, "reject", "ann")
+    run.vote(name, "approve", "eve")
+    run.pass_time(5)
+    assert run.get("a").output["decision"] == "approve"
+
+
+def test_a_child_that_ends_later_does_not_give_a_second_outcome_to_a_node_whose_routing_failed() -> None:
+    branch = {"rules": [{"condition": "true", "next_nodes": ["b"]}]}
+    run = Run.of(
+        {"id": "a", "type": "workflow", "config": {"workflow": "w"}, "on_failure": "park", "branch": branch},
+        {"id": "b"},
+        answers={"branch": Error("bad", "no")},
+    )
+    run.suspend("a", Wait(kind="child"), workflow="w")
+    child = run.get("a").child
+    run.tell(c.EndChild, child=child, generation=1, state="completed", output={"n": 1})
+    run.tell(c.EndChild, child=child, generation=2, state="completed", output={"n": 2})
+    assert run.state_of("a") == "parked"
+    assert run.get("a").output == {"n": 1}
+
+
+def test_a_parked_node_whose_child_succeeds_may_park_again() -> None:
+    run = Run.of(
+        {
+            "id": "a",
+            "type": "workflow",
+            "config": {"workflow": "w"},
+            "on_failure": "park",
+            "loop": {"condition": "true", "max_iterations": 1},
+        },
+        answers={"loop": True},
+    )
+    run.suspend("a", Wait(kind="child"), (1,), workflow="w")
+    child = run.get("a", (1,)).child
+    run.tell(c.EndChild, child=child, generation=1, state="cancelled")
+    run.tell(c.EndChild, child=child, generation=2, state="completed", output={})
+    assert run.state_of("a", (1,)) == "parked"
+
+
+def test_a_node_cannot_be_patched_out_of_a_loop_that_runs() -> None:
+    def nodes(*after: str) -> list[dict[str, Any]]:
+        side = {"id": "s", "dependencies": list(after)} if after else {"id": "s"}
+        return [{"id": "h"}, side, {"id": "x", "dependencies": ["h", "s"], "loop": again("h")}]
+
+    run = Run.of(*nodes("h"), answers={"loop": False})
+    run.tell(c.Patch, ir=compiled(*nodes()))
+    assert run.refused is not None
+    assert run.refused.code == "patch_refused"
+
+
+def test_work_done_again_in_a_closed_iteration_does_not_leave_a_loop_that_still_runs() -> None:
+    run = Run.of(
+        {"id": "x", "compensator": UNDO, "loop": {"condition": "true", "max_iterations": 2, "timeout_path": []}},
+        {"id": "f"},
+        {"id": "z", "dependencies": ["x", "f"], "join": {"at_least": 2}},
+        on_failure={"compensate": True},
+        answers={"loop": lambda question: question.need.scope == (1,)},
+    )
+    run.complete("x", scope=(1,))
+    run.tell(c.FireTimer, timer="none")
+    run.fail("x", scope=(2,))
+    run.fail("f")
+    for _ in range(3):
+        if run.status == "compensating":
+            run.complete("x", scope=(1,), undo=True)
+    assert run.status == "failed"
+    run.tell(c.Retry)
+    run.complete("x", scope=(1,))
+    assert run.state_of("z") == "pending"
+    run.complete("f")
+    run.complete("x", scope=(2,))
+    run.complete("z")
+    assert run.status == "completed"

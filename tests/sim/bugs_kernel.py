@@ -121,11 +121,12 @@ def _() -> Iterator[None]:
         def lapse(d: Decider, command: c.Lapse) -> None:
             activation = d.get(command)
             current = command.attempt == activation.attempt and command.generation == d.state.generation
-            if command.undo or not current or d.state.state is not R.RUNNING:
+            once = d.state.pinned(activation).effect == "at_most_once" and activation.state is N.RUNNING
+            if command.undo or not current or d.state.state is not R.RUNNING or not once:
                 real(d, command)
-            elif activation.state in (N.QUEUED, N.RUNNING):
-                d.emit_for(e.NodeScheduled, activation, attempt=activation.attempt + 1, after=command.reason)
-                d.dispatch(activation)
+                return
+            d.emit_for(e.NodeScheduled, activation, attempt=activation.attempt + 1, after=command.reason)
+            d.dispatch(activation)
 
         return lapse
 

@@ -146,9 +146,11 @@ def _() -> Iterator[None]:
     async def check(self: Coordinator) -> None:
         self.incarnation = await self.journal.incarnation()
 
-    with method(Loaded, "commit", lambda self, name, incarnation: real(self, name, None)):
-        with method(Coordinator, "check_incarnation", check):
-            yield
+    def commit(self: Loaded, name: str, incarnation: int | None) -> Any:
+        return real(self, name, None)
+
+    with method(Loaded, "commit", commit), method(Coordinator, "check_incarnation", check):
+        yield
 
 
 # -- recovery ----------------------------------------------------------------------------------------------------------
@@ -321,4 +323,3 @@ def _() -> Iterator[None]:
 
     with method(Loaded, "commit", commit):
         yield
-

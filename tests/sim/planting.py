@@ -43,7 +43,10 @@ def focused(*nodes: dict[str, Any], rates: dict[str, float], **fields: Any) -> C
     """Histories of one workflow with few kinds of trouble, for bugs that need several rare things at once."""
 
     def plan(seed: int) -> Plan:
-        definition = {"name": "flow0", "nodes": [{"type": "task", "config": {"action": "work"}} | node for node in nodes]}
+        definition = {
+            "name": "flow0",
+            "nodes": [{"type": "task", "config": {"action": "work"}} | node for node in nodes],
+        }
         drawn = make_plan(seed)
         chosen = {"workflows": [drawn.workflows[0], definition], "rates": rates, "journal_seconds": 0.0, **fields}
         chosen.setdefault("workers", 2 if chosen.get("shared", drawn.shared) else 0)

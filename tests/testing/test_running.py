@@ -290,7 +290,9 @@ def test_it_works_inside_an_event_loop():
     async def test():
         return run(flow(task("a")), stubs={"a": 1})
 
-    assert asyncio.run(test()).outputs == {"a": 1}
+    loop = asyncio.new_event_loop()
+    assert loop.run_until_complete(test()).outputs == {"a": 1}
+    loop.close()
 
 
 def test_the_same_run_has_the_same_history():

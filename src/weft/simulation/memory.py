@@ -292,15 +292,7 @@ class MemoryJournal:
     # -- housekeeping
 
     async def prune_commands(self, answered_before: float) -> int:
-        store = self._open
-        old = [command_id for command_id, (_, at) in store.answers.items() if at < answered_before][:1000]
-        for command_id in old:
-            del store.answers[command_id], store.commands[command_id]
-        return len(old)
+        return stores.prune_commands(self._open, answered_before)
 
     async def prune_idempotency(self, created_before: float) -> int:
-        store = self._open
-        old = [key for key, (_, _, at) in store.idempotency.items() if at < created_before][:1000]
-        for key in old:
-            del store.idempotency[key]
-        return len(old)
+        return stores.prune_idempotency(self._open, created_before)

@@ -61,11 +61,15 @@ class Promises:
         if act is None or record is None or record.quarantined is not None or result.generation != model.generation:
             return
         if result.undo:
-            undone = model.state != "compensating" or act.undo_attempt != result.attempt or act.undo_retry_at is not None
+            undone = (
+                model.state != "compensating" or act.undo_attempt != result.attempt or act.undo_retry_at is not None
+            )
             waits = act.state == "completed" and model.plan and model.plan[-1] == act.key and not act.undo_parked
             pending = not undone and bool(waits)
         else:
-            pending = act.state in ("queued", "running") and act.attempt == result.attempt and model.state not in RUN_OVER
+            pending = (
+                act.state in ("queued", "running") and act.attempt == result.attempt and model.state not in RUN_OVER
+            )
         if pending:
             self._fail("T1", f"the result of {result.task_id} is acknowledged, and the journal does not have it")
 

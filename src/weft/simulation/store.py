@@ -144,3 +144,17 @@ def _guard(store: Store, commit: Commit) -> Appended | None:
 def answer(store: Store, command_id: str, body: bytes, at: float) -> None:
     if command_id in store.commands:
         store.answers.setdefault(command_id, (body, at))
+
+
+def prune_commands(store: Store, answered_before: float) -> int:
+    old = [command_id for command_id, (_, at) in store.answers.items() if at < answered_before][:1000]
+    for command_id in old:
+        del store.answers[command_id], store.commands[command_id]
+    return len(old)
+
+
+def prune_idempotency(store: Store, created_before: float) -> int:
+    old = [key for key, (_, _, at) in store.idempotency.items() if at < created_before][:1000]
+    for key in old:
+        del store.idempotency[key]
+    return len(old)

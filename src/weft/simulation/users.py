@@ -98,6 +98,11 @@ class Users:
             if run_id not in self._world.store.runs and run_id not in self.unstarted:
                 self.unstarted.append(run_id)
 
+    @property
+    def asking(self) -> bool:
+        """Somebody still waits for an answer."""
+        return any(not call.done() for call in self._calls)
+
     # -- asking --------------------------------------------------------------------------------------------------------
 
     def _call(self, work: Any) -> None:

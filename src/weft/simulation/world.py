@@ -244,7 +244,7 @@ class World:
                 await self.users.start_rest()
                 continue
             if not open_runs:
-                if now - self.rolled_back_at > NOTICE_SECONDS:
+                if now - self.rolled_back_at > NOTICE_SECONDS and not self.users.asking:
                     return
                 continue
             for run_id in open_runs:

@@ -1,0 +1,344 @@
+"""Journals as this version writes them: small runs that together record every event type that can be produced today.
+
+    python -m tests.replay.record            what is missing is written; what is there stays as it is
+    python -m tests.replay.record --again    all of them anew, before this version is released
+
+A file is one scenario, a JSON object per line: the IRs the run needs, its events byte for byte as they are stored, and last
+what they evolve to. Later versions evolve these files; they never write them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tests.kernel.driver import Run, compiled
+from tests.kernel.rules.graphs import UNDO, again, child, end_child, human, items, node, pick, start
+from weft.kernel import commands as c
+from weft.kernel import events as e
+from weft.kernel.explain import find_latest
+from weft.kernel.state import State
+from weft.kernel.values import Error, Wait
+from weft.kernel.view import activation_view, run_view
+from weft.model import ir as irs
+
+JOURNALS = Path(__file__).with_name("journals")
+VERSION = "v1"
+Scenario = Callable[[], Run]
+SCENARIOS: dict[str, Scenario] = {}
+
+
+def scenario(make: Scenario) -> Scenario:
+    SCENARIOS[make.__name__] = make
+    return make
+
+
+@scenario
+def diamond_with_inputs_tags_and_outputs() -> Run:
+    ir = compiled(node("a"), node("b", "a"), node("c", "a"), node("z", "b", "c"), outputs={"all": "{{ z.n }}"})
+    run = Run(
+        ir, inputs={"n": 1}, answers={"outputs": {"all": 3}}, tags={"team": "one"}, deadline_seconds=60.0, by="ann"
+    )
+    run.begin("a", worker="w1")
+    run.complete("a", {"n": 1}, worker="w1", size=7, started_at=run.now)
+    run.complete("c", {"n": 2})
+    run.complete("b", {"n": 1, "text": "ä “quoted” \\ \u2028"})
+    run.complete("z", {"n": 3})
+    return run
+
+
+@scenario
+def branch_skips_and_a_join_goes_on() -> Run:
+    run = start(
+        node("a", branch=pick(["b"], ["d"])),
+        node("b"),
+        node("b2", "b"),
+        node("d"),
+        node("z", "b2", "d"),
+        node("e", "b"),
+    )
+    run.complete("a", {"rule": 1})
+    run.complete("d", None)
+    run.complete("z", [1, 2.5, None])
+    return run
+
+
+@scenario
+def loop_in_a_loop() -> Run:
+    run = start(node("h"), node("i", "h", loop=again("i")), node("o", "i", loop=again("h")), node("z", "o"))
+    for outer in (1, 2):
+        run.complete("h", {}, (outer,))
+        for inner in (1, 2):
+            run.complete("i", {"again": inner == 1}, (outer, inner))
+        run.complete("o", {"again": outer == 1}, (outer,))
+    run.complete("z", "end")
+    return run
+
+
+@scenario
+def race_that_cancels_the_rest() -> Run:
+    run = start(
+        node("a"),
+        node("b"),
+        node("c"),
+        node("b2", "b"),
+        node("j", "a", "b2", "c", join={"at_least": 1, "cancel_rest": True}),
+    )
+    run.begin("b")
+    run.complete("a", 1)
+    run.complete("b", "too late")
+    run.complete("j", 2)
+    return run
+
+
+@scenario
+def one_loser_of_a_race_is_cancelled() -> Run:
+    run = start(node("a"), node("b"), node("j", "a", "b", join={"at_least": 1, "cancel_rest": True}))
+    run.complete("b", 1)
+    return run
+
+
+@scenario
+def retry_lapse_and_an_old_result() -> Run:
+    run = start(node("a", retry={"max_attempts": 3, "backoff_ms": 1000, "jitter": False}), node("b", "a"))
+    run.begin("a", worker="w1")
+    run._command(c.Checkpoint, "a", (), None, data={"at": 5})
+    run.fail("a", "http:503", retryable=True)
+    run.pass_time(2)
+    run.lapse("a", reason="crashed")
+    run.lapse("a", reason="handed_back")
+    run.begin("a")
+    run.complete("a", "stale", attempt=1)
+    run.complete("a", "fresh")
+    return run
+
+
+@scenario
+def failure_is_retried_in_a_new_generation() -> Run:
+    run = start(node("a"), node("b"), node("z", "a", "b"), deadline_seconds=900)
+    run.begin("b")
+    run.fail("a", "broken")
+    run.complete("b", "kept")
+    run.tell(c.Retry, by="ann")
+    run.complete("a", "now")
+    run.complete("z", "end")
+    return run
+
+
+@scenario
+def failures_that_the_graph_handles() -> Run:
+    run = start(
+        node("a", on_failure={"path": ["repair"]}),
+        node("repair"),
+        node("b", on_failure="continue"),
+        node("c"),
+        node("d"),
+        node("j", "c", "d", join={"at_least": 2}),
+        node("k", "j", "b", join={"at_least": 1}),
+    )
+    run.fail("a", "one")
+    run.fail("b", "two")
+    run.fail("c", "three")
+    run.complete("d")
+    run.complete("repair")
+    run.complete("k")
+    return run
+
+
+@scenario
+def parked_requeued_and_discarded() -> Run:
+    run = start(
+        node("a", on_failure="park"),
+        node("b", on_failure="park"),
+        node("once", effect="at_most_once"),
+        node("way", branch=pick(["x"]), on_failure="park"),
+        node("x"),
+        answers={"branch": Error("routing_failed", "no such field")},
+    )
+    run.fail("a")
+    run.requeue("a", config={"function": "m:g"}, by="ann")
+    run.complete("a")
+    run.fail("b")
+    run.discard("b", "continue", by="bob")
+    run.begin("once")
+    run.lapse("once")
+    run.discard("once", "skip", by="bob")
+    run.complete("way", {"n": 1})
+    run.answers["branch"] = True
+    run.requeue("way", by="ann")
+    run.complete("x")
+    return run
+
+
+@scenario
+def compensation_in_reverse() -> Run:
+    fast = {**UNDO, "retry": {"max_attempts": 2, "backoff_ms": 1000, "jitter": False}}
+    run = start(
+        node("a", compensator=fast), node("b", "a", compensator=fast), node("z", "b"), on_failure={"compensate": True}
+    )
+    run.complete("a", 1)
+    run.complete("b", 2)
+    run.fail("z")
+    run.begin("b", undo=True)
+    run.fail("b", undo=True, retryable=True)
+    run.pass_time(5)
+    run.complete("b", undo=True)
+    run.fail("a", undo=True, retryable=False)
+    run.requeue("a", undo=True, by="ann")
+    run.fail("a", undo=True, retryable=False)
+    run.discard("a", undo=True, by="ann")
+    return run
+
+
+@scenario
+def completed_and_rolled_back() -> Run:
+    run = start(node("a", compensator=UNDO))
+    run.complete("a", 1)
+    run.tell(c.Rollback, by="ann")
+    run.complete("a", undo=True)
+    return run
+
+
+@scenario
+def approvals_votes_and_escalation() -> Run:
+    run = start(human("h"), human("i"), node("z", "h", "i"))
+    first = run.ask("h", approvers=("ann", "bob"), quorum=2, shown={"sum": 5}, form={"type": "object"})
+    second = run.ask("i", approvers=("ann",), timeout_seconds=60, on_timeout="escalate", escalate_to=("eve",))
+    run.vote(first, "approve", by="ann", comments="fine", data={"k": 1})
+    run.vote(first, "approve", by="bob")
+    run.pass_time(61)
+    run.vote(second, "approve", by="eve")
+    run.complete("z")
+    return run
+
+
+@scenario
+def waits_for_signals_and_times() -> Run:
+    wait = {"type": "wait", "config": {"seconds": 5}}
+    run = start({"id": "s", **wait}, {"id": "t", **wait}, {"id": "late", **wait, "on_failure": "continue"})
+    run.tell(c.Signal, name="go", payload={"n": 1}, signal="s1", by="ann")
+    run.suspend("s", Wait(kind="signal", name="go"))
+    run.suspend("t", Wait(kind="timer", until=run.now + 5))
+    run.suspend("late", Wait(kind="signal", name="never", until=run.now + 9))
+    run.pass_time(10)
+    return run
+
+
+@scenario
+def children_that_fail_and_succeed() -> Run:
+    inner: dict[str, Any] = {"type": "workflow", "config": {"workflow": "inner"}}
+    run = start({"id": "w", **inner, "retry": {"max_attempts": 2, "jitter": False}}, node("z", "w"))
+    name = child(run, "w", inputs={"n": 1})
+    end_child(run, name, "failed", error=Error("broken", "it broke"))
+    run.pass_time(60)
+    child(run, "w", inputs={"n": 1})
+    end_child(run, name, "completed", generation=2, output={"n": 2})
+    run.complete("z")
+    return run
+
+
+@scenario
+def map_with_a_tolerated_failure() -> Run:
+    each = {"type": "task", "config": {}, "retry": {"max_attempts": 1}}
+    over = {"over": "{{ inputs.list }}", "node": each, "tolerated_failures": 1}
+    run = start({"id": "m", "type": "map", "config": over}, node("z", "m"), inputs={"list": [1, 2, 3]})
+    items(run, "m", 3, limit=2, tolerated=1)
+    run.complete("m", 10, item=0)
+    run.fail("m", item=1)
+    run.complete("m", 30, item=2)
+    run.complete("z")
+    return run
+
+
+@scenario
+def paused_resumed_and_cancelled() -> Run:
+    run = start(node("a"), node("b", "a"), node("c", "a"), node("d"), node("e", "d"))
+    run.tell(c.Pause, by="ann", reason="lunch")
+    run.complete("a")
+    run.complete("d")
+    run.tell(c.Resume, by="ann")
+    run.begin("b")
+    run.tell(c.Cancel, by="bob", reason="enough")
+    run.withdraw("c")
+    run.withdraw("e")
+    run.fail("b", "cancelled")
+    return run
+
+
+@scenario
+def deadline_passes_while_running() -> Run:
+    run = start(node("a"), node("b"), deadline_seconds=30)
+    run.begin("a")
+    run.pass_time(31)
+    run.withdraw("b")
+    run.pass_time(60)
+    return run
+
+
+@scenario
+def limits_are_reached() -> Run:
+    run = start(node("a"), node("b", "a"), node("c", "b"), limits={"max_hops": 1})
+    run.complete("a")
+    run.complete("b")
+    return run
+
+
+@scenario
+def patched_while_it_runs() -> Run:
+    run = start(node("a"), node("b", "a"))
+    run.complete("a", 1)
+    run.tell(c.Patch, ir=compiled(node("a"), node("b", "a"), node("c", "a", "b")), by="ann", reason="better")
+    run.complete("b", 2)
+    run.complete("c", 3)
+    return run
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def expected(state: State) -> dict[str, Any]:
+    """What a journal evolves to, in words that do not depend on how a state is stored."""
+    nodes = {}
+    for activation in state.activations.values():
+        scope = list(activation.scope)
+        place = f"{state.name(activation.node)}{scope if scope else ''}{'' if activation.item < 0 else f'#{activation.item}'}"
+        nodes[place] = activation_view(state, activation)
+    shown = [index for index, one in enumerate(state.ir.nodes) if one is not None and find_latest(state, index) is None]
+    result = {
+        "view": run_view(state),
+        "seq": state.seq,
+        "counter": state.counter,
+        "timers": {name: timer.due_at for name, timer in sorted(state.timers.items())},
+        "activations": dict(sorted(nodes.items())),
+        "never_activated": [state.name(index) for index in shown],
+    }
+    return msgspec.json.decode(msgspec.json.encode(result))
+
+
+def lines_of(run: Run) -> Iterable[bytes]:
+    for name in sorted(set(run.state.ir_hashes)):
+        yield b'{"ir":' + irs.encode(run.state.library[name]) + b"}"
+    for event in run.journal:
+        yield b'{"event":' + e.encode(event) + b"}"
+    yield msgspec.json.encode({"expected": expected(run.state)})
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.replay.record")
+    parser.add_argument("--again", action="store_true")
+    options = parser.parse_args()
+    for name, make in SCENARIOS.items():
+        file = JOURNALS / VERSION / f"{name}.jsonl"
+        if options.again or not file.exists():
+            file.write_bytes(b"\n".join(lines_of(make())) + b"\n")
+            sys.stdout.write(f"{file.relative_to(JOURNALS)}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
