@@ -626,3 +626,14 @@ def test_work_done_again_in_a_closed_iteration_does_not_leave_a_loop_that_still_
     run.complete("x", scope=(2,))
     run.complete("z")
     assert run.status == "completed"
+
+
+def test_attempts_of_a_compensation_never_fall_however_often_a_run_is_rolled_back() -> None:
+    run = Run.of({"id": "a", "compensator": UNDO})
+    run.complete("a")
+    run.tell(c.Rollback)
+    run.tell(c.Cancel, force=True)
+    run.tell(c.Rollback)
+    assert [event.attempt for event in run.events("node.compensating")] == [1, 2]
+    run.complete("a", undo=True)
+    assert run.status == "rolled_back"

@@ -306,7 +306,7 @@ def expected(state: State) -> dict[str, Any]:
     nodes = {}
     for activation in state.activations.values():
         scope = list(activation.scope)
-        place = f"{state.name(activation.node)}{scope if scope else ''}{'' if activation.item < 0 else f'#{activation.item}'}"
+        place = f"{state.name(activation.node)}{scope or ''}{'' if activation.item < 0 else f'#{activation.item}'}"
         nodes[place] = activation_view(state, activation)
     shown = [index for index, one in enumerate(state.ir.nodes) if one is not None and find_latest(state, index) is None]
     result = {

@@ -1,4 +1,4 @@
-"""Bugs in the rules: what the kernel decides, and what an event does to a state."""
+"""Bugs in the rules about activations: attempts, edges, joins, loops."""
 
 from __future__ import annotations
 
@@ -11,26 +11,18 @@ import msgspec
 from tests.sim.planting import activation_of, bug, deciding, focused, folding, swapped
 from weft.kernel import (
     attempts,
-    compensation,
     edges,
-    facts,
     loops,
     node_facts,
-    outcomes,
     routes,
-    run_facts,
-    runs,
     settle,
-    snapshot,
     state,
-    wait_facts,
-    waits,
 )
 from weft.kernel import commands as c
 from weft.kernel import events as e
-from weft.kernel import node_facts, run_facts
 from weft.kernel.decider import Decider
 from weft.kernel.state import NodeState, RunState
+from weft.kernel.values import Route
 
 N, R = NodeState, RunState
 _LIVE = (N.QUEUED, N.RUNNING, N.HELD, N.RETRYING)
@@ -257,7 +249,7 @@ def _() -> Iterator[None]:
         try:
             return real(d, activation, outcome)
         except routes.LoopExhausted:
-            return routes.Route(rule="loop.back", taken=(), back=True)
+            return Route(rule="loop.back", taken=(), back=True)
 
     with swapped(real, choose):
         yield
@@ -272,173 +264,4 @@ def _() -> Iterator[None]:
 @bug("cancel_rest cancels nothing")
 def _() -> Iterator[None]:
     with swapped(settle._cancel_losers, lambda d, join: None):
-        yield
-
-
-# -- runs --------------------------------------------------------------------------------------------------------------
-
-
-@bug("a run completes when nothing is queued or running, whatever else is open")
-def _() -> Iterator[None]:
-    real = settle.end_if_over
-
-    def end_if_over(d: Decider) -> None:
-        run = d.state
-        if run.state in (R.RUNNING, R.PAUSED) and run.seq > 1:
-            if not run.tally.get(N.QUEUED) and not run.tally.get(N.RUNNING) and not run.touched:
-                settle._complete(d)
-                return
-        real(d)
-
-    def completed(run: Any, event: e.RunCompleted) -> None:
-        run_facts._end(run, event, R.COMPLETED)
-
-    with swapped(real, end_if_over), swapped(run_facts._run_completed, completed):
-        yield
-
-
-@bug("completion is decided after the append that emptied the run")
-def _() -> Iterator[None]:
-    real = settle.end_if_over
-
-    def end_if_over(d: Decider) -> None:
-        if isinstance(d.command, c.Complete) and d.state.state is R.RUNNING and d.state.counter == 0:
-            return
-        real(d)
-
-    with swapped(real, end_if_over):
-        yield
-
-
-@bug("a retried run stays in its generation")
-def _() -> Iterator[None]:
-    real = runs.retry
-
-    def retry(d: Decider, command: c.Retry) -> None:
-        emit = d.emit
-
-        def same(kind: Any, **fields: Any) -> None:
-            if kind is e.RunRetried:
-                fields["generation"] -= 1
-            emit(kind, **fields)
-
-        with patch.object(d, "emit", same):
-            real(d, command)
-
-    with swapped(real, retry):
-        yield
-
-
-@bug("what was held is never released")
-def _() -> Iterator[None]:
-    def resume(d: Decider, command: c.Resume) -> None:
-        if d.state.state is R.PAUSED:
-            d.emit(e.RunResumed, by=command.by)
-
-    with swapped(runs.resume, resume):
-        yield
-
-
-@bug("a paused run dispatches")
-def _() -> Iterator[None]:
-    def hold(d: Decider, held: list[Any], reason: str) -> None:
-        (settle.send if reason == "paused" else real)(d, held, *(() if reason == "paused" else (reason,)))
-
-    real = settle.hold
-    with swapped(real, hold):
-        yield
-
-
-@bug("work goes on while the run is failing")
-def _() -> Iterator[None]:
-    with swapped(outcomes._kept, lambda d, activation: False):
-        yield
-
-
-@bug("the deadline passes and nothing happens")
-def _() -> Iterator[None]:
-    with swapped(waits._deadline, lambda d: None):
-        yield
-
-
-@bug("compensation begins with what was done first")
-def _() -> Iterator[None]:
-    real = compensation.begin
-
-    def begin(d: Decider, ends: Any, generation: int | None = None) -> bool:
-        order = d.state.undoable
-        d.state.undoable = list(reversed(order))
-        try:
-            return real(d, ends, generation)
-        finally:
-            d.state.undoable = order
-
-    with swapped(real, begin):
-        yield
-
-
-# -- waits -------------------------------------------------------------------------------------------------------------
-
-
-@bug("an approval is decided twice")
-def _() -> Iterator[None]:
-    real = waits.vote
-
-    def vote(d: Decider, command: c.Vote) -> None:
-        approval = d.state.approvals.get(command.approval)
-        if approval is not None and approval.state != "pending" and not d.state.terminal:
-            activation = d.state.activations[approval.key]
-            about = {"approval": command.approval, "decision": command.decision, "by": command.by}
-            d.emit_for(e.ApprovalDecided, activation, **about)
-            return
-        real(d, command)
-
-    def decided(run: Any, event: e.ApprovalDecided) -> None:
-        run.edit(run.approvals[event.approval]).state = "decided"
-        edges.clear_timer(run, edges.timer_name(run, "approval", facts.get(run, event)))
-
-    with swapped(real, vote), swapped(wait_facts._approval_decided, decided):
-        yield
-
-
-@bug("anybody may approve")
-def _() -> Iterator[None]:
-    real = waits.vote
-
-    def vote(d: Decider, command: c.Vote) -> None:
-        approval = d.state.approvals.get(command.approval)
-        if approval is None:
-            return real(d, command)
-        people = approval.approvers
-        approval.approvers = ()
-        try:
-            return real(d, command)
-        finally:
-            approval.approvers = people
-
-    with swapped(real, vote):
-        yield
-
-
-@bug("a signal is taken by two waits")
-def _() -> Iterator[None]:
-    with swapped(node_facts._node_resumed, lambda run, event: facts.get(run, event)):
-        yield
-
-
-@bug("a snapshot leaves out the timers")
-def _() -> Iterator[None]:
-    real = snapshot.encode
-
-    def encode(run: Any) -> bytes:
-        timers = run.timers
-        run.timers = {}
-        try:
-            return real(run)
-        finally:
-            run.timers = timers
-
-    from weft.runtime import loaded
-
-    with patch.object(loaded.snapshot, "encode", encode):
         yield

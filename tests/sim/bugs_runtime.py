@@ -12,6 +12,7 @@ from tests.sim.planting import bug, focused, method, swapped
 from weft.engine import Engine
 from weft.journal import Accepted, JournalUnavailable, OutcomeUnknown
 from weft.kernel import commands as c
+from weft.kernel import snapshot
 from weft.kernel.outstanding import outstanding
 from weft.kernel.state import NodeState
 from weft.runtime import children, loaded, rendering
@@ -217,8 +218,8 @@ def _() -> Iterator[None]:
     async def load_from(journal: Any, library: Any, record: Any, kept: Any) -> Any:
         if kept is None:
             return await real(journal, library, record, kept)
-        names = loaded.snapshot.hashes(kept.body)
-        return loaded.snapshot.decode(kept.body, {name: await library.get(name) for name in names})
+        names = snapshot.hashes(kept.body)
+        return snapshot.decode(kept.body, {name: await library.get(name) for name in names})
 
     with swapped(real, load_from):
         yield
@@ -302,7 +303,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("a row shows the run as it was before")
+@bug("a row shows another counter than its journal")
 def _() -> Iterator[None]:
     real = Loaded.commit
 

@@ -15,7 +15,7 @@ import multiprocessing
 import sys
 from pathlib import Path
 
-from tests.sim import bugs_kernel, bugs_runtime  # noqa: F401  they register themselves
+from tests.sim import bugs_kernel, bugs_runs, bugs_runtime  # noqa: F401  they register themselves
 from tests.sim.planting import BUGS, Bug
 from weft.simulation.checks import Failed
 from weft.simulation.plan import make_plan
@@ -71,7 +71,8 @@ def main() -> int:
                 sys.stdout.write(f"    {message[:300]}\n")
             sys.stdout.flush()
             missed += seed < 0
-            if seed >= 0:
+            kept = name in known and caught(BUGS[name], known[name]["seed"])
+            if seed >= 0 and not kept:
                 known[name] = {"seed": seed, "rule": rule}
     if options.write:
         KNOWN.write_text(json.dumps({name: known[name] for name in BUGS if name in known}, indent=1) + "\n")

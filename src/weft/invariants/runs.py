@@ -146,7 +146,7 @@ def compensating(model: Model, event: e.RunCompensating) -> None:
         if last is not None and act.completed_seq > last:
             model.blame("V5", f"{act.place} is to be compensated after what was completed before it (rule 34)")
         last = act.completed_seq
-        act.undo_attempt, act.undo_retry_at = 0, None
+        act.undo_retry_at = None
         model.plan.insert(0, act.key)
     model.undoing = len(model.plan)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from weft.kernel.edges import in_closed_iteration, latest, set_state, speaks_outside, touch, uncount
 from weft.kernel.events import Scope
 from weft.kernel.state import ERROR, FAILED, SKIPPED, Activation, Key, LoopRun, NodeState, State, key_of
+from weft.kernel.values import Undo
 from weft.model.ir import Edge, Node
 
 N = NodeState
@@ -105,7 +106,9 @@ def make_ready(state: State, activation: Activation) -> None:
     set_state(state, activation, N.PENDING, generation=True)
     activation.failures = activation.crashes = 0
     activation.error, activation.resume, activation.handled = None, None, False
-    activation.routed, activation.route, activation.undo = False, None, None
+    activation.routed, activation.route = False, None
+    if activation.undo is not None:
+        activation.undo = Undo(attempt=activation.undo.attempt, state="done")
     activation.reason, activation.begun, activation.wait = "", False, None
     activation.ended_at, activation.ended_seq, activation.retry_at = None, 0, None
 

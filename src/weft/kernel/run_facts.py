@@ -103,7 +103,8 @@ def _run_compensating(state: State, event: e.RunCompensating) -> None:
     state.plan = []
     for place in reversed(event.plan):
         activation = get(state, place)
-        activation.undo = Undo()
+        before = activation.undo
+        activation.undo = Undo(attempt=0 if before is None else before.attempt)  # attempts never fall (V1)
         state.plan.append(activation.key)
     state.undoing = len(state.plan)
 
