@@ -14,7 +14,9 @@ def commits_per_second(folder: Path, *, rows: int = 3, size: int = 250, count: i
     connection = sqlite3.connect(folder / "raw.db", isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("CREATE TABLE events (run INTEGER, seq INTEGER, body BLOB, PRIMARY KEY (run, seq)) WITHOUT ROWID")
+    connection.execute(
+        "CREATE TABLE events (run INTEGER, seq INTEGER, body BLOB, PRIMARY KEY (run, seq)) WITHOUT ROWID"
+    )
     body = b"x" * size
     times = []
     for number in range(count):
@@ -32,12 +34,16 @@ def rows_per_second(folder: Path, *, size: int = 250, count: int = 200_000, batc
     connection = sqlite3.connect(folder / "rows.db", isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("CREATE TABLE events (run INTEGER, seq INTEGER, body BLOB, PRIMARY KEY (run, seq)) WITHOUT ROWID")
+    connection.execute(
+        "CREATE TABLE events (run INTEGER, seq INTEGER, body BLOB, PRIMARY KEY (run, seq)) WITHOUT ROWID"
+    )
     body = b"x" * size
     start = time.perf_counter()
     for first in range(0, count, batch):
         connection.execute("BEGIN IMMEDIATE")
-        connection.executemany("INSERT INTO events VALUES (?, ?, ?)", [(n, 1, body) for n in range(first, first + batch)])
+        connection.executemany(
+            "INSERT INTO events VALUES (?, ?, ?)", [(n, 1, body) for n in range(first, first + batch)]
+        )
         connection.execute("COMMIT")
     seconds = time.perf_counter() - start
     connection.close()

@@ -8,4 +8,9 @@ async def nothing() -> int:
 
 
 def task(node: str, *dependencies: str) -> dict[str, object]:
-    return {"id": node, "type": "task", "config": {"function": "bench.work:nothing"}, "dependencies": list(dependencies)}
+    return {
+        "id": node,
+        "type": "task",
+        "config": {"function": "bench.work:nothing"},
+        "dependencies": list(dependencies),
+    }

@@ -42,11 +42,15 @@ def main() -> int:
         environment = {**os.environ, "DEMO_FOLDER": folder}
         command = [sys.executable, __file__, "--work", folder]
         while (code := subprocess.run(command, env=environment, check=False).returncode) == -9:
-            say(paint("\n  ✗ kill -9: the process is gone, in the middle of `charge`, after it took the money.", "31;1"))
+            say(
+                paint("\n  ✗ kill -9: the process is gone, in the middle of `charge`, after it took the money.", "31;1")
+            )
             say(paint("  ↻ Starting it again. All it has is the SQLite file.\n", "33;1"))
         ledger = (Path(folder) / "ledger.txt").read_text().splitlines() if code == 0 else []
     if code == 0:
-        say(f"\n  The customer was charged {paint(f'{len(ledger)} time', '32;1')}; nothing that had completed ran again.")
+        say(
+            f"\n  The customer was charged {paint(f'{len(ledger)} time', '32;1')}; nothing that had completed ran again."
+        )
         say("  Next: read examples/demo/order.yaml, then run it yourself:")
         say("    .venv/bin/weft run examples/demo/order.yaml -i item=lamp -i quantity=3")
     return code

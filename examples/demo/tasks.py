@@ -34,13 +34,13 @@ def make_offer(stock: dict[str, object], credit: dict[str, object], freight: dic
     return {"price": 120 + freight["cost"], "rating": credit["rating"]}
 
 
-async def haggle(price: int, round: int) -> dict[str, object]:
+async def haggle(price: int, turn: int) -> dict[str, object]:
     await asyncio.sleep(0.3)
-    offered = price - 8 * round
+    offered = price - 8 * turn
     return {"price": offered, "agreed": offered <= 115}
 
 
-async def charge(amount: int, ctx: weft.Context) -> dict[str, object]:
+def charge(amount: int, ctx: weft.Context) -> dict[str, object]:
     """Charge the customer: under its idempotency key, so that a second attempt does not charge twice."""
     if FOLDER is not None:
         ledger, crashed = Path(FOLDER, "ledger.txt"), Path(FOLDER, "crashed")
@@ -50,7 +50,6 @@ async def charge(amount: int, ctx: weft.Context) -> dict[str, object]:
         if not crashed.exists():
             crashed.touch()
             os.kill(os.getpid(), signal.SIGKILL)  # the money is taken, and the process is gone before it can say so
-    await asyncio.sleep(0.2)
     return {"amount": amount}
 
 

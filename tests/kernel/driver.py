@@ -87,7 +87,8 @@ class Run:
             again = fold(self.journal, self.state.library)
             assert snapshot.encode(again) == snapshot.encode(self.state), "replay differs from the live state (J5)"
             back = snapshot.decode(snapshot.encode(self.state), self.state.library)
-            assert back is not None and snapshot.encode(back) == snapshot.encode(self.state), "snapshot differs"
+            assert back is not None, "the snapshot cannot be read"
+            assert snapshot.encode(back) == snapshot.encode(self.state), "snapshot differs"
         if self.check is not None:
             self.check(self)
         return result

@@ -23,6 +23,8 @@ FOUND: dict[int, str] = {
     1040: "a handler went on after its run was cancelled by force (rule 29)",
     257: "of the simulator: a fault drawn before healing struck after it",
     1703: "of the simulator: closing a process that was already dead",
+    4267: "of the checker: a join that could not fire, and was parked, was taken for the winner of a race (rule 11)",
+    4414: "a result from before the journal was restored, of an attempt that counts as begun since: never tried again (R2)",
     106: "a node after an inner loop started in an iteration of the outer one that was over (E7)",
     570: "an exit edge resolved again after a retry (E1)",
 }

@@ -66,9 +66,10 @@ def settled(model: Model) -> None:
 
 
 def _losers_are_cancelled(model: Model, join: Act) -> None:
-    if join.state in ("skipped", "upstream_failed", "failed", "cancelled") or join.redo:
-        return
     graph = model.graph_of(join)
+    taken, needed = list(join.edges.values()).count(TAKEN), graph.nodes[join.node].join.at_least
+    if needed is None or taken < needed or join.state == "cancelled" or join.redo:
+        return  # it has not won
     for act in model.acts.values():
         if act.state not in OPEN or act.open_since > model.settled_seq or act.item is not None or act.redo:
             continue

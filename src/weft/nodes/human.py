@@ -19,7 +19,9 @@ def _answer(call: Call) -> Answer:
     if approvers and quorum > len(approvers):
         return Failed("bad_config", f"human {call.node}: quorum {quorum} of {len(approvers)} approvers is impossible")
     if on_timeout not in _ON_TIMEOUT:
-        return Failed("bad_config", f"human {call.node}: on_timeout is one of {', '.join(_ON_TIMEOUT)}, got {on_timeout!r}")
+        return Failed(
+            "bad_config", f"human {call.node}: on_timeout is one of {', '.join(_ON_TIMEOUT)}, got {on_timeout!r}"
+        )
     seconds = config.get("timeout_seconds")
     if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0):
         return Failed("bad_config", f"human {call.node}: timeout_seconds must be a number from 0, got {seconds!r}")

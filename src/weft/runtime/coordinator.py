@@ -334,9 +334,7 @@ class Coordinator:
         match message:
             case Reported():
                 if message.delivery.result.incarnation != self.incarnation:
-                    # Of a time that never was: its attempt may be another one by now. Ask for it again (PROTOCOL 2).
-                    self.dispatcher_done(message.delivery.result.task_id)
-                    self.put(Resumed(message.run_id, None))
+                    self._ask_again(message.delivery.result)
                     return
                 if self._is_foreign(message.delivery.result):
                     self.dispatcher_done(message.delivery.result.task_id)
@@ -376,6 +374,14 @@ class Coordinator:
                 if message.lost is not None:
                     self.decisions.lapse_if_begun(loaded, message.lost)
                 self.decisions.resume(loaded, message.crashed)
+
+    def _ask_again(self, old: Result) -> None:
+        """A result of a time that never was: its attempt may be another one by now (PROTOCOL 2)."""
+        if old.kind == "checkpointed":
+            return  # its worker goes on, and its end will say the same
+        self.dispatcher_done(old.task_id)
+        lost = Entry(old.run_id, old.node, old.scope, old.item, old.attempt, old.generation, old.undo)
+        self.put(Resumed(old.run_id, None, lost))
 
     def _is_foreign(self, result: Result) -> bool:
         """This process lacks the function, and did not start the run: somebody who has it will come."""

@@ -172,9 +172,7 @@ class Loaded:
 
     def _dead_letters(self) -> tuple[DeadLetterRow, ...]:
         state = self.state
-        touched = {
-            (event.node, event.scope, event.item) for event in self.events if isinstance(event, e.NodeParked)
-        }
+        touched = {(event.node, event.scope, event.item) for event in self.events if isinstance(event, e.NodeParked)}
         if not touched and not self.parked:
             return ()
         rows, at = [], self.events[-1].at if self.events else 0.0

@@ -246,7 +246,9 @@ def _was_skipped(error: TemplateError | NeedsBlob, nodes: dict[str, Seen]) -> bo
 def _get(state: State, place: c.Dispatch | c.Recall | Entry) -> Activation:
     found = state.find(place.node, place.scope, place.item)
     if found is None:
-        raise IntegrityError(f"run {state.run_id}: nothing was activated at {keys.place(place.node, place.scope, place.item)}")
+        raise IntegrityError(
+            f"run {state.run_id}: nothing was activated at {keys.place(place.node, place.scope, place.item)}"
+        )
     return found
 
 
@@ -272,5 +274,3 @@ def _scope(
         reader = state.find(state.name(activation.node), activation.scope) or activation
     seen = context(state, reader, references)
     return Scope.of(Run.of(state), seen, extra=extra, known=index_of(state.irs[activation.ir]))
-
-

@@ -12,9 +12,7 @@ from weft.kernel import commands as c
 from weft.kernel.state import State
 from weft.model.ir import IR
 
-Kind = Literal[
-    "start", "cancel", "pause", "resume", "retry", "rollback", "signal", "vote", "requeue", "discard"
-]
+Kind = Literal["start", "cancel", "pause", "resume", "retry", "rollback", "signal", "vote", "requeue", "discard"]
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

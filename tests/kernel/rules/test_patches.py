@@ -289,4 +289,7 @@ def test_rule_40_a_rerun_overrides_the_inputs_of_its_node_only():
     run.do(start)
     assert {name: seen.output for name, seen in parents(run.state, run.get("b")).items()} == {"a": {"n": 9}}
     run.complete("b", {"m": 2})
-    assert {name: seen.output for name, seen in parents(run.state, run.get("z")).items()} == {"a": {"n": 1}, "b": {"m": 2}}
+    assert {name: seen.output for name, seen in parents(run.state, run.get("z")).items()} == {
+        "a": {"n": 1},
+        "b": {"m": 2},
+    }
