@@ -25,6 +25,8 @@ FOUND: dict[int, str] = {
     1703: "of the simulator: closing a process that was already dead",
     4267: "of the checker: a join that could not fire, and was parked, was taken for the winner of a race (rule 11)",
     4414: "a result from before the journal was restored, of an attempt that counts as begun since: never tried again (R2)",
+    5127: "timers stood still for an hour after the journal had been away while a clock was ahead (R2)",
+    6002: "the same",
     106: "a node after an inner loop started in an iteration of the outer one that was over (E7)",
     570: "an exit edge resolved again after a retry (E1)",
 }

@@ -27,6 +27,7 @@ from weft.runtime.decisions import Decisions
 from weft.runtime.dispatcher import Dispatcher, Entry
 from weft.runtime.loaded import Library, Loaded, load_from
 from weft.runtime.messages import Asked, BeginAsked, Inline, Message, Noticed, Reported, Resumed, TimerDue
+from weft.runtime.progress import Progress
 from weft.runtime.quarantine import Quarantine, Quarantined
 from weft.runtime.rendering import Renderer
 from weft.runtime.requests import Reply, encode_reply
@@ -79,10 +80,7 @@ class Coordinator:
         self._on_commit = on_commit
         self._inbox: deque[Message] = deque()
         self._wake = asyncio.Event()
-        self._taken = 0
-        self._done = 0
-        """Messages taken from the inbox, and those of them that are decided and written."""
-        self._drains: list[tuple[int, asyncio.Future[None]]] = []
+        self._progress = Progress()
         self._ward = Quarantine(journal, clock, self.check_incarnation)
         self._stopping = False
         self._ended: EngineStopped | None = None
@@ -128,11 +126,9 @@ class Coordinator:
             while not self._stopping:
                 await self._gather()
                 batch = [self._inbox.popleft() for _ in range(min(len(self._inbox), BATCH))]
-                self._taken += len(batch)
+                self._progress.taken += len(batch)
                 await self._process(batch)
-                self._done += len(batch)
-                if self._drains:
-                    self._tell_drained()
+                self._progress.advance(len(batch))
         except Exception as error:
             self._ended = EngineStopped(f"the coordinator stopped: {type(error).__name__}: {error}")
             self._ended.__cause__ = error
@@ -142,7 +138,7 @@ class Coordinator:
             for future in list(self._asking):
                 if not future.done():
                     future.set_exception(self._ended)
-            self._tell_drained(everyone=True)
+            self._progress.end()
 
     async def _read_incarnation(self) -> int:
         while True:
@@ -173,22 +169,8 @@ class Coordinator:
         self._wake.set()
 
     async def drained(self) -> None:
-        """Everything put in so far has been decided and written; what comes in meanwhile is not waited for."""
-        number = self._taken + len(self._inbox)
-        if self._done < number and self._ended is None:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._drains.append((number, waiter))
-            await waiter
-
-    def _tell_drained(self, *, everyone: bool = False) -> None:
-        waiting, self._drains = self._drains, []
-        for number, waiter in waiting:
-            if waiter.done():
-                continue
-            if everyone or number <= self._done:
-                waiter.set_result(None)
-            else:
-                self._drains.append((number, waiter))
+        """Everything put in so far has been decided and written."""
+        await self._progress.reach(self._progress.taken + len(self._inbox))
 
     async def get(self, run_id: str) -> Loaded | None:
         """The run, loaded if need be. None: there is no such run."""

@@ -55,12 +55,13 @@ class Timekeeper:
                 if self._clock.monotonic() - self._checked >= _LONGEST_SLEEP:
                     self._checked = self._clock.monotonic()
                     await self._coordinator.check_incarnation()
+                    await self._look()
                 if wait <= 0:
                     await self._tell()
             except StoreUnavailable as error:
                 logger.warning("timers: %s", error)
                 if wait <= 0:
-                    self._next = self._clock.now()
+                    self._next = 0.0  # at once, also when the clock is set back meanwhile
                 await self._clock.sleep(_TROUBLE_SECONDS)
 
     async def _tell(self) -> None:
