@@ -186,7 +186,10 @@ def _() -> Iterator[None]:
         real(self, *arguments)
         self._next = None
 
-    with method(Timekeeper, "__init__", begin):
+    async def look(self: Timekeeper) -> None:
+        self._next = None
+
+    with method(Timekeeper, "__init__", begin), method(Timekeeper, "_look", look):
         yield
 
 

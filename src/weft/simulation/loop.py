@@ -192,12 +192,16 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def abandon(self, hosts: list[Host]) -> None:
         """Let go of what is left, without a word: the history is over."""
-        for _ in range(3):  # last words may begin something
-            for host in [*hosts, *self._hosts]:
-                for task in host.alive_tasks():
-                    task._log_destroy_pending = False  # type: ignore[attr-defined]
-                    _close(task.get_coro())
-                host.tasks.clear()
+        asyncio._set_running_loop(self)  # last words may ask for a loop, and would be given a new one nobody closes
+        try:
+            for _ in range(3):  # last words may begin something
+                for host in [*hosts, *self._hosts]:
+                    for task in host.alive_tasks():
+                        task._log_destroy_pending = False  # type: ignore[attr-defined]
+                        _close(task.get_coro())
+                    host.tasks.clear()
+        finally:
+            asyncio._set_running_loop(None)
         self._ready.clear()
         self._scheduled.clear()
 

@@ -57,6 +57,7 @@ def test_many_processes_make_one_file_together(tmp_path):
 def test_a_forked_child_that_outlives_its_parent_does_not_hold(tmp_path):
     path = tmp_path / "weft.db"
     read_end, write_end = os.pipe()
+    ready_read, ready_write = os.pipe()
 
     async def fork_while_holding() -> int:
         journal = await SqliteJournal.open(path)
@@ -65,8 +66,10 @@ def test_a_forked_child_that_outlives_its_parent_does_not_hold(tmp_path):
         child_pid = os.fork()
         if child_pid == 0:
             os.close(write_end)
+            os.write(ready_write, b"x")  # it runs, so it has dropped what it inherited
             os.read(read_end, 1)  # until the test ends
             os._exit(0)
+        os.read(ready_read, 1)
         assert isinstance(await try_hold(path), HeldBy)
         await journal.close()
         return child_pid
@@ -75,6 +78,6 @@ def test_a_forked_child_that_outlives_its_parent_does_not_hold(tmp_path):
     try:
         assert not isinstance(asyncio.run(try_hold(path)), HeldBy)
     finally:
-        os.close(write_end)
-        os.close(read_end)
+        for end in (write_end, read_end, ready_read, ready_write):
+            os.close(end)
         os.waitpid(child_pid, 0)
