@@ -37,6 +37,8 @@ logger = logging.getLogger("weft.coordinator")
 
 BATCH = 1000
 GATHER_TURNS = 8
+MOST_WAITING = 10_000
+"""Messages in the inbox beyond which whoever asks waits first. Results are bounded by the window, timers by their batch."""
 LOADS = 32
 """Runs loaded from the journal side by side."""
 _TROUBLE_SECONDS = 0.05
@@ -112,6 +114,8 @@ class Coordinator:
         command_id: str = "",
     ) -> Any:
         """Decide a command and wait until that is durable: the run's state, `Refused` or `Exists`."""
+        while len(self._inbox) >= MOST_WAITING and self._ended is None:
+            await self.drained()
         if self._ended is not None:
             raise self._ended
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
