@@ -294,6 +294,23 @@ def resolve_all(state: State, activation: Activation, status: int) -> None:
         resolve(state, edge, ir, activation, status)
 
 
+def forgive_losers(state: State, loser: Activation) -> None:
+    """The join that won the race cancelled this one: that it is skipped now is no refusal of the winner (rule 7)."""
+    ir = governing_ir(state, loser)
+    for number in state.node_in(ir, loser.node).edges_out:
+        edge = state.irs[ir].edges[number]
+        needed = state.node_in(ir, edge.target).join.at_least
+        winner = state.activations.get(key_of(edge.target, loser.scope[: edge.common]))
+        if not edge.required or needed is None or winner is None or winner.fired or winner.taken < needed:
+            continue
+        incoming = (state.irs[ir].edges[i] for i in state.node_in(ir, edge.target).edges_in)
+        others = [
+            e for e in incoming if e.required and e.source != edge.source and winner.edges.get(e.source) == SKIPPED
+        ]
+        found = (state.activations.get(key_of(e.source, loser.scope[: e.common])) for e in others)
+        state.edit(winner).refused = any(a is None or a.state is not N.CANCELLED for a in found)
+
+
 def _resolve_again(state: State, activation: Activation, node: Node, ir: int, status: int) -> None:
     """Done again after compensation, in an iteration that is closed: no way is chosen anew; those who were compensated
     after it, and wait for it, may go on (`generations.reopen` made only their edges undecided)."""

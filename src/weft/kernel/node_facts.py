@@ -10,6 +10,7 @@ from weft.kernel.edges import (
     ensure,
     fail_edges,
     fire,
+    forgive_losers,
     resolve_all,
     set_state,
     set_timer,
@@ -297,3 +298,4 @@ def _cancel(state: State, event: e.Event, place: e.NodeCancelled | e.Place, reas
     if reason == "join" and activation.item < 0:
         activation.fired = True
         resolve_all(state, activation, SKIPPED)
+        forgive_losers(state, activation)
