@@ -39,3 +39,9 @@ def test_no_long_history_breaks_an_invariant(part: int) -> None:
         except Exception as error:
             error.add_note(f"repeat with: explore(Random({seed}), steps=40, size=12)")
             raise
+
+
+@pytest.mark.parametrize("seed", [112068, 111555])
+def test_walks_that_once_broke_a_promise_keep_it(seed):
+    """A winner refused by the loser it had cancelled; a head of iteration two skipped by what led into the loop."""
+    explore(Random(seed), steps=40)

@@ -65,6 +65,8 @@ def _decide_joins(d: Decider, ready: list[Activation]) -> None:
         verdict = join_verdict(
             activation, state.node_in(state.iteration_ir(activation.scope, activation.node), activation.node)
         )
+        if verdict == "skip" and _came_back(state, activation):
+            verdict = "fire"  # what led into the loop was done again and went another way; the iteration is here
         if verdict == "fire" and id(activation) not in known:
             fired[id(activation)] = activation
         elif verdict == "skip":
@@ -83,6 +85,15 @@ def _decide_joins(d: Decider, ready: list[Activation]) -> None:
     for activation in failed:
         if activation.state is N.PENDING and state.state in (R.RUNNING, R.PAUSED):
             fail_join(d, activation)
+
+
+def _came_back(state: State, activation: Activation) -> bool:
+    """A head after the first iteration: the loop brought it here, not its join."""
+    for run in state.loop_runs(activation):
+        loop = state.node_in(run.ir, run.loop).loop
+        if loop is not None and loop.head == activation.node and run.iteration > 1:
+            return True
+    return False
 
 
 def join_verdict(activation: Activation, node: Node) -> Literal["wait", "fire", "skip", "fail"]:
