@@ -52,7 +52,7 @@ format: setup ## format and mend what the linter can
 	@$(PY) -m ruff format .
 
 lock: ## renew requirements/dev.lock from pyproject.toml (needs uv)
-	@uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --upgrade \
+	@uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 --generate-hashes --upgrade \
 	  --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file requirements/dev.lock
 
 clean: ## remove everything that was made here
