@@ -7,7 +7,9 @@ from weft.kernel.commands import Need, Question
 from weft.kernel.inputs import Context, LoopView, Seen
 from weft.kernel.values import Error
 from weft.model.ir import Condition
+from weft.routing.at_hand import Lost
 from weft.routing.conditions import MAX_SEEN, check, evaluate
+from weft.routing.errors import NeedsBlob
 
 A = {"a": Seen("completed", {"x": 1}, started_at=10.0, ended_at=12.5)}
 
@@ -97,11 +99,14 @@ def test_the_current_output_has_two_names():
         ask("loop.previous.x == 1", loop=LoopView(2, Seen("completed", output_ref="cas://sha256:ab"))),
     ],
 )
-def test_an_output_in_a_blob_is_an_error_that_names_the_blob(question):
-    verdict = evaluate(question, RUN)
-    assert verdict.value is None
-    assert verdict.error is not None
-    assert (verdict.error.code, verdict.error.details) == ("needs_blob", {"ref": "cas://sha256:ab"})
+def test_an_output_in_a_blob_is_asked_for_by_its_name_and_read_once_it_is_at_hand(question):
+    with pytest.raises(NeedsBlob) as caught:
+        evaluate(question, RUN)
+    assert caught.value.key == "cas://sha256:ab"
+    assert evaluate(question, RUN, {"cas://sha256:ab": {"x": 1}}).value is True
+    lost = evaluate(question, RUN, {"cas://sha256:ab": Lost("blob_missing", "nobody has it")})
+    assert lost.error is not None
+    assert lost.error.code == "blob_missing"
 
 
 def test_an_output_in_a_blob_is_no_matter_to_a_condition_that_does_not_read_it():

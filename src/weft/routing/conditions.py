@@ -16,6 +16,7 @@ from weft.kernel.inputs import Context, Seen
 from weft.kernel.values import Error
 from weft.model.ir import Condition, Reference
 from weft.routing import cel
+from weft.routing.at_hand import NOTHING, AtHand, Lost
 from weft.routing.errors import NeedsBlob
 from weft.routing.scope import Missing, Run, describe_path, follow, outcome, view_loop
 from weft.routing.segments import BlobRef
@@ -32,8 +33,16 @@ _LATER = {
 }
 
 
-def evaluate(question: Question, run: Run) -> Verdict:
-    """True or false, or the error that kept it from being known. Raises nothing."""
+class Unreadable(Exception):
+    """What the condition reads cannot be had."""
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def evaluate(question: Question, run: Run, at_hand: AtHand = NOTHING) -> Verdict:
+    """True or false, or the error that kept it from being known. Raises NotAtHand, and nothing else."""
     condition, context = question.condition, question.context
     assert condition is not None, "only questions about conditions are asked here"
     if condition.kind != "cel":
@@ -43,14 +52,14 @@ def evaluate(question: Question, run: Run) -> Verdict:
     seen: dict[str, Any] = {}
     try:
         plan = _plan(condition.references)
-        variables = _gather(question, plan, context, run)
+        variables = _gather(question, plan, context, run, at_hand)
         seen = _look(plan, variables)
         return Verdict(cel.evaluate(expression, variables), seen=seen)
     except cel.CelError as error:
         message = f"condition {_cut(expression)!r}: {error}{_explain_skips(context)}"
         return Verdict(error=Error("condition_error", message), seen=seen)
-    except NeedsBlob as error:
-        return Verdict(error=Error("needs_blob", error.message, details={"ref": error.ref}), seen=seen)
+    except Unreadable as error:
+        return Verdict(error=Error(error.code, f"condition {_cut(expression)!r}: {error}"), seen=seen)
 
 
 def check(condition: Condition | str) -> str | None:
@@ -77,27 +86,27 @@ def _plan(references: tuple[Reference, ...]) -> _Plan:
     return _Plan(references)
 
 
-def _gather(question: Question, plan: _Plan, context: Context, run: Run) -> dict[str, Any]:
+def _gather(question: Question, plan: _Plan, context: Context, run: Run, at_hand: AtHand) -> dict[str, Any]:
     """Just the variables this condition reads: to convert a value for CEL costs more than to evaluate."""
     variables: dict[str, Any] = {}
     if "inputs" in plan.roots:
-        variables["inputs"] = _load(run.inputs, "inputs")
+        variables["inputs"] = _load(run.inputs, "inputs", at_hand)
     if "run" in plan.roots:
         variables["run"] = run.facts()
     if "loop" in plan.roots and context.loop is not None:
-        variables["loop"] = _load_loop(view_loop(context.loop), "loop")
+        variables["loop"] = _load_loop(view_loop(context.loop), "loop", at_hand)
     if "output" in plan.roots and question.need.kind != "when":  # rule 21
         output = context.output if context.output_ref is None else BlobRef(context.output_ref)
-        variables["output"] = _load(output, "output")
+        variables["output"] = _load(output, "output", at_hand)
         variables["current"] = {"output": variables["output"]}
-    variables["ctx"] = {name: _view(name, seen, plan.outputs) for name, seen in context.nodes.items()}
+    variables["ctx"] = {name: _view(name, seen, plan.outputs, at_hand) for name, seen in context.nodes.items()}
     return variables
 
 
-def _view(name: str, seen: Seen, outputs: frozenset[str | None]) -> dict[str, Any]:
+def _view(name: str, seen: Seen, outputs: frozenset[str | None], at_hand: AtHand) -> dict[str, Any]:
     view: dict[str, Any] = {"state": seen.state}
     if name in outputs:
-        view["output"] = _load(outcome(seen), f"ctx.{name}.output")
+        view["output"] = _load(outcome(seen), f"ctx.{name}.output", at_hand)
     metadata: dict[str, Any] = {"started_at": seen.started_at, "ended_at": seen.ended_at}
     if seen.started_at is not None and seen.ended_at is not None:
         metadata["duration_ms"] = (seen.ended_at - seen.started_at) * 1000.0
@@ -105,16 +114,21 @@ def _view(name: str, seen: Seen, outputs: frozenset[str | None]) -> dict[str, An
     return view
 
 
-def _load(value: Any, path: str) -> Any:
-    if type(value) is BlobRef:
+def _load(value: Any, path: str, at_hand: AtHand) -> Any:
+    if type(value) is not BlobRef:
+        return value
+    if value.ref not in at_hand:
         raise NeedsBlob(value.ref, path)
-    return value
+    found = at_hand[value.ref]
+    if type(found) is Lost:
+        raise Unreadable(f"{path}: {found.message}", found.code)
+    return found
 
 
-def _load_loop(loop: dict[str, Any] | None, path: str) -> dict[str, Any] | None:
+def _load_loop(loop: dict[str, Any] | None, path: str, at_hand: AtHand) -> dict[str, Any] | None:
     if loop is not None:
-        _load(loop["previous"], f"{path}.previous")
-        _load_loop(loop["parent"], f"{path}.parent")
+        loop["previous"] = _load(loop["previous"], f"{path}.previous", at_hand)
+        _load_loop(loop["parent"], f"{path}.parent", at_hand)
     return loop
 
 

@@ -1,11 +1,15 @@
-"""What can go wrong while a template is rendered or a secret is filled in.
+"""What can go wrong while a template is rendered, a condition evaluated or a secret filled in.
 
 WeftError
 ├── TemplateError       the template is wrong, or reads what is not there; rendering again will not help
-└── NeedsBlob           the template looks into an output that is stored as a blob; whoever catches it may load it
+└── NotAtHand           it takes something slow first: fetch what `key` names, and ask again with it at hand
+    ├── NeedsBlob       an output that is stored as a blob is looked into
+    └── NeedsVerdict    a Python condition must run in its sandbox
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from weft.errors import WeftError
 
@@ -26,12 +30,28 @@ class TemplateError(WeftError):
         self.missing = missing
 
 
-class NeedsBlob(WeftError):
+class NotAtHand(WeftError):
+    """Rendering and evaluating never wait: they say what they lack. See `at_hand.py`."""
+
+    code = "not_at_hand"
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+class NeedsBlob(NotAtHand):
     code = "needs_blob"
 
     def __init__(self, ref: str, path: str) -> None:
-        super().__init__(
-            f"{path!r} is stored as {ref}; only the whole output can be passed on, as {{{{ {path} }}}} and nothing else"
-        )
+        super().__init__(ref, f"{path!r} is stored as {ref} and must be fetched first")
         self.ref = ref
         self.path = path
+
+
+class NeedsVerdict(NotAtHand):
+    code = "needs_verdict"
+
+    def __init__(self, key: str, job: Any) -> None:
+        super().__init__(key, "a Python condition must be run first")
+        self.job = job
