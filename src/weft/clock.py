@@ -58,4 +58,9 @@ class SystemClock:
         return f"{value | noise & 0x3FFFFFFFFFFFFFFF:032x}"
 
 
+def new_key(size: int) -> bytes:
+    """Bytes nobody can guess: for keys and tokens."""
+    return os.urandom(size)
+
+
 system = SystemClock()

@@ -1,0 +1,118 @@
+"""Takes known secret values out of whatever is about to be stored, sent or logged: plain, base64 and URL-encoded.
+
+By value, not by place: a handler may put a secret it was given anywhere. It cannot find a secret that was cut, hashed or
+encoded in another way; that secrets are never stored in the first place is the rule, this is the net below it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import re
+import threading
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+SHORTEST = 4
+"""Characters below which a value is masked only where it stands alone: it would be found everywhere."""
+_MASK = "***"
+
+
+class Scrubber:
+    """Remembers the values that were revealed in this process, and finds them again. Safe from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._values: set[str] = set()
+        self._short: frozenset[str] = frozenset()
+        self._pattern: re.Pattern[str] | None = None
+
+    def add(self, value: Any) -> None:
+        """A secret; of an object or a list, every text in it."""
+        if isinstance(value, dict):
+            for item in value.values():
+                self.add(item)
+        elif isinstance(value, list | tuple):
+            for item in value:
+                self.add(item)
+        elif isinstance(value, str) and value and value not in self._values:
+            with self._lock:
+                self._values.add(value)
+                self._short = frozenset(one for one in self._values if len(one) < SHORTEST)
+                forms = {form for one in self._values if len(one) >= SHORTEST for form in encodings(one)}
+                ordered = sorted(forms, key=len, reverse=True)  # the longest first: parts of it must not be left
+                self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
+
+    def __bool__(self) -> bool:
+        return bool(self._values)
+
+    def text(self, text: str) -> str:
+        if text in self._short:
+            return _MASK
+        pattern = self._pattern
+        return text if pattern is None else pattern.sub(_MASK, text)
+
+    def value(self, value: Any) -> Any:
+        """The same value without secrets; keys too. Unchanged parts are not copied."""
+        if not self._values:
+            return value
+        kind = type(value)
+        if kind is str:
+            return self.text(value)
+        if kind is dict:
+            return {self.value(key): self.value(item) for key, item in value.items()}
+        if kind is list or kind is tuple:
+            return kind(self.value(item) for item in value)
+        return value
+
+
+def encodings(value: str) -> set[str]:
+    """The forms a secret is found in: itself, in JSON, in URLs, and in base64 at each of the three alignments."""
+    data = value.encode("utf-8", "surrogatepass")
+    forms = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
+    forms |= {quote(value, safe=""), quote(value), quote_plus(value)}
+    forms |= {form.lower() for form in (quote(value, safe=""), quote_plus(value)) if "%" in form}
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        for before in range(3):
+            # Inside a longer text, only the characters that depend on nothing but the secret can be known.
+            encoded = encode(b"\0" * before + data).decode()
+            start = (before * 8 + 5) // 6
+            whole = (before + len(data)) * 8 // 6
+            forms.add(encoded[start:whole])
+    return {form for form in forms if len(form) >= SHORTEST}
+
+
+def install(scrubber: Scrubber) -> Callable[[], None]:
+    """Scrub every log record of this process, whoever logs it. Returns what takes it out again."""
+    before = logging.getLogRecordFactory()
+
+    def factory(*args: Any, **kwargs: Any) -> logging.LogRecord:
+        record = before(*args, **kwargs)
+        if scrubber:
+            _scrub(record, scrubber)
+        return record
+
+    logging.setLogRecordFactory(factory)
+
+    def remove() -> None:
+        if logging.getLogRecordFactory() is factory:
+            logging.setLogRecordFactory(before)
+
+    return remove
+
+
+def _scrub(record: logging.LogRecord, scrubber: Scrubber) -> None:
+    try:
+        message = record.getMessage()
+    except Exception:  # noqa: BLE001  a wrong call is reported by the handler, as always
+        message = str(record.msg)
+    clean = scrubber.text(message)
+    if clean != message:
+        record.msg, record.args = clean, None
+    if record.exc_info and record.exc_info[1] is not None:
+        text = logging.Formatter().formatException(record.exc_info)
+        record.exc_text = scrubber.text(text)
+        if record.exc_text != text:
+            record.exc_info = None

@@ -1,0 +1,96 @@
+"""A value that was revealed is found again in every form it is likely to take."""
+
+import base64
+import json
+import logging
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.secrets.scrubber import Scrubber, encodings, install
+
+CANARY = 'c4n@ry/+"s e\\cret&=ü%'
+
+
+@pytest.fixture
+def scrubber():
+    made = Scrubber()
+    made.add(CANARY)
+    return made
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CANARY,
+        f"before {CANARY} after",
+        json.dumps({"a": CANARY}),
+        json.dumps({"a": CANARY}, ensure_ascii=False),
+        repr(CANARY),
+        quote(CANARY),
+        quote(CANARY, safe=""),
+        quote_plus(CANARY),
+        base64.b64encode(CANARY.encode()).decode(),
+        base64.urlsafe_b64encode(CANARY.encode()).decode(),
+    ],
+)
+def test_every_form_is_masked(scrubber, text):
+    clean = scrubber.text(text)
+    assert "***" in clean
+    assert not any(form in clean for form in encodings(CANARY))
+
+
+@given(st.text(min_size=4, max_size=40), st.binary(max_size=20), st.binary(max_size=20))
+def test_a_secret_inside_a_longer_base64_text_does_not_stay(secret, before, after):
+    scrubber = Scrubber()
+    scrubber.add(secret)
+    encoded = base64.b64encode(before + secret.encode() + after).decode()
+    assert scrubber.text(encoded) != encoded
+
+
+def test_values_are_scrubbed_deep_down_and_keys_too(scrubber):
+    value = {"a": [CANARY, {CANARY: (1, None, True, 2.5, f"x{CANARY}")}]}
+    assert scrubber.value(value) == {"a": ["***", {"***": (1, None, True, 2.5, "x***")}]}
+
+
+def test_a_short_secret_is_masked_only_where_it_stands_alone():
+    scrubber = Scrubber()
+    scrubber.add("no")
+    assert scrubber.value(["no", "nothing", "none"]) == ["***", "nothing", "none"]
+
+
+def test_of_two_secrets_the_longer_is_taken_whole():
+    scrubber = Scrubber()
+    scrubber.add("hunter")
+    scrubber.add("hunter2-and-more")
+    assert scrubber.text("x hunter2-and-more y hunter z") == "x *** y *** z"
+
+
+def test_texts_inside_an_object_are_secrets_as_well():
+    scrubber = Scrubber()
+    scrubber.add({"user": "someone", "keys": ["first-key"]})
+    assert scrubber.text("someone has first-key") == "*** has ***"
+
+
+def test_without_secrets_a_value_is_left_as_it_is():
+    value = {"a": [1]}
+    assert Scrubber().value(value) is value
+
+
+def test_log_records_are_scrubbed_whoever_logs_and_with_their_tracebacks(scrubber, caplog):
+    remove = install(scrubber)
+    try:
+        logger = logging.getLogger("somebody.else")
+        logger.warning("token %s in %r", CANARY, {"t": CANARY})
+        try:
+            raise ValueError(CANARY)
+        except ValueError:
+            logger.exception("failed")
+        logger.warning("nothing %s here", "secret")
+    finally:
+        remove()
+    assert not any(form in caplog.text for form in encodings(CANARY))
+    assert "ValueError: ***" in caplog.text
+    assert "nothing secret here" in caplog.text
