@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from weft.errors import SettingsInvalid
-from weft.settings import NAMES, Settings
+from weft.settings import NAMES, Settings, read_secrets
 
 
 @pytest.fixture(autouse=True)
@@ -25,6 +25,9 @@ def test_defaults_are_the_documented_ones():
         "sweep_seconds": 15,
         "partitions": 256,
         "retention_days": 30,
+        "secrets_file": "",
+        "secrets_provider": "",
+        "encryption_keys": "",
     }
     assert set(settings.sources.values()) == {"default"}
 
@@ -50,7 +53,8 @@ def test_the_real_environment_is_the_default(monkeypatch):
 
 
 def test_every_setting_can_be_set_in_every_place(empty_folder):
-    other = {"database_url": "sqlite:///x.db", "blob_url": "file:x", "worker_dead_seconds": 60.0}
+    other = {name: "text" for name in NAMES if getattr(Settings(), name) == ""}
+    other |= {"database_url": "sqlite:///x.db", "blob_url": "file:x", "worker_dead_seconds": 60.0}
     for name in NAMES:
         value = other.get(name, 7)
         text = f"{name} = {value!r}"
@@ -130,10 +134,17 @@ def test_passwords_are_never_shown():
     assert "w0rd" not in caught.value.message
 
 
+def test_keys_are_never_shown_and_secrets_are_found_by_name():
+    settings = Settings.load(environ={"WEFT_ENCRYPTION_KEYS": "k1:canary"})
+    assert ("encryption_keys", "***", "WEFT_ENCRYPTION_KEYS") in settings.rows()
+    assert "canary" not in repr(settings)
+    assert read_secrets({"WEFT_SECRET_STRIPE": "x", "WEFT_PARTITIONS": "1", "PATH": "/"}) == {"STRIPE": "x"}
+
+
 def test_every_setting_is_documented_with_its_variable_and_default():
     text = (Path(__file__).parent.parent / "docs" / "reference" / "settings.md").read_text()
     defaults = Settings()
     for name in NAMES:
         default = getattr(defaults, name)
-        shown = f"`{default}`" if isinstance(default, str) else f"{default:g}"
+        shown = (f"`{default}`" if default else "none") if isinstance(default, str) else f"{default:g}"
         assert f"| `{name}` | `WEFT_{name.upper()}` | {shown} |" in text

@@ -59,6 +59,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     retention_days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] = 30
     """How long ended runs are kept."""
 
+    secrets_file: str = ""
+    """A TOML file with secrets, by tenant and queue."""
+
+    secrets_provider: str = ""
+    """A source of secrets from the entry-point group `weft.secret_providers`."""
+
+    encryption_keys: str = ""
+    """Keys of sensitive fields, `id:base64,…`, the current one first; without it, a file beside the database."""
+
     sources: dict[str, str] = {}
     """Where each value came from: `default`, the file, the variable or the flag. Not a setting."""
 
@@ -86,7 +95,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return settings
 
     def rows(self) -> list[Row]:
-        return [Row(name, _mask(getattr(self, name)), self.sources.get(name, "default")) for name in NAMES]
+        return [Row(name, self._shown(name), self.sources.get(name, "default")) for name in NAMES]
+
+    def _shown(self, name: str) -> object:
+        value = getattr(self, name)
+        return "***" if value and name in _HIDDEN else _mask(value)
 
     def __repr__(self) -> str:
         return f"Settings({', '.join(f'{row.name}={row.value!r}' for row in self.rows())})"
@@ -105,6 +118,7 @@ Layer = dict[str, tuple[object, str]]
 
 _FIELDS = {field.name: field for field in msgspec.structs.fields(Settings) if field.name != "sources"}
 NAMES = tuple(_FIELDS)
+_HIDDEN = frozenset({"encryption_keys"})
 
 
 def _read_file(path: Path | str | None) -> Layer:
@@ -133,6 +147,12 @@ def _read_environment(environ: Mapping[str, str]) -> Layer:
     return layer
 
 
+def read_secrets(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What the variables `WEFT_SECRET_<NAME>` hold, by name."""
+    found = os.environ if environ is None else environ
+    return {name.removeprefix(SECRET_PREFIX): found[name] for name in found if name.startswith(SECRET_PREFIX)}
+
+
 def _read_flags(flags: Mapping[str, object]) -> Layer:
     for name in flags:
         if name not in _FIELDS:
@@ -145,7 +165,9 @@ def _convert(name: str, value: object, source: str) -> Any:
         # Variables are always text, so text is read as the type it should have; nothing else is converted.
         return msgspec.convert(value, _FIELDS[name].type, strict=not isinstance(value, str))
     except msgspec.ValidationError as error:
-        if name.endswith("_url"):  # may hold a password, so the value stays out of the message
+        if name in _HIDDEN:
+            problem = "expected text"
+        elif name.endswith("_url"):  # may hold a password, so the value stays out of the message
             problem = "expected a URL such as " + repr(_FIELDS[name].default)
         else:
             problem = f"{str(error)[0].lower()}{str(error)[1:]}, got {value!r}"
