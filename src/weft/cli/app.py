@@ -14,6 +14,7 @@ HELPS = {
     "approvals": "Approvals: what waits for a person, and the answer.",
     "dlq": "Dead letters: nodes parked after they failed.",
     "doctor": "Check that everything the database says is true.",
+    "secrets": "Secrets: which there are, and the keys of sensitive fields.",
     "config": "Settings: what they are and where they came from.",
 }
 """What `weft --help` says, without importing the commands. A test compares it with what they say themselves."""
@@ -26,6 +27,7 @@ COMMANDS = {
     "approvals": "weft.cli.approvals:approvals",
     "dlq": "weft.cli.dlq:dlq",
     "doctor": "weft.cli.doctor:doctor",
+    "secrets": "weft.cli.secrets:secrets",
     "config": "weft.cli.config:config",
 }
 

@@ -1,0 +1,68 @@
+"""`weft secrets`: which secrets there are, and the keys of sensitive fields. Never a value."""
+
+from __future__ import annotations
+
+import click
+
+from weft.cli.group import Group, db_option, json_option
+from weft.cli.output import print_json, print_page, print_table
+
+
+@click.group(cls=Group)
+def secrets() -> None:
+    """Secrets: which there are, and the keys of sensitive fields."""
+
+
+@secrets.command("list")
+@json_option
+def list_(as_json: bool) -> None:
+    """List the names of the secrets that workers here can fill in, and for whom. Values are never shown."""
+    from weft.secrets.providers import open_secrets
+    from weft.settings import Settings, read_secrets
+
+    settings = Settings.load()
+    rows = open_secrets(read_secrets(), settings.secrets_file, settings.secrets_provider).rows()
+    if as_json:
+        print_page(rows, None)
+    elif not rows:
+        click.echo("No secrets. Set WEFT_SECRET_<NAME>, or WEFT_SECRETS_FILE, and write {{ secrets.NAME }}.")
+    else:
+        columns = ["name", "tenant", "queue", "source"]
+        print_table(columns, [[row[column] for column in columns] for row in rows])
+
+
+@secrets.command()
+@db_option
+@json_option
+def rotate(db: str | None, as_json: bool) -> None:
+    """Make a new key for sensitive fields. What older keys encrypted stays readable as long as they are kept.
+
+    With WEFT_ENCRYPTION_KEYS set, the new value is printed, for you to set; otherwise the file beside the
+    database is changed.
+    """
+    from weft.cli.database import load_settings, make_folder
+    from weft.engine import keys_file
+    from weft.secrets.keyring import open_file, parse, write_file
+
+    settings = load_settings(db)
+    if settings.encryption_keys:
+        ring = parse(settings.encryption_keys, settings.sources["encryption_keys"]).rotated()
+        if as_json:
+            print_json({"current": ring.current, "keys": ring.ids, "encryption_keys": ring.dumps()})
+        else:
+            click.echo(
+                f"Set WEFT_ENCRYPTION_KEYS to this in every process, then restart them; it writes with {ring.current}:"
+            )
+            click.echo(ring.dumps())
+        return
+    make_folder(settings)
+    path = keys_file(settings.database_url)
+    ring = open_file(path).rotated()
+    write_file(path, ring)
+    if as_json:
+        print_json({"current": ring.current, "keys": ring.ids, "file": str(path)})
+    else:
+        click.echo(
+            f"{path}: new fields are encrypted under {ring.current}; kept for reading: {', '.join(ring.ids[1:])}"
+        )
+        click.echo("Back the file up with the database: without its key a field cannot be read.")
