@@ -8,6 +8,7 @@ of `…` alone for any lines. Times of day, durations, run ids and temporary fol
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -61,7 +62,9 @@ def matches(expected, printed):
 
 
 def execute(document: Path, folder: Path) -> int:
-    """How many commands were run."""
+    """How many commands were run. The document of an example is executed in a copy of its folder."""
+    if document.parent.parent.name == "examples":
+        folder = Path(shutil.copytree(document.parent, folder / document.parent.name))
     environment = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
     environment |= {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "110", "TERM": "dumb"}
     count = 0
