@@ -5,10 +5,12 @@ import json
 import logging
 from urllib.parse import quote, quote_plus
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.secrets.test_sealing import JSON
 from weft.secrets.scrubber import Scrubber, encodings, install
 
 CANARY = 'c4n@ry/+"s e\\cret&=ü%'
@@ -94,3 +96,21 @@ def test_log_records_are_scrubbed_whoever_logs_and_with_their_tracebacks(scrubbe
     assert not any(form in caplog.text for form in encodings(CANARY))
     assert "ValueError: ***" in caplog.text
     assert "nothing secret here" in caplog.text
+
+
+@given(st.text(min_size=1, max_size=12), JSON)
+def test_json_is_scrubbed_to_json_and_as_thoroughly_as_the_value(secret, value):
+    scrubber = Scrubber()
+    scrubber.add(secret)
+    value = [value, secret, f"x{secret}y", {secret: 1}]
+    clean = msgspec.json.decode(scrubber.json(msgspec.json.encode(value)))
+    found = msgspec.json.encode(clean).decode()
+    assert clean[1] == "***"
+    if len(secret) >= 4:
+        assert secret not in clean[2]
+        assert json.dumps(secret)[1:-1] not in found
+
+
+def test_json_without_a_secret_is_not_touched(scrubber):
+    data = b'{"a":"nothing"}'
+    assert scrubber.json(data) is data

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, quote_plus
 
+import msgspec
+
 SHORTEST = 4
 """Characters below which a value is masked only where it stands alone: it would be found everywhere."""
 _MASK = "***"
@@ -28,6 +30,7 @@ class Scrubber:
         self._values: set[str] = set()
         self._short: frozenset[str] = frozenset()
         self._pattern: re.Pattern[str] | None = None
+        self._json: re.Pattern[bytes] | None = None
 
     def add(self, value: Any) -> None:
         """A secret; of an object or a list, every text in it."""
@@ -44,6 +47,7 @@ class Scrubber:
                 forms = {form for one in self._values if len(one) >= SHORTEST for form in encodings(one)}
                 ordered = sorted(forms, key=len, reverse=True)  # the longest first: parts of it must not be left
                 self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
+                self._json = _json_pattern(self._values)
 
     def __bool__(self) -> bool:
         return bool(self._values)
@@ -53,6 +57,18 @@ class Scrubber:
             return _MASK
         pattern = self._pattern
         return text if pattern is None else pattern.sub(_MASK, text)
+
+    def json(self, data: bytes | bytearray) -> bytes | bytearray:
+        """JSON without secrets, at the speed of one search where there is none."""
+        pattern = self._json
+        if pattern is None or pattern.search(data) is None:
+            return data
+        clean = pattern.sub(b"***", data)
+        try:
+            msgspec.json.decode(clean)
+        except msgspec.DecodeError:  # a match began in the middle of an escape
+            return msgspec.json.encode(self.value(msgspec.json.decode(data)))
+        return clean
 
     def value(self, value: Any) -> Any:
         """The same value without secrets; keys too. Unchanged parts are not copied."""
@@ -82,6 +98,22 @@ def encodings(value: str) -> set[str]:
             whole = (before + len(data)) * 8 // 6
             forms.add(encoded[start:whole])
     return {form for form in forms if len(form) >= SHORTEST}
+
+
+def _json_pattern(values: set[str]) -> re.Pattern[bytes] | None:
+    """The forms as they stand inside JSON; a short value only as a whole text."""
+    parts: set[bytes] = set()
+    for value in values:
+        if len(value) < SHORTEST:
+            parts |= {b'(?<=")%b(?=")' % re.escape(form.encode()) for form in _escapes(value)}
+        else:
+            parts |= {re.escape(form.encode()) for one in encodings(value) for form in _escapes(one)}
+    ordered = sorted(parts, key=lambda part: len(part), reverse=True)
+    return re.compile(b"|".join(ordered)) if ordered else None
+
+
+def _escapes(value: str) -> set[str]:
+    return {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
 
 
 def install(scrubber: Scrubber) -> Callable[[], None]:

@@ -36,8 +36,11 @@ class CannotOpen(WeftError):
 class Sealer:
     """Seals and opens for one tenant and one tree of runs."""
 
-    def __init__(self, keyring: Keyring, tenant: str, run_id: str) -> None:
+    def __init__(
+        self, keyring: Keyring, tenant: str, run_id: str, find_key: Callable[[str], bytes] | None = None
+    ) -> None:
         self._keyring = keyring
+        self._find_key = find_key or keyring.key
         self._tenant = tenant
         self._root = run_id.partition("/")[0]
 
@@ -87,7 +90,7 @@ class Sealer:
 
     def _derive(self, name: str) -> tuple[bytes, bytes]:
         """HKDF's second step; the keys of the ring are uniform already (RFC 5869, section 3.3)."""
-        master = self._keyring.key(name)
+        master = self._find_key(name)
         info = f"weft sealed v1\0{self._tenant}".encode()
         key = hmac.digest(master, info + b"\x01", "sha256")
         return key, hmac.digest(master, key + info + b"\x02", "sha256")
