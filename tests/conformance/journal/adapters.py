@@ -2,46 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any, NamedTuple, cast
 
+from tests.doubles.calm_world import CalmWorld
 from tests.doubles.faults import with_faults
 from tests.doubles.memory_journal import MemoryJournal, Store
+from tests.servers.postgres import PostgresServers, installations
 from weft.journal import Journal
+from weft.journals.postgres import open_postgres
 from weft.journals.sqlite import SqliteJournal
+from weft.simulation.journal import SimJournal
 
 PARTITIONS = 8
 
 Opener = Callable[[], Awaitable[Journal]]
 
 
-def sqlite(folder: Path) -> Opener:
+class Place(NamedTuple):
+    """Where an adapter may keep things."""
+
+    folder: Path
+    servers: PostgresServers
+
+
+Adapter = Callable[[Place], AbstractAsyncContextManager[Opener]]
+
+
+@asynccontextmanager
+async def sqlite(place: Place) -> AsyncIterator[Opener]:
     async def open_again() -> Journal:
-        return await SqliteJournal.open(folder / "weft.db", partitions=PARTITIONS)
+        return await SqliteJournal.open(place.folder / "weft.db", partitions=PARTITIONS)
 
-    return open_again
+    yield open_again
 
 
-def memory(folder: Path) -> Opener:
+@asynccontextmanager
+async def memory(place: Place) -> AsyncIterator[Opener]:
     store = Store(PARTITIONS)
 
     async def open_again() -> Journal:
         return MemoryJournal(store)
 
-    return open_again
+    yield open_again
 
 
-def faultless(folder: Path) -> Opener:
+@asynccontextmanager
+async def faultless(place: Place) -> AsyncIterator[Opener]:
     """The fault seams, with no fault planned, must not be noticed."""
     store = Store(PARTITIONS)
 
     async def open_again() -> Journal:
         return with_faults(MemoryJournal(store), lambda _operation, _number: None)
 
-    return open_again
+    yield open_again
 
 
-ADAPTERS: dict[str, Callable[[Path], Opener]] = {"sqlite": sqlite, "memory": memory, "faultless": faultless}
+@asynccontextmanager
+async def simulated(place: Place) -> AsyncIterator[Opener]:
+    """The connection of a simulated process."""
+    world: Any = CalmWorld(Store(PARTITIONS))
+
+    async def open_again() -> Journal:
+        return cast(Journal, SimJournal(world, world.process))
+
+    yield open_again
+
+
+def postgres(installation: str) -> Adapter:
+    @asynccontextmanager
+    async def adapter(place: Place) -> AsyncIterator[Opener]:
+        server = place.servers.get(installation)
+        async with server.database(PARTITIONS) as name:
+
+            async def open_again() -> Journal:
+                return await open_postgres(server.url(name), require_durable=False)
+
+            yield open_again
+
+    return adapter
+
+
+ADAPTERS: dict[str, Adapter] = {
+    "sqlite": sqlite,
+    "memory": memory,
+    "faultless": faultless,
+    "simulated": simulated,
+    "postgres": postgres("wheel"),
+}
+if "system" in installations():
+    ADAPTERS["postgres-system"] = postgres("system")
 
 
 class Handles:

@@ -6,15 +6,16 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.conformance.journal.adapters import ADAPTERS, Handles
+from tests.conformance.journal.adapters import ADAPTERS, Handles, Place
 from weft.journal import Journal
 
 
 @pytest.fixture(params=sorted(ADAPTERS))
-async def handles(request, tmp_path) -> AsyncIterator[Handles]:
-    handles = Handles(ADAPTERS[request.param](tmp_path))
-    yield handles
-    await handles.close()
+async def handles(request, tmp_path, postgres_servers) -> AsyncIterator[Handles]:
+    async with ADAPTERS[request.param](Place(tmp_path, postgres_servers)) as opener:
+        handles = Handles(opener)
+        yield handles
+        await handles.close()
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.conformance.journal.commits import commit, event
+from tests.journals.whole import next_commit
 from tests.processes import die_with_parent
 from weft.errors import WeftError
 from weft.journal import Accepted, Commit, HeldBy
@@ -58,18 +59,6 @@ def kill(process: subprocess.Popen[str]) -> list[str]:
 
 def say(*words: object) -> None:
     print(*words, flush=True)
-
-
-def next_commit(run_id: str, seq: int, generation: int) -> Commit:
-    """Three events, a timer and a notice that belong together, so that half a commit would show."""
-    return commit(
-        run_id,
-        seq,
-        3,
-        commit_id=f"{run_id}@{seq}#{generation}",
-        timers_set=(("t", float(seq + 3)),),
-        notices=(("parent", b"%d" % (seq + 3)),),
-    )
 
 
 async def write(path: Path, generation: str) -> None:

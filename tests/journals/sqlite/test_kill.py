@@ -3,8 +3,9 @@
 import asyncio
 from pathlib import Path
 
-from tests.journals.sqlite.children import child, kill, line, next_commit
-from weft.journal import Accepted, Journal
+from tests.journals.sqlite.children import child, kill, line
+from tests.journals.whole import check_whole, next_commit
+from weft.journal import Accepted
 from weft.journals.sqlite import SqliteJournal
 
 KILLS = 6
@@ -17,22 +18,6 @@ def write_and_kill(path: Path, generation: int, answers: int) -> list[tuple[str,
         lines += kill(process)
     words = (text.split() for text in lines)
     return [(run_id, int(expected), int(seq)) for run_id, expected, seq in words]
-
-
-async def check_whole(journal: Journal) -> dict[str, int]:
-    """Every run is made of whole commits without gap; timers and notices agree with the events."""
-    runs = {run.run_id: run for run in (await journal.list_runs()).items}
-    timers = {timer.run_id: timer.due_at for timer in await journal.list_due_timers(1e12)}
-    notices = [(notice.from_run_id, int(notice.body)) for notice in await journal.read_notices(limit=10**6)]
-    expected = []
-    for run_id, run in runs.items():
-        events = await journal.read_events(run_id, limit=10**6)
-        assert [event.seq for event in events] == list(range(1, run.seq + 1))
-        assert run.seq % 3 == 0
-        assert timers[run_id] == run.seq
-        expected += [(run_id, seq) for seq in range(3, run.seq + 1, 3)]
-    assert sorted(notices) == sorted(expected)
-    return {run_id: run.seq for run_id, run in runs.items()}
 
 
 def test_after_any_number_of_kills_every_answered_commit_is_there_and_none_twice(tmp_path):

@@ -40,10 +40,11 @@ from weft.journal import (
     check,
     partition_of,
 )
+from weft.journals.rows import decode_cursor, found, listing, named, page, positional, run_record
 from weft.journals.sqlite import lock, schema
 from weft.journals.sqlite.connection import Options, Synchronous
 from weft.journals.sqlite.readers import Readers
-from weft.journals.sqlite.rows import as_json, decode_cursor, named, page, positional, run_record
+from weft.journals.sqlite.rows import as_json
 from weft.journals.sqlite.statements import text
 from weft.journals.sqlite.writer import Writer
 
@@ -125,7 +126,7 @@ class SqliteJournal:
         return await writer.append(commits) if commits else []
 
     async def get_run(self, run_id: str) -> RunRecord:
-        return _found(await self.find_run(run_id), "run", run_id)
+        return found(await self.find_run(run_id), "run", run_id)
 
     async def find_run(self, run_id: str) -> RunRecord | None:
         return await self._find("find_run", {"run_id": run_id}, run_record)
@@ -200,7 +201,7 @@ class SqliteJournal:
     # -- approvals and dead letters
 
     async def get_approval(self, approval_id: str) -> ApprovalRow:
-        return _found(await self._find("get_approval", {"id": approval_id}, _approval), "approval", approval_id)
+        return found(await self._find("get_approval", {"id": approval_id}, _approval), "approval", approval_id)
 
     async def list_approvals(
         self,
@@ -211,13 +212,13 @@ class SqliteJournal:
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page[ApprovalRow]:
-        parameters = _listing(state, tenant, run_id, limit, cursor)
+        parameters = listing(state, tenant, run_id, limit, cursor)
         rows = await self._readers.fetch("list_approvals", parameters, lambda row: (_approval(row), (row[5], row[0])))
         return page(rows, limit)
 
     async def get_dead_letter(self, dead_letter_id: str) -> DeadLetterRow:
-        found = await self._find("get_dead_letter", {"id": dead_letter_id}, _dead_letter)
-        return _found(found, "dead letter", dead_letter_id)
+        letter = await self._find("get_dead_letter", {"id": dead_letter_id}, _dead_letter)
+        return found(letter, "dead letter", dead_letter_id)
 
     async def list_dead_letters(
         self,
@@ -228,7 +229,7 @@ class SqliteJournal:
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page[DeadLetterRow]:
-        parameters = _listing(state, tenant, run_id, limit, cursor)
+        parameters = listing(state, tenant, run_id, limit, cursor)
         rows = await self._readers.fetch(
             "list_dead_letters", parameters, lambda row: (_dead_letter(row), (row[5], row[0]))
         )
@@ -278,8 +279,8 @@ class SqliteJournal:
         await self._write("put_definition", {"definition_hash": definition_hash, "kind": kind, "body": body})
 
     async def get_definition(self, definition_hash: str) -> Definition:
-        found = await self._find("get_definition", {"definition_hash": definition_hash}, positional(Definition))
-        return _found(found, "definition", definition_hash)
+        definition = await self._find("get_definition", {"definition_hash": definition_hash}, positional(Definition))
+        return found(definition, "definition", definition_hash)
 
     async def register_workflow(self, name: str, definition_hash: str, *, ir_hash: str, tenant: str = "default") -> int:
         parameters = {
@@ -321,7 +322,7 @@ class SqliteJournal:
     # -- who may write
 
     async def incarnation(self) -> int:
-        return int(_found(await self._find("incarnation", {}, _first), "row of meta", "incarnation"))
+        return int(found(await self._find("incarnation", {}, _first), "row of meta", "incarnation"))
 
     async def raise_incarnation(self) -> int:
         return await self._writing().run(
@@ -395,23 +396,3 @@ def _checked(options: Options) -> Callable[[sqlite3.Connection], int]:
         return schema.partition_count(connection)
 
     return count
-
-
-def _found(item: Item | None, kind: str, name: str) -> Item:
-    if item is None:
-        raise NotFound(f"{kind} {name} does not exist")
-    return item
-
-
-def _listing(
-    state: str | None, tenant: str | None, run_id: str | None, limit: int, cursor: str | None
-) -> dict[str, object]:
-    place = decode_cursor(cursor, tuple[float, str])
-    return {
-        "state": state,
-        "tenant": tenant,
-        "run_id": run_id,
-        "cursor_at": place and place[0],
-        "cursor_key": place and place[1],
-        "limit": max(limit, 0) + 1,
-    }

@@ -1,0 +1,3 @@
+SELECT answer
+FROM weft.commands
+WHERE command_id = :command_id AND answered_at IS NOT NULL

@@ -1,0 +1,3 @@
+SELECT seq, commit_id
+FROM weft.runs
+WHERE run_id = :run_id

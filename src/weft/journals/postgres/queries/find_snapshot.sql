@@ -1,0 +1,3 @@
+SELECT seq, version, body
+FROM weft.snapshots
+WHERE run_id = :run_id

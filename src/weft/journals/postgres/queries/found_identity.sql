@@ -1,0 +1,3 @@
+UPDATE weft.meta
+SET identity = :identity
+WHERE identity IS NULL

@@ -1,0 +1,3 @@
+SELECT hash, kind, body
+FROM weft.definitions
+WHERE hash = :definition_hash

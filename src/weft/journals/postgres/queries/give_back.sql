@@ -1,0 +1,1 @@
+SELECT weft.give_back(:holder, :partitions)

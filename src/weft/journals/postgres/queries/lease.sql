@@ -1,0 +1,2 @@
+SELECT share, partition_number, epoch_number
+FROM weft.lease(:holder, :lease_seconds)

@@ -1,0 +1,1 @@
+SELECT weft.leave(:holder)

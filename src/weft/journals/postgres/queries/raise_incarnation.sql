@@ -1,0 +1,3 @@
+UPDATE weft.meta
+SET incarnation = incarnation + 1
+RETURNING incarnation

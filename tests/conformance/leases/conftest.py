@@ -1,0 +1,21 @@
+"""Every case gets `leases`, once per adapter; those that append take `office`, which has the journal too."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.conformance.leases.adapters import ADAPTERS, Office
+from weft.leases import Leases
+
+
+@pytest.fixture(params=sorted(ADAPTERS))
+async def office(request, postgres_servers) -> AsyncIterator[Office]:
+    async with ADAPTERS[request.param](postgres_servers) as office:
+        yield office
+
+
+@pytest.fixture
+def leases(office) -> Leases:
+    return office.leases

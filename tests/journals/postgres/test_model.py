@@ -1,0 +1,64 @@
+"""Random appends, alike on PostgreSQL and on the model in memory: the same answers and the same journals after every step."""
+
+import asyncio
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.conformance.journal.adapters import PARTITIONS
+from tests.doubles.memory_journal import MemoryJournal, Store
+from tests.journals.model import appends, commits, do, everything, raises
+from weft.journal import Commit
+from weft.journals.postgres import open_postgres
+
+apart = st.lists(commits(), min_size=1, max_size=3, unique_by=lambda commit: commit.run_id)
+"""Commits that do not meet: then notices have the same numbers too."""
+
+
+def forget_numbers(step: list[Commit] | str) -> list[Commit] | str:
+    """Where commits meet, notices are numbered in another order."""
+    if isinstance(step, str):
+        return step
+    return [msgspec.structs.replace(commit, notices_consumed=()) for commit in step]
+
+
+def without_numbers(seen: dict[str, object]) -> dict[str, object]:
+    notices = seen["notices"]
+    assert isinstance(notices, list)
+    return seen | {"notices": sorted((notice.run_id, notice.from_run_id, notice.body) for notice in notices)}
+
+
+async def compare(server, steps, look) -> None:
+    async with server.database(PARTITIONS) as name:
+        real = await open_postgres(server.url(name), require_durable=False)
+        model = MemoryJournal(Store(PARTITIONS))
+        try:
+            for step in steps:
+                assert await do(real, step) == await do(model, step)
+                assert look(await everything(real)) == look(await everything(model))
+        finally:
+            await real.close()
+
+
+@pytest.fixture
+def wheel(postgres_servers):
+    return postgres_servers.get()
+
+
+shared = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+
+
+@pytest.mark.slow
+@shared
+@given(steps=st.lists(apart | raises, min_size=1, max_size=12))
+def test_postgres_and_the_model_agree(wheel, steps):
+    asyncio.run(compare(wheel, steps, lambda seen: seen))
+
+
+@pytest.mark.slow
+@shared
+@given(steps=st.lists(appends | raises, min_size=1, max_size=12))
+def test_postgres_and_the_model_agree_when_commits_of_one_append_meet(wheel, steps):
+    asyncio.run(compare(wheel, [forget_numbers(step) for step in steps], without_numbers))

