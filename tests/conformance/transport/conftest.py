@@ -11,10 +11,10 @@ from weft.transport import Transport
 
 
 @pytest.fixture(params=sorted(ADAPTERS))
-async def adapter(request) -> AsyncIterator[Adapter]:
-    adapter = ADAPTERS[request.param]()
-    yield adapter
-    await adapter.transport.close()
+async def adapter(request, redis_servers) -> AsyncIterator[Adapter]:
+    async with ADAPTERS[request.param](redis_servers) as adapter:
+        yield adapter
+        await adapter.transport.close()
 
 
 @pytest.fixture

@@ -71,5 +71,6 @@ async def test_a_begin_given_up_can_be_asked_again(transport):
         await settle()
         again = group.create_task(transport.begin(ONCE, "w1"))
         await settle()
+        await soon(transport.receive_begin())
         await transport.grant_begin(ONCE.task_id, True)
         assert await soon(again) is True

@@ -48,6 +48,51 @@ async def test_each_task_goes_to_one_worker(transport):
     assert len(names) == len(set(names)) == 100
 
 
+async def test_a_worker_gets_only_what_it_can_do(transport):
+    await transport.publish(
+        [
+            task("a", type="http"),
+            task("b", function="f"),
+            task("c"),
+            task("d", function="g", priority=1),
+            task("e", type="llm"),
+        ]
+    )
+    assert [one.node for one in await soon(transport.claim("w1", ["default"], 9, ["task"], ["f", "h"]))] == ["b", "c"]
+    assert [one.node for one in await soon(transport.claim("w1", ["default"], 9, ["http", "task"], ["g"]))] == [
+        "d",
+        "a",
+    ]
+    assert await claim(transport) == ["e"]
+
+
+async def test_what_does_not_fit_keeps_its_place(transport):
+    types = ["x", "y", "x", "y", "y", "x"]
+    await transport.publish([task(f"n{number}", type=type) for number, type in enumerate(types)])
+    assert [one.node for one in await soon(transport.claim("w1", ["default"], 2, ["y"], []))] == ["n1", "n3"]
+    assert await claim(transport, 3) == ["n0", "n2", "n4"]
+    assert await claim(transport, 3) == ["n5"]
+
+
+async def test_over_several_queues_only_what_fits_is_counted(transport):
+    await transport.publish([task("a", queue="x", type="http"), task("b", queue="y"), task("c", queue="x")])
+    await transport.publish([task("d", queue="y", type="http"), task("e", queue="y")])
+    assert [one.node for one in await soon(transport.claim("w1", ["x", "y"], 2, ["task"], []))] == ["b", "c"]
+    assert [one.node for one in await soon(transport.claim("w1", ["x", "y"], 9, ["task"], []))] == ["e"]
+    assert await claim(transport, queues=("x", "y")) == ["a", "d"]
+
+
+async def test_whoever_can_do_it_is_woken(transport):
+    async with asyncio.TaskGroup() as group:
+        others = [group.create_task(transport.claim(f"w{number}", ["default"], 1, ["http"], [])) for number in range(3)]
+        waiting = group.create_task(transport.claim("w9", ["default"], 1, ["task"], ["f"]))
+        await settle()
+        await transport.publish([task("a", function="f")])
+        assert [one.node for one in await soon(waiting)] == ["a"]
+        await transport.publish([task(f"n{number}", type="http") for number in range(3)])
+        assert sorted([(await soon(other))[0].node for other in others]) == ["n0", "n1", "n2"]
+
+
 async def test_a_claim_waits_for_a_task(transport):
     async with asyncio.TaskGroup() as group:
         waiting = group.create_task(claim(transport))

@@ -1,5 +1,7 @@
 """beat, stop, list_workers and forget_worker: who lives, who is told to stop, and what the dead had."""
 
+import time
+
 from tests.conformance.transport.messages import beat, claim, receive, result, task
 
 A, B = task("a").task_id, task("b").task_id
@@ -14,11 +16,22 @@ async def test_a_worker_that_beat_is_listed_with_what_it_said(transport):
 
 async def test_the_last_beat_counts(transport):
     transport.beat(beat("w1"))
-    [first] = await transport.list_workers()
     transport.beat(beat("w1", slots=9))
-    [second] = await transport.list_workers()
-    assert second.beat.slots == 9
-    assert second.seen_at >= first.seen_at
+    [seen] = await transport.list_workers()
+    assert seen.beat.slots == 9
+
+
+async def test_a_worker_is_silent_since_its_last_beat(transport):
+    transport.beat(beat("w1"))
+    before = time.monotonic()
+    [first] = await transport.list_workers()
+    while (later := (await transport.list_workers())[0]).silent_seconds < first.silent_seconds + 0.01:
+        pass
+    assert 0 <= first.silent_seconds < later.silent_seconds
+    assert later.silent_seconds - first.silent_seconds < time.monotonic() - before + 0.01
+    transport.beat(beat("w1"))
+    [again] = await transport.list_workers()
+    assert again.silent_seconds < later.silent_seconds
 
 
 async def test_a_stop_reaches_the_worker_with_every_beat_until_the_task_ends(transport):

@@ -1,0 +1,116 @@
+"""Every name Weft uses in Redis, built here and nowhere else.
+
+What belongs to one queue, or to one partition of runs, shares a hash tag (the part in braces), so that an operation touches
+one slot of a cluster. No operation needs two queues or two partitions at once. No key is found by searching.
+
+    weft:{queue:Q}:tasks:P:T:F      stream    tasks of priority P, type T and, where it matters, function F: a lane
+    weft:{queue:Q}:tasks:adopted    stream    tasks that a worker was running when everything here was lost
+    weft:{queue:Q}:lanes            sorted    the lanes that hold a task, by priority
+    weft:{queue:Q}:held             hash      task id → where its entry is; there until its result is acknowledged
+    weft:{queue:Q}:forgotten        sorted    tasks taken from dead workers, by time; kept FORGOTTEN_SECONDS
+    weft:{partition:N}:results      stream    results of the runs of partition N
+    weft:{partition:N}:begins       hash      task id → a worker's wish to begin; kept BEGIN_SECONDS
+    weft:{partition:N}:grant:A      string    the answer to the wish A; kept BEGIN_SECONDS
+    weft:{workers}:seen             sorted    workers by the time of their last beat, in milliseconds of the server
+    weft:{workers}:beats            hash      worker → what it said last
+    weft:{queues}:names             set       queues that had a task lately; kept REGISTRY_SECONDS
+    weft:{scripts}:hashes           hash      operation → hash of its script, for workers in other languages
+
+Streams have one consumer group each, WORKERS or COORDINATORS. A stream of tasks goes with its last entry, one of results soon
+after, and its group and consumers with it; the hash and the sorted set of a queue go with their last member. So an idle Weft
+leaves the workers' beats and the three registries, and nothing else.
+
+Channels, for wake-ups (they save time, nothing depends on them):
+
+    weft:wake:queue:Q    there are tasks            weft:wake:worker:W     it should beat: something is to stop
+    weft:wake:results    says in which partitions   weft:wake:process:P    a wish to begin was answered
+    weft:wake:begins     says in which partition    weft:wake:topic:T      whatever the topic means to its listeners
+    weft:wake:scripts    somebody misses a script
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from urllib.parse import quote
+
+WORKERS = "workers"
+COORDINATORS = "coordinators"
+ADOPTED = "adopted"
+
+BEGIN_SECONDS = 60
+FORGOTTEN_SECONDS = 3600
+REGISTRY_SECONDS = 7 * 24 * 3600
+
+_PREFIX = re.compile(r"[A-Za-z0-9_.-]{1,64}(?::[A-Za-z0-9_.-]{1,64})*\Z")
+
+
+class Keys:
+    def __init__(self, prefix: str = "weft") -> None:
+        if not _PREFIX.match(prefix):
+            raise ValueError(f"prefix {prefix!r} may hold letters, digits, '_', '-', '.' and, in between, ':'")
+        self.prefix = prefix
+        self.workers_seen = f"{prefix}:{{workers}}:seen"
+        self.workers_beats = f"{prefix}:{{workers}}:beats"
+        self.queues = f"{prefix}:{{queues}}:names"
+        self.scripts = f"{prefix}:{{scripts}}:hashes"
+        self.wake_scripts = f"{prefix}:wake:scripts"
+        self.wake_results = f"{prefix}:wake:results"
+        self.wake_begins = f"{prefix}:wake:begins"
+
+    # queues
+
+    def held(self, queue: str) -> str:
+        return f"{self._queue(queue)}:held"
+
+    def lanes(self, queue: str) -> str:
+        return f"{self._queue(queue)}:lanes"
+
+    def lane(self, queue: str, lane: str = "") -> str:
+        """The stream of a lane; without a lane, what all of them begin with."""
+        return f"{self._queue(queue)}:tasks:{lane}"
+
+    def forgotten(self, queue: str) -> str:
+        return f"{self._queue(queue)}:forgotten"
+
+    def wake_queue(self, queue: str) -> str:
+        return f"{self.prefix}:wake:queue:{encode(queue)}"
+
+    def _queue(self, queue: str) -> str:
+        return f"{self.prefix}:{{queue:{encode(queue)}}}"
+
+    # partitions
+
+    def results(self, partition: int) -> str:
+        return f"{self._partition(partition)}:results"
+
+    def begins(self, partition: int) -> str:
+        return f"{self._partition(partition)}:begins"
+
+    def grant(self, partition: int, ask: str) -> str:
+        return f"{self._partition(partition)}:grant:{ask}"
+
+    def _partition(self, partition: int) -> str:
+        return f"{self.prefix}:{{partition:{partition}}}"
+
+    # who listens
+
+    def wake_worker(self, worker: str) -> str:
+        return f"{self.prefix}:wake:worker:{encode(worker)}"
+
+    def wake_process(self, process: str) -> str:
+        return f"{self.prefix}:wake:process:{encode(process)}"
+
+    def wake_topic(self, topic: str) -> str:
+        return f"{self.prefix}:wake:topic:{encode(topic)}"
+
+
+@functools.lru_cache(maxsize=10_000)
+def lane_of(priority: int, type: str, function: str) -> str:
+    return f"{priority}:{encode(type)}:{encode(function)}"
+
+
+@functools.lru_cache(maxsize=10_000)
+def encode(name: str) -> str:
+    """Without braces and colons, which mean something in a key. Letters, digits, '_', '-', '.' and '~' stay."""
+    return quote(name, safe="")

@@ -1,0 +1,23 @@
+--@include entries
+-- locate: where tasks are.
+-- KEYS  1 held, 2 lanes
+-- ARGV  1 what the names of lanes begin with, then task ids
+-- returns for each `missing`, `queued`, or `claimed <milliseconds> <worker>`
+local answers = {}
+for i = 2, #ARGV do
+  local entry, _, lane = find(KEYS[1], ARGV[i])
+  local answer = 'missing'
+  if entry then
+    local stream = ARGV[1] .. lane
+    local worker, idle = claimed_by(stream, entry)
+    if worker then
+      answer = 'claimed ' .. idle .. ' ' .. worker
+    elseif #redis.call('XRANGE', stream, entry, entry) > 0 then
+      answer = 'queued'
+    else
+      drop(KEYS[1], KEYS[2], ARGV[1], ARGV[i], lane, entry) -- somebody deleted the entry
+    end
+  end
+  answers[#answers + 1] = answer
+end
+return answers

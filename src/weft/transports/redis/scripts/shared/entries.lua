@@ -1,0 +1,30 @@
+-- Where a task's entry is, and taking it away.
+-- A value of `held` is "<entry id> <flag> <lane>"; the flag is "s" when the task should stop, else "-".
+
+local function find(held, task)
+  local value = redis.call('HGET', held, task)
+  if not value then return nil end
+  return string.match(value, '^(%S+) (%S) (.*)$')
+end
+
+-- The worker that has it and for how many milliseconds; nothing when it is queued, or gone.
+local function claimed_by(stream, entry)
+  local pending = redis.pcall('XPENDING', stream, WORKERS, entry, entry, 1)
+  if pending.err or not pending[1] then return nil end
+  return pending[1][2], pending[1][3]
+end
+
+local function remove(lanes, streams, lane, entry)
+  local stream = streams .. lane
+  redis.pcall('XACK', stream, WORKERS, entry)
+  redis.call('XDEL', stream, entry)
+  if redis.call('XLEN', stream) == 0 then
+    redis.call('DEL', stream)
+    redis.call('ZREM', lanes, lane)
+  end
+end
+
+local function drop(held, lanes, streams, task, lane, entry)
+  redis.call('HDEL', held, task)
+  remove(lanes, streams, lane, entry)
+end

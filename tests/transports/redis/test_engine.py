@@ -1,0 +1,167 @@
+"""The real coordinator and the real journal over Redis, with workers in this process, in others, and in plain Python."""
+
+import asyncio
+import contextlib
+import functools
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.engine.helpers import ENDS, task, transform, workflow
+from tests.transports.redis.helpers import wait_until
+from weft.engine import Engine
+from weft.model import compile_definition
+from weft.runtime.requests import Request
+from weft.transports.redis import open_redis
+
+ROOT = Path(__file__).parents[3]
+EXAMPLE = ROOT / "examples" / "worker-any-language" / "worker.py"
+
+
+@contextlib.asynccontextmanager
+async def running(folder, url, prefix, monkeypatch, **options):
+    """An engine whose transport is Redis."""
+    transport = await open_redis(url, prefix=prefix, partitions=range(256), durable_checkpoints=True, **options)
+    monkeypatch.setattr("weft.engine.LocalTransport", lambda **_: transport)
+    engine = await Engine.open(
+        f"sqlite:///{folder / 'weft.db'}", heartbeat_seconds=0.1, dead_seconds=2.0, sweep_seconds=0.2
+    )
+    try:
+        await engine.hold()
+        yield engine
+    finally:
+        await asyncio.wait_for(engine.close(0.5), 20)
+
+
+async def start(engine, definition, run_id):
+    compiled = compile_definition(definition)
+    assert compiled.ir is not None, compiled.problems
+    await engine.register(compiled)
+    await engine.request(Request(kind="start", run_id=run_id, ir=compiled.ir.hash))
+
+
+async def end(engine, run_id):
+    async with asyncio.timeout(60):
+        async for event in engine.follow(run_id):
+            if event.type in ENDS:
+                break
+    return await engine.state(run_id)
+
+
+def fan(width):
+    middle = [task(f"m{n}", args={"value": n}, needs=["first"]) for n in range(width)]
+    last = transform("last", "{{ m0 }}", needs=[one["id"] for one in middle])
+    return workflow(task("first", args={"value": 0}), *middle, last)
+
+
+async def test_a_run_completes_over_redis_and_leaves_nothing(tmp_path, redis_server, monkeypatch):
+    prefix = redis_server.new_prefix()
+    async with running(tmp_path, redis_server.url, prefix, monkeypatch) as engine:
+        await start(engine, fan(50), "r1")
+        state = await end(engine, "r1")
+        assert state.state.value == "completed"
+    assert redis_server.unexplained_keys(prefix) == []
+    with redis_server.client() as client:
+        left = {key.decode().removeprefix(prefix) for key in client.scan_iter(match=f"{prefix}:*")}
+    assert left <= {":{queues}:names", ":{scripts}:hashes"}
+
+
+def chain(length):
+    nodes = [task(f"n{n}", args={"value": n}, needs=[f"n{n - 1}"] if n else None) for n in range(length)]
+    return workflow(*nodes)
+
+
+@pytest.mark.slow
+async def test_runs_complete_though_redis_is_flushed_and_killed_again_and_again(tmp_path, own_server, monkeypatch):
+    async with running(tmp_path, own_server.url, "weft", monkeypatch, timeout_seconds=0.5, adopt_seconds=0.3) as engine:
+        for number in range(3):
+            await start(engine, chain(40), f"r{number}")
+        ended = asyncio.ensure_future(asyncio.gather(*(end(engine, f"r{number}") for number in range(3))))
+
+        def goes_on(number: int) -> bool:
+            return engine.coordinator._progress.taken >= number
+
+        for hurt in range(6):
+            assert not ended.done()
+            if hurt % 3 == 2:
+                await asyncio.to_thread(own_server.kill)
+                await asyncio.to_thread(own_server.start)
+            else:
+                own_server.client().flushall()
+            more = engine.coordinator._progress.taken + 2
+            await wait_until(functools.partial(goes_on, more), "it goes on")
+        assert [state.state.value for state in await ended] == ["completed"] * 3
+
+
+@contextlib.asynccontextmanager
+async def foreign_worker(url, name, queue, prefix):
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(EXAMPLE), url, name, queue, prefix, stderr=subprocess.PIPE
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        _, errors = await process.communicate()
+        assert b"Traceback" not in errors, errors.decode()
+
+
+def foreign(id, function, needs=(), **args):
+    node = {"id": id, "type": "task", "queue": "images", "config": {"function": function, "args": args}}
+    return node | ({"dependencies": list(needs)} if needs else {})
+
+
+@pytest.mark.slow
+async def test_a_worker_in_plain_python_executes_nodes_of_a_real_run(tmp_path, redis_server, monkeypatch):
+    prefix = redis_server.new_prefix()
+    definition = workflow(
+        foreign("sum", "add", a=2, b=3),
+        foreign("loud", "shout", ["sum"], text="{{ sum }} is the sum"),
+        foreign("bad", "add", ["sum"], a=1) | {"retry": {"max_attempts": 2, "backoff_ms": 1}, "on_failure": "continue"},
+        transform("last", "{{ loud }}", ["loud", "bad"]),
+    )
+    async with running(tmp_path, redis_server.url, prefix, monkeypatch) as engine:
+        async with foreign_worker(redis_server.url, "plain", "images", prefix):
+            await start(engine, definition, "r1")
+            state = await end(engine, "r1")
+            assert state.state.value == "completed"
+            outputs = {state.name(one.node): one.output for one in state.activations.values()}
+            assert outputs["loud"] == outputs["last"] == "5 IS THE SUM"
+            assert "missing 1 required positional argument: 'b'" in outputs["bad"]["error"]["message"]
+            seen = {one.beat.worker: one.beat for one in await engine.transport.list_workers()}
+            assert seen["plain"].functions == ("shout", "add")
+            assert engine.transport.refused == {}
+            redis_server.client().delete(f"{prefix}:{{scripts}}:hashes")  # as after a loss of everything
+            await start(engine, definition, "r2")
+            assert (await end(engine, "r2")).state.value == "completed"
+        # It died in the middle of nothing: it is found dead and forgotten, and no key of it stays.
+        with redis_server.client() as client:
+            beats = f"{prefix}:{{workers}}:beats"
+            await wait_until(lambda: not client.hexists(beats, "plain"), "it is forgotten")
+    assert redis_server.unexplained_keys(prefix) == []
+
+
+@pytest.mark.slow
+async def test_a_worker_in_plain_python_that_is_killed_has_its_work_done_by_the_next(
+    tmp_path, redis_server, monkeypatch
+):
+    prefix = redis_server.new_prefix()
+    definition = workflow(*(foreign(f"n{number}", "add", a=number, b=1) for number in range(40)))
+    async with running(tmp_path, redis_server.url, prefix, monkeypatch) as engine:
+        async with foreign_worker(redis_server.url, "first", "images", prefix):
+            await start(engine, definition, "r1")
+            await wait_until(lambda: engine.coordinator.runs["r1"].state.seq > 3, "it has begun")
+        async with foreign_worker(redis_server.url, "second", "images", prefix):
+            state = await end(engine, "r1")
+    assert state.state.value == "completed"
+    assert sorted(one.output for one in state.activations.values()) == list(range(1, 41))
+
+
+def test_the_example_is_short_and_imports_nothing_of_weft():
+    text = EXAMPLE.read_text()
+    code = [line for line in text.split('"""', 2)[2].splitlines() if line.strip() and not line.startswith("import ")]
+    assert len(code) <= 45
+    assert "import weft" not in text
+    assert "from weft" not in text
