@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import importlib
 
+from weft.nodes.plugins import Plugins, find_installed
 from weft.nodes.registry import Registry
 
-BUILTIN = ("human", "input", "map", "output", "task", "transform", "wait", "workflow")
+BUILTIN = ("http", "human", "input", "map", "output", "task", "transform", "wait", "workflow")
 
 
 def builtin() -> Registry:
     """A new registry with every built-in type."""
-    registry = Registry()
+    return _fill(Registry())
+
+
+def installed() -> Registry:
+    """A new registry with every built-in type and what installed distributions bring."""
+    return _fill(Registry(Plugins(find_installed)))
+
+
+def _fill(registry: Registry) -> Registry:
     for name in BUILTIN:
         registry.add(importlib.import_module(f"{__name__}.{name}").TYPE)
     return registry

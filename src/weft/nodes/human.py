@@ -1,38 +1,32 @@
-"""`human`: a person decides. Approvers, quorum, a time to decide and what happens when it passes."""
+"""`human`: a person decides. Approvers, quorum, a time to decide and what happens when it passes.
+
+The compiler has brought every spelling together by now (`human_config`, `timeout_hours`, the node's `timeout_seconds`); the
+kernel counts votes and lets the time pass (rules 23 and 38).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from weft.kernel.values import Wait
-from weft.nodes.registry import Answer, Call, Failed, NodeType, Suspended
+from weft.nodes.registry import Answer, Call, NodeType, Path, Suspended, has_template
 
-_ON_TIMEOUT = ("reject", "approve", "fail", "escalate")
+_PEOPLE = {"type": ["array", "string"], "items": {"type": "string", "minLength": 1}}
 
 
 def _answer(call: Call) -> Answer:
-    config: dict[str, Any] = call.config if isinstance(call.config, dict) else {}
-    approvers, quorum = _people(config.get("approvers")), config.get("quorum", 1)
-    on_timeout = config.get("on_timeout", "reject")
-    if not isinstance(quorum, int) or isinstance(quorum, bool) or quorum < 1:
-        return Failed("bad_config", f"human {call.node}: quorum must be a whole number from 1, got {quorum!r}")
-    if approvers and quorum > len(approvers):
-        return Failed("bad_config", f"human {call.node}: quorum {quorum} of {len(approvers)} approvers is impossible")
-    if on_timeout not in _ON_TIMEOUT:
-        return Failed(
-            "bad_config", f"human {call.node}: on_timeout is one of {', '.join(_ON_TIMEOUT)}, got {on_timeout!r}"
-        )
-    seconds = config.get("timeout_seconds")
-    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0):
-        return Failed("bad_config", f"human {call.node}: timeout_seconds must be a number from 0, got {seconds!r}")
+    config: dict[str, Any] = call.config or {}
     shown = dict(call.inputs)
-    if "show" in config:
-        shown["show"] = config["show"]
+    for key in ("show", "approval_ui_url"):
+        if key in config:
+            shown[key] = config[key]
+    seconds = config.get("timeout_seconds")
     return Suspended(
         wait=Wait(kind="approval"),
-        approvers=approvers,
-        quorum=quorum,
-        on_timeout=on_timeout,
+        approvers=_people(config.get("approvers")),
+        quorum=config.get("quorum", 1),
+        on_timeout=config.get("on_timeout", "reject"),
         escalate_to=_people(config.get("escalate_to")),
         timeout_seconds=None if seconds is None else float(seconds),
         shown=shown,
@@ -41,25 +35,55 @@ def _answer(call: Call) -> Answer:
 
 
 def _people(value: Any) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    return (value,) if isinstance(value, str) else tuple(str(one) for one in value)
+    """Each once: who is named twice has one vote."""
+    return tuple(dict.fromkeys([value] if isinstance(value, str) else value or ()))
+
+
+def _check(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+    quorum = config.get("quorum", 1)
+    for key in ("approvers", "escalate_to"):
+        named = config.get(key)
+        if named is None or has_template(named) or any(map(has_template, named)) or has_template(quorum):
+            continue
+        if len(people := _people(named)) < quorum and people:
+            yield ("quorum",), f"{quorum} of {len(people)} {key} is impossible; lower 'quorum', or name more people"
 
 
 TYPE = NodeType(
     name="human",
-    description="Waits for a person (or a quorum of `approvers`) to approve or reject.",
+    description="Waits for a person, or `quorum` of the `approvers`, to approve or reject; a timeout rejects.",
     config_schema={
         "type": "object",
         "properties": {
-            "approvers": {"type": ["array", "string"], "items": {"type": "string"}},
-            "quorum": {"type": "integer", "minimum": 1},
-            "timeout_seconds": {"type": "number", "minimum": 0},
-            "on_timeout": {"enum": list(_ON_TIMEOUT)},
-            "escalate_to": {"type": ["array", "string"], "items": {"type": "string"}},
-            "form": {"type": "object"},
-            "show": {},
+            "approvers": {**_PEOPLE, "description": "who may decide; anyone without it"},
+            "quorum": {"type": "integer", "minimum": 1, "default": 1, "description": "how many approvals it takes"},
+            "timeout_seconds": {"type": "number", "minimum": 0, "description": "the time to decide; no end without it"},
+            "on_timeout": {"enum": ["reject", "approve", "fail", "escalate"], "default": "reject"},
+            "escalate_to": {**_PEOPLE, "description": "who is asked next; the same people without it"},
+            "form": {"type": "object", "description": "what the approver is asked for; passed on as it is"},
+            "show": {"description": "what the approver sees besides the outputs that led here"},
+            "approval_ui_url": {"type": "string", "description": "a page of yours, shown to the approver"},
         },
+        "additionalProperties": False,
     },
+    output_schema={
+        "type": "object",
+        "required": ["decision", "decided_by", "comments", "data"],
+        "properties": {
+            "decision": {"enum": ["approve", "reject"]},
+            "decided_by": {"type": "string"},
+            "comments": {"type": "string"},
+            "data": {},
+        },
+        "description": "and what was shown",
+    },
+    capabilities=frozenset({"waits", "person"}),
+    example={
+        "type": "human",
+        "timeout_seconds": 86400,
+        "config": {"approvers": ["ann", "bob"], "quorum": 1, "show": {"amount": "{{ inputs.amount }}"}},
+    },
+    check=_check,
     answer=_answer,
+    ref_keys=("show", "form"),
 )

@@ -9,4 +9,10 @@ def _answer(call: Call) -> Done:
     return Done(call.run_inputs)
 
 
-TYPE = NodeType(name="input", description="Gives the run's inputs.", answer=_answer)
+TYPE = NodeType(
+    name="input",
+    description="Gives the run's inputs.",
+    config_schema={"type": "object", "additionalProperties": False},
+    example={"type": "input"},
+    answer=_answer,
+)

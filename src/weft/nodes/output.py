@@ -12,5 +12,9 @@ def _answer(call: Call) -> Done:
 TYPE = NodeType(
     name="output",
     description="Gives its rendered config, which becomes the run's outputs when the workflow names none.",
+    config_schema={"type": "object"},
+    output_schema={"type": "object"},
+    example={"type": "output", "config": {"total": "{{ add.sum }}"}},
     answer=_answer,
+    ref_keys=None,
 )

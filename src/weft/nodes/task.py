@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Iterator
 from typing import Any
 
 from weft import functions
-from weft.nodes.registry import NodeType
+from weft.nodes.registry import NodeType, Path
 from weft.outcomes import Failure
 
 _COLLECTING = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
@@ -94,23 +95,34 @@ async def handle(config: Any, ctx: Any) -> Any:
     if mistake is not None:
         raise Failure("bad_arguments", f"task {reference!r}: {mistake}", retryable=False)
     if shape.is_async:
+        if shape.context is not None:
+            await ctx.prepare_inputs()
         return await function(**arguments)
     value = await ctx.run_in_thread(function, **arguments)
     return await value if inspect.isawaitable(value) else value
 
 
+def _check(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+    if config.get("function") is None and config.get("action") is None:
+        yield (), "a task needs config.function: 'module:name', or config.action"
+
+
 TYPE = NodeType(
     name="task",
-    description="Calls a Python function.",
+    description="Calls a Python function, which the worker imports or has registered.",
     config_schema={
         "type": "object",
         "properties": {
-            "function": {"type": "string", "minLength": 1},
-            "action": {"type": "string", "minLength": 1},
-            "args": {"type": "object"},
+            "function": {"type": "string", "minLength": 1, "description": "module:name, or a registered name"},
+            "action": {"type": "string", "minLength": 1, "description": "a registered name"},
+            "args": {"type": ["object", "null"], "description": "keyword arguments"},
         },
-        "anyOf": [{"required": ["function"]}, {"required": ["action"]}],
         "additionalProperties": False,
     },
+    output_schema={"description": "what the function returned"},
+    capabilities=frozenset({"code", "effect", "network", "files"}),
+    example={"type": "task", "config": {"function": "math:hypot", "args": {}}},
+    check=_check,
     handler=handle,
+    inputs_on_demand=True,
 )

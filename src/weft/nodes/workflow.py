@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from typing import Any
+
 from weft.kernel.values import Wait
-from weft.nodes.registry import Answer, Call, Failed, NodeType, Suspended
+from weft.nodes.registry import Answer, Call, NodeType, Path, Suspended, has_template
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}(?:@[A-Za-z0-9_.-]{1,128})?")
 
 
 def _answer(call: Call) -> Answer:
-    config = call.config if isinstance(call.config, dict) else {}
+    return Suspended(wait=Wait(kind="child"), workflow=call.config["workflow"], inputs=call.config.get("inputs"))
+
+
+def check_name(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
     name = config.get("workflow")
-    if not isinstance(name, str) or not name:
-        return Failed("bad_config", f"workflow {call.node} needs `workflow`: the name of the workflow to run")
-    return Suspended(wait=Wait(kind="child"), workflow=name, inputs=config.get("inputs"))
+    if isinstance(name, str) and not has_template(name) and not NAME.fullmatch(name):
+        yield ("workflow",), "'workflow' must be the name of a workflow, or name@version"
 
 
 TYPE = NodeType(
     name="workflow",
-    description="Runs `workflow` (name or name@version) with `inputs` as a child run.",
+    description="Runs `workflow` (name or name@version) with `inputs` as a child run, and gives its outputs.",
     config_schema={
         "type": "object",
         "required": ["workflow"],
-        "properties": {"workflow": {"type": "string"}, "inputs": {}},
+        "properties": {"workflow": {"type": "string", "minLength": 1}, "inputs": {"type": "object"}},
+        "additionalProperties": False,
     },
+    capabilities=frozenset({"waits", "children"}),
+    example={"type": "workflow", "config": {"workflow": "invoice@3", "inputs": {"order": "{{ inputs.order }}"}}},
+    check=check_name,
     answer=_answer,
+    ref_keys=("inputs",),
 )
