@@ -1,12 +1,15 @@
 """A small run to read from, and short ways to ask."""
 
+from collections.abc import Collection
 from typing import Any
 
 from weft.kernel.commands import Need, Question
 from weft.kernel.inputs import Context, LoopView, Seen
 from weft.kernel.values import Error
+from weft.model.conditions import read_condition
 from weft.model.ir import Condition
-from weft.model.references import find_in_expression
+from weft.model.problems import Problems
+from weft.model.references import find_in_condition, find_in_expression
 from weft.routing.scope import Run, Scope
 from weft.routing.templates import render
 
@@ -45,3 +48,20 @@ def ask(
     references, _ = find_in_expression(expression, nodes)
     condition = Condition("cel", {"expression": expression}, tuple(references))
     return Question(Need(kind, "n"), Context(output, nodes=nodes, **context), condition)
+
+
+def make_condition(spec: Any, nodes: Collection[str] = ()) -> Condition:
+    """A condition as the compiler makes it from what a definition says."""
+    problems = Problems()
+    canonical = read_condition(spec, (), "the condition", problems)
+    assert canonical is not None, problems.found
+    references = [reference for _, found, _ in find_in_condition(canonical, (), nodes) for reference in found]
+    kind = canonical.pop("type")
+    return Condition(kind, canonical, tuple(references))
+
+
+def ask_about(
+    spec: Any, output: Any = None, *, nodes: dict[str, Seen] | None = None, kind: Any = "branch", **context: Any
+) -> Question:
+    nodes = {} if nodes is None else nodes
+    return Question(Need(kind, "n"), Context(output, nodes=nodes, **context), make_condition(spec, nodes))

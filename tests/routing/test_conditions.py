@@ -3,13 +3,13 @@
 import pytest
 
 from tests.routing.helpers import LOOP, RUN, ask
-from weft.kernel.commands import Need, Question
-from weft.kernel.inputs import Context, LoopView, Seen
+from weft.kernel.inputs import LoopView, Seen
 from weft.kernel.values import Error
 from weft.model.ir import Condition
 from weft.routing.at_hand import Lost
-from weft.routing.conditions import MAX_SEEN, check, evaluate
+from weft.routing.conditions import check, evaluate
 from weft.routing.errors import NeedsBlob
+from weft.routing.sight import MAX_SEEN
 
 A = {"a": Seen("completed", {"x": 1}, started_at=10.0, ended_at=12.5)}
 
@@ -126,17 +126,6 @@ def test_what_was_seen_is_cut_short():
 def test_what_is_absent_is_not_among_what_was_seen():
     verdict = evaluate(ask("has(output.error)", {"x": 1}), RUN)
     assert (verdict.value, verdict.seen) == (False, {})
-
-
-@pytest.mark.parametrize(
-    "kind", ["jsonpath", "schema_validation", "cross_node_comparison", "composite", "python_sandbox"]
-)
-def test_kinds_that_are_not_built_yet_say_so(kind):
-    verdict = evaluate(Question(Need("branch", "n"), Context(), Condition(kind, {})), RUN)
-    assert verdict.value is None
-    assert verdict.error is not None
-    assert verdict.error.code == "condition_not_available"
-    assert check(Condition(kind, {})) is None
 
 
 def test_a_condition_is_checked_without_a_run():

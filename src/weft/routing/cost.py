@@ -18,17 +18,20 @@ _ITERATIONS = 10_000  # the library's own limit
 _MACROS = frozenset({"all", "exists", "exists_one", "map", "filter"})
 
 # Text and comments are skipped whole, so that brackets and names in them do not count.
-WORD = re.compile(
-    r"""
-    (?P<skip> //[^\n]*+
+SKIPPED = r"""
+        //[^\n]*+
       | (?:[bB]?[rR]|[rR][bB]) (?: '''(?:[^'\\]|\\.|'(?!''))*+''' | \"""(?:[^"\\]|\\.|"(?!""))*+\"""
                                  | '[^'\n]*+' | "[^"\n]*+" )
       | [bB]? (?: '''(?:[^'\\]|\\.|'(?!''))*+''' | \"""(?:[^"\\]|\\.|"(?!""))*+\"""
                 | '(?:[^'\\\n]|\\.)*+' | "(?:[^"\\\n]|\\.)*+" )
-      | `[^`\n]*+` )
+      | `[^`\n]*+`
+    """
+WORD = re.compile(
+    rf"""
+    (?P<skip> {SKIPPED} )
   | (?P<name> (?:\.\s*+)?[A-Za-z_]\w*+ )
-  | (?P<open> [(\[{] )
-  | (?P<close> [)\]}] )
+  | (?P<open> [(\[{{] )
+  | (?P<close> [)\]}}] )
   | (?P<comma> , )
     """,
     re.VERBOSE | re.DOTALL | re.ASCII,

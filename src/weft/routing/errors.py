@@ -2,8 +2,10 @@
 
 WeftError
 ├── TemplateError       the template is wrong, or reads what is not there; rendering again will not help
-└── NotAtHand           it takes something slow first: fetch what `key` names, and ask again with it at hand
+│   └── ContentLost     it reads what is stored elsewhere, and that cannot be had
+└── NotAtHand           it takes something slow first: do what `key` names, and ask again with it at hand
     ├── NeedsBlob       an output that is stored as a blob is looked into
+    ├── NeedsStore      a value is so large that it must be stored as a blob first
     └── NeedsVerdict    a Python condition must run in its sandbox
 """
 
@@ -30,6 +32,14 @@ class TemplateError(WeftError):
         self.missing = missing
 
 
+class ContentLost(TemplateError):
+    """Carries the code of what is wrong: `blob_missing`, `blob_damaged`, …"""
+
+    def __init__(self, path: str, code: str, message: str) -> None:
+        super().__init__(f"{path}: {message}" if path else message, path=path)
+        self.code = code
+
+
 class NotAtHand(WeftError):
     """Rendering and evaluating never wait: they say what they lack. See `at_hand.py`."""
 
@@ -38,6 +48,8 @@ class NotAtHand(WeftError):
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message)
         self.key = key
+        self.tenant = "default"
+        """Whose it is; whoever knows says so."""
 
 
 class NeedsBlob(NotAtHand):
@@ -47,6 +59,20 @@ class NeedsBlob(NotAtHand):
         super().__init__(ref, f"{path!r} is stored as {ref} and must be fetched first")
         self.ref = ref
         self.path = path
+
+
+class NeedsStore(NotAtHand):
+    code = "needs_store"
+
+    def __init__(self, ref: str, data: bytes) -> None:
+        super().__init__(stored_key(ref), f"{len(data)} bytes must be stored as {ref} first")
+        self.ref = ref
+        self.data = data
+
+
+def stored_key(ref: str) -> str:
+    """Under this it is at hand that a blob was stored."""
+    return f"stored:{ref}"
 
 
 class NeedsVerdict(NotAtHand):

@@ -8,17 +8,19 @@ Only this file imports Jinja, and only when the first expression is compiled.
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from weft.kernel.segments import BlobRef, is_sealed
 from weft.routing import values as v
+from weft.routing.at_hand import resolve, take
 from weft.routing.errors import NeedsBlob
 from weft.routing.filters import FILTERS, TAKE_MISSING, TEST_MISSING, TESTS
 from weft.routing.scope import Missing, Parts, Scope, describe_path, get_item
-from weft.routing.segments import BlobRef
 
 if TYPE_CHECKING:
     from jinja2 import nodes
@@ -261,8 +263,10 @@ def _read(root: str, parts: Parts) -> Code:
     def read(scope: Scope) -> Any:
         value = scope.find(root, parts)
         if type(value) is BlobRef:
-            raise NeedsBlob(value.ref, describe_path(root, parts))
-        return value
+            value = take(value.ref, describe_path(root, parts), scope.at_hand)
+        if is_sealed(value):
+            raise v.Trouble(v.SEALED_TROUBLE)
+        return resolve(value, describe_path(root, parts), scope.at_hand) if scope.whole else value
 
     return read
 
@@ -289,10 +293,23 @@ def _holds(operator: str, left: Any, right: Any) -> bool:
 
 
 def evaluate(code: Code, scope: Scope) -> Any:
-    """Raises `Trouble` or NeedsBlob, and nothing else."""
+    """Raises `Trouble`, NeedsBlob or ContentLost, and nothing else."""
     try:
-        return code(scope)
+        try:
+            return code(scope)
+        except NeedsBlob as need:
+            if need.ref not in scope.at_hand:
+                raise
+            return code(
+                _reading_whole(scope)
+            )  # it is inside a value that was read: read such values with all they hold
     except (v.Trouble, NeedsBlob):
         raise
     except (RecursionError, MemoryError) as error:
         raise v.Trouble(f"the values are too deep or too large: {type(error).__name__}") from None
+
+
+def _reading_whole(scope: Scope) -> Scope:
+    whole = copy.copy(scope)
+    whole.whole = True
+    return whole

@@ -76,8 +76,11 @@ def _length(value: Any) -> int:
 
 
 def _join(value: Any, separator: Any = "", attribute: Any = None) -> str:
-    items = _parts(_sequence(value, "join"), attribute)
     between = _text(separator, "join")
+    if type(value) is str and attribute is None:  # its characters, of which there may be millions
+        check_size(len(value) * (1 + len(between)))
+        return between.join(value)
+    items = _parts(_sequence(value, "join"), attribute)
     texts: list[str] = []
     size = 0
     for item in items:
@@ -207,6 +210,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "length": _length,
     "list": lambda value: list(_sequence(value, "list")),
     "lower": lambda value: _text(value, "lower").lower(),
+    "map": lambda value, attribute: _parts(_sequence(value, "map"), attribute),
     "max": _extreme("max", max),
     "min": _extreme("min", min),
     "replace": _replace,

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from weft.kernel.inputs import Context, LoopView, Seen
+from weft.kernel.segments import BlobRef
 from weft.kernel.state import State
-from weft.routing.errors import NeedsBlob
-from weft.routing.segments import BlobRef
+from weft.routing.at_hand import NOTHING, AtHand, take
 
 Parts = tuple[str | int, ...]
 
@@ -95,9 +95,13 @@ def view_loop(loop: LoopView | None) -> dict[str, Any] | None:
     return {"iteration": loop.iteration, "previous": previous, "parent": view_loop(loop.parent)}
 
 
-def get_item(value: Any, part: Any, root: str, parts: Parts) -> Any:
-    """One step; `parts` is the way up to and including `part`, for the message. Gives Missing rather than raising."""
+def get_item(value: Any, part: Any, root: str, parts: Parts, at_hand: AtHand = NOTHING) -> Any:
+    """One step; `parts` is the way up to and including `part`, for the message. Gives Missing rather than raising, but for
+    what is stored as a blob and not at hand."""
     kind = type(value)
+    if kind is BlobRef:
+        value = take(value.ref, describe_path(root, parts[:-1]), at_hand)
+        kind = type(value)
     if kind is dict:
         if type(part) is str:
             if part in value:
@@ -107,8 +111,6 @@ def get_item(value: Any, part: Any, root: str, parts: Parts) -> Any:
     elif kind is list:
         if type(part) is int and -len(value) <= part < len(value):
             return value[part]
-    elif kind is BlobRef:
-        raise NeedsBlob(value.ref, describe_path(root, parts[:-1]))
     elif kind is Missing:
         return value
     before = describe_path(root, parts[:-1])
@@ -121,14 +123,14 @@ def get_item(value: Any, part: Any, root: str, parts: Parts) -> Any:
     return Missing(describe_path(root, parts), str(part), why)
 
 
-def follow(value: Any, root: str, parts: Parts, at: int = 0) -> Any:
+def follow(value: Any, root: str, parts: Parts, at: int = 0, at_hand: AtHand = NOTHING) -> Any:
     """What `parts` leads to, beginning with `parts[at]` at `value`; `Missing` when it leads nowhere."""
     for index in range(at, len(parts)):
         part = parts[index]
         if type(value) is dict and part in value:
             value = value[part]
         else:
-            value = get_item(value, part, root, parts[: index + 1])
+            value = get_item(value, part, root, parts[: index + 1], at_hand)
             if type(value) is Missing:
                 return Missing(describe_path(root, parts), value.part, value.why)
     return value
@@ -142,10 +144,10 @@ class Scope:
     """The roots a template can name. `extra` holds the ones that exist only in places: item, output, config, error.
 
     `nodes` is asked only for nodes that a template names. `known` are all node ids of the workflow, needed to tell the
-    node `a-b` from `a` minus `b`; by default those of `nodes`.
+    node `a-b` from `a` minus `b`; by default those of `nodes`. `at_hand` is what was fetched of what is stored as blobs.
     """
 
-    __slots__ = ("extra", "known", "loop", "nodes", "run")
+    __slots__ = ("at_hand", "extra", "known", "loop", "nodes", "run", "whole")
 
     def __init__(
         self,
@@ -155,8 +157,12 @@ class Scope:
         loop: LoopView | None = None,
         extra: Mapping[str, Any] | None = None,
         known: Collection[str] | None = None,
+        at_hand: AtHand = NOTHING,
     ) -> None:
         self.run = run
+        self.at_hand = at_hand
+        self.whole = False
+        """Values are read with every blob inside them, for expressions that look into all of a value."""
         self.nodes: Mapping[str, Seen] = {} if nodes is None else nodes
         self.loop = loop
         self.extra: Mapping[str, Any] = {} if extra is None else extra
@@ -170,9 +176,10 @@ class Scope:
         *,
         extra: Mapping[str, Any] | None = None,
         known: Collection[str] | None = None,
+        at_hand: AtHand = NOTHING,
     ) -> Scope:
         """From what the kernel gathered for one activation."""
-        return cls(run, context.nodes, loop=context.loop, extra=extra, known=known)
+        return cls(run, context.nodes, loop=context.loop, extra=extra, known=known, at_hand=at_hand)
 
     def find(self, root: str, parts: Parts) -> Any:
         """The value at a path, or `Missing`."""
@@ -198,4 +205,4 @@ class Scope:
                 at = 1
             if value is None and len(parts) > at and seen.state == "skipped":
                 return Missing(describe_path(root, parts), str(parts[at]), f"node {root!r} was skipped")
-        return follow(value, root, parts, at)
+        return follow(value, root, parts, at, self.at_hand)

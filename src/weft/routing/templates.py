@@ -12,16 +12,17 @@ import re
 from collections.abc import Collection
 from typing import Any
 
+from weft.kernel.segments import SEALED, Sealed, Secret, Segments, is_sealed
 from weft.model.references import BadExpression, tokenize
 from weft.routing import expressions
+from weft.routing.at_hand import resolve
 from weft.routing.errors import NeedsBlob, TemplateError
 from weft.routing.scope import Missing, Parts, Scope, describe_path
-from weft.routing.segments import BlobRef, Secret, Segments
 from weft.routing.values import Trouble, concat, to_text
 
 MAX_NESTING = 200
 
-_CACHED = 4096
+_CACHED = 2048
 _PLAIN = re.compile(r"\s*+([A-Za-z_]\w*+)((?:\.[A-Za-z_]\w*+)*+)\s*+\}\}", re.ASCII)
 _HYPHENATED = re.compile(r"[A-Za-z_]\w*(?:-\w+)+", re.ASCII)
 _MARKS = re.compile(r"\{[{%#]")
@@ -57,12 +58,16 @@ class Expression:
 
     def read(self, scope: Scope, template: str) -> Any:
         try:
-            if self._code is None:
-                self._code = expressions.compile_expression(self.source, self.aliases)
-            return expressions.evaluate(self._code, scope)
+            return expressions.evaluate(self.compiled(), scope)
         except Trouble as trouble:
             path, part = ("", "") if trouble.missing is None else (trouble.missing.path, trouble.missing.part)
             raise TemplateError(str(trouble), template=template, path=path, missing=part) from None
+
+    def compiled(self) -> expressions.Code:
+        """Raises Trouble: an unknown filter, a wrong number of arguments."""
+        if self._code is None:
+            self._code = expressions.compile_expression(self.source, self.aliases)
+        return self._code
 
 
 class Template:
@@ -85,20 +90,24 @@ class Template:
         except Trouble as trouble:
             raise TemplateError(str(trouble), template=self.text) from None
 
-    def _read_text(self, part: Any, scope: Scope) -> str:
+    def _read_text(self, part: Any, scope: Scope) -> str | Sealed:
         value = part.read(scope, self.text)
-        if type(value) is BlobRef:
-            raise NeedsBlob(value.ref, describe_path(part.root, part.parts))
+        if is_sealed(value):
+            return Sealed(value[SEALED])
         try:
-            return to_text(value)
+            try:
+                return to_text(value)
+            except NeedsBlob:
+                path = describe_path(part.root, part.parts) if type(part) is Path else part.source
+                return to_text(resolve(value, path, scope.at_hand))
         except Trouble as trouble:
             raise TemplateError(str(trouble), template=self.text) from None
 
 
-def _join(texts: list[str | Secret]) -> str | Segments:
-    if not any(type(text) is Secret for text in texts):
-        return concat(texts)  # type: ignore[arg-type]
-    merged: list[str | Secret] = []
+def _join(texts: list[Any]) -> str | Segments:
+    if all(type(text) is str for text in texts):
+        return concat(texts)
+    merged: list[Any] = []
     plain: list[str] = []
     for text in [*texts, None]:
         if type(text) is str:
@@ -115,6 +124,7 @@ def _join(texts: list[str | Secret]) -> str | Segments:
 def render(value: Any, scope: Scope) -> Any:
     """The config with every template in it replaced. Keys are not templates. Raises TemplateError or NeedsBlob.
 
+    A value put in whole stays a reference where it is stored as a blob; only what a template looks into must be at hand.
     Parts without templates, and outputs put in whole, are shared with the definition and the state: never change them.
     """
     return _render(value, scope, 0)
@@ -141,6 +151,19 @@ def get_template(text: str, known: Collection[str] = ()) -> Template:
         return _parse(text, _NOTHING)
     candidates = _find_hyphenated(text)
     return _parse(text, frozenset(name for name in candidates if name in known) if candidates else _NOTHING)
+
+
+def find_mistake(text: str, known: Collection[str] = ()) -> str | None:
+    """What is wrong with a template, as far as it can be known without a run."""
+    try:
+        for part in get_template(text, known).parts:
+            if type(part) is Expression:
+                part.compiled()
+    except TemplateError as error:
+        return error.problem
+    except Trouble as trouble:
+        return str(trouble)
+    return None
 
 
 @functools.lru_cache(maxsize=_CACHED)
@@ -224,6 +247,10 @@ def _make_expression(tokens: list[Any], text: str) -> Path | Expression | Secret
     return Expression("".join(source), aliases)
 
 
+def _is_index(token: Any) -> bool:
+    return token.kind == "number" and token.text.isdecimal() and len(token.text) <= 18
+
+
 def _read_path(tokens: list[Any]) -> Parts | None:
     """The parts below the root, when the tokens are a plain path and nothing else."""
     if tokens[0].kind != "name" or tokens[0].text in _KEYWORDS:
@@ -232,14 +259,14 @@ def _read_path(tokens: list[Any]) -> Parts | None:
     index = 1
     while index < len(tokens):
         word, rest = tokens[index].text, tokens[index + 1 : index + 3]
-        if word == "." and rest and (rest[0].kind == "name" or rest[0].text.isdecimal()):
+        if word == "." and rest and (rest[0].kind == "name" or _is_index(rest[0])):
             parts.append(rest[0].text if rest[0].kind == "name" else int(rest[0].text))
             index += 2
         elif word == "[" and len(rest) == 2 and rest[1].text == "]":
             inner = rest[0]
             if inner.kind == "string" and inner.text[0] in "'\"" and "\\" not in inner.text:
                 parts.append(inner.text[1:-1])
-            elif inner.kind == "number" and inner.text.isdecimal() and len(inner.text) <= 18:
+            elif _is_index(inner):
                 parts.append(int(inner.text))
             else:
                 return None

@@ -11,14 +11,17 @@ from typing import Any
 
 import msgspec
 
+from weft.kernel.segments import SEALED, BlobRef
 from weft.routing.errors import NeedsBlob
 from weft.routing.scope import Missing, describe_type
-from weft.routing.segments import BlobRef
 
 MAX_SIZE = 5_000_000
 """Characters of JSON that one expression or one text may come to."""
 
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1  # what JSON encoders and CEL take
+
+
+SEALED_TROUBLE = "a sensitive field is sealed: it can be passed on whole, or put into a text, and nothing else"
 
 
 class Trouble(Exception):
@@ -72,6 +75,8 @@ def measure(value: Any) -> None:
             check_size(size + len(value) + len(stack))
             stack.extend(value)
         elif kind is dict:
+            if SEALED in value:
+                raise Trouble(SEALED_TROUBLE)
             size += 2 + sum(len(key) + 4 if type(key) is str else 8 for key in value)
             check_size(size + len(stack))
             stack.extend(value.values())

@@ -1,0 +1,1 @@
+"""Processes that run code which came with a workflow."""
