@@ -167,10 +167,22 @@ class Doctor:
             findings += [Finding(run_id, "J5", text) for text in _dead_letters(state, derived.dead_letters)]
             if record.quarantined is None:
                 findings += [Finding(run_id, "J5", text) for text in await self._compare_timers(state)]
+        findings += [Finding(run_id, "V7", text) for text in await self._find_gone(events, record.row.tenant)]
         if self._invariants is not None:
             for violation in self._invariants(events, state.library):
                 findings.append(Finding(run_id, violation.id, f"event {violation.seq}: {violation.message}"))
         return findings
+
+    async def _find_gone(self, events: list[Any], tenant: str) -> list[str]:
+        """Blobs that an event names and that are not there. Whether their content is right is seen when they are read."""
+        texts: list[str] = []
+        known: set[str] = set()
+        for event in events:
+            for ref in sorted(e.refs_of(event) - known):
+                known.add(ref)
+                if not await self._library.has_blob(tenant, ref):
+                    texts.append(f"event {event.seq} names {ref}, which is not in the blob store")
+        return texts
 
     async def _compare_timers(self, state: State) -> list[str]:
         expected = {name: timer.due_at for name, timer in state.timers.items()}

@@ -9,34 +9,46 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from weft import clock as clocks
+from weft.blob_stores.urls import open_store
+from weft.blobs import INLINE_BYTES, BlobMissing, BlobStore
 from weft.clock import Clock
 from weft.errors import NotFound, WeftError
 from weft.journal import HeldBy, HolderLock, Journal, RunRecord
 from weft.journals.sqlite import SqliteJournal
 from weft.kernel import events as e
+from weft.kernel.segments import pack
 from weft.kernel.state import State
-from weft.model import Compiled, DefinitionError
+from weft.model import Compiled, DefinitionError, Problem
 from weft.model import ir as irs
 from weft.model.ir import IR
-from weft.nodes import builtin
+from weft.nodes import installed
+from weft.nodes.checks import find_problems
 from weft.nodes.registry import Registry
-from weft.routing.checks import check_parts
+from weft.routing.checks import find_content_refs
 from weft.runtime.claims import Claims
+from weft.runtime.contents import Contents
 from weft.runtime.coordinator import Coordinator, EngineStopped
 from weft.runtime.listener import Listener, handle
-from weft.runtime.loaded import Library, load
+from weft.runtime.loaded import Library, database_identity, load
 from weft.runtime.messages import BeginAsked, Reported
 from weft.runtime.reclaimer import Reclaimer
-from weft.runtime.requests import Reply, Request, decode_reply, decode_request, encode_request
+from weft.runtime.requests import VALUES, Reply, Request, decode_reply, decode_request, encode_request
 from weft.runtime.timekeeper import Timekeeper
-from weft.runtime.waiting import first_of
+from weft.runtime.waiting import first_of, insist
 from weft.runtime.worker import Worker
+from weft.sandbox import Sandbox
+from weft.secrets.keyring import open_file
+from weft.secrets.keyring import parse as parse_keys
+from weft.secrets.providers import open_secrets
+from weft.secrets.vault import Vault
+from weft.settings import Settings, read_secrets
 from weft.transports.local import LocalTransport
 
 logger = logging.getLogger("weft.engine")
@@ -55,6 +67,29 @@ def database_file(url: str) -> Path:
     return Path(path)
 
 
+def keys_file(url: str) -> Path:
+    """Where the keys of sensitive fields are, unless the settings have them."""
+    file = database_file(url)
+    return file.with_name(file.name + ".keys")
+
+
+def blob_url_of(database_url: str, blob_url: str) -> str:
+    """Where blobs are: what the settings say, else a folder beside the database file."""
+    if blob_url:
+        return blob_url
+    scheme, _, path = database_url.partition(":///")
+    return f"file:{path}.blobs" if scheme == "sqlite" and path else "file:.weft/blobs"
+
+
+def open_vault(settings: Settings) -> Vault:
+    """Secrets and keys as the settings say."""
+    secrets = open_secrets(read_secrets(), settings.secrets_file, settings.secrets_provider)
+    if settings.encryption_keys:
+        where = settings.sources.get("encryption_keys", "encryption_keys")
+        return Vault(secrets, partial(parse_keys, settings.encryption_keys, where))
+    return Vault(secrets, partial(open_file, keys_file(settings.database_url)))
+
+
 class Engine:
     def __init__(
         self,
@@ -67,11 +102,16 @@ class Engine:
         heartbeat_seconds: float,
         dead_seconds: float,
         sweep_seconds: float,
+        blobs: BlobStore | None = None,
+        vault: Vault | None = None,
     ) -> None:
         self.journal = journal
+        self.vault = vault
         self.clock = clock
         self.registry = registry
-        self.library = Library(journal)
+        self.blobs = blobs
+        self.contents = Contents(blobs)
+        self.library = Library(journal, blobs)
         self.own: set[str] = set()
         """Runs this process wants to run itself; it has, or should have, what they call."""
         self.lock: HolderLock | None = None
@@ -80,7 +120,9 @@ class Engine:
         self._claims: Claims | None = None
         self._concurrency = concurrency
         self._seconds = (heartbeat_seconds, dead_seconds, sweep_seconds)
+        self._sandbox: Sandbox | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._closing = False
         self._broken = asyncio.Event()
         """A part gave up; whoever waits should look."""
         self._listeners: list[Listener_] = []
@@ -101,13 +143,24 @@ class Engine:
         heartbeat_seconds: float = 5.0,
         dead_seconds: float = 15.0,
         sweep_seconds: float = 15.0,
+        blob_url: str = "",
+        vault: Vault | None = None,
     ) -> Engine:
+        """Without a vault, secrets come from the environment, and keys from the file beside the database."""
         file = database_file(database_url)
         journal = await SqliteJournal.open(file, clock=clock)
+        try:
+            owner = partial(database_identity, journal, clock)
+            blobs = open_store(blob_url_of(database_url, blob_url), clock=clock, owner=owner)
+        except BaseException:
+            await journal.close()
+            raise
         return cls(
             journal,
+            blobs=blobs,
+            vault=vault or Vault(open_secrets(read_secrets()), partial(open_file, keys_file(database_url))),
             clock=clock,
-            registry=registry or builtin(),
+            registry=registry or installed(),
             claims=file.with_name(file.name + ".claims"),
             concurrency=concurrency,
             heartbeat_seconds=heartbeat_seconds,
@@ -138,7 +191,7 @@ class Engine:
 
     def _start(self) -> None:
         """Decide and answer; nothing is executed yet."""
-        self.transport = LocalTransport(clock=self.clock, one_queue="default")
+        self.transport = LocalTransport(clock=self.clock, one_queue="default", durable_checkpoints=True)
         self.coordinator = Coordinator(
             self.journal,
             self.transport,
@@ -146,13 +199,23 @@ class Engine:
             self.clock,
             window=2 * self._concurrency,
             on_commit=self._tell,
+            blobs=self.blobs,
+            vault=self.vault,
+            judge=self._judge,
         )
         self.coordinator.own = self.own
         self._spawn("coordinator", self.coordinator.run())
+        self._spawn("fetcher", self.coordinator.fetcher.run())
         self._spawn("results", self._receive(self.transport, self.coordinator))
         self._spawn("begins", self._receive_begins(self.transport, self.coordinator))
         self._spawn("timekeeper", Timekeeper(self.journal, self.coordinator, self.clock).run())
         self._spawn("listener", Listener(self.journal, self.coordinator, self.clock).run())
+
+    async def _judge(self, job: Any) -> Any:
+        """Run a Python condition; its processes are started by the first one."""
+        if self._sandbox is None:
+            self._sandbox = Sandbox()
+        return await self._sandbox.run(job)
 
     async def _work(self) -> None:
         """Execute, beginning with what the process before this one left."""
@@ -174,6 +237,8 @@ class Engine:
             concurrency=self._concurrency,
             heartbeat_seconds=heartbeat,
             claims=self._claims,
+            blobs=self.blobs,
+            vault=self.vault,
         )
         self._spawn("worker", self.worker.run())
         await self._recover(crashed)
@@ -182,7 +247,10 @@ class Engine:
         """Go on with what another process left: everything that has tasks out, at once."""
         assert self.coordinator is not None
         after = ""
-        while records := await self.journal.list_active_runs(after=after, busy=True):
+        while True:
+            read = partial(self.journal.list_active_runs, after=after, busy=True)
+            if not (records := await insist(self.clock, read)):
+                return
             for record in records:
                 self.coordinator.resume(record.run_id, crashed)
             after = records[-1].run_id
@@ -193,33 +261,48 @@ class Engine:
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and task.exception() is not None:
+        """No part may end before the others, however that came about: a run would stand still and nobody would know."""
+        if not self._closing:
             self._broken.set()
+
+    async def until_broken(self) -> None:
+        """Wait for a part to give up, and raise why. For processes that do nothing else."""
+        await self._broken.wait()
+        self._check()
 
     async def _receive(self, transport: LocalTransport, coordinator: Coordinator) -> None:
         while True:
-            for delivery in await transport.receive(1000):
+            for delivery in await insist(self.clock, partial(transport.receive, 1000)):
                 coordinator.put(Reported(delivery))
 
     async def _receive_begins(self, transport: LocalTransport, coordinator: Coordinator) -> None:
         while True:
-            coordinator.put(BeginAsked(await transport.receive_begin()))
+            coordinator.put(BeginAsked(await insist(self.clock, transport.receive_begin)))
 
     async def close(self, grace_seconds: float = 10.0) -> None:
         """Running work gets its grace, the rest is handed back; nothing is left running or open."""
+        self._closing = True
         if self.worker is not None:
             await self.worker.drain(grace_seconds)
         if self.coordinator is not None:
             await self._settle()
             self.coordinator.stop()
         await self._stop()
+        if self.blobs is not None:
+            await self.blobs.close()
+        if self.vault is not None:
+            self.vault.close()
         await self.journal.close()
 
     async def _stop(self) -> None:
+        self._closing = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
+        if self._sandbox is not None:
+            sandbox, self._sandbox = self._sandbox, None
+            await sandbox.close()
         if self.transport is not None:
             await self.transport.close()
         if self._claims is not None:
@@ -238,36 +321,64 @@ class Engine:
             # A journal that takes nothing must not keep the process: what is not written is done again.
             for _ in range(2):  # twice: what was refused is decided again
                 await first_of(self.coordinator.drained(), self.clock.sleep(_SETTLE_SECONDS))
+            if len(self.coordinator.fetcher):
+                await first_of(self._fetch_rest(), self.clock.sleep(_SETTLE_SECONDS))
+
+    async def _fetch_rest(self) -> None:
+        """What waits for a blob or a sandbox is decided, as far as that takes no longer than anybody can wait."""
+        assert self.coordinator is not None
+        while len(self.coordinator.fetcher):
+            await self.coordinator.fetcher.idle()
+            await self.coordinator.drained()
 
     def _check(self) -> None:
         for task in self._tasks:
-            if task.done() and not task.cancelled() and task.exception() is not None:
-                name, error = task.get_name(), task.exception()
-                raise EngineStopped(f"{name} stopped: {type(error).__name__}: {error}") from error
+            if task.done() and not self._closing:
+                error = None if task.cancelled() else task.exception()
+                why = "it was cancelled" if error is None else f"{type(error).__name__}: {error}"
+                raise EngineStopped(f"{task.get_name()} stopped: {why}") from error
 
     # -- workflows and runs --------------------------------------------------------------------------------------------
 
     async def register(self, compiled: Compiled) -> tuple[IR, int]:
         """Store a workflow; the same definition is the same version."""
+        ir = await self.keep(compiled)
+        version = await self.journal.register_workflow(ir.name, f"definition:{ir.hash}", ir_hash=ir.hash)
+        return ir, version
+
+    async def keep(self, compiled: Compiled) -> IR:
+        """Store a definition without making it a version of its workflow: what a patch names by its hash."""
         ir = compiled.get_ir()
-        problems = check_parts(ir)
-        if problems:
+        problems = (*find_problems(ir, self.registry), *await self._check_refs(ir))
+        if any(problem.severity == "error" for problem in problems):
             raise DefinitionError(problems)
         body = msgspec.json.encode(compiled.definition, order="deterministic")
-        await self.journal.put_definition(ir.hash, "ir", irs.encode(ir))
-        name = f"definition:{ir.hash}"
-        await self.journal.put_definition(name, "definition", body)
-        version = await self.journal.register_workflow(ir.name, name, ir_hash=ir.hash)
+        await self.library.put(ir.hash, "ir", irs.encode(ir))
+        await self.library.put(f"definition:{ir.hash}", "definition", body)
         self.library.add(ir)
         if self.coordinator is not None:
             self.coordinator.library.add(ir)
-        return ir, version
+        return ir
+
+    async def _check_refs(self, ir: IR) -> list[Problem]:
+        """What a definition keeps as blobs must be there before it is stored."""
+        problems: list[Problem] = []
+        if self.blobs is not None:
+            for path, ref in find_content_refs(ir):
+                try:
+                    await self.blobs.stat("default", ref)
+                except BlobMissing as error:
+                    message = f"{error.message}; put it with `weft blobs put FILE`"
+                    problems.append(Problem(path, None, None, "missing_blob", message))
+        return problems
 
     async def request(self, request: Request) -> Reply:
         """Decide a request here, or let the holder decide it."""
         if request.kind == "start":
             self.own.add(request.run_id)
         body = encode_request(request)  # what cannot be stored is refused here, before it is anybody's
+        if len(body) > INLINE_BYTES:
+            body = encode_request(await self._slim(request))
         if self.coordinator is not None:
             self._check()
             return await handle(self.coordinator, decode_request(body))
@@ -277,6 +388,15 @@ class Engine:
             if await self.hold(work=False):  # the holder is gone; the listener of this process answers
                 self._check()
         return decode_reply(answer)
+
+    async def _slim(self, request: Request) -> Request:
+        """Large values of a request are stored first; the request names them."""
+        about = await self.journal.find_run(request.source or request.run_id) if request.kind != "start" else None
+        tenant = "default" if about is None else about.row.tenant
+        kept = {name: await self.contents.keep(tenant, getattr(request, name)) for name in VALUES}
+        if request.kind == "rerun" and request.node and isinstance(request.inputs, dict):  # by node, and looked at so
+            kept["inputs"] = {name: await self.contents.keep(tenant, one) for name, one in request.inputs.items()}
+        return msgspec.structs.replace(request, refs=True, **{name: pack(value) for name, value in kept.items()})
 
     async def state(self, run_id: str) -> State:
         """The run as it is durable now."""

@@ -7,7 +7,8 @@
     │   └── Conflict        somebody else wrote first; read again, then decide again
     ├── IntegrityError      a journal says something that cannot be true; its run is quarantined
     ├── StoreUnavailable    the database or blob store did not answer; nothing is known about the outcome
-    └── SchemaTooNew        the database was made by a later version of Weft
+    ├── SchemaTooNew        the database was made by a later version of Weft
+    └── SchemaTooOld        the database was made by an earlier version of Weft, or not at all
 
 A definition with problems raises `weft.model.problems.DefinitionError`, which stands with what it describes.
 
@@ -67,3 +68,7 @@ class StoreUnavailable(WeftError):
 
 class SchemaTooNew(WeftError):
     code = "schema_too_new"
+
+
+class SchemaTooOld(WeftError):
+    code = "schema_too_old"

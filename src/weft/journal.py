@@ -31,6 +31,7 @@ A run is *active* while its row has no `ended_at` and no quarantine. Reads see e
     │   └── JournalClosed      `close` was called
     └── OutcomeUnknown         perhaps it was written: read back, then decide
     weft.errors.SchemaTooNew   a later version of Weft made it
+    weft.errors.SchemaTooOld   an earlier one did, and this adapter does not migrate by itself
     weft.errors.NotFound       a `get_` found nothing
     InvalidCommit, InvalidCursor   the caller's mistake
 """

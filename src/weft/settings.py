@@ -38,8 +38,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     database_url: Url = "sqlite:///.weft/weft.db"
     """Journal and archive. After three slashes a path is relative to the working directory, after four absolute."""
 
-    blob_url: Url = "file:.weft/blobs"
-    """Outputs too large for an event."""
+    blob_url: Annotated[str, msgspec.Meta(pattern=r"^$|^[a-z][a-z0-9+.-]*:\S+$")] = ""
+    """Values too large for an event: `file:folder`, `s3://bucket/prefix`, …; empty: a folder beside the database file."""
 
     worker_heartbeat_seconds: Seconds = 5.0
     """How often a worker says that it lives."""
@@ -67,6 +67,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     encryption_keys: str = ""
     """Keys of sensitive fields, `id:base64,…`, the current one first; without it, a file beside the database."""
+
+    egress_allow: str = ""
+    """Hosts and networks beyond the public ones that nodes may call: `api.internal:8443, 10.1.0.0/16:*`."""
 
     sources: dict[str, str] = {}
     """Where each value came from: `default`, the file, the variable or the flag. Not a setting."""
@@ -183,3 +186,9 @@ def _unknown(name: str, known: tuple[str, ...], where: str) -> SettingsInvalid:
 def _mask(value: object) -> object:
     """Hide the password of a URL: everything between the user's colon and the last @ before the path."""
     return re.sub(r"(://[^/:@]*):[^/]*@", r"\1:***@", value) if isinstance(value, str) else value
+
+
+def wants_plain(environ: Mapping[str, str] | None = None) -> bool:
+    """The person wants no colour (no-color.org), or the terminal can do nothing but print. Not a setting of Weft."""
+    where = os.environ if environ is None else environ
+    return bool(where.get("NO_COLOR")) or where.get("TERM") == "dumb"

@@ -19,6 +19,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from weft.errors import WeftError
+from weft.kernel.segments import HoldsSegments, pack, refuse, unpack
 
 MESSAGE_VERSION = 1
 
@@ -44,6 +45,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Please execute this attempt."""
 
     v: int = MESSAGE_VERSION
+    tenant: str = "default"
     run_id: str
     node: str
     scope: tuple[int, ...] = ()
@@ -52,6 +54,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     generation: int = 1
     undo: bool = False
     type: str
+    function: str = ""
+    """The registered function it calls: only workers that registered it get it. Empty: having the type is enough."""
     config: Any = None
     inputs: dict[str, Any] = {}
     """The outputs of the taken edges, by node."""
@@ -63,11 +67,53 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     heartbeat_timeout_seconds: float | None = None
     isolation: Literal["thread", "process"] = "thread"
     effect: Literal["pure", "idempotent", "at_most_once"] = "idempotent"
+    sensitive: tuple[str, ...] = ()
+    """Paths of its output that are sealed before it is reported."""
+    sealed: bool = False
+    """Its config, inputs or checkpoint may hold sealed fields."""
     incarnation: int = 1
+    packed: bool = False
+    """On the wire: config, inputs and checkpoint hold secrets or blobs, written as in `weft.kernel.segments`."""
 
     @property
     def task_id(self) -> str:
         return task_id(self.run_id, self.node, self.scope, self.item, self.attempt, self.undo, self.generation)
+
+
+_encode = msgspec.json.Encoder(enc_hook=refuse).encode
+
+
+def encode_message(message: Any) -> bytes:
+    """As JSON. The values of a task that hold segments are packed, and it says so."""
+    try:
+        return _encode(message)
+    except HoldsSegments:
+        return _encode(_pack(message))
+
+
+def _pack(message: Any) -> Any:
+    if not isinstance(message, Task):
+        return msgspec.structs.replace(message, task=_pack(message.task))  # something about a task
+    return msgspec.structs.replace(
+        message,
+        packed=True,
+        config=pack(message.config),
+        inputs=pack(message.inputs),
+        checkpoint=pack(message.checkpoint),
+    )
+
+
+def unpack_task(task: Task) -> Task:
+    """As it was before it went on the wire. Raises ValueError for what no version of Weft writes."""
+    if not task.packed:
+        return task
+    return msgspec.structs.replace(
+        task,
+        packed=False,
+        config=unpack(task.config),
+        inputs=unpack(task.inputs),
+        checkpoint=unpack(task.checkpoint),
+    )
 
 
 def task_id(
@@ -88,6 +134,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What became of an attempt."""
 
     v: int = MESSAGE_VERSION
+    tenant: str = "default"
     run_id: str
     node: str
     scope: tuple[int, ...] = ()
@@ -97,6 +144,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     undo: bool = False
     kind: Literal["completed", "failed", "handed_back", "checkpointed"]
     output: Any = None
+    step: str = ""
+    """Of a checkpoint: the step whose result it is; empty, it takes the place of what was kept before."""
     output_ref: str | None = None
     size: int = 0
     choice: tuple[str, ...] | None = None
@@ -146,8 +195,18 @@ class WorkerBeat(msgspec.Struct, frozen=True):
 
 class WorkerSeen(msgspec.Struct, frozen=True):
     beat: WorkerBeat
-    seen_at: float
-    """By the transport's clock, monotonic."""
+    silent_seconds: float
+    """Since its last beat, by the transport's own clock: an age, so that it means the same in every process."""
+
+
+def can_take(beat: WorkerBeat, queue: str, type: str, function: str = "") -> bool:
+    """This worker would be given such a task. One that no worker can take should be held, not published."""
+    return queue in beat.queues and fits(type, function, beat.types, beat.functions)
+
+
+def fits(type: str, function: str, types: Collection[str] | None, functions: Collection[str]) -> bool:
+    """Whoever has these types and functions can do it; None: every type, with every function."""
+    return types is None or (type in types and (not function or function in functions))
 
 
 class Transport(Protocol):
@@ -181,8 +240,15 @@ class Transport(Protocol):
         ...
 
     # worker
-    async def claim(self, worker: str, queues: Sequence[str], limit: int) -> list[Task]:
-        """Up to `limit` tasks, highest priority first, at least one; waits for it."""
+    async def claim(
+        self,
+        worker: str,
+        queues: Sequence[str],
+        limit: int,
+        types: Collection[str] | None = None,
+        functions: Collection[str] = (),
+    ) -> list[Task]:
+        """Up to `limit` tasks that fit, highest priority first and then oldest first, at least one; waits for it."""
         ...
 
     async def begin(self, task: Task, worker: str) -> bool: ...

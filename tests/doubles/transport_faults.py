@@ -81,13 +81,13 @@ class FaultyTransport:
             await self._transport.report(results)
         await self._send("report", fault, results)
 
-    async def claim(self, worker: str, queues: Sequence[str], limit: int) -> list[Task]:
+    async def claim(self, worker: str, queues: Sequence[str], limit: int, *fitting: Any) -> list[Task]:
         fault = self._next_fault("claim")
         again = [task for task in self._again if task.queue in queues][:limit]
         if again:
             self._again = [task for task in self._again if task not in again]
             return again
-        return await self._call("claim", fault, self._transport.claim, (worker, queues, limit))
+        return await self._call("claim", fault, self._transport.claim, (worker, queues, limit, *fitting))
 
     def beat(self, beat: WorkerBeat) -> tuple[str, ...]:
         fault = self._next_fault("beat")

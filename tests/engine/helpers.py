@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from weft import invariants
+from weft.blob_stores.urls import open_store
 from weft.engine import Engine
 from weft.journal import Journal
 from weft.kernel import events as e
@@ -19,7 +20,7 @@ from weft.kernel.state import NodeState, State
 from weft.model import compile_definition
 from weft.model import ir as irs
 from weft.model.ir import IR
-from weft.runtime.loaded import load, row_of
+from weft.runtime.loaded import DEFINITIONS, load, row_of
 from weft.runtime.requests import Reply, Request
 
 DEADLINE = 20.0
@@ -81,6 +82,7 @@ async def crash(engine: Engine) -> None:
         engine._claims._map.close()  # the file stays
     if engine.lock is not None:
         engine.lock.release()
+    await engine.blobs.close()
     await engine.journal.close()
 
 
@@ -157,7 +159,7 @@ async def check(journal: Journal, run_id: str = "r1") -> list[e.Event]:
     library = {}
     for event in found:
         if isinstance(event, e.RunCreated | e.RunPatched) and event.ir not in library:
-            library[event.ir] = irs.decode((await journal.get_definition(event.ir)).body)
+            library[event.ir] = irs.decode(await _definition(journal, event.ir))
     violations = invariants.check(found, library)
     assert not violations, f"{run_id}: {violations}"
     record = await journal.get_run(run_id)
@@ -172,6 +174,17 @@ async def check(journal: Journal, run_id: str = "r1") -> list[e.Event]:
     row = row_of(state, record.row.partition)
     assert row == record.row, f"{run_id}: the row {record.row} is not the fold {row}"
     return found
+
+
+async def _definition(journal: Journal, name: str) -> bytes:
+    """Large ones are blobs beside the database."""
+    found = await journal.get_definition(name)
+    if not found.kind.endswith(":blob"):
+        return found.body
+    while not hasattr(journal, "_options"):
+        journal = journal._journal  # a double around the real one
+    store = open_store(f"file:{journal._options.path}.blobs")
+    return await store.get(DEFINITIONS, found.body.decode())
 
 
 class _Library:

@@ -67,6 +67,12 @@ async def count(ctx: weft.Context, upto: int) -> Any:
     return {"done": ctx.scope[-1] >= upto, "at": ctx.scope[-1]}
 
 
+async def pay(ctx: weft.Context, answers: list[Any]) -> Any:
+    """For loops: what a payment service answers to each call, the last one for ever."""
+    record(ctx)
+    return answers[min(ctx.scope[-1], len(answers)) - 1]
+
+
 async def fail(ctx: weft.Context, times: int = 1_000_000) -> Any:
     record(ctx)
     if ctx.attempt <= times:

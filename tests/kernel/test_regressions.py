@@ -11,8 +11,10 @@ import pytest
 
 from tests.kernel import driver
 from tests.kernel.driver import Run, compiled
+from tests.kernel.rules.graphs import pick
 from weft.invariants import check
 from weft.kernel import commands as c
+from weft.kernel import continuations
 from weft.kernel.values import Error, Wait
 
 UNDO = {"type": "task", "config": {"function": "m:undo"}}
@@ -637,3 +639,127 @@ def test_attempts_of_a_compensation_never_fall_however_often_a_run_is_rolled_bac
     assert [event.attempt for event in run.events("node.compensating")] == [1, 2]
     run.complete("a", undo=True)
     assert run.status == "rolled_back"
+
+
+def test_what_began_and_then_vanished_from_the_transport_is_tried_again() -> None:
+    """A recall found it claimed, and the next one nowhere: its result was of a time that never was."""
+    run: Any = Run.of({"id": "a"}, {"id": "b"})
+    run.fail("b")
+    assert run.status == "failing"
+    run.begin("a")
+    run.tell(c.Withdraw, node="a", attempt=1)
+    assert (run.state_of("a"), run.status) == ("cancelled", "failed")
+    run.tell(c.Retry)
+    assert (run.state_of("a"), run.get("a").attempt) == ("queued", 2)
+
+
+def test_a_withdrawal_of_another_attempt_or_generation_changes_nothing() -> None:
+    run: Any = Run.of({"id": "a"})
+    run.begin("a")
+    for fields in ({"attempt": 7}, {"attempt": 1, "generation": 3}, {"attempt": 1, "undo": True}):
+        run.tell(c.Withdraw, node="a", **fields)
+        assert run.state_of("a") == "running"
+
+
+def test_an_endless_run_goes_on_as_another_one_also_when_its_last_iteration_cancels_something(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(continuations, "LONG_JOURNAL", 5)
+    loop = {"condition": "true", "loop_back_to": "tick"}
+    wait = {"id": "tick", "type": "wait", "config": {"seconds": 3}}
+    nodes = (wait, {"id": "side", "dependencies": ["tick"]}, {"id": "turn", "dependencies": ["tick"], "loop": loop})
+    run: Any = Run.of(*nodes, endless=True, answers={"loop": True})
+    run.suspend("tick", Wait(kind="timer", until=run.now + 3), scope=(1,))
+    run.pass_time(3)
+    assert {run.state_of("side", (1,)), run.state_of("turn", (1,))} == {"queued"}
+    run.complete("turn", {}, (1,))
+    assert (run.status, run.state_of("side", (1,))) == ("completed", "cancelled")
+    assert [effect.run_id for effect in run.effects if isinstance(effect, c.ContinueRun)] == ["run~2"]
+
+
+def test_a_node_that_a_patch_removed_and_another_brought_back_is_a_new_one() -> None:
+    graph = ({"id": "a", "branch": pick(["b"])}, {"id": "b"}, {"id": "d", "dependencies": ["a"]})
+    last = {"id": "j", "dependencies": ["b", "d"], "join": "any"}
+    run: Any = Run.of(*graph, last, answers={"branch": False})
+    run.complete("a")
+    assert (run.state_of("b"), run.state_of("j")) == ("skipped", "pending")
+    run.tell(c.Patch, ir=compiled(*graph))
+    run.tell(c.Patch, ir=compiled(*graph, {**last, "config": {"function": "m:new"}}))
+    assert run.refused is None
+    run.complete("d")
+    assert run.state.pinned(run.get("j")).config == {"function": "m:new"}
+    run.complete("j")
+    assert run.status == "completed"
+
+
+@pytest.mark.parametrize("began", [False, True])
+def test_an_edge_into_a_loop_that_was_removed_and_brought_back_has_resolved(began: bool) -> None:
+    def graph(*entry: str) -> tuple[dict[str, Any], ...]:
+        return (
+            {"id": "e"},
+            {"id": "h"},
+            {"id": "m", "dependencies": ["h", *entry]},
+            {"id": "x", "dependencies": ["m"], "loop": again("h")},
+            {"id": "z", "dependencies": ["x", "e"]},
+        )
+
+    run: Any = Run.of(*graph("e"), answers={"loop": lambda question: question.context.loop.iteration < 2})
+    run.complete("e")
+    if began:
+        run.complete("h", scope=(1,))
+    for entry in ((), ("e",)):
+        run.tell(c.Patch, ir=compiled(*graph(*entry)))
+        assert run.refused is None
+    if not began:
+        run.complete("h", scope=(1,))
+    for iteration in (1, 2):
+        run.complete("m", scope=(iteration,))
+        run.complete("x", scope=(iteration,))
+        if iteration == 1:
+            run.complete("h", scope=(2,))
+    run.complete("z")
+    assert run.status == "completed"
+
+
+def test_a_node_of_a_loop_that_was_removed_and_brought_back_goes_on_in_the_iteration_under_way() -> None:
+    def graph(*more: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+        first, second = {"id": "h"}, {"id": "x", "dependencies": ["h"], "loop": again("h")}
+        return (first, *more, second, {"id": "z", "dependencies": ["x"]})
+
+    side = {"id": "side", "dependencies": ["h"]}
+    run: Any = Run.of(*graph(side), answers={"loop": lambda question: question.context.loop.iteration < 2})
+    for nodes in (graph(), graph({"id": "new", "dependencies": ["h"]}), graph(side)):
+        run.tell(c.Patch, ir=compiled(*nodes))
+        assert run.refused is None
+    run.complete("h", scope=(1,))
+    assert run.state_of("side", (1,)) == "queued"
+    run.complete("side", scope=(1,))
+    run.complete("x", scope=(1,))
+    run.complete("h", scope=(2,))
+    assert (run.state_of("side", (2,)), run.state.find("new", (2,))) == ("queued", None)
+    run.complete("x", scope=(2,))
+    run.complete("z")
+    assert run.status == "completed"
+
+
+def test_a_child_that_was_undone_has_a_successor_whose_generations_begin_anew() -> None:
+    call = {"id": "call", "type": "workflow", "config": {"workflow": "inner"}}
+    run: Any = Run.of(call, {"id": "b", "dependencies": ["call"]}, on_failure={"compensate": True})
+    names = []
+    for _ in range(3):
+        run.suspend("call", Wait(kind="child"), workflow="inner")
+        child = run.get("call").child
+        names.append(child)
+        old = names[:-1]
+        for name in old:  # what an earlier one says late is not meant
+            run.tell(c.EndChild, child=name, state="completed", generation=9)
+        assert run.state_of("call") == "waiting"
+        assert [effect.generation for effect in run.effects if isinstance(effect, c.StartChild)] in ([1], [])
+        run.tell(c.EndChild, child=child, state="completed", generation=1)
+        assert run.state_of("call") == "completed"
+        run.fail("b")
+        assert run.status == "compensating"
+        run.tell(c.EndChild, child=child, state="rolled_back", generation=2)
+        assert run.status == "failed"
+        run.tell(c.Retry)
+    assert names == ["run/call", "run/call/1", "run/call/2"]

@@ -90,3 +90,11 @@ def test_removed_nodes_leave_holes_and_new_ones_come_after():
     assert rebased.entries == (3,)
     assert by_id(rebased, "c").loop.head == index(base, "a")  # type: ignore[union-attr]
     assert by_id(rebased, "c").loops == (2,)
+
+
+def test_an_id_that_comes_back_finds_the_number_it_had():
+    first = compiled(node("a"), node("b"), node("c"))
+    second = rebase(compiled(node("a"), node("c"), node("d")), first)
+    third = rebase(compiled(node("b"), node("e")), first, second)
+    assert [n and n.id for n in second.nodes] == ["a", None, "c", "d"]
+    assert [n and n.id for n in third.nodes] == [None, "b", None, None, "e"]

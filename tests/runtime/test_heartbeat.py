@@ -16,8 +16,8 @@ async def test_a_beat_says_what_the_worker_is_and_does():
     async with working(forever, queues=("default", "gpu"), heartbeat_seconds=0.01) as h:
         await h.publish(make_task())
         seen = h.transport._workers  # type: ignore[attr-defined]
-        await wait_until(lambda: seen.get("w1") and seen["w1"].beat.running, "a beat names the task")
-        beat = seen["w1"].beat
+        await wait_until(lambda: seen.get("w1") and seen["w1"][0].running, "a beat names the task")
+        beat = seen["w1"][0]
     assert beat.running == (make_task().task_id,)
     assert (beat.slots, beat.queues) == (4, ("default", "gpu"))
     assert set(beat.types) == {"task", "probe"}
@@ -31,9 +31,9 @@ async def test_a_worker_is_seen_before_it_claims():
             order.append("beat")
             return super().beat(beat)
 
-        async def claim(self, worker, queues, limit):
+        async def claim(self, worker, queues, limit, *args, **kwargs):
             order.append("claim")
-            return await super().claim(worker, queues, limit)
+            return await super().claim(worker, queues, limit, *args, **kwargs)
 
     async with working(forever, transport=Watched()) as h:
         await h.publish(make_task())
@@ -65,10 +65,10 @@ async def test_in_simulation_heartbeats_come_by_the_clock_and_on_the_loop():
     before = threading.active_count()
     async with working(forever, clock=clock, heartbeat_seconds=5.0, heartbeat_in_thread=False) as h:
         await clock.advance(0.0)
-        [first] = await h.transport.list_workers()
-        await clock.advance(5.0)
-        [second] = await h.transport.list_workers()
-        assert second.seen_at - first.seen_at == 5.0
+        await clock.advance(4.0)
+        assert [seen.silent_seconds for seen in await h.transport.list_workers()] == [4.0]
+        await clock.advance(1.0)
+        assert [seen.silent_seconds for seen in await h.transport.list_workers()] == [0.0]
         assert threading.active_count() == before
         await h.publish(make_task())
         await wait_until(lambda: h.worker.running, "it runs")

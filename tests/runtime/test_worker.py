@@ -9,6 +9,7 @@ import pytest
 from tests.doubles.fake_clock import FakeClock
 from tests.runtime.harness import make_task, soon, wait_until, working
 from weft.outcomes import Abort, Chosen, Failure, NotDone, RetryLater
+from weft.runtime import outputs
 
 
 async def test_what_an_async_handler_returns_is_the_output():
@@ -194,9 +195,11 @@ async def test_an_output_that_is_not_json_is_refused_and_its_place_named(value, 
     assert words in result.message
 
 
-async def test_an_output_too_large_is_refused():
+async def test_an_output_too_large_is_refused(monkeypatch):
+    monkeypatch.setattr(outputs, "MAX_BYTES", 1000)
+
     async def handler(config, ctx):
-        return "x" * (64 * 1024 * 1024)
+        return "x" * 1000
 
     async with working(handler) as h:
         result = await h.do(make_task())

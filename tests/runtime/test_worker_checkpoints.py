@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.runtime.harness import call, make_task, working
+from weft.kernel.values import with_step
 
 STEPPING = "tests.runtime.functions:step_by_step"
 
@@ -16,6 +17,14 @@ async def until_end(h):
     while results[-1].kind == "checkpointed":
         results.append(await h.result())
     return results[:-1], results[-1]
+
+
+def folded(kept):
+    """What the journal makes of checkpoints."""
+    found = None
+    for one in kept:
+        found = with_step(found, one.step, one.output) if one.step else one.output
+    return found
 
 
 async def test_a_checkpoint_is_delivered_before_the_handler_goes_on():
@@ -51,11 +60,14 @@ async def test_a_sync_function_does_no_step_twice_over_its_attempts(isolation):
         await h.publish(call(STEPPING, args={"fail_at": 3}, isolation=isolation))
         kept, end = await until_end(h)
         assert (end.code, end.message) == ("error", "RuntimeError: failed at 3")
-        assert kept[-1].output == {"data": None, "steps": {"step 1": 11, "step 2": 12}}
-        await h.publish(call(STEPPING, attempt=2, isolation=isolation, checkpoint=kept[-1].output))
+        assert [(one.step, one.output) for one in kept] == [("step 1", 11), ("step 2", 12)]
+        await h.publish(call(STEPPING, attempt=2, isolation=isolation, checkpoint=folded(kept)))
         kept, end = await until_end(h)
     assert end.output == [11, 12, 13, True]
-    assert [one.output["steps"] for one in kept] == [{"step 1": 11, "step 2": 12, "step 3": 13}] * 2
+    assert [(one.step, one.output) for one in kept] == [
+        ("step 3", 13),
+        ("", {"data": {"values": [11, 12, 13]}, "steps": {"step 1": 11, "step 2": 12, "step 3": 13}}),
+    ]
 
 
 @pytest.mark.parametrize("isolation", ["thread", "process"])
@@ -64,10 +76,10 @@ async def test_an_async_function_awaits_its_steps_and_checkpoints(isolation):
         await h.publish(call("tests.runtime.functions:step_by_step_async", isolation=isolation))
         kept, end = await until_end(h)
     assert end.output == [2, 3, [2, 3]]
-    assert [one.output for one in kept] == [
-        {"data": None, "steps": {"a": 2}},
-        {"data": None, "steps": {"a": 2, "b": 3}},
-        {"data": [2, 3], "steps": {"a": 2, "b": 3}},
+    assert [(one.step, one.output) for one in kept] == [
+        ("a", 2),
+        ("b", 3),
+        ("", {"data": [2, 3], "steps": {"a": 2, "b": 3}}),
     ]
 
 
@@ -92,6 +104,24 @@ async def test_a_step_that_is_not_json_fails_with_its_name():
     assert "step 'odd'" in result.message
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(("", len, []), "a step needs a name"), (("a", 3), "step 'a' got a int, not a function")],
+)
+async def test_a_step_that_is_no_call_says_how_to_write_it(arguments, words):
+    def handler(config, ctx):
+        ctx.step(*arguments)
+
+    async with working(handler) as h:
+        assert words in (await h.do(make_task())).message
+
+
+def test_a_step_is_kept_beside_what_was_kept_before_in_whatever_form():
+    assert with_step(None, "a", 1) == {"data": None, "steps": {"a": 1}}
+    assert with_step({"data": 7, "steps": {"a": 1}}, "b", 2) == {"data": 7, "steps": {"a": 1, "b": 2}}
+    assert with_step("of another language", "a", 1) == {"data": "of another language", "steps": {"a": 1}}
+
+
 async def test_an_async_step_in_a_sync_handler_is_a_clear_mistake():
     async def step():
         return 1
@@ -112,7 +142,7 @@ async def test_what_a_handler_does_with_a_kept_value_changes_nothing():
     async with working(handler) as h:
         await h.publish(make_task())
         kept, _ = await until_end(h)
-    assert kept[-1].output["steps"] == {"a": {"list": []}}
+    assert folded(kept)["steps"] == {"a": {"list": []}}
 
 
 async def test_a_checkpoint_nobody_awaits_is_sent_all_the_same():

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from weft.clock import new_key
 from weft.errors import SettingsInvalid
+from weft.kernel.segments import SEALED as MARK
+from weft.kernel.segments import find_sealed, mask
 from weft.secrets.keyring import Keyring, UnknownKey, open_file, parse, read_file, write_file
-from weft.secrets.sealing import MARK, CannotOpen, Sealer, find_sealed, mask
+from weft.secrets.sealing import CannotOpen, Sealer
 
 RING = Keyring({"k1": new_key(32)})
 JSON = st.recursive(

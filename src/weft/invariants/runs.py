@@ -166,6 +166,8 @@ def patched(model: Model, event: e.RunPatched) -> None:
     for act in model.acts.values():
         _keeps_its_place(model, act, old.loops.get(act.node), graph.loops.get(act.node))
     model.graphs.append(graph)
+    for name in graph.nodes.keys() - old.nodes.keys():  # removed before it was activated, and back: another one
+        model.acts.pop((name, (), None), None)
     for name, edges in graph.outgoing.items():
         for edge in edges:
             if not old.has(name, edge.target):
@@ -213,8 +215,9 @@ def _resolve_new(model: Model, edge: Edge) -> None:
             status = SKIPPED if named else TAKEN
         elif source.state in ("failed", "upstream_failed") and source.handled:
             status = FAILED if not source.has_route else SKIPPED if named else ERROR
-    target = model.acts.get((edge.target, (), None))
-    if target is not None and target.fired and edge.source in target.edges:
+    scope = model.current(graph, edge.target, ()) or ()
+    target = model.acts.get((edge.target, scope, None))
+    if target is not None and (target.fired or scope) and edge.source in target.edges:
         return  # removed and brought back: it has resolved
     resolve(model, graph, edge, source, (), status)
 

@@ -81,7 +81,7 @@ def begin(d: Decider, command: c.Begin) -> None:
 def checkpoint(d: Decider, command: c.Checkpoint) -> None:
     activation = fence(d, command)
     if activation is not None:
-        d.emit_for(e.NodeCheckpointed, activation, data=command.data)
+        d.emit_for(e.NodeCheckpointed, activation, data=command.data, step=command.step)
 
 
 def complete(d: Decider, command: c.Complete) -> None:
@@ -169,6 +169,10 @@ def lapse(d: Decider, command: c.Lapse) -> None:
 
 def withdraw(d: Decider, command: c.Withdraw) -> None:
     activation = d.get(command)
+    if activation.state is N.RUNNING:  # it had begun after all, and the transport no longer has it: nobody will answer
+        fields = {name: getattr(command, name) for name in ("node", "scope", "item", "attempt", "generation", "undo")}
+        lapse(d, c.Lapse(at=command.at, reason="handed_back", **fields))
+        return
     if command.undo or command.attempt != activation.attempt or activation.state is not N.QUEUED:
         return
     if d.state.state is R.RUNNING:  # resumed in the meantime

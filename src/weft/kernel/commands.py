@@ -70,6 +70,7 @@ class Begin(NodeCommand, frozen=True, kw_only=True):
 
 class Checkpoint(NodeCommand, frozen=True, kw_only=True):
     data: Any = None
+    step: str = ""
 
 
 class Complete(NodeCommand, frozen=True, kw_only=True):

@@ -122,7 +122,7 @@ class Decider:
     def condition_context(
         self, activation: Activation, condition: Condition, output: Any = None, output_ref: str | None = None
     ) -> Context:
-        everything = condition.kind == "python_sandbox"
+        everything = condition.reads_everything
         references = condition.references
         return gather(self.state, activation, references, output=output, output_ref=output_ref, everything=everything)
 

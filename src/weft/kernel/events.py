@@ -4,6 +4,9 @@ An event is immutable, in the past tense, and names nodes by id, so that a journ
 survives patches. This file owns names, fields and bytes; what an event does to a state is in `evolve.py`.
 
 Every type has a version. A reader refuses a type or version it does not know (J6); it never skips one.
+
+A value in an event may hold references to blobs (`weft.kernel.segments`). As bytes such an event has `refs`, and its values
+are packed; where nothing refers to a blob, values are the user's own JSON.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
+from weft.kernel import segments
 from weft.kernel.values import Error, Route, Undo, Wait
 
 Scope = tuple[int, ...]
@@ -27,6 +31,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_f
     cause: str = ""
     counter: int = 0
     version: int = 1
+    refs: bool = False
+    """Of an event as it is stored: its values hold references and are packed."""
 
     @property
     def type(self) -> str:
@@ -163,6 +169,8 @@ class NodeStarted(NodeEvent, frozen=True, kw_only=True, tag="node.started"):
 
 class NodeCheckpointed(NodeEvent, frozen=True, kw_only=True, tag="node.checkpointed"):
     data: Any = None
+    step: str = ""
+    """The step whose result `data` is, kept beside those before; empty: `data` takes the place of all that was kept."""
 
 
 class NodeCompleted(NodeEvent, frozen=True, kw_only=True, tag="node.completed"):
@@ -455,7 +463,13 @@ AnyEvent = (
 
 TYPES: dict[str, type[Event]] = {str(cls.__struct_config__.tag): cls for cls in AnyEvent.__args__}
 
-_encoder = msgspec.json.Encoder()
+_VALUES: dict[type[Event], tuple[str, ...]] = {
+    cls: tuple(field.name for field in msgspec.structs.fields(cls) if field.type is Any or field.name == "overrides")
+    for cls in AnyEvent.__args__
+}
+"""The fields of each type that hold the user's data."""
+
+_encoder = msgspec.json.Encoder(enc_hook=segments.refuse)
 _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 
 
@@ -464,7 +478,11 @@ class UnknownEvent(Exception):
 
 
 def encode(event: Event) -> bytes:
-    return _encoder.encode(event)
+    try:
+        return _encoder.encode(event)
+    except segments.HoldsSegments:
+        packed = {name: segments.pack(getattr(event, name), secrets=False) for name in _VALUES[type(event)]}
+        return _encoder.encode(msgspec.structs.replace(event, refs=True, **packed))
 
 
 def decode(data: bytes) -> AnyEvent:
@@ -474,7 +492,24 @@ def decode(data: bytes) -> AnyEvent:
         raise UnknownEvent(f"cannot read event {data[:80]!r}: {error}; a newer Weft wrote it") from None
     if event.version > event.VERSION:
         raise UnknownEvent(f"event {event.seq} is {event.type} version {event.version}, known up to {event.VERSION}")
-    return event
+    return _unpack(event) if event.refs else event
+
+
+def _unpack(event: AnyEvent) -> AnyEvent:
+    try:
+        values = {name: segments.unpack(getattr(event, name), secrets=False) for name in _VALUES[type(event)]}
+    except segments.BadSegment as error:
+        raise UnknownEvent(f"cannot read event {event.seq}: {error}") from None
+    return msgspec.structs.replace(event, refs=False, **values)
+
+
+def refs_of(event: Event) -> set[str]:
+    """The blobs an event names."""
+    whole = (getattr(event, name, None) for name in ("output_ref", "outputs_ref"))
+    found = {ref for ref in whole if ref is not None}
+    for name in _VALUES[type(event)]:
+        found |= segments.find_refs(getattr(event, name))
+    return found
 
 
 _HEADER = ("seq", "type", "version", "at", "cause", "node", "scope", "item", "visit", "attempt", "counter")
@@ -482,7 +517,7 @@ _HEADER = ("seq", "type", "version", "at", "cause", "node", "scope", "item", "vi
 
 def public(event: Event) -> dict[str, Any]:
     """The event as API, CLI and SDK show it: header fields on top, everything else under `data`."""
-    fields: dict[str, Any] = msgspec.to_builtins(event)
+    fields: dict[str, Any] = segments.mask(msgspec.to_builtins(event, enc_hook=segments.show))
     fields["version"] = event.version
     fields["counter"] = event.counter
     shown = {name: fields.pop(name) for name in _HEADER if name in fields}

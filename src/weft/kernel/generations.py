@@ -109,6 +109,7 @@ def make_ready(state: State, activation: Activation) -> None:
     activation.routed, activation.route = False, None
     if activation.undo is not None:
         activation.undo = Undo(attempt=activation.undo.attempt, state="done")
+        activation.checkpoint = None  # its steps were undone with it
     activation.reason, activation.begun, activation.wait = "", False, None
     activation.ended_at, activation.ended_seq, activation.retry_at = None, 0, None
 

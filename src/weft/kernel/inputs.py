@@ -14,7 +14,7 @@ import msgspec
 from weft.kernel.edges import latest
 from weft.kernel.state import ERROR, TAKEN, Activation, NodeState, State, index_of, key_of
 from weft.kernel.values import Error
-from weft.model.ir import Reference
+from weft.model.ir import IR, Reference
 
 N = NodeState
 
@@ -119,10 +119,18 @@ def loop_view(state: State, reader: Activation) -> LoopView | None:
     return view
 
 
+def _sources(ir: IR, index: int) -> set[int]:
+    node = ir.nodes[index] if index < len(ir.nodes) else None
+    return set() if node is None else {ir.edges[number].source for number in node.edges_in}
+
+
 def parents(state: State, activation: Activation) -> dict[str, Seen]:
     """The outputs of the taken edges: exactly what the node receives (E3)."""
     seen: dict[str, Seen] = {}
+    known = None if len(state.irs) == 1 else _sources(state.irs[activation.ir], activation.node)
     for source, status in sorted(activation.edges.items()):
+        if known is not None and source not in known:
+            continue  # a patch brought it after this was scheduled (rule 13)
         if status in (TAKEN, ERROR):
             found = _seen_by(state, activation, state.name(source))
             if found is not None:

@@ -18,7 +18,7 @@ N = NodeState
 
 def close_iterations(d: Decider, ready: list[Activation]) -> None:
     """Close what the activations that ended in this decision allow to close."""
-    while d.ended:
+    while d.ended and not d.state.terminal:  # an endless run that goes on as another one is over
         activation = d.ended.pop()
         for run in _live_runs(d, activation):  # outermost first: it takes the inner ones with it
             if run.status == "closing" and _cancel_rest(d, run):

@@ -20,6 +20,7 @@ from weft.kernel.edges import (
 from weft.kernel.facts import count_item, finish, folds, get, planned_done, stop_waiting, succeed, undo_of
 from weft.kernel.generations import make_ready
 from weft.kernel.state import ERROR, SKIPPED, TAKEN, Activation, IntegrityError, NodeState, State, Timer
+from weft.kernel.values import with_step
 
 N = NodeState
 
@@ -113,7 +114,8 @@ def _node_started(state: State, event: e.NodeStarted) -> None:
 
 @folds(e.NodeCheckpointed)
 def _node_checkpointed(state: State, event: e.NodeCheckpointed) -> None:
-    get(state, event).checkpoint = event.data
+    activation = get(state, event)
+    activation.checkpoint = with_step(activation.checkpoint, event.step, event.data) if event.step else event.data
 
 
 @folds(e.NodeCompleted)

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from weft.kernel.edges import latest, resolve, set_state, touch, touch_entries, uncount
+from collections.abc import Iterator
+
+from weft.kernel.edges import latest, resolve, touch, touch_entries, uncount
 from weft.kernel.generations import in_order
 from weft.kernel.state import (
     ENDED,
@@ -31,7 +33,7 @@ def install(state: State, ir_hash: str) -> None:
     if ir_hash not in state.library:
         raise IntegrityError(f"run {state.run_id}: its patched IR {ir_hash} is not at hand")
     old = state.ir
-    new = rebase(state.library[ir_hash], old)
+    new = rebase(state.library[ir_hash], *state.irs)
     state.irs = [*state.irs, new]
     state.ir_hashes = [*state.ir_hashes, ir_hash]
     before = {(edge.source, edge.target) for edge in old.edges if edge.kind != "back"}
@@ -45,7 +47,8 @@ def install(state: State, ir_hash: str) -> None:
         state.edit(activation)
         activation.ir = len(state.irs) - 1
         if new.nodes[activation.node] is None:  # it holds no token (`check`), so nobody misses it
-            set_state(state, activation, N.CANCELLED)
+            state.drop(state.activations, activation.key)
+            state.tally[N.PENDING] -= 1
             continue
         for source in sorted(activation.edges):
             if (source, activation.node) not in after:
@@ -99,13 +102,16 @@ def went_aside(state: State, ir: int, source: Activation) -> bool:
 # -- what may be patched -----------------------------------------------------------------------------------------------
 
 
-def check(state: State, ir: IR) -> str | None:
-    """Why this patch must be refused, in a sentence; None when every part of E6 holds."""
-    old, new = state.ir, rebase(ir, state.ir)
-    return _places(state, old, new) or _exits(state, old, new) or _approvals(state, old, new)
+def check(state: State, ir: IR) -> list[str]:
+    """Why this patch must be refused, a sentence for each reason; none when every part of E6 holds."""
+    old, new = state.ir, rebase(ir, *state.irs)
+    problems = [] if new.name == old.name else [f"the run is of workflow {old.name!r}, the patch of {new.name!r}"]
+    problems += [*_places(state, old, new), *_moves(state, old, new), *_exits(state, old, new)]
+    problems += _approvals(state, old, new)
+    return list(dict.fromkeys(problems))
 
 
-def _places(state: State, old: IR, new: IR) -> str | None:
+def _places(state: State, old: IR, new: IR) -> Iterator[str]:
     """What has begun keeps its place: activated nodes, their loops, and edges that hold a token stay."""
     edges = {(edge.source, edge.target) for edge in new.edges}
     for activation in in_order(state):
@@ -115,26 +121,28 @@ def _places(state: State, old: IR, new: IR) -> str | None:
             continue
         if activation.state is not N.PENDING or activation.tokens:
             if after is None:
-                return f"node {before.id!r} has been activated and cannot be removed"
-            if after.loops != before.loops or (after.loop is None) != (before.loop is None):
-                return f"node {before.id!r} has been activated and cannot move into or out of a loop"
+                yield f"node {before.id!r} has been activated and cannot be removed"
+            elif after.loops != before.loops or (after.loop is None) != (before.loop is None):
+                yield f"node {before.id!r} has been activated and cannot move into or out of a loop"
         if activation.state is N.PENDING and not activation.scope and after is not None:
             for source, status in sorted(activation.edges.items()):
                 if status in (TAKEN, ERROR) and (source, activation.node) not in edges:
-                    name = state.name(source)
-                    return f"the edge {name} -> {before.id} holds a token and cannot be removed"
-    for index, before in enumerate(old.nodes):  # an iteration under way lives by the old definition
+                    yield f"the edge {state.name(source)} -> {before.id} holds a token and cannot be removed"
+
+
+def _moves(state: State, old: IR, new: IR) -> Iterator[str]:
+    """An iteration under way lives by the definition it began with."""
+    for index, before in enumerate(old.nodes):
         after = new.nodes[index]
         if before is None or after is None or before.loops == after.loops:
             continue
-        for loop in {*before.loops[:1], *after.loops[:1]}:
+        for loop in dict.fromkeys((*before.loops[:1], *after.loops[:1])):
             run = state.loops.get((loop, ()))
             if run is not None and run.status != "ended":
-                return f"node {before.id!r} cannot move into or out of the loop {state.name(loop)!r} while that runs"
-    return None
+                yield f"node {before.id!r} cannot move into or out of the loop {state.name(loop)!r} while that runs"
 
 
-def _exits(state: State, old: IR, new: IR) -> str | None:
+def _exits(state: State, old: IR, new: IR) -> Iterator[str]:
     """The last iteration of a loop ends by the definition it began with: what it has not done yet has no new way out."""
     known = {(edge.source, edge.target) for edge in old.edges}
     for edge in new.edges:
@@ -145,15 +153,14 @@ def _exits(state: State, old: IR, new: IR) -> str | None:
         if run is not None and run.status == "draining":
             source = state.activations.get(key_of(edge.source, (run.iteration,)))
             if len(node.loops) > 1 or source is None or source.state not in ENDED:
-                return f"the loop {state.name(run.loop)!r} is ending and {node.id!r} in it is not done; patch it then"
-    return None
+                yield f"the loop {state.name(run.loop)!r} is ending and {node.id!r} in it is not done; patch it then"
 
 
-def _approvals(state: State, old: IR, new: IR) -> str | None:
+def _approvals(state: State, old: IR, new: IR) -> Iterator[str]:
     """Approvals that could not be avoided still cannot, and what they guarded is still guarded."""
     people = [i for i, node in enumerate(old.nodes) if node is not None and node.type == "human"]
     if not people:
-        return None
+        return
     bit = {node: 1 << n for n, node in enumerate(people)}
     decided = 0
     for node in people:
@@ -164,7 +171,7 @@ def _approvals(state: State, old: IR, new: IR) -> str | None:
     forced_after, guards_after = _guards(state, new, bit)
     for node in people:
         if not decided & bit[node] and forced_before & bit[node] and not forced_after & bit[node]:
-            return f"the approval {state.name(node)!r} was unavoidable and would no longer be"
+            yield f"the approval {state.name(node)!r} was unavoidable and would no longer be"
     names = index_of(new)
     for index, guards in enumerate(guards_before):
         node_before = old.nodes[index]
@@ -173,8 +180,7 @@ def _approvals(state: State, old: IR, new: IR) -> str | None:
         lost = guards & ~guards_after[index] & ~decided
         if lost and not _begun(state, index):
             person = next(person for person in people if bit[person] & lost)
-            return f"{node_before.id!r} runs only after the approval {state.name(person)!r}; it would run without it"
-    return None
+            yield f"{node_before.id!r} runs only after the approval {state.name(person)!r}; it would run without it"
 
 
 def _begun(state: State, node: int) -> bool:
@@ -191,7 +197,7 @@ def _guards(state: State, ir: IR, bit: dict[int, int]) -> tuple[int, list[int]]:
     size = len(ir.nodes)
     skippable, guards = [False] * size, [0] * size
     forced = 0
-    for index in _topological(ir):
+    for index in topological(ir):
         node = ir.nodes[index]
         if node is None:
             continue
@@ -230,7 +236,7 @@ def _common(masks: list[int]) -> int:
     return 0 if common == -1 else common
 
 
-def _topological(ir: IR) -> list[int]:
+def topological(ir: IR) -> list[int]:
     waiting = [0 if node is None else len(node.edges_in) for node in ir.nodes]
     ready = [i for i, node in enumerate(ir.nodes) if node is not None and not node.edges_in]
     for index in ready:

@@ -18,6 +18,9 @@ from weft.kernel.waits import advance_items, items_of
 
 N, R = NodeState, RunState
 
+_SAID = 20
+"""Reasons a refusal gives at most."""
+
 
 def start(d: Decider, command: c.Start) -> None:
     state = d.state
@@ -162,9 +165,10 @@ def patch(d: Decider, command: c.Patch) -> None:
         raise Refusal("not_running", f"run {state.run_id} is {state.state}; only a live run can be patched")
     if command.ir.hash == state.ir_hashes[-1]:
         return
-    problem = patches.check(state, command.ir)
-    if problem is not None:
-        raise Refusal("patch_refused", problem)
+    problems = patches.check(state, command.ir)
+    if problems:
+        more = f"; and {len(problems) - _SAID} more" if len(problems) > _SAID else ""
+        raise Refusal("patch_refused", "; ".join(problems[:_SAID]) + more)
     state.library.setdefault(command.ir.hash, command.ir)
     d.emit(e.RunPatched, ir=command.ir.hash, by=command.by, reason=command.reason, patch=command.patch)
 

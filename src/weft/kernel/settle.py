@@ -4,6 +4,7 @@ open. One worklist, no recursion, so a skip may travel through a hundred thousan
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from weft.kernel import commands as c
@@ -11,17 +12,19 @@ from weft.kernel import compensation, loops
 from weft.kernel import events as e
 from weft.kernel.decider import Decider, Unknown
 from weft.kernel.edges import in_closing_iteration, latest
-from weft.kernel.inputs import context
+from weft.kernel.inputs import Seen, context, see
 from weft.kernel.node_facts import skip
 from weft.kernel.outcomes import exceed, fail_for_good, fail_join
+from weft.kernel.segments import BlobRef
 from weft.kernel.state import OPEN, Activation, NodeState, RunState, State, key_of
 from weft.kernel.values import Error
-from weft.model.ir import Node, Reference
+from weft.model.ir import IR, Node, Reference
 
 N, R = NodeState, RunState
 
 _MANY_TERMINALS = 64
-"""Default outputs of more terminals than this are put together by the coordinator, which can store them as a blob."""
+_LARGE_BYTES = 32 * 1024
+"""Default outputs of more terminals, or larger ones, are put together by the coordinator, which can store them as a blob."""
 
 
 def settle(d: Decider) -> None:
@@ -197,7 +200,7 @@ def schedule(d: Decider, ready: list[Activation]) -> None:
     going: list[Activation] = []
     for activation in passed:
         maximum = d.node(activation).max_hops or state.ir.limits.max_hops
-        if activation.hop > maximum:
+        if activation.hop > maximum and not activation.attempt:  # what got so far before a patch may be tried again
             exceed(d, "max_hops", activation.hop, maximum, activation)
             return
         if not loops.delay(d, activation):
@@ -292,7 +295,7 @@ def _complete(d: Decider) -> None:
     state = d.state
     fields: dict[str, Any] = {}
     terminals = state.ir.terminals
-    if state.ir.outputs is not None or len(terminals) > _MANY_TERMINALS:
+    if state.ir.outputs is not None or len(terminals) > _MANY_TERMINALS or _are_large(state):
         references = state.ir.output_references or tuple(Reference("node", state.name(index)) for index in terminals)
         verdict = d.ask(c.Need("outputs"), lambda: context(state, None, references))
         if verdict.error is not None:
@@ -300,25 +303,39 @@ def _complete(d: Decider) -> None:
             return
         fields = {"outputs": verdict.value, "outputs_ref": verdict.output_ref}
     else:
-        fields = {"outputs": default_outputs(state)}
+        value = default_outputs(state.ir, {state.name(index): _last(state, index) for index in terminals})
+        fields = {"outputs_ref": value.ref} if type(value) is BlobRef else {"outputs": value}
     d.emit(e.RunCompleted, **fields)
     compensation.notify(d)
 
 
-def default_outputs(state: State) -> Any:
+def _last(state: State, index: int) -> Seen | None:
+    node = state.node(index)
+    found = latest(state, index, (), len(state.irs) - 1) if node.loops else state.activations.get(key_of(index, ()))
+    return None if found is None else see(found)
+
+
+def _are_large(state: State) -> bool:
+    """What is a blob already counts as the reference it will be."""
+    activations = state.activations
+    found = (activations.get(key_of(index, ())) for index in state.ir.terminals)
+    return sum(a.size for a in found if a is not None and a.output_ref is None) > _LARGE_BYTES
+
+
+def default_outputs(ir: IR, ends: Mapping[str, Seen | None]) -> Any:
     """What the `output` node gave; otherwise the outputs of the terminal nodes by id. A skipped one is null (44)."""
     found: dict[str, Any] = {}
     outputs: dict[str, Any] = {}
-    for index in state.ir.terminals:
-        node = state.node(index)
-        activation = (
-            latest(state, index, (), len(state.irs) - 1) if node.loops else state.activations.get(key_of(index, ()))
-        )
-        value = activation.output if activation is not None and activation.state is not N.SKIPPED else None
-        if activation is not None and activation.output_ref is not None:
-            value = {"$ref": activation.output_ref}
+    for index in ir.terminals:
+        node = ir.nodes[index]
+        if node is None:
+            continue
+        end = ends.get(node.id)
+        value = None if end is None or end.state == N.SKIPPED else end.output
+        if end is not None and end.output_ref is not None:
+            value = BlobRef(end.output_ref)
         found[node.id] = value
-        if node.type == "output" and activation is not None and activation.state is N.COMPLETED:
+        if node.type == "output" and end is not None and end.state == N.COMPLETED:
             outputs[node.id] = value
     if len(outputs) == 1:
         return next(iter(outputs.values()))

@@ -9,11 +9,12 @@ from typing import Any
 
 import msgspec
 
+from weft.kernel.segments import BlobRef
 from weft.kernel.state import Activation, Approval, IntegrityError, Key, LoopRun, NodeState, State, Timer
 from weft.model.ir import IR
 from weft.model.rebase import rebase
 
-SNAPSHOT_VERSION = 1
+SNAPSHOT_VERSION = 2
 
 _PLAIN = (
     "run_id",
@@ -100,7 +101,7 @@ def decode(data: bytes, library: dict[str, IR]) -> State | None:
         if _probe.decode(data).version != SNAPSHOT_VERSION:
             return None
         snapshot = _decoder.decode(data)
-        plain = _plain.decode(msgspec.msgpack.encode(snapshot.plain))
+        plain = _plain.decode(_encoder.encode(snapshot.plain))
     except msgspec.MsgspecError:
         return None
     state = State(
@@ -118,7 +119,7 @@ def decode(data: bytes, library: dict[str, IR]) -> State | None:
     for name in state.ir_hashes:
         if name not in library:
             raise IntegrityError(f"run {state.run_id}: its IR {name} is not at hand")
-        state.irs.append(rebase(library[name], state.irs[-1]) if state.irs else library[name])
+        state.irs.append(rebase(library[name], *state.irs) if state.irs else library[name])
     return state
 
 
@@ -138,7 +139,23 @@ class _Version(msgspec.Struct):
 _fields = {name: State.__annotations__[name] for name in _PLAIN}
 _Plain = msgspec.defstruct("_Plain", [(f.name, f.type) for f in msgspec.structs.fields(State) if f.name in _fields])
 
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Snapshot)
-_probe = msgspec.msgpack.Decoder(_Version)
-_plain: Any = msgspec.msgpack.Decoder(_Plain)
+_BLOB = 1
+"""References to blobs stay what they are; no map can pass for one."""
+
+
+def _write_ref(value: Any) -> Any:
+    if type(value) is BlobRef:
+        return msgspec.msgpack.Ext(_BLOB, value.ref.encode())
+    raise NotImplementedError(f"{type(value).__qualname__} is no data")
+
+
+def _read_ref(code: int, data: memoryview) -> Any:
+    if code != _BLOB:
+        raise ValueError(f"extension {code} is unknown")
+    return BlobRef(bytes(data).decode())
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_write_ref)
+_decoder = msgspec.msgpack.Decoder(Snapshot, ext_hook=_read_ref)
+_probe = msgspec.msgpack.Decoder(_Version, ext_hook=_read_ref)
+_plain: Any = msgspec.msgpack.Decoder(_Plain, ext_hook=_read_ref)

@@ -53,3 +53,10 @@ class Undo(msgspec.Struct, omit_defaults=True):
     failures: int = 0
     state: Literal["planned", "queued", "running", "retrying", "parked", "done"] = "planned"
     started_at: float | None = None
+
+
+def with_step(checkpoint: Any, step: str, result: Any) -> dict[str, Any]:
+    """What a handler has kept, with one more step. `data` is what it kept by itself, in whatever form."""
+    if isinstance(checkpoint, dict) and checkpoint.keys() == {"data", "steps"}:
+        return {"data": checkpoint["data"], "steps": {**checkpoint["steps"], step: result}}
+    return {"data": checkpoint, "steps": {step: result}}

@@ -1,4 +1,7 @@
-"""A run as API, CLI and SDK show it: `{run_id, workflow, state, counter, …, nodes: {id: {state, visit, …}}}`."""
+"""A run as API, CLI and SDK show it: `{run_id, workflow, state, counter, …, nodes: {id: {state, visit, …}}}`.
+
+What is stored as a blob is `{"$ref": "cas://…"}` here; whoever has the blobs puts their content in.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 import msgspec
 
 from weft.kernel.explain import find_latest
+from weft.kernel.segments import BlobRef, show
 from weft.kernel.state import Activation, NodeState, RunState, State
 
 N, R = NodeState, RunState
@@ -20,8 +24,8 @@ def run_view(state: State, *, nodes: bool = True) -> dict[str, Any]:
         "state": state.state.value,
         "counter": state.counter,
         "generation": state.generation,
-        "inputs": state.inputs,
-        "outputs": state.outputs if state.outputs_ref is None else {"$ref": state.outputs_ref},
+        "inputs": show(state.inputs),
+        "outputs": show(state.outputs if state.outputs_ref is None else BlobRef(state.outputs_ref)),
         "error": None if state.error is None else msgspec.to_builtins(state.error),
         "created_at": state.created_at,
         "started_at": _started(state),
@@ -59,7 +63,9 @@ def activation_view(state: State, activation: Activation) -> dict[str, Any]:
     if activation.scope:
         view["scope"] = list(activation.scope)
     if activation.state in (N.COMPLETED, N.FAILED, N.COMPENSATED):
-        view["output"] = activation.output if activation.output_ref is None else {"$ref": activation.output_ref}
+        view["output"] = show(activation.output if activation.output_ref is None else BlobRef(activation.output_ref))
+        if activation.output_ref is not None:
+            view["size"] = activation.size
     if activation.error is not None:
         view["error"] = msgspec.to_builtins(activation.error)
     for name in ("started_at", "ended_at", "retry_at"):

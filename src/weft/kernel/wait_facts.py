@@ -73,6 +73,7 @@ def _timer_fired(state: State, event: e.TimerFired) -> None:
 def _child_started(state: State, event: e.ChildStarted) -> None:
     activation = get(state, event)
     activation.child, activation.child_workflow, activation.child_inputs = event.child, event.workflow, event.inputs
+    activation.child_generation = event.generation - 1
     state.put(state.children, event.child, activation.key)
 
 

@@ -181,7 +181,7 @@ def deliver_signals(d: Decider, name: str) -> None:
 
 def _start_child(d: Decider, activation: Activation, command: c.Suspend) -> None:
     child = keys.child_id(d.state.run_id, command.node, command.scope, command.item, activation.undone)
-    generation = activation.child_generation + 1
+    generation = activation.child_generation + 1 if child == activation.child else 1  # one that was undone has another
     workflow, inputs = command.workflow, command.inputs
     d.emit_for(e.ChildStarted, activation, child=child, workflow=workflow, inputs=inputs, generation=generation)
     d.emit_for(e.NodeWaiting, activation, wait=Wait(kind="child", name=child, generation=generation))
@@ -203,7 +203,7 @@ def end_child(d: Decider, command: c.EndChild) -> None:
     if key is None:
         return
     activation = d.state.activations[key]
-    if command.generation <= activation.child_generation or d.state.terminal:
+    if command.child != activation.child or command.generation <= activation.child_generation or d.state.terminal:
         return
     fields = {"child": command.child, "generation": command.generation, "state": command.state}
     undo = activation.undo

@@ -11,6 +11,9 @@ from weft.model.fields import Fields, as_fields
 from weft.model.problems import Path, Problems
 
 MAX_EXPRESSION = 100_000
+MAX_CONDITIONS = 100
+"""In one composite, with those inside it."""
+MAX_NESTING = 10
 
 _COMPARISONS = ("==", "!=", ">", ">=", "<", "<=", "in", "not_in", "contains", "matches")
 _JSONPATH_OPERATORS = (*_COMPARISONS, "exists", "count_gt", "count_lt", "sum_gt", "sum_lt", "any", "all")
@@ -29,6 +32,34 @@ _EVERY_KEY = frozenset().union(*_KEYS.values())
 
 def read_condition(value: Any, path: Path, what: str, problems: Problems) -> dict[str, Any] | None:
     """The canonical condition, or None when it is wrong (and reported)."""
+    depth, count = _measure(value)
+    if depth > MAX_NESTING or count > MAX_CONDITIONS:
+        problems.error(
+            "too_large",
+            path,
+            f"{what} combines {count} conditions, {depth} deep; {MAX_CONDITIONS} and {MAX_NESTING} are allowed",
+        )
+        return None
+    return _read(value, path, what, problems)
+
+
+def _measure(value: Any) -> tuple[int, int]:
+    """How deep conditions are nested, and how many there are."""
+    depth = count = 0
+    level = [value]
+    while level and depth <= MAX_NESTING:
+        depth += 1
+        count += len(level)
+        inner = [
+            one["conditions"]
+            for one in level
+            if isinstance(one, dict) and one.get("type") == "composite" and "conditions" in one
+        ]
+        level = [one for conditions in inner if isinstance(conditions, list) for one in conditions]
+    return depth, count
+
+
+def _read(value: Any, path: Path, what: str, problems: Problems) -> dict[str, Any] | None:
     if isinstance(value, str):
         value = {"type": "cel", "expression": value}
         if not value["expression"].strip():
@@ -169,9 +200,7 @@ def _read_composite(fields: Fields) -> dict[str, Any]:
                 "wrong_value", "conditions", f"NOT in {fields.what} takes exactly one condition, got {len(conditions)}"
             )
         canonical["conditions"] = [
-            read_condition(
-                item, (*fields.path, "conditions", index), f"condition {index + 1} of {fields.what}", fields.problems
-            )
+            _read(item, (*fields.path, "conditions", index), f"condition {index + 1} of {fields.what}", fields.problems)
             for index, item in enumerate(conditions)
         ]
     return canonical

@@ -15,6 +15,7 @@ from weft.model.conditions import read_condition
 from weft.model.fields import Fields, as_fields
 from weft.model.policies import (
     default_attempts,
+    is_template,
     merge,
     read_compensator,
     read_gate,
@@ -351,8 +352,9 @@ def _read_map(config: dict[str, Any], node: Fields) -> dict[str, Any]:
         fields.wrong_type("over", "a template or a list")
     if fields.has("node") == fields.has("workflow"):
         fields.error("conflicting_keys", "", f"{fields.what} needs exactly one of 'node' and 'workflow'")
-    fields.integer("max_concurrency", 1, 1_000_000)
-    fields.integer("tolerated_failures", 0, 1_000_000_000)
+    for key, least, most in (("max_concurrency", 1, 1_000_000), ("tolerated_failures", 0, 1_000_000_000)):
+        if not is_template(config.get(key)):
+            fields.integer(key, least, most)
     if fields.has("workflow"):
         fields.text("workflow")
     elif fields.has("inputs"):

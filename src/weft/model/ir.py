@@ -34,6 +34,18 @@ class Condition(msgspec.Struct, frozen=True, omit_defaults=True):
     spec: dict[str, Any]
     references: tuple[Reference, ...] = ()
 
+    @property
+    def reads_everything(self) -> bool:
+        """It holds Python code, which may ask for any node of the past."""
+        return self.kind == "python_sandbox" or (self.kind == "composite" and _holds_python(self.spec))
+
+
+def _holds_python(spec: dict[str, Any]) -> bool:
+    return any(
+        inner["type"] == "python_sandbox" or (inner["type"] == "composite" and _holds_python(inner))
+        for inner in spec["conditions"]
+    )
+
 
 class Retry(msgspec.Struct, frozen=True, omit_defaults=True):
     max_attempts: int = 3

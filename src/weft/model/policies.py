@@ -27,6 +27,7 @@ _ESCALATION_POLICIES = {
     "escalate_after_timeout": "escalate",
     **{choice: choice for choice in ON_TIMEOUT},
 }
+_COMPUTABLE = frozenset({"timeout_seconds", "on_timeout", "quorum"})
 _HUMAN_KEYS = frozenset(
     {
         "approvers",
@@ -209,7 +210,8 @@ def read_human(config: Any, node: Fields) -> dict[str, Any]:
 
 def _settle(config: dict[str, Any], path: Path, node: Fields, problems: Problems) -> None:
     """Turns hours and escalation policies of the reference documents into timeout_seconds and on_timeout."""
-    fields = Fields(config, path, f"config of {node.what}", problems, config)
+    known = {key: value for key, value in config.items() if key not in _COMPUTABLE or not is_template(value)}
+    fields = Fields(known, path, f"config of {node.what}", problems, config)
     before = problems.errors
     seconds = fields.seconds("timeout_seconds")
     hours = fields.number("timeout_hours", 0, 24 * 3660, above=True)
@@ -233,6 +235,11 @@ def _settle(config: dict[str, Any], path: Path, node: Fields, problems: Problems
         del config["on_timeout"]  # what happens anyway
     if config.get("quorum") == 1:
         del config["quorum"]
+
+
+def is_template(value: Any) -> bool:
+    """Known only when the node runs; its type checks it then."""
+    return isinstance(value, str) and "{{" in value
 
 
 def merge(config: dict[str, Any], extra: dict[str, Any], path: Path, node: Fields) -> None:

@@ -7,6 +7,7 @@ definition is read or what the rules are.
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Collection, Iterable
 from typing import Literal
 
@@ -156,8 +157,15 @@ def format_path(path: Path) -> str:
         elif part.replace("-", "_").isidentifier():
             text += f".{part}" if text else part
         else:
-            text += f"[{msgspec.json.encode(part).decode()}]"
+            text += f"[{_quote(part)}]"
     return text
+
+
+def _quote(text: str) -> str:
+    try:
+        return msgspec.json.encode(text).decode()
+    except UnicodeEncodeError:  # half a character, which is what is wrong with it
+        return json.dumps(text)
 
 
 def describe(value: object) -> str:

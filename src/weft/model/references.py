@@ -15,6 +15,7 @@ from weft.model.ir import Reference
 from weft.model.problems import Path
 
 MAX_EXPRESSION = 20_000
+MAX_INDEX = 2**53
 
 _TOKEN = re.compile(
     r"""\s*+(?:
@@ -114,6 +115,13 @@ def _unquote(text: str) -> str:
     return _ESCAPE.sub(r"\1", text.lstrip("rRbB")[1:-1])
 
 
+def _read_index(text: str) -> int:
+    number = float(text.rstrip("uU"))
+    if not number < MAX_INDEX:
+        raise BadExpression(f"{text[:20]!r} is no index")
+    return int(number)
+
+
 def _read_path(tokens: list[_Token], index: int, chain: _Chain) -> int:
     """Reads what follows a root name; gives the index of the first token that does not belong to the path."""
     while index < len(tokens):
@@ -122,14 +130,14 @@ def _read_path(tokens: list[_Token], index: int, chain: _Chain) -> int:
             following = tokens[index + 1]
             if index + 2 < len(tokens) and tokens[index + 2].text == "(":
                 return index + 2  # A method: it belongs to the value, not to the path.
-            chain.parts.append(following.text if following.kind == "name" else int(float(following.text.rstrip("uU"))))
+            chain.parts.append(following.text if following.kind == "name" else _read_index(following.text))
             index += 2
         elif word == "[" and index + 2 < len(tokens) and tokens[index + 2].text == "]":
             inner = tokens[index + 1]
             if inner.kind == "string":
                 chain.parts.append(_unquote(inner.text))
             elif inner.kind == "number" and inner.text.isdigit():
-                chain.parts.append(int(inner.text))
+                chain.parts.append(_read_index(inner.text))
             else:
                 return index
             index += 3
@@ -281,19 +289,20 @@ def find_in_condition(
         for key in ("left", "right"):
             operand = condition[key]
             if "value" not in operand:
-                yield (*path, key), [_operand_reference(operand)], []
+                reference = operand_reference(operand["source"], operand.get("node"), operand.get("path", ""))
+                yield (*path, key), [reference], []
     elif kind in ("jsonpath", "schema_validation"):
         yield path, [Reference("output")], []
 
 
-def _operand_reference(operand: dict[str, Any]) -> Reference:
+def operand_reference(source: str, node: str | None, path: str) -> Reference:
+    """What one side of a cross-node comparison reads. Raises BadExpression."""
     chain = _Chain("")
-    text = operand.get("path", "")
-    tokens, _ = tokenize(f".{text}" if text and text[0] != "[" else text)
+    tokens, _ = tokenize(f".{path}" if path and path[0] != "[" else path)
     if _read_path(tokens, 0, chain) != len(tokens):
-        raise BadExpression(f"path {text[:60]!r} must be names and indexes, such as output.items[0].price")
-    if operand["source"] == "context":
-        return context_reference(operand["node"], chain.parts)
+        raise BadExpression(f"path {path[:60]!r} must be names and indexes, such as output.items[0].price")
+    if source == "context" and node is not None:
+        return context_reference(node, chain.parts)
     return Reference("output", None, tuple(chain.parts[1:] if chain.parts[:1] == ["output"] else chain.parts))
 
 

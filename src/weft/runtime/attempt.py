@@ -8,11 +8,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Literal
 
-import msgspec
-
-from weft.outcomes import Chosen, NotDone
+from weft.outcomes import NotDone
 from weft.runtime.failures import describe
-from weft.runtime.outputs import check_output
+from weft.runtime.leaving import Left
 from weft.transport import Result, Task
 
 End = Literal["", "timeout", "heartbeat_timeout", "cancelled", "handed_back"]
@@ -25,6 +23,8 @@ class Attempt:
         "last_heartbeat",
         "released",
         "reported",
+        "returned",
+        "saving",
         "slot",
         "started",
         "started_at",
@@ -49,6 +49,10 @@ class Attempt:
         """When the worker stops waiting for a handler that was cancelled."""
         self.threads = 0
         """Calls in threads that have not returned; the slot stays taken as long (rule 32)."""
+        self.returned = False
+        """The handler did its work; what it gave is being stored and reported."""
+        self.saving: asyncio.Task[None] | None = None
+        """The last checkpoint that had to be stored first; the next one waits for it."""
         self.reported = False
         self.released = False
 
@@ -58,6 +62,8 @@ class Attempt:
             return None
         if self.ending and self.unwind_by is not None:
             return self.unwind_by
+        if self.returned:
+            return None
         task = self.task
         due = None if task.timeout_seconds is None else self.started + task.timeout_seconds
         if task.heartbeat_timeout_seconds is not None:
@@ -76,15 +82,20 @@ class Attempt:
             return "heartbeat_timeout"
         return ""
 
-    def completed(self, value: Any, worker: str) -> Result:
-        if self.ending in {"timeout", "heartbeat_timeout"}:
-            return self.ended(worker)  # too late is too late, as it would be in a thread
-        choice, reasoning = None, ""
-        if isinstance(value, Chosen):
-            value, choice, reasoning = value.output, tuple(value.next_nodes), value.reasoning
-        checked = check_output(value)
+    @property
+    def is_late(self) -> bool:
+        """Too late is too late, whether the handler was interrupted or not."""
+        return self.ending in {"timeout", "heartbeat_timeout"}
+
+    def completed(self, left: Left, worker: str, choice: tuple[str, ...] | None, reasoning: str) -> Result:
         return self._result(
-            worker, kind="completed", output=checked.value, size=checked.size, choice=choice, reasoning=reasoning
+            worker,
+            kind="completed",
+            output=left.value,
+            output_ref=left.ref,
+            size=left.size,
+            choice=choice,
+            reasoning=reasoning,
         )
 
     def failed(self, error: BaseException, worker: str) -> Result:
@@ -123,8 +134,10 @@ class Attempt:
     def handed_back(self, worker: str) -> Result:
         return self._result(worker, kind="handed_back", not_done=self.started is None)
 
-    def checkpointed(self, data: Any, worker: str) -> Result:
-        return self._result(worker, kind="checkpointed", output=data, size=len(msgspec.json.encode(data)))
+    def checkpointed(self, left: Left, step: str, worker: str) -> Result:
+        return self._result(
+            worker, kind="checkpointed", output=left.value, output_ref=left.ref, step=step, size=left.size
+        )
 
     def _result(self, worker: str, **fields: Any) -> Result:
         task = self.task

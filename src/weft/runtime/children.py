@@ -5,10 +5,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Literal
 
+from weft.blobs import BlobDamaged, BlobMissing
 from weft.errors import StoreUnavailable
 from weft.kernel import commands as c
 from weft.kernel.state import RunState, State
 from weft.kernel.values import Error
+from weft.model.ir import IR
+from weft.routing.errors import ContentLost, NotAtHand
+from weft.routing.schemas import check as check_value
 from weft.runtime.loaded import Loaded, child_notice
 from weft.runtime.messages import Asked, Noticed, Resumed
 
@@ -25,6 +29,8 @@ class Children:
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
         self._waiting: list[tuple[State, c.StartChild | c.StopChild]] = []
+        self._fetching: dict[str, Resumed] = {}
+        """Children that wait for something to be fetched."""
 
     def put(self, loaded: Loaded, effect: c.StartChild | c.StopChild) -> None:
         self._waiting.append((loaded.state, effect))
@@ -34,12 +40,19 @@ class Children:
             parent, effect = self._waiting.pop()
             try:
                 await self._act(parent, effect)
+            except NotAtHand as need:  # what was fetched for it before is kept for the same message
+                message = self._fetching.setdefault(effect.child, Resumed(parent.run_id, None))
+                self._coordinator.fetcher.set_aside(message, need)
+                continue
             except StoreUnavailable as error:
                 logger.warning("child %s: %s; trying again", effect.child, error)
                 await self._coordinator.clock.sleep(_TROUBLE_SECONDS)
                 self._coordinator.put(Resumed(parent.run_id, None))
             except Exception as error:  # noqa: BLE001  the child cannot be understood; its parent waits for its repair
                 await self._coordinator.quarantine(effect.child, error)
+            waited = self._fetching.pop(effect.child, None)
+            if waited is not None:
+                self._coordinator.fetcher.handled(waited)
 
     async def _act(self, parent: State, effect: c.StartChild | c.StopChild) -> None:
         child = await self._coordinator.get(effect.child)
@@ -66,10 +79,20 @@ class Children:
         number = int(version) if version.isdigit() else None
         found = await coordinator.journal.find_workflow(name, number, tenant=parent.tenant)
         if found is None or (version and number is None):
-            error = Error("workflow_not_found", f"no workflow {effect.workflow}; register it, or correct the name")
-            self._end(parent, effect.child, "failed", error)
+            problem = Error("workflow_not_found", f"no workflow {effect.workflow}; register it, or correct the name")
+            self._end(parent, effect.child, "failed", problem)
             return
-        ir = await coordinator.library.get(found.ir_hash)
+        try:
+            ir = await coordinator.library.get_now(found.ir_hash)
+            problems = self._check_inputs(parent, effect, ir)
+        except (BlobMissing, BlobDamaged, ContentLost) as error:
+            problem = Error(error.code, f"workflow {effect.workflow}: {error.message}")
+            self._end(parent, effect.child, "failed", problem)
+            return
+        if problems:
+            message = f"the inputs do not fit {effect.workflow}: {'; '.join(problems)}"
+            self._end(parent, effect.child, "failed", Error("invalid_inputs", message))
+            return
         start = c.Start(
             at=self._now(),
             run_id=effect.child,
@@ -81,6 +104,16 @@ class Children:
             by=f"run {parent.run_id}",
         )
         self._coordinator.put(Asked(effect.child, lambda state: start, starts=True))
+
+    def _check_inputs(self, parent: State, effect: c.StartChild, ir: IR) -> list[str]:
+        if ir.inputs_schema is None:
+            return []
+        try:
+            inputs = self._coordinator.renderer.look_into(effect.inputs, "inputs", parent.tenant)
+        except NotAtHand as need:
+            need.tenant = parent.tenant
+            raise
+        return check_value(ir.inputs_schema, {} if inputs is None else inputs)
 
     def _stop(self, parent: State, effect: c.StopChild, child: Loaded) -> None:
         if not effect.rollback:

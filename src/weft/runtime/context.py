@@ -17,6 +17,8 @@ from typing import Any
 
 import msgspec
 
+from weft.kernel.segments import HoldsSegments, has_refs
+from weft.runtime.filling import copy_plain
 from weft.runtime.outputs import check_output
 from weft.transport import Task
 
@@ -65,6 +67,11 @@ class Context:
         """The same over all attempts (rule 3)."""
         return self._task.idempotency_key
 
+    @property
+    def timeout_seconds(self) -> float | None:
+        """What the node allows an attempt; the worker ends it then."""
+        return self._task.timeout_seconds
+
     def key(self, name: str) -> str:
         """A further idempotency key, for a handler that makes several calls."""
         return f"{self._task.idempotency_key}/{name}"
@@ -73,8 +80,28 @@ class Context:
     def inputs(self) -> dict[str, Any]:
         """The outputs of the taken edges, by node. A copy: changing it changes nothing else."""
         if self._inputs is None:
-            self._inputs = msgspec.to_builtins(self._task.inputs)
+            try:
+                self._inputs = copy_plain(self._task.inputs)
+            except HoldsSegments:
+                if self._on_loop():
+                    raise RuntimeError(
+                        "some inputs are so large that they are stored elsewhere: write `await ctx.load_inputs()`"
+                    ) from None
+                self._inputs = self._fetch_inputs()
         return self._inputs
+
+    async def load_inputs(self) -> dict[str, Any]:
+        """The same, for node types that are async and load inputs on demand."""
+        return self.inputs
+
+    async def prepare_inputs(self) -> None:
+        """See to it that `inputs` can be read on the loop; where nothing has to be loaded, nothing happens."""
+        if self._inputs is None and has_refs(self._task.inputs):
+            await self.load_inputs()
+
+    def _fetch_inputs(self) -> dict[str, Any]:
+        """In a thread: load what is stored elsewhere."""
+        raise NotImplementedError
 
     @property
     def last_checkpoint(self) -> Any:
@@ -93,10 +120,22 @@ class Context:
         """Keep this for the next attempt. To be awaited on the loop; blocks in a thread."""
         checked = check_output(data, "checkpoint").value
         self._data = checked
-        return self._save(self._stored())
+        return self._save({"data": checked, "steps": dict(self._steps)})
 
     def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Call the function unless an earlier attempt has; its result is kept. Names are unique within a handler."""
+        """Call the function unless an earlier attempt has; gives its result, once that is durable.
+
+        Names are unique within a handler, and the same in every attempt: they say which result is whose. To be awaited on the
+        loop; blocks in a thread. The function may be sync or async (async only in an async handler).
+        """
+        given: object = name  # an annotation keeps nobody from passing something else
+        if not isinstance(given, str) or not given:
+            raise TypeError(f"a step needs a name, got {name!r}: ctx.step('charge', charge, order)")
+        if not callable(function):
+            raise TypeError(
+                f"step {name!r} got a {type(function).__name__}, not a function: write ctx.step({name!r}, function, argument), "
+                "without calling it"
+            )
         if self._used is None:
             self._used = set()
         if name in self._used:
@@ -140,17 +179,43 @@ class Context:
     def _keep(self, name: str, value: Any) -> tuple[Any, Awaitable[None]]:
         checked = check_output(value, f"step {name!r}").value
         self._steps[name] = checked
-        return msgspec.to_builtins(checked), self._save(self._stored())
+        # Only this step is sent: what is kept of a handler with a thousand steps grows with them, not with their square.
+        return msgspec.to_builtins(checked), self._save(checked, name)
 
-    def _stored(self) -> dict[str, Any]:
-        return {"data": self._data, "steps": dict(self._steps)}
-
-    def _save(self, checkpoint: Any) -> Any:
-        """Send it. An awaitable on the loop; None in a thread, when it was delivered."""
+    def _save(self, checkpoint: Any, step: str = "") -> Any:
+        """Send the result of a step, or (without one) all that is to be kept. An awaitable on the loop; blocks in a thread."""
         raise NotImplementedError
 
     def _on_loop(self) -> bool:
         raise NotImplementedError
+
+
+class LocalContext(Context):
+    """For a function called directly, outside of any run: steps and checkpoints work and nothing is kept."""
+
+    __slots__ = ("_is_async",)
+
+    def __init__(self, name: str, *, is_async: bool) -> None:
+        super().__init__(Task(run_id="local", node=name, type="task", idempotency_key=f"local/{name}/do"))
+        self._is_async = is_async
+
+    def heartbeat(self) -> None:
+        pass
+
+    async def run_in_thread(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        return await asyncio.to_thread(function, *args, **kwargs)
+
+    def _save(self, checkpoint: Any, step: str = "") -> Any:
+        return _done() if self._on_loop() else None
+
+    def _on_loop(self) -> bool:
+        return self._is_async
+
+
+def _done() -> asyncio.Future[None]:
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    done.set_result(None)
+    return done
 
 
 def _split(checkpoint: Any) -> tuple[Any, dict[str, Any]]:

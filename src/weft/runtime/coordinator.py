@@ -10,28 +10,37 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
 
+from weft.blobs import BlobStore
 from weft.clock import Clock
 from weft.errors import StoreUnavailable, WeftError
 from weft.journal import Accepted, Commit, Exists, Fenced, IdempotencyKey, Journal, JournalUnavailable, OutcomeUnknown
 from weft.kernel import commands as c
-from weft.kernel.events import NodeStarted, UnknownEvent
+from weft.kernel.events import UnknownEvent
 from weft.kernel.state import RunState, State
 from weft.nodes.registry import Registry
+from weft.routing.errors import NotAtHand
+from weft.runtime.cache import Cache
 from weft.runtime.children import Children
+from weft.runtime.contents import Contents
+from weft.runtime.courier import Courier
 from weft.runtime.decisions import Decisions
 from weft.runtime.dispatcher import Dispatcher, Entry
+from weft.runtime.fetcher import Fetcher, blob_sources, definition_sources, sandbox_sources
+from weft.runtime.handling import Handling
 from weft.runtime.loaded import Library, Loaded, load_from
-from weft.runtime.messages import Asked, BeginAsked, Inline, Message, Noticed, Reported, Resumed, TimerDue
+from weft.runtime.messages import Asked, BeginAsked, Fetched, Message, Reported, Resumed
 from weft.runtime.progress import Progress
 from weft.runtime.quarantine import Quarantine, Quarantined
 from weft.runtime.rendering import Renderer
 from weft.runtime.requests import Reply, encode_reply
-from weft.transport import Result, Transport
+from weft.runtime.waiting import insist
+from weft.secrets.vault import Vault
+from weft.transport import Transport
 
 logger = logging.getLogger("weft.coordinator")
 
@@ -66,14 +75,25 @@ class Coordinator:
         window: int = 64,
         keep_idle: int = 1000,
         on_commit: Callable[[State, list[Any]], None] | None = None,
+        blobs: BlobStore | None = None,
+        vault: Vault | None = None,
+        judge: Callable[[Any], Awaitable[Any]] | None = None,
     ) -> None:
+        """Without `blobs` every value stays in its event. `judge` runs Python conditions."""
         self.journal = journal
-        self.transport = transport
+        self.transport = Courier(transport)
         self.registry = registry
         self.clock = clock
-        self.library = Library(journal)
-        self.renderer = Renderer(registry)
-        self.decisions = Decisions(self.renderer, clock, self.put)
+        self.library = Library(journal, blobs)
+        self.contents = Contents(blobs)
+        sources = {} if blobs is None else blob_sources(blobs) | definition_sources(self.library)
+        if judge is not None:
+            sources |= sandbox_sources(judge)
+        cache = Cache()
+        self.fetcher = Fetcher(sources, cache, self.put, clock)
+        self.renderer = Renderer(registry, cache if blobs is not None else None, vault)
+        self.decisions = Decisions(self.renderer, clock, self.put, self.fetcher.set_aside)
+        self.handling = Handling(self)
         self.dispatcher = Dispatcher(window)
         self.children = Children(self)
         self.runs: dict[str, Loaded] = {}
@@ -87,6 +107,8 @@ class Coordinator:
         self._stopping = False
         self._ended: EngineStopped | None = None
         self._asking: set[asyncio.Future[Any]] = set()
+        self.fetched: dict[str, Fetched] = {}
+        """Tasks in the dispatcher for which something was fetched."""
         self._pins: dict[str, int] = {}
         """Tasks in the dispatcher of runs that were dropped from memory because their commit was refused."""
         self._resting: dict[str, None] = {}
@@ -126,7 +148,7 @@ class Coordinator:
 
     async def run(self) -> None:
         try:
-            self.incarnation = await self._read_incarnation()
+            self.incarnation = await insist(self.clock, self.journal.incarnation)
             while not self._stopping:
                 await self._gather()
                 batch = [self._inbox.popleft() for _ in range(min(len(self._inbox), BATCH))]
@@ -143,14 +165,6 @@ class Coordinator:
                 if not future.done():
                     future.set_exception(self._ended)
             self._progress.end()
-
-    async def _read_incarnation(self) -> int:
-        while True:
-            try:
-                return await self.journal.incarnation()
-            except StoreUnavailable as error:
-                logger.warning("journal: %s; trying again", error)
-                await self.clock.sleep(_TROUBLE_SECONDS)
 
     async def check_incarnation(self) -> None:
         """A coordinator that has nothing to write would never hear that the database went back (PROTOCOL 2)."""
@@ -186,7 +200,7 @@ class Coordinator:
             if record.quarantined is not None:
                 raise Quarantined(f"run {run_id} is quarantined: {record.quarantined}")
             kept = await self.journal.find_snapshot(run_id)
-            state = await load_from(self.journal, self.library, record, kept)
+            state = await load_from(self.journal, self.library.get_now, record, kept)
             found = Loaded(state, self.journal.partition_count, 0 if kept is None else kept.seq)
             self.runs[run_id] = found
             found.pins = self._pins.pop(run_id, 0)
@@ -216,10 +230,14 @@ class Coordinator:
                 loaded = self._find(message, problems)
                 if loaded is None:
                     answers.extend(await self._unknown(message, receipts))
+                    self.fetcher.handled(message)
                     continue
                 touched[message.run_id] = loaded
                 decided.setdefault(message.run_id, []).append(message)
-                self._handle(loaded, message, answers)
+                self.handling.handle(loaded, message, answers)
+            except NotAtHand as need:  # nothing has changed; it is decided when what it needs is there
+                self._set_aside(message, need, touched, decided)
+                continue
             except StoreUnavailable as error:
                 logger.warning("run %s cannot be loaded now: %s", message.run_id, error)
                 later.append(message)
@@ -229,6 +247,9 @@ class Coordinator:
                 involved = decided.pop(message.run_id, [])
                 answers = [(asked, answer) for asked, answer in answers if asked.run_id != message.run_id]
                 problems[message.run_id] = await self._quarantine(message.run_id, [*involved, message], error, receipts)
+            # What was fetched for a task or a child stays until it is used.
+            if not isinstance(message, Fetched | Resumed):
+                self.fetcher.handled(message)
         commits: list[Commit] = []
         riding: dict[str, list[tuple[Asked, Any]]] = {}
         for asked, answer in answers:
@@ -243,7 +264,7 @@ class Coordinator:
                 answers = [(asked, answer) for asked, answer in answers if asked.run_id != run_id]
                 await self._quarantine(run_id, decided.pop(run_id), error, receipts)
         refused = await self._write(commits, touched, answers)
-        for run_id in refused:  # somebody else wrote: forget what was decided, load again, decide again
+        for run_id in sorted(refused):  # somebody else wrote: forget what was decided, load again, decide again
             self._drop(run_id)
             answers = [(asked, answer) for asked, answer in answers if asked.run_id != run_id]
             later.extend(decided.pop(run_id))
@@ -253,10 +274,25 @@ class Coordinator:
                 await self._act(loaded)
         await self._publish()
         await self._answer([message for messages in decided.values() for message in messages], answers, receipts)
+        for message in batch:
+            if isinstance(message, Resumed):
+                self.fetcher.handled(message)
         if troubled:
             await self.clock.sleep(_TROUBLE_SECONDS)
         for message in later:
             self.put(message)
+
+    def _set_aside(
+        self, message: Message, need: NotAtHand, touched: dict[str, Loaded], decided: dict[str, list[Message]]
+    ) -> None:
+        loaded = self.runs.get(message.run_id)
+        if loaded is not None:  # or it could not be loaded
+            decided[message.run_id].pop()
+            if loaded.state.seq:
+                need.tenant = loaded.state.tenant
+            else:  # it would have been created: then it is not there yet
+                del touched[message.run_id], self.runs[message.run_id]
+        self.fetcher.set_aside(message, need)
 
     def _drop(self, run_id: str) -> None:
         """Forget a run whose state in memory is not what is durable; its tasks stay with the dispatcher."""
@@ -294,6 +330,8 @@ class Coordinator:
             ):
                 if isinstance(result, Exception):
                     problems[name] = result
+                elif isinstance(result, BaseException):  # cancelled by whom ever: that is no answer
+                    problems[name] = StoreUnavailable(f"reading run {name} was interrupted")
         return problems
 
     def _find(self, message: Message, problems: dict[str, Exception]) -> Loaded | None:
@@ -315,65 +353,6 @@ class Coordinator:
         if isinstance(message, Asked):
             return [(message, c.Refused("not_found", f"there is no run {message.run_id}"))]
         return []
-
-    def _handle(self, loaded: Loaded, message: Message, answers: list[tuple[Asked, Any]]) -> None:
-        match message:
-            case Reported():
-                if message.delivery.result.incarnation != self.incarnation:
-                    self._ask_again(message.delivery.result)
-                    return
-                if self._is_foreign(message.delivery.result):
-                    self.dispatcher_done(message.delivery.result.task_id)
-                    self.decisions.decide(loaded, message.hold(self.clock))
-                    return
-                if message.delivery.result.kind != "checkpointed":
-                    self.dispatcher_done(message.delivery.result.task_id)
-                self.decisions.decide(
-                    loaded, self.renderer.checked(loaded.state, message.command(self.clock, loaded.state))
-                )
-            case TimerDue():
-                if message.timer in loaded.state.timers:
-                    at = max(self.clock.now(), message.due_at)
-                    self.decisions.decide(loaded, c.FireTimer(at=at, timer=message.timer, entropy=self.clock.random()))
-                else:
-                    loaded.timers.setdefault(message.timer, None)  # a leftover row: clear it
-            case Asked():
-                if message.notice_id:
-                    loaded.notices_consumed.append(message.notice_id)
-                refused = self.decisions.decide(loaded, message.make(loaded.state))
-                if not loaded.state.seq:
-                    self.runs.pop(message.run_id, None)
-                answers.append((message, refused if refused is not None else loaded.state.state.value))
-            case Noticed():
-                if message.notice_id:
-                    loaded.notices_consumed.append(message.notice_id)
-                self.decisions.decide(loaded, message.command(self.clock.now()))
-            case BeginAsked():
-                before = len(loaded.events)
-                if message.request.task.incarnation == self.incarnation:
-                    self.decisions.decide(loaded, message.command(self.clock.now()))
-                # Only a recorded start is a start: a run that is ending holds the attempt instead (V6).
-                message.granted = any(isinstance(event, NodeStarted) for event in loaded.events[before:])
-            case Inline():
-                self.decisions.answer_inline(loaded, deque(message.dispatches))
-            case Resumed():
-                if message.lost is not None:
-                    self.decisions.lapse_if_begun(loaded, message.lost)
-                self.decisions.resume(loaded, message.crashed)
-
-    def _ask_again(self, old: Result) -> None:
-        """A result of a time that never was: its attempt may be another one by now (PROTOCOL 2)."""
-        if old.kind == "checkpointed":
-            return  # its worker goes on, and its end will say the same
-        self.dispatcher_done(old.task_id)
-        lost = Entry(old.run_id, old.node, old.scope, old.item, old.attempt, old.generation, old.undo)
-        self.put(Resumed(old.run_id, None, lost))
-
-    def _is_foreign(self, result: Result) -> bool:
-        """This process lacks the function, and did not start the run: somebody who has it will come."""
-        if result.code != "function_not_found" or result.undo:
-            return False
-        return result.run_id.partition("/")[0] not in self.own  # a child belongs to whoever runs its parent
 
     # -- writing and acting --------------------------------------------------------------------------------------------
 
@@ -446,7 +425,7 @@ class Coordinator:
         for effect in effects:
             match effect:
                 case c.Dispatch():
-                    self._queue(loaded, effect)
+                    self.queue(loaded, effect)
                 case c.Stop():
                     stops.append(self._name(loaded, effect))
                 case c.Recall():
@@ -458,17 +437,17 @@ class Coordinator:
         if stops:
             for name in stops:
                 self.dispatcher_done(name)
-            # What nobody has claimed yet must not begin only to be stopped.
-            found = await self.transport.recall(stops)
-            await self.transport.stop([name for name in stops if found[name] == "claimed"])
+            await self.transport.stop(stops)
         await self.children.act()
         self.rest(loaded)
 
-    def _queue(self, loaded: Loaded, effect: c.Dispatch) -> None:
-        if self.dispatcher.add(self._entry(loaded, effect), self.renderer.priority(loaded.state, effect)):
+    def queue(self, loaded: Loaded, effect: c.Dispatch | Entry) -> None:
+        entry = effect if isinstance(effect, Entry) else self._entry(loaded, effect)
+        if self.dispatcher.add(entry, self.renderer.priority(loaded.state, effect)):
             loaded.pins += 1
 
     def dispatcher_done(self, name: str) -> None:
+        self._rendered(name)
         entry = self.dispatcher.done(name)
         if entry is None:
             return
@@ -476,6 +455,11 @@ class Coordinator:
             loaded.pins -= 1
         elif (pins := self._pins.pop(entry.run_id, 0)) > 1:
             self._pins[entry.run_id] = pins - 1
+
+    def _rendered(self, name: str) -> None:
+        """Or never to be: what was fetched for this task may be forgotten."""
+        if (message := self.fetched.pop(name, None)) is not None:
+            self.fetcher.handled(message)
 
     def _name(self, loaded: Loaded, effect: c.Stop | c.Recall) -> str:
         return self._entry(loaded, effect).task_id
@@ -489,11 +473,14 @@ class Coordinator:
     async def _recall(self, loaded: Loaded, effect: c.Recall) -> None:
         name = self._name(loaded, effect)
         if self.dispatcher.withdraw(name):
+            self._rendered(name)
             loaded.pins -= 1
             claimed = False
         else:
-            answer = await self.transport.recall([name])
-            claimed = answer[name] == "claimed"
+            answer = await self.transport.recall(loaded.state.run_id, name)
+            claimed = answer == "claimed"
+            if answer == "later":
+                return
             if not claimed:
                 self.dispatcher_done(name)
             else:
@@ -523,6 +510,12 @@ class Coordinator:
                 continue
             try:
                 rendered = self.renderer.task(loaded, entry, self.incarnation or 1)
+            except NotAtHand as need:
+                need.tenant = loaded.state.tenant
+                waited = self.fetched.pop(entry.task_id, None)
+                self.fetcher.set_aside(Fetched(entry) if waited is None else waited, need)
+                self.dispatcher_done(entry.task_id)
+                continue
             except Exception as error:  # noqa: BLE001  whatever one run does, the others go on (X34)
                 self.dispatcher_done(entry.task_id)
                 await self.quarantine(entry.run_id, error)
@@ -535,6 +528,7 @@ class Coordinator:
                 command = msgspec.structs.replace(rendered, at=self.clock.now())
                 self.put(Asked(entry.run_id, lambda state, command=command: command, None))  # type: ignore[misc]
             else:
+                self._rendered(entry.task_id)
                 tasks.append(rendered)
         if tasks:
             await self.transport.publish(tasks)

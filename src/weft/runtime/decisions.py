@@ -1,7 +1,8 @@
 """Deciding on a run in memory: the kernel is asked, its questions are answered, trivial nodes are executed at once.
 
 Owns the conversation with the kernel. Writes nothing and sends nothing: events and effects pile up in the `Loaded` run
-until the coordinator has made them durable.
+until the coordinator has made them durable. Where something is not at hand, `decide` raises `NotAtHand` and nothing has
+changed; what goes on from there by itself (trivial nodes, a run that is taken over) is set aside one by one.
 """
 
 from __future__ import annotations
@@ -9,16 +10,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+import msgspec
+
 from weft.clock import Clock
 from weft.kernel import commands as c
 from weft.kernel.decide import advance
 from weft.kernel.decider import sorted_by_schedule
 from weft.kernel.outstanding import outstanding
 from weft.kernel.state import Activation, NodeState
+from weft.routing.errors import NotAtHand
 from weft.runtime.claims import claim_name
 from weft.runtime.dispatcher import Entry
 from weft.runtime.loaded import Loaded
-from weft.runtime.messages import Inline
+from weft.runtime.messages import Asked, Inline, Message
 from weft.runtime.rendering import Renderer
 from weft.transport import task_id
 
@@ -29,10 +33,17 @@ INLINE_STEPS = 500
 
 
 class Decisions:
-    def __init__(self, renderer: Renderer, clock: Clock, defer: Callable[[Inline], None]) -> None:
+    def __init__(
+        self,
+        renderer: Renderer,
+        clock: Clock,
+        defer: Callable[[Inline], None],
+        set_aside: Callable[[Message, NotAtHand], None],
+    ) -> None:
         self._renderer = renderer
         self._clock = clock
         self._defer = defer
+        self._set_aside = set_aside
 
     def decide(self, loaded: Loaded, command: c.Command) -> c.Refused | None:
         before = len(loaded.effects)
@@ -46,7 +57,11 @@ class Decisions:
         verdicts: dict[c.Need, c.Verdict] = {}
         while isinstance(result := advance(loaded.state, command, verdicts), c.Needs):
             for question in result.questions:
-                verdicts[question.need] = self._renderer.evaluate(loaded.state, question)
+                try:
+                    verdicts[question.need] = self._renderer.evaluate(loaded.state, question, command)
+                except NotAtHand as need:
+                    need.tenant = command.tenant if isinstance(command, c.Start) else loaded.state.tenant
+                    raise
         if isinstance(result, c.Refused):
             return result
         loaded.take(result)
@@ -64,21 +79,35 @@ class Decisions:
             loaded.effects[start:] = rest
         return found
 
-    def answer_inline(self, loaded: Loaded, waiting: deque[c.Dispatch]) -> None:
-        """Execute trivial nodes at once, in the append that made them ready (PROTOCOL 28)."""
+    def answer_inline(self, loaded: Loaded, waiting: deque[c.Dispatch], origin: Inline | None = None) -> None:
+        """Execute trivial nodes at once, in the append that made them ready (PROTOCOL 28). `origin`: who brings them."""
         steps = 0
         while waiting:
             if steps == INLINE_STEPS:
                 self._defer(Inline(loaded.state.run_id, tuple(waiting)))
                 return
             steps += 1
-            command = self._renderer.answer(loaded, waiting.popleft(), self._clock)
-            if command is not None:
-                before = len(loaded.effects)
-                self._advance(loaded, command)
-                waiting.extend(self._trivial(loaded, before))
+            dispatch = waiting.popleft()
+            try:
+                command = self._renderer.answer(loaded, dispatch, self._clock)
+                if command is not None:
+                    before = len(loaded.effects)
+                    self._advance(loaded, command)
+                    waiting.extend(self._trivial(loaded, before))
+            except NotAtHand as need:
+                need.tenant = loaded.state.tenant
+                again = origin is not None and origin.dispatches == (dispatch,)  # with what was fetched for it before
+                self._set_aside(origin if again and origin else Inline(loaded.state.run_id, (dispatch,)), need)
 
     # -- taking a run over ---------------------------------------------------------------------------------------------
+
+    def _decide_or_defer(self, loaded: Loaded, command: c.Command) -> None:
+        """One of several decisions of a message: what it needs must not keep the others."""
+        try:
+            self.decide(loaded, command)
+        except NotAtHand as need:
+            run_id = loaded.state.run_id
+            self._set_aside(Asked(run_id, lambda state: msgspec.structs.replace(command, at=self._clock.now())), need)
 
     def resume(self, loaded: Loaded, crashed: frozenset[str] | None) -> None:
         state = loaded.state
@@ -87,7 +116,7 @@ class Decisions:
                 self._lapse_if(loaded, activation, crashed)
             held = {state.name(activation.node) for activation in sorted_by_schedule(state, N.HELD)}
             if held:  # perhaps this process has what the last one lacked
-                self.decide(loaded, c.Release(at=self._clock.now(), nodes=tuple(sorted(held))))
+                self._decide_or_defer(loaded, c.Release(at=self._clock.now(), nodes=tuple(sorted(held))))
             if state.plan:
                 self._lapse_if(loaded, state.activations[state.plan[-1]], crashed, undo=True)
         start = len(loaded.effects)
@@ -104,7 +133,7 @@ class Decisions:
         begun = undo is not None and undo.state == "running" if lost.undo else activation.state is N.RUNNING
         if begun:
             place = {name: getattr(lost, name) for name in ("node", "scope", "item", "attempt", "generation", "undo")}
-            self.decide(loaded, c.Lapse(at=self._clock.now(), reason="handed_back", **place))
+            self._decide_or_defer(loaded, c.Lapse(at=self._clock.now(), reason="handed_back", **place))
 
     def _lapse_if(self, loaded: Loaded, activation: Activation, crashed: frozenset[str], *, undo: bool = False) -> None:
         state = loaded.state
@@ -114,7 +143,7 @@ class Decisions:
         name = task_id(state.run_id, node, activation.scope, item, attempt, undo, state.generation)
         begun = activation.state is N.RUNNING and not undo
         if begun or claim_name(name) in crashed:
-            self.decide(
+            self._decide_or_defer(
                 loaded,
                 c.Lapse(
                     at=self._clock.now(),

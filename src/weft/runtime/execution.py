@@ -10,22 +10,25 @@ import asyncio
 import concurrent.futures
 import functools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from weft.clock import Clock
-from weft.nodes.registry import Handler
-from weft.outcomes import Failure
+from weft.outcomes import Chosen, Failure
 from weft.runtime.attempt import Attempt
 from weft.runtime.claims import Claims
 from weft.runtime.context import Context, running_loop
+from weft.runtime.filling import Filling
+from weft.runtime.handlers import Found, Handlers
 from weft.runtime.isolation import ProcessPool
+from weft.runtime.leaving import Leaving, Left
+from weft.runtime.outputs import Encoded
 from weft.runtime.reporter import Reporter
 from weft.runtime.threads import ThreadPool
 from weft.runtime.watch import Watch
-from weft.transport import Result, Transport, TransportUnavailable
+from weft.transport import Result, Task, Transport, TransportUnavailable
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +38,7 @@ class Execution:
         self,
         transport: Transport,
         clock: Clock,
-        handlers: Mapping[str, tuple[Handler, bool]],
+        handlers: Handlers,
         *,
         worker_id: str,
         threads: ThreadPool,
@@ -43,6 +46,8 @@ class Execution:
         reporter: Reporter,
         watch: Watch,
         claims: Claims | None,
+        filling: Filling,
+        leaving: Leaving,
         release: Callable[[Attempt], None],
     ) -> None:
         self._transport = transport
@@ -54,6 +59,8 @@ class Execution:
         self._reporter = reporter
         self._watch = watch
         self._claims = claims
+        self._filling = filling
+        self._leaving = leaving
         self._release = release
         self.loop = asyncio.get_running_loop()
         self._contexts: dict[str, WorkerContext] = {}
@@ -64,17 +71,39 @@ class Execution:
         try:
             found = self._handlers.get(task.type)
             if found is None:
-                raise _unknown_type(task.type, self._handlers)
+                raise Failure("unknown_type", self._handlers.explain(task.type))
+            if task.isolation == "process" and not task.sealed:
+                config = self._filling.reveal(task, task.config)  # blobs go to the process as they are
+            else:
+                config = await self._filling.fill(task, task.config)
+            problem = found.check(config)
+            if problem:
+                raise Failure("bad_config", f"{task.type} {task.node}: {problem}", retryable=False, not_done=True)
             if task.effect == "at_most_once" and not await self._is_granted(attempt):
                 return attempt.handed_back(self.worker_id)
-            value = await self._call(attempt, *found)
-            return attempt.completed(value, self.worker_id)
+            calling = self._call(attempt, found, config)
+            del config  # a large one is the handler's alone
+            return await self._leave(attempt, await calling)
         except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:  # noqa: BLE001  a handler may raise anything, SystemExit too: it is its failure
-            return attempt.failed(error, self.worker_id)
+            return self._leaving.clean(attempt.failed(error, self.worker_id))
         finally:
             self._contexts.pop(attempt.task_id, None)
+            if attempt.saving is not None:
+                attempt.saving.cancel()  # a checkpoint nobody waited for
+
+    async def _leave(self, attempt: Attempt, value: Any) -> Result:
+        """What the handler gave, on its way out. From here on no timeout applies: the work is done."""
+        if attempt.is_late:
+            return attempt.ended(self.worker_id)
+        attempt.returned = True
+        choice, reasoning = None, ""
+        if isinstance(value, Chosen):
+            value, choice, reasoning = value.output, tuple(value.next_nodes), value.reasoning
+        sending = self._leaving.send(attempt.task, value)
+        del value  # a large output is not kept while it is stored
+        return self._leaving.clean(attempt.completed(await sending, self.worker_id, choice, reasoning))
 
     def tell(self, attempt: Attempt) -> None:
         """Let the handler know that it should stop."""
@@ -82,10 +111,26 @@ class Execution:
         if context is not None:
             context.cancelled = True
 
-    def checkpoint(self, attempt: Attempt, data: Any) -> asyncio.Future[None]:
+    def checkpoint(self, attempt: Attempt, data: Any, step: str) -> asyncio.Future[None]:
         if attempt.reported:
             raise asyncio.CancelledError(f"{attempt.task_id} is over")
-        return self._reporter.add_and_wait(attempt.checkpointed(data, self.worker_id))
+        small = self._leaving.send_small(attempt.task, data, "checkpoint")
+        if attempt.saving is None and isinstance(small, Left):
+            return self._reporter.add_and_wait(attempt.checkpointed(small, step, self.worker_id))
+        attempt.saving = self.loop.create_task(self._save(attempt, small, step, attempt.saving))
+        attempt.saving.add_done_callback(_look_at)
+        return attempt.saving
+
+    async def _save(self, attempt: Attempt, data: Left | Encoded, step: str, before: asyncio.Task[None] | None) -> None:
+        """A large checkpoint is stored first; whatever comes after it waits, so that the last one is the last one."""
+        if before is not None:
+            await asyncio.wait([before])
+        left = await self._leaving.send(attempt.task, data, "checkpoint") if isinstance(data, Encoded) else data
+        await self._reporter.add_and_wait(attempt.checkpointed(left, step, self.worker_id))
+
+    async def load_inputs(self, task: Task) -> dict[str, Any]:
+        inputs: dict[str, Any] = await self._filling.fill(task, task.inputs)
+        return inputs
 
     def thread_ended(self, attempt: Attempt) -> None:
         attempt.threads -= 1
@@ -99,24 +144,28 @@ class Execution:
             _log.warning("worker %s cannot ask to begin %s: %s", self.worker_id, attempt.task_id, error)
             return False
 
-    async def _call(self, attempt: Attempt, handler: Handler, is_async: bool) -> Any:
+    async def _call(self, attempt: Attempt, found: Found, config: Any) -> Any:
         task = attempt.task
         if task.isolation == "process":
             async with self._processes.process() as process:
                 self._begin(attempt)
                 return await process.call(
-                    handler,
-                    task,
+                    found.handler,
+                    msgspec.structs.replace(task, config=config),
                     heartbeat=functools.partial(self.heartbeat, attempt),
                     checkpoint=functools.partial(self.checkpoint, attempt),
+                    blob=functools.partial(self._filling.get, task),
                 )
-        context = self._contexts[attempt.task_id] = WorkerContext(self, attempt)
-        # The handler may change what it is given; the coordinator's own data must not change with it.
-        config = msgspec.to_builtins(task.config)
+        if task.checkpoint is not None:
+            task = msgspec.structs.replace(task, checkpoint=await self._filling.fill(task, task.checkpoint))
+        context = self._contexts[attempt.task_id] = WorkerContext(self, attempt, task)
+        if found.is_async:
+            if task.inputs and not found.inputs_on_demand:
+                await context.prepare_inputs()
+            self._begin(attempt)
+            return await found.handler(config, context)
         self._begin(attempt)
-        if is_async:
-            return await handler(config, context)
-        return await context.run_in_thread(handler, config, context)
+        return await context.run_in_thread(found.handler, config, context)
 
     def _begin(self, attempt: Attempt) -> None:
         if self._claims is not None:
@@ -136,8 +185,8 @@ class WorkerContext(Context):
 
     __slots__ = ("_attempt", "_execution")
 
-    def __init__(self, execution: Execution, attempt: Attempt) -> None:
-        super().__init__(attempt.task)
+    def __init__(self, execution: Execution, attempt: Attempt, task: Task) -> None:
+        super().__init__(task)
         self._execution = execution
         self._attempt = attempt
 
@@ -166,17 +215,26 @@ class WorkerContext(Context):
             raise RuntimeError(f"the function raised {type(value).__name__}") from value
         raise value
 
-    def _save(self, checkpoint: Any) -> Any:
+    async def load_inputs(self) -> dict[str, Any]:
+        if self._inputs is None:
+            self._inputs = await self._execution.load_inputs(self._task)
+        return self._inputs
+
+    def _fetch_inputs(self) -> dict[str, Any]:
+        loading = self._execution.load_inputs(self._task)
+        return asyncio.run_coroutine_threadsafe(loading, self._execution.loop).result()
+
+    def _save(self, checkpoint: Any, step: str = "") -> Any:
         if self._on_loop():
-            return self._execution.checkpoint(self._attempt, checkpoint)
+            return self._execution.checkpoint(self._attempt, checkpoint, step)
         done: concurrent.futures.Future[None] = concurrent.futures.Future()
-        self._execution.loop.call_soon_threadsafe(self._save_from_thread, checkpoint, done)
+        self._execution.loop.call_soon_threadsafe(self._save_from_thread, checkpoint, step, done)
         return done.result()
 
-    def _save_from_thread(self, checkpoint: Any, done: concurrent.futures.Future[None]) -> None:
+    def _save_from_thread(self, checkpoint: Any, step: str, done: concurrent.futures.Future[None]) -> None:
         try:
-            saved = self._execution.checkpoint(self._attempt, checkpoint)
-        except asyncio.CancelledError as error:
+            saved = self._execution.checkpoint(self._attempt, checkpoint, step)
+        except (asyncio.CancelledError, Failure) as error:
             done.set_exception(error)
             return
         saved.add_done_callback(functools.partial(_pass_on, done))
@@ -188,14 +246,13 @@ class WorkerContext(Context):
 def _pass_on(done: concurrent.futures.Future[None], saved: asyncio.Future[None]) -> None:
     if saved.cancelled():
         done.set_exception(asyncio.CancelledError("the worker has ended"))
+    elif (error := saved.exception()) is not None:
+        done.set_exception(error)
     else:
         done.set_result(None)
 
 
-def _unknown_type(name: str, handlers: Mapping[str, Any]) -> Failure:
-    known = ", ".join(sorted(handlers)) or "none"
-    return Failure(
-        "unknown_type",
-        f"this worker has no node type {name!r} (it has: {known}); install it where the worker runs, or give the node a "
-        "queue whose workers have it",
-    )
+def _look_at(saving: asyncio.Task[None]) -> None:
+    """Whoever awaits it sees its error too; if nobody does, the handler did not ask whether it was kept."""
+    if not saving.cancelled():
+        saving.exception()

@@ -13,6 +13,8 @@ from weft.runtime.outputs import check_output
 MAX_MESSAGE = 1_000
 MAX_TRACEBACK = 4_000
 MAX_FRAMES = 12
+MAX_DETAILS = 16 * 1024
+"""JSON in bytes: they stand in the event of the failure."""
 
 _OWN = str(Path(__file__).parents[1])
 _STDLIB = str(Path(traceback.__file__).parent)
@@ -34,9 +36,12 @@ def describe(error: BaseException) -> dict[str, Any]:
 
 def _json_or_none(details: Any) -> Any:
     try:
-        return check_output(details, "details").value
+        checked = check_output(details, "details")
     except Failure:
         return None
+    if checked.size > MAX_DETAILS:
+        return {"left_out": f"{checked.size} bytes of details; {MAX_DETAILS} are kept"}
+    return checked.value
 
 
 def _is_seconds(value: Any) -> bool:

@@ -22,10 +22,13 @@ from typing import Any
 
 import msgspec
 
-from weft.outcomes import Chosen
+from weft import functions
+from weft.kernel.segments import unpack
+from weft.outcomes import Chosen, Failure
 from weft.runtime.context import Context, running_loop
 from weft.runtime.failures import describe
-from weft.runtime.outputs import check_output
+from weft.runtime.filling import load
+from weft.runtime.outputs import encode_output
 from weft.transport import Task
 
 _log = logging.getLogger(__name__)
@@ -39,21 +42,36 @@ class Channel:
         os.set_inheritable(descriptor, False)
         self._sending = threading.Lock()
         self._saving = threading.Lock()
+        self._asking = threading.Lock()
         self.calls: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._saved: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._blobs: queue.SimpleQueue[bytes | dict[str, Any]] = queue.SimpleQueue()
 
     def start(self) -> None:
         threading.Thread(target=self._read, name="weft-parent", daemon=True).start()
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, message: dict[str, Any], data: bytes = b"") -> None:
+        if data:
+            message["bytes"] = len(data)
         body = msgspec.json.encode(message)
         with self._sending:
             self._socket.sendall(len(body).to_bytes(4, "big") + body)
+            if data:
+                self._socket.sendall(data)
 
-    def save(self, checkpoint: Any) -> None:
+    def save(self, checkpoint: Any, step: str) -> None:
         with self._saving:
-            self.send({"op": "checkpoint", "data": checkpoint})
+            self.send({"op": "checkpoint", "step": step}, msgspec.json.encode(checkpoint))
             self._saved.get()
+
+    def fetch(self, ref: str) -> bytes:
+        """The content of a blob, by way of the parent. Raises Failure."""
+        with self._asking:
+            self.send({"op": "blob", "ref": ref})
+            answer = self._blobs.get()
+        if isinstance(answer, bytes):
+            return answer
+        raise Failure(**answer)
 
     def _read(self) -> None:
         with self._socket.makefile("rb") as stream:
@@ -63,10 +81,15 @@ class Channel:
                 if not body:
                     os._exit(0)
                 message = msgspec.json.decode(body)
-                if message.get("op") == "saved":
-                    self._saved.put(None)
-                else:
-                    self.calls.put(message)
+                match message.get("op"):
+                    case "saved":
+                        self._saved.put(None)
+                    case "blob" if "error" in message:
+                        self._blobs.put(message["error"])
+                    case "blob":
+                        self._blobs.put(stream.read(message["bytes"]))
+                    case _:
+                        self.calls.put(message)
 
 
 class ChildContext(Context):
@@ -92,18 +115,32 @@ class ChildContext(Context):
             return value
         raise value
 
-    def _save(self, checkpoint: Any) -> Any:
+    async def load_inputs(self) -> dict[str, Any]:
+        if self._inputs is None:
+            self._inputs = await self._loop.run_in_executor(None, self._fetch_inputs)
+        return self._inputs
+
+    def _fetch_inputs(self) -> dict[str, Any]:
+        inputs: dict[str, Any] = load(self._task.inputs, self._channel.fetch)
+        return inputs
+
+    def _save(self, checkpoint: Any, step: str = "") -> Any:
         if self._on_loop():
-            return self._loop.run_in_executor(None, functools.partial(self._channel.save, checkpoint))
-        return self._channel.save(checkpoint)
+            return self._loop.run_in_executor(None, functools.partial(self._channel.save, checkpoint, step))
+        return self._channel.save(checkpoint, step)
 
     def _on_loop(self) -> bool:
         return running_loop() is self._loop
 
 
-async def _execute(message: dict[str, Any], channel: Channel) -> dict[str, Any]:
+async def _execute(message: dict[str, Any], channel: Channel) -> tuple[dict[str, Any], bytes]:
     try:
+        config, inputs, checkpoint = unpack(message["values"])
+        loop = asyncio.get_running_loop()
+        config = await loop.run_in_executor(None, load, config, channel.fetch)
+        checkpoint = await loop.run_in_executor(None, load, checkpoint, channel.fetch)
         task = msgspec.convert(message["task"], Task)
+        task = msgspec.structs.replace(task, config=config, inputs=inputs, checkpoint=checkpoint)
         _prepare(message, task)
         module, _, path = message["handler"].partition(":")
         handler: Any = importlib.import_module(module)
@@ -111,16 +148,17 @@ async def _execute(message: dict[str, Any], channel: Channel) -> dict[str, Any]:
             handler = getattr(handler, name)
         context = ChildContext(task, channel)
         if asyncio.iscoroutinefunction(handler):
-            value = await handler(task.config, context)
+            await context.prepare_inputs()
+            value = await handler(config, context)
         else:
-            value = await context.run_in_thread(handler, task.config, context)
+            value = await context.run_in_thread(handler, config, context)
         answer: dict[str, Any] = {"op": "completed"}
         if isinstance(value, Chosen):
             answer |= {"next_nodes": value.next_nodes, "reasoning": value.reasoning}
             value = value.output
-        return answer | {"output": check_output(value).value}
+        return answer, encode_output(value)
     except BaseException as error:  # noqa: BLE001  whatever it was, it is the handler's, and the parent is told
-        return {"op": "failed", "error": describe(error)}
+        return {"op": "failed", "error": describe(error)}, b""
 
 
 def _prepare(message: dict[str, Any], task: Task) -> None:
@@ -134,7 +172,7 @@ def _prepare(message: dict[str, Any], task: Task) -> None:
             if name == "__main__":
                 _load_main(message.get("main"))
             else:
-                importlib.import_module(name)
+                functions.load_module(name)
         except Exception:  # noqa: BLE001  if this call needs it, finding the function fails with better words
             _log.warning("importing %s in an isolated process failed", name, exc_info=True)
 
@@ -145,7 +183,8 @@ def _load_main(path: str | None) -> None:
     if path is not None:
         module = types.ModuleType("__weft_main__")
         sys.modules["__main__"] = sys.modules["__weft_main__"] = module
-        module.__dict__.update(runpy.run_path(path, run_name="__weft_main__"))
+        with functions.loading(path):
+            module.__dict__.update(runpy.run_path(path, run_name="__weft_main__"))
 
 
 def main(descriptor: int) -> None:
@@ -156,4 +195,4 @@ def main(descriptor: int) -> None:
         channel.send({"op": "ready"})
         while True:
             message = channel.calls.get()
-            channel.send(runner.run(_execute(message, channel)))
+            channel.send(*runner.run(_execute(message, channel)))

@@ -1,7 +1,7 @@
 """Isolated processes: handlers with `isolation: process` run in one of these, which can be killed.
 
-It owns the processes and the wire to them: a socket pair, each message four bytes of length and then JSON. Nothing is
-pickled. A process is started when first needed, used again while it behaves, and killed with everything it started when
+It owns the processes and the wire to them: a socket pair, each message four bytes of length and then JSON; one that has `bytes`
+is followed by so many, which are passed on as they are (the JSON of an output, the content of a blob). Nothing is pickled. A process is started when first needed, used again while it behaves, and killed with everything it started when
 its attempt times out, is stopped, or breaks the protocol. At most one per slot of the worker. A process whose parent
 died sees its socket end and exits.
 """
@@ -23,14 +23,17 @@ import msgspec
 
 from weft import functions
 from weft.clock import Clock
+from weft.kernel.segments import pack
 from weft.outcomes import Chosen, Failure
-from weft.runtime.outputs import MAX_BYTES
+from weft.runtime.failures import describe
+from weft.runtime.outputs import MAX_BYTES, Encoded
 from weft.runtime.waiting import wait_at_most
 from weft.transport import Task
 
 START_SECONDS = 60.0
 REAP_SECONDS = 5.0
-MAX_FRAME = MAX_BYTES + 1024 * 1024
+MAX_FRAME = 64 * 1024 * 1024
+_CHUNK = 1024 * 1024
 
 _BOOTSTRAP = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[2]); descriptor = int(sys.argv[1]); del sys.argv[1:]; "
@@ -147,14 +150,16 @@ class IsolatedProcess:
         task: Task,
         *,
         heartbeat: Callable[[], None],
-        checkpoint: Callable[[Any], Awaitable[None]],
+        checkpoint: Callable[[Any, str], Awaitable[None]],
+        blob: Callable[[str], Awaitable[bytes | bytearray]],
     ) -> Any:
         """What the handler returned there; raises `Failure` with what it raised."""
         self.is_clean = False
         await self._send(
             {
                 "handler": f"{handler.__module__}:{handler.__qualname__}",
-                "task": task,
+                "task": msgspec.structs.replace(task, config=None, inputs={}, checkpoint=None),
+                "values": pack([task.config, task.inputs, task.checkpoint]),
                 "modules": functions.modules(),
                 "main": getattr(sys.modules.get("__main__"), "__file__", None),
             }
@@ -165,16 +170,27 @@ class IsolatedProcess:
                 case "heartbeat":
                     heartbeat()
                 case "checkpoint":
-                    await checkpoint(message.get("data"))
+                    await checkpoint(await self._receive_bytes(message), str(message.get("step", "")))
                     await self._send({"op": "saved"})
+                case "blob":
+                    await self._send_blob(str(message.get("ref", "")), blob)
                 case "completed":
+                    value = await self._receive_bytes(message)
                     self.is_clean = True
-                    return _value(message)
+                    return _with_choice(message, value)
                 case "failed":
                     self.is_clean = True
                     raise _failure(message.get("error"))
                 case _:
                     raise self._broken("it sent something that is not a message")
+
+    async def _send_blob(self, ref: str, blob: Callable[[str], Awaitable[bytes | bytearray]]) -> None:
+        try:
+            data = await blob(ref)
+        except Failure as error:
+            await self._send({"op": "blob", "error": describe(error)})
+            return
+        await self._send({"op": "blob", "bytes": len(data)}, data)
 
     def kill(self) -> None:
         """It and whatever it started; at once."""
@@ -191,13 +207,33 @@ class IsolatedProcess:
     def close(self) -> None:
         self._writer.transport.abort()
 
-    async def _send(self, message: Any) -> None:
+    async def _send(self, message: Any, data: bytes | bytearray = b"") -> None:
         body = msgspec.json.encode(message)
         try:
             self._writer.write(len(body).to_bytes(4, "big") + body)
             await self._writer.drain()
+            for start in range(0, len(data), _CHUNK):  # in parts, or the writer would keep a copy of all of it
+                self._writer.write(data[start : start + _CHUNK])
+                await self._writer.drain()
         except OSError as error:
             raise await self._died() from error
+
+    async def _receive_bytes(self, message: dict[str, Any]) -> Encoded:
+        """What follows a message: the JSON of a value."""
+        length = message.get("bytes")
+        if not isinstance(length, int) or not 0 < length <= MAX_BYTES:
+            raise self._broken(f"it announced {length!r} bytes, at most {MAX_BYTES} are allowed")
+        data, filled = bytearray(length), 0
+        try:
+            while filled < length:
+                part = await self._reader.read(min(_CHUNK, length - filled))
+                if not part:
+                    raise await self._died()
+                data[filled : filled + len(part)] = part
+                filled += len(part)
+        except OSError as error:
+            raise await self._died() from error
+        return Encoded(data)
 
     async def _receive(self) -> dict[str, Any]:
         try:
@@ -232,10 +268,10 @@ class IsolatedProcess:
         return Failure("process_died", f"the isolated process broke its protocol: {what}; it was killed")
 
 
-def _value(message: dict[str, Any]) -> Any:
+def _with_choice(message: dict[str, Any], value: Encoded) -> Any:
     if message.get("next_nodes") is None:
-        return message.get("output")
-    return Chosen(message.get("output"), tuple(message["next_nodes"]), str(message.get("reasoning", "")))
+        return value
+    return Chosen(value, tuple(message["next_nodes"]), str(message.get("reasoning", "")))
 
 
 def _failure(fields: Any) -> Failure:

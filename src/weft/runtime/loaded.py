@@ -6,11 +6,14 @@ Owns loading (snapshot, then events) and the translation of decisions into journ
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 
-from weft.errors import StoreUnavailable
+from weft.blobs import INLINE_BYTES, BlobDamaged, BlobMissing, BlobStore, BlobStoreUnavailable
+from weft.clock import Clock
+from weft.errors import StoreUnavailable, WeftError
 from weft.journal import (
     ApprovalRow,
     Commit,
@@ -27,9 +30,11 @@ from weft.kernel import events as e
 from weft.kernel import snapshot
 from weft.kernel.evolve import evolve
 from weft.kernel.keys import place
+from weft.kernel.segments import HoldsSegments, has_refs, pack, refuse, show, unpack
 from weft.kernel.state import TERMINAL, Activation, IntegrityError, NodeState, RunState, State
 from weft.model import ir as irs
 from weft.model.ir import IR
+from weft.routing.errors import NotAtHand
 
 N = NodeState
 logger = logging.getLogger("weft.loaded")
@@ -39,12 +44,25 @@ SNAPSHOT_EVERY = 1000
 _READ = 2000
 
 
-class Library:
-    """IRs by hash, shared by all runs of a process."""
+class NeedsDefinition(NotAtHand):
+    """A run's IR is kept as a blob and must be fetched first."""
 
-    def __init__(self, journal: Journal) -> None:
+    code = "needs_definition"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"definition:{name}", f"definition {name} is kept as a blob and must be fetched first")
+        self.name = name
+
+
+class Library:
+    """IRs by hash, shared by all runs of a process. Large ones are kept as blobs."""
+
+    def __init__(self, journal: Journal, blobs: BlobStore | None = None) -> None:
         self._journal = journal
+        self._blobs = blobs
         self._irs: dict[str, IR] = {}
+        self._lost: dict[str, WeftError] = {}
+        """What was looked for and is not there; told once, since it may be put again."""
 
     def add(self, ir: IR) -> None:
         self._irs.setdefault(ir.hash, ir)
@@ -52,9 +70,64 @@ class Library:
     async def get(self, name: str) -> IR:
         found = self._irs.get(name)
         if found is None:
-            definition = await self._journal.get_definition(name)
-            found = self._irs[name] = irs.decode(definition.body)
+            found = self._irs[name] = irs.decode(await self.read(name))
         return found
+
+    async def get_now(self, name: str) -> IR:
+        """The same for a coordinator, which waits for no blob: raises NeedsDefinition instead."""
+        found = self._irs.get(name)
+        if found is None:
+            if name in self._lost:
+                raise self._lost.pop(name)
+            stored = await self._journal.get_definition(name)
+            if stored.kind.endswith(_AS_BLOB):
+                raise NeedsDefinition(name)
+            found = self._irs[name] = irs.decode(stored.body)
+        return found
+
+    async def fetch(self, name: str) -> None:
+        """See to it that `get_now` knows it, or why it cannot be had. Raises StoreUnavailable."""
+        try:
+            await self.get(name)
+        except (BlobMissing, BlobDamaged) as error:
+            self._lost[name] = error
+
+    async def put(self, name: str, kind: str, body: bytes) -> None:
+        """Keep a definition under its name, before anything refers to it."""
+        if len(body) > INLINE_BYTES and self._blobs is not None:
+            kind, body = f"{kind}{_AS_BLOB}", (await self._blobs.put(DEFINITIONS, body)).encode()
+        await self._journal.put_definition(name, kind, body)
+
+    async def has_blob(self, tenant: str, ref: str) -> bool:
+        """Raises StoreUnavailable when nobody can say."""
+        if self._blobs is None:
+            return False
+        try:
+            await self._blobs.stat(tenant, ref)
+        except BlobMissing:
+            return False
+        return True
+
+    async def read(self, name: str) -> bytes:
+        found = await self._journal.get_definition(name)
+        if not found.kind.endswith(_AS_BLOB):
+            return found.body
+        if self._blobs is None:
+            raise BlobStoreUnavailable(f"definition {name} is kept as a blob, and there is no blob store here")
+        return await self._blobs.get(DEFINITIONS, found.body.decode())
+
+
+async def database_identity(journal: Journal, clock: Clock) -> str:
+    """What tells this database from any other, made when it is first asked for."""
+    await journal.put_definition(_IDENTITY, "identity", clock.new_id().encode())
+    return (await journal.get_definition(_IDENTITY)).body.decode()
+
+
+_IDENTITY = "weft:database"
+
+DEFINITIONS = "weft:definitions"
+"""The tenant whose blobs definitions are. They are named by hash and belong to all who know it, as the journal has them."""
+_AS_BLOB = ":blob"
 
 
 class Loaded:
@@ -206,16 +279,17 @@ class Loaded:
 
 def child_notice(state: State, generation: int = 0) -> bytes:
     """How a child ended; `generation` when its parent asks for a later one than there will ever be."""
-    return msgspec.json.encode(
-        {
-            "child": state.run_id,
-            "generation": max(state.generation, generation),
-            "state": state.state.value,
-            "output": state.outputs,
-            "output_ref": state.outputs_ref,
-            "error": state.error,
-        }
-    )
+    body = {
+        "child": state.run_id,
+        "generation": max(state.generation, generation),
+        "state": state.state.value,
+        "output": state.outputs,
+        "output_ref": state.outputs_ref,
+        "error": state.error,
+    }
+    if has_refs(state.outputs):
+        body |= {"output": pack(state.outputs, secrets=False), "refs": True}
+    return msgspec.json.encode(body)
 
 
 class Continuation(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,6 +304,8 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True):
     deadline_seconds: float | None
     adopted: tuple[c.Adopted, ...]
     signals: tuple[tuple[str, Any], ...]
+    refs: bool = False
+    """Its values hold references to blobs and are packed."""
 
     def start(self, run_id: str, at: float, ir: IR) -> c.Start:
         return c.Start(
@@ -249,19 +325,42 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def continuation_notice(state: State, effect: c.ContinueRun) -> bytes:
-    return msgspec.json.encode(
-        Continuation(
-            continues=state.run_id,
-            ir=state.ir_hashes[-1],
-            workflow_version=state.workflow_version,
-            inputs=state.inputs,
-            tags=state.tags,
-            tenant=state.tenant,
-            deadline_seconds=state.deadline_seconds,
-            adopted=effect.adopted,
-            signals=effect.signals,
-        )
+    continuation = Continuation(
+        continues=state.run_id,
+        ir=state.ir_hashes[-1],
+        workflow_version=state.workflow_version,
+        inputs=state.inputs,
+        tags=state.tags,
+        tenant=state.tenant,
+        deadline_seconds=state.deadline_seconds,
+        adopted=effect.adopted,
+        signals=effect.signals,
     )
+    try:
+        return _encoder.encode(continuation)
+    except HoldsSegments:
+        return _encoder.encode(msgspec.structs.replace(_each_value(continuation, pack), refs=True))
+
+
+def read_continuation(body: bytes) -> Continuation:
+    """Raises msgspec.ValidationError for what is none."""
+    found = _decode_continuation(body)
+    return _each_value(found, unpack) if found.refs else found
+
+
+def _each_value(continuation: Continuation, change: Callable[..., Any]) -> Continuation:
+    return msgspec.structs.replace(
+        continuation,
+        inputs=change(continuation.inputs, secrets=False),
+        adopted=tuple(
+            msgspec.structs.replace(one, output=change(one.output, secrets=False)) for one in continuation.adopted
+        ),
+        signals=tuple((name, change(payload, secrets=False)) for name, payload in continuation.signals),
+    )
+
+
+_encoder = msgspec.json.Encoder(enc_hook=refuse)
+_decode_continuation = msgspec.json.Decoder(Continuation).decode
 
 
 def is_parked(activation: Activation) -> bool:
@@ -302,7 +401,7 @@ def approval_row(state: State, name: str, at: float) -> ApprovalRow:
         "votes": approval.votes,
         "on_timeout": approval.on_timeout,
         "escalated": approval.escalated,
-        "shown": approval.shown,
+        "shown": show(approval.shown),
         "scope": activation.scope,
         "comments": approval.comments,
     }
@@ -356,17 +455,19 @@ def _undoing(state: State) -> int:
 
 async def load(journal: Journal, library: Library, record: RunRecord) -> State:
     """The state a journal folds to, from its newest readable snapshot on."""
-    return await load_from(journal, library, record, await journal.find_snapshot(record.run_id))
+    return await load_from(journal, library.get, record, await journal.find_snapshot(record.run_id))
 
 
-async def load_from(journal: Journal, library: Library, record: RunRecord, kept: Snapshot | None) -> State:
+async def load_from(
+    journal: Journal, get_ir: Callable[[str], Awaitable[IR]], record: RunRecord, kept: Snapshot | None
+) -> State:
     run_id = record.run_id
     state: State | None = None
     if kept is not None and kept.version == snapshot.SNAPSHOT_VERSION:
         try:
             names = snapshot.hashes(kept.body)
-            state = snapshot.decode(kept.body, {name: await library.get(name) for name in names})
-        except StoreUnavailable:
+            state = snapshot.decode(kept.body, {name: await get_ir(name) for name in names})
+        except (StoreUnavailable, NotAtHand):
             raise
         except Exception as error:  # noqa: BLE001  whatever is wrong with it, the events decide
             logger.warning("run %s: its snapshot at %d cannot be read: %r", run_id, kept.seq, error)
@@ -378,7 +479,7 @@ async def load_from(journal: Journal, library: Library, record: RunRecord, kept:
         for one in stored:
             event = e.decode(one.body)
             if isinstance(event, e.RunCreated | e.RunPatched) and event.ir not in state.library:
-                state.library[event.ir] = await library.get(event.ir)
+                state.library[event.ir] = await get_ir(event.ir)
             evolve(state, event)
         if len(stored) < _READ:
             if state.seq < record.seq:

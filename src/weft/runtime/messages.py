@@ -11,6 +11,7 @@ import msgspec
 from weft.clock import Clock
 from weft.journal import IdempotencyKey
 from weft.kernel import commands as c
+from weft.kernel.segments import BlobRef, unpack
 from weft.kernel.state import RunState, State
 from weft.kernel.values import Error
 from weft.runtime.dispatcher import Entry
@@ -55,10 +56,12 @@ class Reported:
         }
         match result.kind:
             case "completed":
+                # What a compensator gave is written down and not looked at again.
+                undone = result.undo and result.output_ref is not None
                 return c.Complete(
                     **about,
-                    output=result.output,
-                    output_ref=result.output_ref,
+                    output=BlobRef(result.output_ref) if undone else result.output,  # type: ignore[arg-type]
+                    output_ref=None if undone else result.output_ref,
                     size=result.size,
                     started_at=result.started_at,
                     worker=result.worker,
@@ -80,7 +83,8 @@ class Reported:
             case "handed_back":
                 return c.Lapse(**about, reason="handed_back")
             case "checkpointed":
-                return c.Checkpoint(**about, data=result.output)
+                data = result.output if result.output_ref is None else BlobRef(result.output_ref)
+                return c.Checkpoint(**about, data=data, step=result.step)
 
 
 class TimerDue:
@@ -132,6 +136,8 @@ class Noticed:
 
     def command(self, at: float) -> c.EndChild:
         fields = msgspec.json.decode(self.body)
+        if fields.get("refs"):
+            fields["output"] = unpack(fields["output"], secrets=False)
         error = None if fields["error"] is None else msgspec.convert(fields["error"], Error)
         return c.EndChild(
             at=at,
@@ -191,4 +197,14 @@ class Resumed:
         """The run is taken over: what ran in the process before, as its claims say. None: it is this process's own."""
 
 
-Message = Resumed | Reported | TimerDue | Asked | Noticed | BeginAsked | Inline
+class Fetched:
+    """What a task needs to be rendered is at hand now: it may be sent, if it is still wanted."""
+
+    __slots__ = ("entry", "run_id")
+
+    def __init__(self, entry: Entry) -> None:
+        self.run_id = entry.run_id
+        self.entry = entry
+
+
+Message = Fetched | Resumed | Reported | TimerDue | Asked | Noticed | BeginAsked | Inline

@@ -5,15 +5,15 @@ It owns the limits of one output. Values come back as plain data that nobody els
 
 from __future__ import annotations
 
-import json
 import math
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
 
 from weft.outcomes import Failure
 
-MAX_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 1024 * 1024 * 1024
 MAX_DEPTH = 200
 
 _encoder = msgspec.json.Encoder()
@@ -26,29 +26,40 @@ class Checked(msgspec.Struct, frozen=True, gc=False):
     """As JSON, in bytes."""
 
 
+class Encoded(msgspec.Struct, frozen=True, gc=False):
+    """A value that is JSON already, and was checked where it was made."""
+
+    data: bytes | bytearray
+
+
 _NOTHING = Checked(None, 4)
 
 
 def check_output(value: Any, what: str = "output") -> Checked:
     if value is None:
         return _NOTHING
+    encoded = encode_output(value, what)
+    return Checked(_decoder.decode(encoded), len(encoded))
+
+
+def encode_output(value: Any, what: str = "output") -> bytes:
+    """As JSON that says what the value says. Of a large value no second copy is made."""
     try:
         encoded = _encode(value)
         if len(encoded) > MAX_BYTES:
             raise _refuse(f"{what} is {len(encoded)} bytes of JSON, {MAX_BYTES} are allowed; store it and return where")
         # Nesting cannot be deeper than there are brackets, so that most outputs need no walk.
         deep = encoded.count(b"[") + encoded.count(b"{") > MAX_DEPTH
-        checked = _decoder.decode(encoded)
-        if deep and not _is_shallow(checked):
+        if deep and not _is_shallow(value):
             raise _refuse(f"{what} is nested more than {MAX_DEPTH} levels deep")
         # Not-a-number was encoded as null: only an output with a null in it can hide one.
-        if b"null" in encoded:
-            json.dumps(msgspec.to_builtins(value, enc_hook=_convert, str_keys=True), allow_nan=False)
+        if b"null" in encoded and not _is_finite(value):
+            raise ValueError("not a number")
     except Failure:
         raise
     except (TypeError, ValueError, OverflowError, RecursionError, NotImplementedError) as error:
         raise _refuse(f"{what} is not JSON: {_find_problem(value, error)}") from error
-    return Checked(checked, len(encoded))
+    return encoded
 
 
 def _encode(value: Any) -> bytes:
@@ -75,14 +86,36 @@ def _is_shallow(value: Any) -> bool:
     for _ in range(MAX_DEPTH + 1):
         inner: list[Any] = []
         for found in level:
-            if isinstance(found, dict):
-                inner += found.values()
-            elif isinstance(found, list):
-                inner += found
+            inner += _look_inside(found)
         if not inner:
             return True
         level = inner
     return False
+
+
+def _is_finite(value: Any) -> bool:
+    stack = [value]
+    while stack:
+        found = stack.pop()
+        if isinstance(found, float) and not math.isfinite(found):
+            return False
+        stack += _look_inside(found)
+    return True
+
+
+_LEAVES = (str, int, float, bool, bytes, type(None))
+
+
+def _look_inside(found: Any) -> Collection[Any]:
+    """What a value holds; of objects that know how to become data, what they become."""
+    if isinstance(found, _LEAVES):
+        return ()
+    if isinstance(found, dict):
+        return found.values()
+    if isinstance(found, list | tuple | set | frozenset):
+        return found
+    plain = msgspec.to_builtins(found, enc_hook=_convert, str_keys=True)
+    return (plain,) if isinstance(plain, dict | list | float) else ()
 
 
 def _find_problem(value: Any, error: Exception) -> str:

@@ -7,8 +7,8 @@ import logging
 from weft.clock import Clock
 from weft.kernel import commands as c
 from weft.runtime.coordinator import Coordinator
-from weft.runtime.messages import Asked
-from weft.transport import Transport
+from weft.runtime.messages import Asked, Resumed
+from weft.transport import Transport, TransportClosed, TransportUnavailable
 
 logger = logging.getLogger("weft.reclaimer")
 
@@ -27,24 +27,40 @@ class Reclaimer:
         self._coordinator = coordinator
         self._clock = clock
         self._dead_seconds = dead_seconds
-        self._sweep_seconds = sweep_seconds
+        self._pause = min(sweep_seconds, dead_seconds / 3)
+        self._blind = False
+        self._swept_at: float | None = None
+        self._readable_since = 0.0
 
     async def run(self) -> None:
         while True:
-            await self._clock.sleep(min(self._sweep_seconds, self._dead_seconds / 3))
-            await self.sweep()
+            await self._clock.sleep(self._pause)
+            try:
+                await self.sweep()
+            except TransportClosed:
+                raise
+            except TransportUnavailable as error:
+                self._blind = True
+                logger.warning("transport: %s; nobody is declared dead meanwhile", error)
 
     async def sweep(self) -> None:
+        workers = await self._transport.list_workers()
         now = self._clock.monotonic()
-        for seen in await self._transport.list_workers():
-            if now - seen.seen_at > self._dead_seconds:
-                logger.warning("worker %s fell silent for %.0f s", seen.beat.worker, now - seen.seen_at)
+        if self._blind or (self._swept_at is not None and now - self._swept_at > self._pause + self._dead_seconds):
+            # The transport could not be read, or this process stood still: silence before now proves nothing (PROTOCOL 15).
+            self._readable_since, self._blind = now, False
+        for run_id in await self._coordinator.transport.settle():
+            self._coordinator.put(Resumed(run_id, None))
+        for seen in workers:
+            if min(seen.silent_seconds, now - self._readable_since) > self._dead_seconds:
+                logger.warning("worker %s fell silent for %.0f s", seen.beat.worker, seen.silent_seconds)
                 for name in await self._transport.forget_worker(seen.beat.worker):
                     self.lapse(name)
         out = self._coordinator.dispatcher.out()
         if out:
             for name in sorted(await self._transport.find_missing(out)):
                 self._send_again(name)
+        self._swept_at = self._clock.monotonic()
 
     def lapse(self, name: str) -> None:
         """The attempt died with its worker."""

@@ -1,35 +1,82 @@
 """Turns what the kernel asks for into finished things: rendered configs, tasks, answers of trivial nodes, verdicts.
 
 Owns the bridge between state and routing. Decides nothing, keeps nothing but caches; every result is a function of the
-state, so rendering again after a crash gives the same.
+state, so rendering again after a crash gives the same. Never waits: what a result needs and is not at hand, a blob to look into
+or a large value to be stored first, is raised as `NotAtHand`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
+from weft.blobs import INLINE_BYTES, InvalidBlobRef, full_ref, parse_ref, ref_of
 from weft.clock import Clock
 from weft.kernel import commands as c
-from weft.kernel import keys
+from weft.kernel import keys, segments
 from weft.kernel.inputs import Context, Seen, context, parents
+from weft.kernel.segments import BlobRef, find_sealed
+from weft.kernel.settle import default_outputs
 from weft.kernel.state import Activation, IntegrityError, NodeState, State, index_of
 from weft.kernel.values import Error
-from weft.model.ir import Reference
-from weft.nodes.registry import Call, Done, Failed, NodeType, Registry
+from weft.model.ir import IR, Node, Reference
+from weft.model.references import BadExpression, find_in_template, templates
+from weft.nodes.checks import explain_rendered
+from weft.nodes.registry import Answer, Call, Done, Failed, NodeType, Registry
+from weft.routing.at_hand import NOTHING, AtHand, resolve, take
 from weft.routing.conditions import evaluate
-from weft.routing.errors import NeedsBlob, TemplateError
+from weft.routing.errors import NeedsStore, TemplateError, stored_key
 from weft.routing.schemas import check as check_value
+from weft.routing.schemas import find_misfits
 from weft.routing.scope import Run, Scope, outcome
-from weft.routing.segments import find_segment
+from weft.routing.segments import find_secret
+from weft.routing.sight import sensitive_paths
 from weft.routing.templates import render
+from weft.runtime.cache import Cache
 from weft.runtime.dispatcher import Entry
 from weft.runtime.loaded import Loaded
+from weft.secrets.keyring import UnknownKey
+from weft.secrets.vault import Vault
 from weft.transport import Task
+
+_SHOWN_MISFITS = 5
+PART_BYTES = 1024
+"""Parts of an object that is too large as a whole: those beyond this are stored."""
 
 
 class Renderer:
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, cache: Cache | None = None, vault: Vault | None = None) -> None:
+        """Without a cache nothing can be stored or fetched: every value stays where it is."""
         self._registry = registry
+        self._cache = cache
+        self._vault = vault
+
+    # -- blobs ---------------------------------------------------------------------------------------------------------
+
+    def _at_hand(self, tenant: str) -> AtHand:
+        return NOTHING if self._cache is None else self._cache.view(tenant)
+
+    def look_into(self, value: Any, path: str, tenant: str) -> Any:
+        """The value with all that is in it. Raises NotAtHand or ContentLost."""
+        return resolve(value, path, self._at_hand(tenant))
+
+    def _keep(self, value: Any, tenant: str, limit: int = INLINE_BYTES) -> tuple[Any, int]:
+        """A value as an event may hold it, and its size: a large one as the reference to it, once that is stored."""
+        data, refs = segments.encode(value)
+        if len(data) <= limit or self._cache is None:
+            return value, len(data)
+        ref = ref_of(data, refs=refs)
+        if stored_key(ref) not in self._at_hand(tenant):
+            raise NeedsStore(ref, data)
+        return BlobRef(ref), len(data)
+
+    def _keep_parts(self, value: Any, tenant: str) -> Any:
+        """The same for an object whose parts others must see: what makes it large, each by itself."""
+        if not isinstance(value, dict) or len(segments.encode(value)[0]) <= INLINE_BYTES:
+            return value
+        return {key: self._keep(item, tenant, PART_BYTES)[0] for key, item in value.items()}
 
     # -- nodes ---------------------------------------------------------------------------------------------------------
 
@@ -38,9 +85,9 @@ class Renderer:
         activation = _get(state, effect)
         name = self._type_name(state, activation, effect.undo)
         found = self._registry.find(name)
-        return found is None or found.answer is not None
+        return found is None or found.is_answered(_raw_config(state, activation, effect.undo))
 
-    def priority(self, state: State, effect: c.Dispatch) -> int:
+    def priority(self, state: State, effect: c.Dispatch | Entry) -> int:
         return state.pinned(_get(state, effect)).priority
 
     def is_once(self, state: State, effect: c.Recall) -> bool:
@@ -70,13 +117,20 @@ class Renderer:
         name = self._type_name(state, activation, effect.undo)
         found = self._registry.find(name)
         if found is None or found.answer is None:
-            message = f"no node type {name!r}; known are {', '.join(self._registry.names())}"
-            return c.Fail(**about, error=Error("unknown_type", message), retryable=False)
+            return c.Fail(**about, error=Error("unknown_type", self._registry.explain(name)), retryable=False)
         try:
-            config = self._config(loaded, activation, effect.undo, found)
+            config = _load_config(
+                self._config(loaded, activation, effect.undo, found), found, self._at_hand(state.tenant)
+            )
             inputs = _inputs(state, activation)
-        except (TemplateError, NeedsBlob) as error:
+        except TemplateError as error:
             return c.Fail(**about, error=Error(error.code, str(error)), retryable=False)
+        # What such a node is given is stored, and a secret never is, not even by way of a trivial node (S2).
+        problem = "a secret in its config would be stored; only workers fill secrets in" if find_secret(config) else ""
+        problem = problem or explain_rendered(found, config)
+        if problem:
+            message = f"{name} {effect.node}: {problem}"
+            return c.Fail(**about, error=Error("bad_config", message), retryable=False)
         answer = found.answer(
             Call(
                 run_id=state.run_id,
@@ -88,14 +142,14 @@ class Renderer:
                 undo=effect.undo,
             )
         )
-        if isinstance(answer, Done):
-            segment = find_segment(answer.output)
-            if segment is not None:  # a secret is never an output, not even by way of a trivial node (S2)
-                message = f"{effect.node} would give {type(segment).__name__.lower()} as its output, which is stored"
-                return c.Fail(**about, error=Error("bad_output", message), retryable=False)
-            return self.checked(state, c.Complete(**about, output=answer.output, started_at=about["at"]))
+        return self._command(state, answer, about)
+
+    def _command(self, state: State, answer: Answer, about: dict[str, Any]) -> c.Command:
         if isinstance(answer, Failed):
             return c.Fail(**about, error=Error(answer.code, answer.message), retryable=False)
+        if isinstance(answer, Done):
+            output, size = self._keep(answer.output, state.tenant)
+            return self.accepted(state, c.Complete(**about, **_split(output), size=size, started_at=about["at"]))
         return c.Suspend(
             **about,
             wait=answer.wait,
@@ -104,19 +158,32 @@ class Renderer:
             on_timeout=answer.on_timeout,  # type: ignore[arg-type]
             escalate_to=answer.escalate_to,
             timeout_seconds=answer.timeout_seconds,
-            shown=answer.shown,
-            form=answer.form,
+            shown=self._keep_parts(answer.shown, state.tenant),
+            form=self._keep(answer.form, state.tenant)[0],
             workflow=answer.workflow,
-            inputs=answer.inputs,
+            inputs=self._keep(answer.inputs, state.tenant)[0],
         )
 
-    def checked(self, state: State, command: c.Command) -> c.Command:
-        """A completion whose output does not fit the node's `output_schema` is a failed attempt."""
-        if not isinstance(command, c.Complete) or command.undo:
+    def accepted(self, state: State, command: c.Command) -> c.Command:
+        """A result as it may be decided on: what is large in it is stored, and a completion whose output does not fit the
+        node's `output_schema` is a failed attempt."""
+        if isinstance(command, c.Checkpoint):
+            data = command.data
+            return command if data is None else msgspec.structs.replace(command, data=self._keep(data, state.tenant)[0])
+        if not isinstance(command, c.Complete):
             return command
+        command, problems = self._slim(state, command), []
         activation = state.find(command.node, command.scope, command.item)
-        schema = None if activation is None else state.pinned(activation).output_schema
-        problems = [] if schema is None else check_value(schema, command.output)
+        schema = None if activation is None or command.undo else state.pinned(activation).output_schema
+        if command.output_ref is not None and not is_ref(command.output_ref):
+            problems = [f"{command.output_ref[:100]!r} is no reference to a blob"]
+        elif schema is not None:
+            output = command.output if command.output_ref is None else BlobRef(command.output_ref)
+            value = resolve(output, "output", self._at_hand(state.tenant))
+            if find_sealed(value):  # then the places are said, and never what is there
+                problems = find_misfits(schema, self._opener(state.tenant, state.run_id)(value), _SHOWN_MISFITS)
+            else:
+                problems = check_value(schema, value)
         if not problems:
             return command
         return c.Fail(
@@ -131,6 +198,13 @@ class Renderer:
             error=Error("output_schema", "the output does not fit output_schema: " + "; ".join(problems)),
             worker=command.worker,
         )
+
+    def _slim(self, state: State, command: c.Complete) -> c.Complete:
+        """Workers store what is large before they report it; one in another language may not."""
+        if command.output is None or 0 < command.size <= INLINE_BYTES:
+            return command
+        output, size = self._keep(command.output, state.tenant)
+        return msgspec.structs.replace(command, **_split(output), size=size)
 
     def task(self, loaded: Loaded, entry: Entry, incarnation: int) -> Task | c.Fail | None:
         """The message for a worker, or the failure to make it; None when the entry is out of date."""
@@ -151,11 +225,12 @@ class Renderer:
         try:
             config = self._config(loaded, activation, entry.undo, None)
             inputs = _inputs(state, activation)
-        except (TemplateError, NeedsBlob) as error:
+        except TemplateError as error:
             return c.Fail(**about, at=activation.scheduled_at, error=Error(error.code, str(error)), retryable=False)
         undone = activation.undone
         return Task(
             **about,
+            tenant=state.tenant,
             run_id=state.run_id,
             type=compensator.type if compensator is not None else node.type,
             config=config,
@@ -170,8 +245,17 @@ class Renderer:
             heartbeat_timeout_seconds=None if entry.undo else node.heartbeat_timeout_seconds,
             isolation=node.isolation,
             effect="idempotent" if entry.undo else node.effect,
+            sensitive=() if entry.undo else node.sensitive,
+            sealed=bool(sensitive_paths(state.ir)) or "/" in state.run_id,
             incarnation=incarnation,
         )
+
+    def wants(self, state: State, entry: Entry) -> bool:
+        """The entry is not out of date."""
+        activation = state.find(entry.node, entry.scope, entry.item)
+        if activation is None or entry.generation != state.generation:
+            return False
+        return _is_current(activation, entry.attempt, entry.undo)
 
     def _config(self, loaded: Loaded, activation: Activation, undo: bool, kind: NodeType | None) -> Any:
         state = loaded.state
@@ -179,22 +263,48 @@ class Renderer:
         if undo and node.compensator is not None:
             references = (*node.compensator.references, *node.references)
             shown = {
-                "output": activation.output,
+                "output": activation.output if activation.output_ref is None else BlobRef(activation.output_ref),
                 "config": self._config(loaded, activation, False, None),
                 "error": None if state.error is None else state.error.as_output()["error"],
             }
-            return render(node.compensator.config, _scope(state, activation, references, shown))
+            return render(node.compensator.config, self._scope(state, activation, references, shown))
         if activation.config is not None:
             return activation.config  # a person gave it on requeue: data, not a template
+        config, references = node.config, node.references
         if node.config_ref is not None:
-            raise TemplateError(f"config_ref {node.config_ref}: blobs are not available in this version")
+            config, references = self._fetch_config(state, node)
         extra = {"item": self._item(loaded, activation)} if activation.item >= 0 else None
-        scope = _scope(state, activation, node.references, extra)
-        if kind is not None and kind.raw_keys and isinstance(node.config, dict):
-            raw = {key: value for key, value in node.config.items() if key in kind.raw_keys}
-            rest = {key: value for key, value in node.config.items() if key not in kind.raw_keys}
+        scope = self._scope(state, activation, references, extra)
+        if kind is not None and kind.raw_keys and isinstance(config, dict):
+            raw = {key: value for key, value in config.items() if key in kind.raw_keys}
+            rest = {key: value for key, value in config.items() if key not in kind.raw_keys}
             return {**render(rest, scope), **raw}
-        return render(node.config, scope)
+        return render(config, scope)
+
+    def _fetch_config(self, state: State, node: Node) -> tuple[Any, tuple[Reference, ...]]:
+        """A config that the definition keeps as a blob: part of it, so its templates are templates."""
+        config = take(full_ref(node.config_ref or ""), f"config_ref of {node.id}", self._at_hand(state.tenant))
+        known, found = index_of(state.ir), []
+        try:
+            for _, text in templates(config, ()):
+                found += find_in_template(text, known)
+        except BadExpression as error:
+            raise TemplateError(f"config_ref of {node.id}: {error}") from None
+        return config, tuple(found)
+
+    def _scope(
+        self,
+        state: State,
+        activation: Activation,
+        references: tuple[Reference, ...],
+        extra: dict[str, Any] | None = None,
+    ) -> Scope:
+        reader = activation
+        if activation.item >= 0:
+            reader = state.find(state.name(activation.node), activation.scope) or activation
+        seen = context(state, reader, references)
+        known = index_of(state.irs[activation.ir])
+        return Scope.of(Run.of(state), seen, extra=extra, known=known, at_hand=self._at_hand(state.tenant))
 
     def _item(self, loaded: Loaded, activation: Activation) -> Any:
         """The item's own value, from its map's `over` list, rendered once per attempt of the map."""
@@ -208,36 +318,101 @@ class Renderer:
             config = owner.config if owner.config is not None else state.node_in(owner.ir, owner.node).config
             references = state.node_in(owner.ir, owner.node).references
             over = config["over"]
-            loaded.over[key] = over if owner.config is not None else render(over, _scope(state, owner, references))
+            if owner.config is None:
+                over = render(over, self._scope(state, owner, references))
+            loaded.over[key] = resolve_top(over, "over", self._at_hand(state.tenant))
         return loaded.over[key][activation.item]
 
     # -- verdicts ------------------------------------------------------------------------------------------------------
 
-    def evaluate(self, state: State, question: c.Question) -> c.Verdict:
+    def evaluate(self, state: State, question: c.Question, command: c.Command) -> c.Verdict:
+        """The state is as it was before the command: a run that is being started is known from that alone."""
+        run, ir = Run.of(state), state.ir if state.irs else None
+        if isinstance(command, c.Start):
+            started = command
+            run = Run(
+                started.run_id, started.ir.name, started.inputs, started.workflow_version, started.tenant, started.tags
+            )
+        if isinstance(command, c.Start | c.Patch):
+            ir = command.ir
+        assert ir is not None
         match question.need.kind:
             case "collect":
-                return c.Verdict(value=[outcome(seen) for seen in question.context.items])
+                value, size = self._keep([outcome(seen) for seen in question.context.items], run.tenant)
+                return _as_verdict(value, size)
             case "outputs":
-                return self._outputs(state, question.context)
+                return self._outputs(run, ir, question.context)
             case _:
-                return evaluate(question, Run.of(state))
+                sensitive = sensitive_paths(ir)
+                open_sealed = self._opener(run.tenant, run.id) if sensitive or "/" in run.id else None
+                return evaluate(question, run, self._at_hand(run.tenant), sensitive, open_sealed)
 
-    def _outputs(self, state: State, seen: Context) -> c.Verdict:
-        if state.ir.outputs is None:
-            return c.Verdict(value={name: outcome(one) for name, one in seen.nodes.items()})
-        scope = Scope.of(Run.of(state), seen, known=index_of(state.ir))
+    def _opener(self, tenant: str, run_id: str) -> Callable[[Any], Any]:
+        """Opens sealed fields in memory, for who must look into them. A child may be given some by its parent."""
+
+        def open_sealed(value: Any) -> Any:
+            if self._vault is None:
+                raise UnknownKey("a condition reads sealed fields, and this process has no keys")
+            return self._vault.sealer(tenant, run_id).open(value)
+
+        return open_sealed
+
+    def _outputs(self, run: Run, ir: IR, seen: Context) -> c.Verdict:
+        if ir.outputs is None:
+            return _as_verdict(*self._keep(default_outputs(ir, seen.nodes), run.tenant))
+        scope = Scope.of(run, seen, known=index_of(ir), at_hand=self._at_hand(run.tenant))
         values: dict[str, Any] = {}
-        for name, template in state.ir.outputs.items():
+        for name, template in ir.outputs.items():
             try:
                 values[name] = render(template, scope)
-            except (TemplateError, NeedsBlob) as error:
+            except TemplateError as error:
                 if not _was_skipped(error, seen.nodes):
                     return c.Verdict(error=Error("output_error", f"outputs.{name}: {error}"))
                 values[name] = None
-        return c.Verdict(value=values)
+        if find_secret(values) is not None:
+            return c.Verdict(error=Error("output_error", "a secret cannot be an output of a run, which is stored"))
+        return _as_verdict(*self._keep(values, run.tenant))
 
 
-def _was_skipped(error: TemplateError | NeedsBlob, nodes: dict[str, Seen]) -> bool:
+def _as_verdict(value: Any, size: int) -> c.Verdict:
+    return c.Verdict(output_ref=value.ref, size=size) if type(value) is BlobRef else c.Verdict(value=value, size=size)
+
+
+def _split(value: Any) -> dict[str, Any]:
+    """An output as commands and events have it: itself, or the reference to all of it."""
+    return {"output": None, "output_ref": value.ref} if type(value) is BlobRef else {"output": value}
+
+
+def is_ref(text: str) -> bool:
+    try:
+        parse_ref(text)
+    except InvalidBlobRef:
+        return False
+    return True
+
+
+def resolve_top(value: Any, path: str, at_hand: AtHand) -> Any:
+    """A value that is looked into, not the values in it."""
+    return take(value.ref, path, at_hand) if type(value) is BlobRef else value
+
+
+def _load_config(config: Any, kind: NodeType, at_hand: AtHand) -> Any:
+    """What the type looks at; what it only passes on stays a reference."""
+    if kind.ref_keys is None:
+        return config
+    if not isinstance(config, dict):
+        return resolve(config, "config", at_hand)
+    loaded: dict[str, Any] = {}
+    for key, value in config.items():
+        if key in kind.ref_keys:
+            loaded[key] = value
+        else:
+            load = resolve_top if f"{key}[]" in kind.ref_keys else resolve
+            loaded[key] = load(value, f"config.{key}", at_hand)
+    return loaded
+
+
+def _was_skipped(error: TemplateError, nodes: dict[str, Seen]) -> bool:
     """A skipped node in `outputs` is null (rule 44)."""
     root = error.path.partition(".")[0].partition("[")[0]
     return root in nodes and nodes[root].state == "skipped"
@@ -252,6 +427,14 @@ def _get(state: State, place: c.Dispatch | c.Recall | Entry) -> Activation:
     return found
 
 
+def _raw_config(state: State, activation: Activation, undo: bool) -> Any:
+    """The config as the definition has it; None when it is stored elsewhere."""
+    node = state.pinned(activation)
+    if undo and node.compensator is not None:
+        return node.compensator.config
+    return activation.config if activation.config is not None else node.config
+
+
 def _is_current(activation: Activation, attempt: int, undo: bool) -> bool:
     """Somebody still wants this attempt."""
     if undo:
@@ -264,13 +447,3 @@ def _inputs(state: State, activation: Activation) -> dict[str, Any]:
     if activation.item >= 0:
         owner = state.find(state.name(activation.node), activation.scope) or activation
     return {name: outcome(seen) for name, seen in parents(state, owner).items()}
-
-
-def _scope(
-    state: State, activation: Activation, references: tuple[Reference, ...], extra: dict[str, Any] | None = None
-) -> Scope:
-    reader = activation
-    if activation.item >= 0:
-        reader = state.find(state.name(activation.node), activation.scope) or activation
-    seen = context(state, reader, references)
-    return Scope.of(Run.of(state), seen, extra=extra, known=index_of(state.irs[activation.ir]))

@@ -50,7 +50,8 @@ class Timekeeper:
             self._changed.clear()
             wait = _LONGEST_SLEEP if self._next is None else self._next - self._clock.now()
             if wait > 0:
-                await first_of(self._clock.sleep(min(wait, _LONGEST_SLEEP)), self._changed.wait())
+                unchecked = self._clock.monotonic() - self._checked
+                await first_of(self._clock.sleep(min(wait, _LONGEST_SLEEP - unchecked)), self._changed.wait())
             try:
                 if self._clock.monotonic() - self._checked >= _LONGEST_SLEEP:
                     self._checked = self._clock.monotonic()

@@ -1,12 +1,36 @@
-"""Waiting for something with an end: a time, or the first of several things. Nothing is left behind."""
+"""Waiting for something with an end: a time, the first of several things, a store that is away. Nothing is left behind."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from weft.clock import Clock
+from weft.errors import StoreUnavailable
+from weft.journal import JournalClosed
+from weft.transport import TransportClosed, TransportUnavailable
+
+logger = logging.getLogger("weft.waiting")
+
+FIRST_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 2.0
+T = TypeVar("T")
+
+
+async def insist(clock: Clock, call: Callable[[], Awaitable[T]]) -> T:
+    """Its answer, however long the store or transport it asks is away. For calls that may be repeated."""
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            return await call()
+        except (JournalClosed, TransportClosed):
+            raise
+        except (StoreUnavailable, TransportUnavailable) as error:
+            logger.warning("%s; trying again in %.2f s", error, pause)
+            await clock.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
 
 async def wait_at_most(clock: Clock, seconds: float, begin: Callable[[], Awaitable[Any]]) -> bool:

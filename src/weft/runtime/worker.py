@@ -10,23 +10,28 @@ slot, plus one checkpoint per running attempt, and nothing is claimed while deli
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from weft import functions
+from weft.blobs import BlobStore
 from weft.clock import Clock
-from weft.nodes.registry import Handler, Registry
+from weft.errors import WeftError
+from weft.nodes.registry import Registry
 from weft.runtime.attempt import Attempt, End
 from weft.runtime.claims import Claims
 from weft.runtime.execution import Execution
+from weft.runtime.filling import Filling
+from weft.runtime.handlers import Handlers
 from weft.runtime.heartbeat import Heartbeat, LoopLag
 from weft.runtime.isolation import ProcessPool
+from weft.runtime.leaving import Leaving
 from weft.runtime.reporter import Reporter
 from weft.runtime.threads import ThreadPool
 from weft.runtime.waiting import wait_at_most
 from weft.runtime.watch import Watch
-from weft.transport import Result, Task, Transport, TransportClosed, WorkerBeat
+from weft.secrets.vault import Vault
+from weft.transport import Result, Task, Transport, TransportClosed, TransportUnavailable, WorkerBeat
 
 UNWIND_SECONDS = 5.0
 """How long an async handler may take to end once it was cancelled, before its end is reported without it."""
@@ -35,6 +40,12 @@ FLUSH_SECONDS = 5.0
 LONGEST_PAUSE_SECONDS = 5.0
 
 _log = logging.getLogger(__name__)
+
+
+class WorkerStopped(WeftError):
+    """A part of the worker gave up; what it had claimed lapses, and is tried again."""
+
+    code = "worker_stopped"
 
 
 class Worker:
@@ -49,6 +60,8 @@ class Worker:
         concurrency: int = 100,
         heartbeat_seconds: float = 5.0,
         claims: Claims | None = None,
+        blobs: BlobStore | None = None,
+        vault: Vault | None = None,
         grace_seconds: float = 10.0,
         unwind_seconds: float = UNWIND_SECONDS,
         heartbeat_in_thread: bool = True,
@@ -66,14 +79,12 @@ class Worker:
         self._concurrency = concurrency
         self._heartbeat_seconds = heartbeat_seconds
         self._claims = claims
+        self._blobs = blobs
+        self._vault = vault
         self._grace_seconds = grace_seconds
         self._unwind_seconds = unwind_seconds
         self._heartbeat_in_thread = heartbeat_in_thread
-        self._handlers: dict[str, tuple[Handler, bool]] = {
-            node_type.name: (node_type.handler, inspect.iscoroutinefunction(node_type.handler))
-            for node_type in registry
-            if node_type.handler is not None
-        }
+        self._handlers = Handlers(registry)
         self._free = list(range(concurrency - 1, -1, -1))
         self._running: dict[str, Attempt] = {}
         """Claimed and not yet reported, by task id."""
@@ -83,6 +94,8 @@ class Worker:
         self._all_ended: asyncio.Event = asyncio.Event()
         self._drained = asyncio.Event()
         self._claiming: asyncio.Task[None] | None = None
+        self._over: asyncio.Event | None = None
+        """`run` has ended, everything it opened is closed; None until it begins."""
         self._draining = False
         self._dropping = False
         self._lag: LoopLag | None = None
@@ -94,9 +107,10 @@ class Worker:
     async def run(self) -> None:
         """Work until `drain`, until the transport is closed, or until cancelled, which drops everything at once."""
         loop = self._loop = asyncio.get_running_loop()
+        self._over = asyncio.Event()
         self._lag = LoopLag(loop, self._clock)
-        self._threads = ThreadPool(loop, self._concurrency, self.worker_id)
-        self._processes = ProcessPool(self._clock)
+        self._threads = self._make_threads(loop)
+        self._processes = self._make_processes()
         self._watch = Watch(self._running, self._clock, self._expire)
         self._execution = Execution(
             self._transport,
@@ -108,6 +122,8 @@ class Worker:
             reporter=self._reporter,
             watch=self._watch,
             claims=self._claims,
+            filling=Filling(self._blobs, self._clock, self._vault),
+            leaving=Leaving(self._blobs, self._clock, self._vault),
             release=self._release,
         )
         heartbeat = Heartbeat(self.beat, self._heartbeat_seconds, self.worker_id)
@@ -120,9 +136,13 @@ class Worker:
                 else:
                     agents.append(group.create_task(self._beat_on_loop()))
                 self._claiming = group.create_task(self._claim())
+                for agent in (*agents, self._claiming):
+                    agent.add_done_callback(self._agent_ended)
                 await self._drained.wait()
                 for agent in agents:
                     agent.cancel()
+                if not self._draining:
+                    raise WorkerStopped(f"a part of worker {self.worker_id} ended; what it has claimed is tried again")
         except* TransportClosed:
             _log.info("worker %s ends: the transport was closed", self.worker_id)
         finally:
@@ -132,9 +152,24 @@ class Worker:
                 heartbeat.stop()
             self._drop()
             self._threads.close()
-            await self._processes.close()
+            try:
+                await self._processes.close()
+                await self._handlers.close()
+            finally:
+                self._drained.set()
+                self._all_ended.set()
+                self._over.set()
+
+    def _agent_ended(self, agent: asyncio.Task[None]) -> None:
+        """A worker without its reporter, or its claims, would look alive and do nothing."""
+        if not self._draining:
             self._drained.set()
-            self._all_ended.set()
+
+    def _make_threads(self, loop: asyncio.AbstractEventLoop) -> ThreadPool:
+        return ThreadPool(loop, self._concurrency, self.worker_id)
+
+    def _make_processes(self) -> ProcessPool:
+        return ProcessPool(self._clock)
 
     async def drain(self, grace_seconds: float | None = None) -> None:
         """Claim nothing more; what runs gets its grace, and what runs then is cancelled and handed back."""
@@ -154,6 +189,8 @@ class Worker:
                 # Nobody hears of these: the attempts lapse when this worker is found dead, and are tried again.
                 _log.warning("worker %s ends with %d results undelivered", self.worker_id, self._reporter.count)
         self._drained.set()
+        if self._over is not None:  # whoever cancels `run` next must not interrupt it at closing
+            await self._over.wait()
 
     def beat(self) -> None:
         """Say that this worker lives, and stop what the answer names. From the heartbeat thread, or on the loop."""
@@ -275,7 +312,7 @@ class Worker:
         if not attempt.ending:
             attempt.ending = reason
         self._execution.tell(attempt)
-        if reason == "cancelled" and attempt.threads:
+        if reason == "cancelled" and (attempt.threads or attempt.returned):
             return  # it has been told; a thread ends when it wants to, and then its result is the true one
         if attempt.unwind_by is None:
             attempt.unwind_by = self._clock.monotonic() + self._unwind_seconds
@@ -296,7 +333,10 @@ class Worker:
 
     async def _beat_on_loop(self) -> None:
         while True:
-            self.beat()
+            try:
+                self.beat()
+            except TransportUnavailable as error:  # as the thread does: it may come back
+                _log.warning("worker %s cannot beat: %s", self.worker_id, error)
             await self._clock.sleep(self._heartbeat_seconds)
 
 

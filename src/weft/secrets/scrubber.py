@@ -108,7 +108,7 @@ def _json_pattern(values: set[str]) -> re.Pattern[bytes] | None:
             parts |= {b'(?<=")%b(?=")' % re.escape(form.encode()) for form in _escapes(value)}
         else:
             parts |= {re.escape(form.encode()) for one in encodings(value) for form in _escapes(one)}
-    ordered = sorted(parts, key=lambda part: len(part), reverse=True)
+    ordered: list[bytes] = sorted(parts, key=len, reverse=True)
     return re.compile(b"|".join(ordered)) if ordered else None
 
 

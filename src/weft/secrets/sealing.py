@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -20,10 +21,9 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from weft.errors import WeftError
+from weft.kernel.segments import SEALED, is_sealed
 from weft.secrets.keyring import Keyring
 
-MARK = "$weft:sealed"
-SHOWN = "***"
 _NONCE_BYTES = 12
 
 
@@ -47,15 +47,20 @@ class Sealer:
     def seal(self, output: Any, node: str, paths: Iterable[str]) -> Any:
         """The output with the fields at `paths` sealed. A path that is not there seals nothing."""
         for path in paths:
-            output = _change(output, path.split("."), "", lambda value, at: self._seal(value, f"{node}{at}"))
+            output = _change(output, split_path(path), "", lambda value, at: self._seal(value, f"{node}{at}"))
         return output
+
+    def open_text(self, sealed: str) -> str:
+        """What was sealed, as a part of a text."""
+        value = self._open(sealed)
+        return value if type(value) is str else msgspec.json.encode(value).decode()
 
     def open(self, value: Any) -> Any:
         """Every sealed value in it, opened. Raises CannotOpen or UnknownKey."""
         kind = type(value)
         if kind is dict:
             if is_sealed(value):
-                return self._open(value[MARK])
+                return self._open(value[SEALED])
             return {key: self.open(item) for key, item in value.items()}
         if kind is list:
             return [self.open(item) for item in value]
@@ -69,7 +74,7 @@ class Sealer:
         plain, bound = msgspec.json.encode(value), self._bind(field)
         nonce = hmac.digest(nonce_key, len(bound).to_bytes(4, "big") + bound + plain, "sha256")[:_NONCE_BYTES]
         sealed = nonce + AESGCM(key).encrypt(nonce, plain, bound)
-        return {MARK: f"enc:v1:{name}:{base64.b64encode(sealed).decode()}:{field}"}
+        return {SEALED: f"enc:v1:{name}:{base64.b64encode(sealed).decode()}:{field}"}
 
     def _open(self, text: str) -> Any:
         parts = text.split(":", 4)
@@ -99,30 +104,9 @@ class Sealer:
         return msgspec.json.encode([self._tenant, self._root, field])
 
 
-def is_sealed(value: Any) -> bool:
-    return type(value) is dict and len(value) == 1 and type(value.get(MARK)) is str
-
-
-def find_sealed(value: Any) -> bool:
-    """Whether anything in it is sealed, or pretends to be."""
-    stack = [value]
-    while stack:
-        value = stack.pop()
-        if type(value) is dict:
-            if MARK in value:
-                return True
-            stack.extend(value.values())
-        elif type(value) is list:
-            stack.extend(value)
-    return False
-
-
-def mask(value: Any) -> Any:
-    """The value as people see it."""
-    kind = type(value)
-    if kind is dict:
-        return SHOWN if is_sealed(value) else {key: mask(item) for key, item in value.items()}
-    return [mask(item) for item in value] if kind is list else value
+def split_path(path: str) -> list[str]:
+    """`rows[0].ssn` is the same as `rows.ssn`: a list is gone through as a whole."""
+    return [name for name in re.split(r"[.\[\]]+", path.removeprefix("$")) if name and not name.isdigit()] or ["*"]
 
 
 def _change(value: Any, path: list[str], at: str, change: Callable[[Any, str], Any]) -> Any:

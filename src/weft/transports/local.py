@@ -31,6 +31,7 @@ from weft.transport import (
     TransportFull,
     WorkerBeat,
     WorkerSeen,
+    fits,
 )
 from weft.transports.queue import Held, TaskQueue
 
@@ -46,15 +47,21 @@ class LocalTransport:
         capacity: int = CAPACITY,
         max_results: int = MAX_RESULTS,
         one_queue: str | None = None,
+        durable_checkpoints: bool = False,
     ) -> None:
-        """`one_queue`: there is one worker and it serves every queue, so all tasks go to this one."""
+        """`one_queue`: there is one worker and it serves every queue, so all tasks go to this one. `durable_checkpoints`: a
+        checkpoint counts as reported when it is acknowledged, so that a step begins only after the one before is durable."""
         self._one_queue = one_queue
+        self._durable_checkpoints = durable_checkpoints
+        self._checkpoints: dict[str, asyncio.Future[None]] = {}
         self._clock = clock
         self._capacity = capacity
         self._max_results = max_results
         self._closed = False
         self._held: dict[str, Held] = {}
         self._queues: dict[str, TaskQueue] = {}
+        self._picky = False
+        """Somebody claims only what fits: then whoever is woken may not be the one who can take it."""
         self._numbers = itertools.count()
         self._receipts = itertools.count(1)
         self._results: deque[Delivery] = deque()
@@ -65,7 +72,8 @@ class LocalTransport:
         self._begin_receivers: deque[asyncio.Future[None]] = deque()
         self._begin_answers: dict[str, asyncio.Future[bool]] = {}
         self._lock = threading.Lock()
-        self._workers: dict[str, WorkerSeen] = {}
+        self._workers: dict[str, tuple[WorkerBeat, float]] = {}
+        """What each said last, and when by the monotonic clock."""
         self._wakes: dict[str, Callable[[], None]] = {}
 
     # coordinator
@@ -87,7 +95,7 @@ class LocalTransport:
             self._queue(name).put(entry)
             added[name] = added.get(name, 0) + 1
         for name, number in added.items():
-            self._queues[name].wake(number)
+            self._wake_queue(self._queues[name], number)
 
     async def recall(self, task_ids: Sequence[str]) -> dict[str, Literal["withdrawn", "claimed", "unknown"]]:
         self._check_open()
@@ -134,6 +142,7 @@ class LocalTransport:
         self._check_open()
         for receipt in receipts:
             delivery = self._unacknowledged.pop(receipt, None)
+            self._release(self._checkpoints.pop(receipt, None))
             if delivery is not None and delivery.result.kind != "checkpointed":
                 task_id = delivery.result.task_id
                 held = self._held.get(task_id)
@@ -159,8 +168,9 @@ class LocalTransport:
 
     async def list_workers(self) -> list[WorkerSeen]:
         self._check_open()
+        now = self._clock.monotonic()
         with self._lock:
-            return list(self._workers.values())
+            return [WorkerSeen(beat, now - seen_at) for beat, seen_at in self._workers.values()]
 
     async def forget_worker(self, worker: str) -> list[str]:
         self._check_open()
@@ -180,10 +190,18 @@ class LocalTransport:
 
     # worker
 
-    async def claim(self, worker: str, queues: Sequence[str], limit: int) -> list[Task]:
+    async def claim(
+        self,
+        worker: str,
+        queues: Sequence[str],
+        limit: int,
+        types: Collection[str] | None = None,
+        functions: Collection[str] = (),
+    ) -> list[Task]:
         self._check_open()
+        self._picky = self._picky or types is not None
         while True:
-            taken = self._take(queues, limit)
+            taken = self._take(queues, limit, types, functions)
             if taken:
                 stopping = False
                 for held in taken:
@@ -213,17 +231,26 @@ class LocalTransport:
         self._check_open()
         while len(self._results) >= self._max_results:
             await self._wait(self._reporters)
+        waits: list[asyncio.Future[None]] = []
         for result in results:
             if result.kind != "checkpointed":
                 held = self._held.get(result.task_id)
                 if held is not None:
                     held.reported = True
-            self._results.append(Delivery(str(next(self._receipts)), result))
+            receipt = str(next(self._receipts))
+            if self._durable_checkpoints and result.kind == "checkpointed":
+                self._checkpoints[receipt] = asyncio.get_running_loop().create_future()
+                waits.append(self._checkpoints[receipt])
+            self._results.append(Delivery(receipt, result))
         _wake_one(self._receivers)
+        for wait in waits:
+            await wait
+        if waits:
+            self._check_open()
 
     def beat(self, beat: WorkerBeat) -> tuple[str, ...]:
         with self._lock:
-            self._workers[beat.worker] = WorkerSeen(beat, self._clock.monotonic())
+            self._workers[beat.worker] = (beat, self._clock.monotonic())
         return tuple(task_id for task_id in beat.running if self._should_stop(task_id, beat.worker))
 
     def on_stop(self, worker: str, wake: Callable[[], None] | None) -> None:
@@ -240,6 +267,8 @@ class LocalTransport:
             _wake_all(waiters)
         for queue in self._queues.values():
             _wake_all(queue.waiters)
+        for checkpoint in self._checkpoints.values():
+            self._release(checkpoint)
         for answer in self._begin_answers.values():
             if not answer.done():
                 answer.set_exception(TransportClosed("the transport was closed"))
@@ -250,6 +279,10 @@ class LocalTransport:
         if self._closed:
             raise TransportClosed("the transport was closed")
 
+    def _release(self, checkpoint: asyncio.Future[None] | None) -> None:
+        if checkpoint is not None and not checkpoint.done():
+            checkpoint.set_result(None)
+
     def _queue_name(self, task: Task) -> str:
         return self._one_queue or task.queue
 
@@ -259,7 +292,15 @@ class LocalTransport:
             queue = self._queues[name] = TaskQueue()
         return queue
 
-    def _take(self, names: Sequence[str], limit: int) -> list[Held]:
+    def _take(
+        self,
+        names: Sequence[str],
+        limit: int,
+        types: Collection[str] | None = None,
+        functions: Collection[str] = (),
+    ) -> list[Held]:
+        if types is not None:
+            return self._take_fitting(names, limit, lambda task: fits(task.type, task.function, types, functions))
         if len(names) == 1:
             queue = self._queues.get(names[0])
             return queue.take(limit) if queue is not None and queue.count else []
@@ -274,6 +315,21 @@ class LocalTransport:
             taken += min(heads, key=lambda head: head[:2])[2].take(1)
         return taken
 
+    def _take_fitting(self, names: Sequence[str], limit: int, fitting: Callable[[Task], bool]) -> list[Held]:
+        queues = [queue for name in names if (queue := self._queues.get(name)) is not None and queue.count]
+        if len(queues) == 1:
+            return queues[0].take_fitting(limit, fitting)
+        taken: list[Held] = []
+        while len(taken) < limit:
+            heads = [(-head.task.priority, head.number, queue) for queue in queues if (head := queue.head(fitting))]
+            if not heads:
+                break
+            taken += min(heads, key=lambda head: head[:2])[2].take_fitting(1, fitting)
+        return taken
+
+    def _wake_queue(self, queue: TaskQueue, number: int) -> None:
+        queue.wake(len(queue.waiters) if self._picky else number)
+
     async def _wait_for_task(self, names: Sequence[str]) -> None:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queues = [self._queue(name) for name in names]
@@ -284,7 +340,7 @@ class LocalTransport:
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():  # it was woken for a task that somebody else must take now
                 for queue in queues:
-                    queue.wake(1)
+                    self._wake_queue(queue, 1)
             raise
         finally:
             for queue in queues:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from asyncio import Future
 from bisect import insort
 from collections import deque
+from collections.abc import Callable
 
 from weft.transport import Task
 
@@ -65,8 +66,33 @@ class TaskQueue:
                 del self._lanes[self._order.pop()]
         return taken
 
-    def head(self) -> Held | None:
-        """What `take` would give first."""
+    def take_fitting(self, limit: int, fits: Callable[[Task], bool]) -> list[Held]:
+        """As `take`, passing over what does not fit; that keeps its place."""
+        taken: list[Held] = []
+        for priority in reversed(tuple(self._order)):
+            lane, kept = self._lanes[priority], deque[Held]()
+            while lane and len(taken) < limit:
+                held = lane.popleft()
+                if held.withdrawn:
+                    self.withdrawn -= 1
+                elif fits(held.task):
+                    self.count -= 1
+                    taken.append(held)
+                else:
+                    kept.append(held)
+            lane.extendleft(reversed(kept))
+            if not lane:
+                del self._lanes[priority]
+                self._order.remove(priority)
+            if len(taken) == limit:
+                break
+        return taken
+
+    def head(self, fits: Callable[[Task], bool] | None = None) -> Held | None:
+        """What `take`, or `take_fitting`, would give first."""
+        if fits is not None:
+            lanes = (self._lanes[priority] for priority in reversed(self._order))
+            return next((held for lane in lanes for held in lane if not held.withdrawn and fits(held.task)), None)
         while self._order:
             lane = self._lanes[self._order[-1]]
             while lane:

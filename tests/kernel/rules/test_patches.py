@@ -293,3 +293,43 @@ def test_rule_40_a_rerun_overrides_the_inputs_of_its_node_only():
         "a": {"n": 1},
         "b": {"m": 2},
     }
+
+
+def test_rule_39_a_refused_patch_gives_every_reason():
+    run = start(node("a"), node("b"), human("ok", "a"), node("pay", "ok"))
+    run.complete("b")
+    patch(run, node("pay"), name="other")
+    assert run.refused.code == "patch_refused"
+    for reason in (
+        "the run is of workflow 'test', the patch of 'other'",
+        "node 'a' has been activated and cannot be removed",
+        "node 'b' has been activated and cannot be removed",
+        "the approval 'ok' was unavoidable and would no longer be",
+        "'pay' runs only after the approval 'ok'; it would run without it",
+    ):
+        assert reason in run.refused.message
+
+
+def test_rule_39_a_patch_that_lowers_the_hops_does_not_stop_what_is_activated():
+    run = start(node("a"), node("b", "a"), node("d", "b"))
+    run.complete("a")
+    patch(run, node("a"), node("b", "a"), node("d", "b"), limits={"max_hops": 1})
+    run.fail("b", retryable=True)
+    run.pass_time(60)
+    assert run.state_of("b") == "queued"
+    run.tell(c.Lapse, node="b", attempt=2)
+    assert run.state_of("b") == "queued"
+    run.complete("b")
+    assert (run.status, run.state.error.code) == ("failed", "limit_exceeded"), "what comes after it is too far"
+
+
+def test_rule_39_an_edge_that_a_patch_brings_gives_nothing_to_what_is_activated():
+    run = start(node("a"), node("b"), node("d", "b"))
+    run.complete("a", "A")
+    run.complete("b", "B")
+    assert list(parents(run.state, run.get("d"))) == ["b"]
+    patch(run, node("a"), node("b"), node("d", "a", "b"))
+    run.tell(c.Lapse, node="d", attempt=1)
+    assert (run.get("d").attempt, list(parents(run.state, run.get("d")))) == (2, ["b"])
+    run.complete("d")
+    assert run.status == "completed"

@@ -1,0 +1,101 @@
+"""Blobs in a real S3: a whole run, wrong keys, a server that goes away."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.engine import tasks
+from tests.engine.helpers import DEADLINE, ended, finish, opened, output_of, running, start, task, until_true, workflow
+from tests.engine.test_blobs import BIG, big, content, ref_to
+from tests.servers.s3 import BUCKET, S3Server, shared
+from weft.blob_stores.urls import open_store
+from weft.blobs import BlobStoreUnavailable
+from weft.kernel.state import RunState
+from weft.runtime import fetcher
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("s3")]
+
+
+@pytest.fixture(autouse=True)
+def _credentials(monkeypatch):
+    tasks.reset()
+    for name, value in shared().environment().items():
+        monkeypatch.setenv(name, value)
+
+
+async def test_a_run_keeps_its_large_values_in_s3(tmp_path):
+    url = f"s3://{BUCKET}/{tmp_path.name}"
+    definition = workflow(
+        big("a"),
+        big("b", "measure", ["a"], args={"value": "{{ a }}"}),
+        task("c", "echo", ["a"], args={"value": "{{ a.size }}"}),
+        outputs={"a": "{{ a }}", "c": "{{ c.value }}"},
+    )
+    async with running(tmp_path, blob_url=url) as engine:
+        state = await finish(engine, definition)
+        assert output_of(state, "b")["length"] == BIG
+        assert await engine.contents.outputs(state) == {"a": content(), "c": BIG}
+    assert not (tmp_path / "weft.db.blobs").exists()
+    store = open_store(f"{url}?endpoint={shared().endpoint}&region=us-east-1")
+    assert len(await store.get("default", ref_to(content()))) == len(content()["text"]) + 25
+    await store.close()
+
+
+async def test_wrong_keys_are_refused_and_named(tmp_path):
+    store = open_store(f"s3://{BUCKET}/x", **shared().options("wrong"))
+    with pytest.raises(BlobStoreUnavailable, match="refuses the credentials"):
+        await store.put("t", b"content")
+    await store.close()
+
+
+async def test_a_server_that_goes_away_and_comes_back_costs_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(fetcher, "_LONGEST_PAUSE", 0.2)
+    server = S3Server()
+    server.start()
+    try:
+        for name, value in server.environment().items():
+            monkeypatch.setenv(name, value)
+        engine = await opened(tmp_path, blob_url=f"s3://{BUCKET}/x")
+        await engine.hold()
+        try:
+            gate = task("g", "gate", ["a"], args={"name": "g"})
+            looks = task("b", "echo", ["g"], args={"value": "{{ a.size }}"})
+            await start(engine, workflow(big("a"), gate, looks, big("z", needs=["g"], args={"size": 50_000})))
+            await until_true(lambda: len(tasks.seen) == 2, "the gate is reached")
+            server.stop()
+            tasks.gate_of("g").set()
+            other = await finish(engine, workflow(task("x"), task("y", needs=["x"])), "r2")
+            assert other.state is RunState.COMPLETED
+            await until_true(lambda: len(engine.coordinator.fetcher) == 1, "it waits for the blob")
+            await asyncio.to_thread(server.start)
+            state = await ended(engine, seconds=60)
+            assert output_of(state, "b")["value"] == BIG
+            assert state.find("z").output_ref == ref_to(content(50_000))
+        finally:
+            await asyncio.wait_for(engine.close(0.5), DEADLINE)
+    finally:
+        server.remove()
+
+
+def test_the_command_line_uses_it(tmp_path):
+    import os
+
+    environment = os.environ | {"WEFT_BLOB_URL": f"s3://{BUCKET}/{tmp_path.name}"}
+    (tmp_path / "data.json").write_text('{"value": 1}')
+
+    def weft(*arguments: str) -> str:
+        command = [sys.executable, "-m", "weft", *arguments, "--db", str(tmp_path / "weft.db")]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    ref = weft("blobs", "put", str(tmp_path / "data.json")).strip()
+    assert weft("blobs", "get", ref) == '{"value": 1}'
+    assert "12 bytes" in weft("blobs", "stat", ref)
+    assert "1 would be discarded" in weft("gc", "--dry-run", "--grace-hours", "0")

@@ -1,0 +1,53 @@
+"""The suite watched: every adapter runs every case, every operation of the port has one."""
+
+import inspect
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import weft.blob_stores
+from tests.conformance.blobs.adapters import ADAPTERS, SLOW
+from weft.blobs import BlobStore
+
+HERE = Path(__file__).parent
+CASES = [path for path in sorted(HERE.glob("test_*.py")) if path != Path(__file__)]
+PARTS = {"objects", "threads", "urls"}  # modules of blob_stores/ that are no adapters but parts of all
+
+
+def operations() -> list[str]:
+    return [name for name, member in vars(BlobStore).items() if inspect.isfunction(member) and not name.startswith("_")]
+
+
+def test_every_adapter_runs_every_case(request):
+    expected = set(ADAPTERS)
+    if "not slow" in (request.config.getoption("markexpr") or ""):
+        expected -= SLOW
+    ran = defaultdict(set)
+    for item in request.session.items:
+        if item.path.parent == HERE and item.path in CASES:
+            adapter = item.callspec.params.get("storage") if hasattr(item, "callspec") else None
+            ran[item.path.name, item.originalname].add(adapter)
+    chosen = {path for path, _ in ran}
+    assert {case: adapters for case, adapters in ran.items() if adapters != expected} == {}
+    written = {
+        (path.name, name)
+        for path in CASES
+        if path.name in chosen
+        for name in re.findall(r"^(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE)
+    }
+    assert set(ran) == written
+
+
+def test_no_case_is_skipped_for_anyone():
+    assert [path.name for path in CASES if re.search(r"skip|xfail|ADAPTERS", path.read_text())] == []
+
+
+def test_every_adapter_of_the_source_is_in_the_suite():
+    folder = Path(weft.blob_stores.__file__).parent
+    assert {path.stem for path in folder.glob("*.py")} - {"__init__"} - PARTS <= set(ADAPTERS)
+
+
+def test_every_operation_of_the_port_has_a_case():
+    text = "".join(path.read_text() for path in CASES)
+    assert len(operations()) >= 11
+    assert [name for name in operations() if f".{name}(" not in text] == []
