@@ -1,0 +1,97 @@
+"""What a type checker must accept: workflows read as the functions they are made of."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, assert_type
+
+import weft
+
+
+@dataclasses.dataclass
+class Weather:
+    city: str
+    degrees: float
+
+
+@weft.task(retry=weft.Retry(max_attempts=3), timeout=30, on_failure="park")
+async def fetch(city: str, *, unit: str = "C") -> Weather:
+    return Weather(city, 21)
+
+
+@weft.task
+def headlines(city: str, most: int = 3) -> list[str]:
+    return [city] * most
+
+
+@weft.task
+def combine(weather: Weather, news: list[str]) -> str:
+    return f"{weather} {news}"
+
+
+@weft.task
+def order(ctx: weft.Context, item: str, count: int = 1) -> dict[str, str]:
+    receipt: str = ctx.step("charge", lambda: "r1")
+    return {"receipt": receipt, "count": str(count)}
+
+
+@weft.task(isolation="process")
+async def order_later(ctx: weft.Context, item: str) -> int:
+    await ctx.checkpoint({"item": item})
+    return ctx.attempt
+
+
+@weft.workflow
+def briefing(city: str, unit: str = "C") -> str:
+    weather = fetch(city, unit=unit)
+    assert_type(weather, Weather)
+    news = headlines(city)
+    assert_type(news, list[str])
+    return combine(weather, news)
+
+
+@weft.workflow(name="everything", deadline_seconds=60, on_failure="compensate")
+def everything(city: str, cities: list[str]) -> dict[str, Any]:
+    weather = fetch.options(id="first", retry=2, when=f"{city} != ''")(city)
+    assert_type(weather, Weather)
+    receipt = order("book", count=2)
+    assert_type(receipt, dict[str, str])
+    assert_type(order_later("book"), int)
+    text = weft.branch(
+        weather,
+        {weather.degrees > 20: lambda: headlines(city)[0], weft.cel(f"{weather}.degrees < 0"): lambda: "cold"},
+        default=lambda: 3,
+    )
+    assert_type(text, str | int)
+    perhaps = weft.switch(weather.city, {"Oslo": lambda: combine(weather, [])})
+    assert_type(perhaps, str | None)
+    all_of = weft.map(headlines, cities, max_concurrency=10, id="all")
+    assert_type(all_of, list[list[str]])
+    inner = weft.map(lambda one: briefing(one), cities)
+    assert_type(inner, list[str])
+    again = weft.loop(lambda loop: fetch(city), while_=lambda found: found.degrees < 3, max_iterations=5)
+    assert_type(again, Weather)
+    decided = weft.approval({"text": text}, approvers=["ann"], timeout=60)
+    assert_type(decided["comments"], str)
+    page = weft.http("https://example.com", headers={"Authorization": weft.secret("TOKEN")}, after=[weather], retry=3)
+    assert_type(page["status"], int)
+    assert_type(weft.first(weather, again, cancel_rest=True), Weather)
+    weft.wait(60, signal="go", queue="slow")
+    return {"text": text, "weather": weather, "body": page["body"], "raw": weft.node("search", {"q": city})}
+
+
+run = weft.run(briefing, city="Oslo", db=":memory:")
+assert_type(run, weft.Run[str])
+assert_type(run.result(), str)
+assert_type(weft.run(order, item="book").result(), dict[str, str])
+assert_type(weft.run(fetch, city="Oslo").result(), Weather)
+assert_type(weft.run("flow.yaml", run_id="r").result(), Any)
+assert_type(weft.run({"name": "w", "nodes": []}).result(), Any)
+weft.run(briefing, city="Oslo", on_approval=lambda approval: approval.node == "a")
+
+
+async def main() -> None:
+    again = await weft.arun(everything, city="Oslo", cities=[], run_id="r", retry_failed=True, tags={"a": "b"})
+    assert_type(again.result(), dict[str, Any])
+    assert_type(again.waiting[0].command, str)
+    await fetch.fn("Oslo")
