@@ -21,6 +21,7 @@ from tests.kernel.driver import Run, compiled
 from tests.kernel.rules.graphs import UNDO, again, child, end_child, human, items, node, pick, start
 from weft.kernel import commands as c
 from weft.kernel import events as e
+from weft.kernel import reruns
 from weft.kernel.explain import find_latest
 from weft.kernel.state import State
 from weft.kernel.values import Error, Wait
@@ -295,6 +296,55 @@ def patched_while_it_runs() -> Run:
     run.tell(c.Patch, ir=compiled(node("a"), node("b", "a"), node("c", "a", "b")), by="ann", reason="better")
     run.complete("b", 2)
     run.complete("c", 3)
+    return run
+
+
+@scenario
+def patched_out_and_in_again() -> Run:
+    """A node that was never activated is removed, and comes back as another one; the old one was a loop away."""
+    graph = (
+        node("a", branch=pick(["b"], ["d"])),
+        node("b"),
+        node("d"),
+        node("h", "d"),
+        node("x", "h", loop=again("h")),
+    )
+    last = node("z", "b", "x", join="any")
+    run = start(*graph, last)
+    run.complete("a", {"rule": 1})
+    run.tell(c.Patch, ir=compiled(*graph), by="ann", patch=[{"op": "remove", "path": "/nodes/5"}])
+    run.complete("d", {})
+    run.complete("h", 1, (1,))
+    run.tell(c.Patch, ir=compiled(*graph, {**last, "retry": {"max_attempts": 1}}), by="bob")
+    run.complete("x", {"again": True}, (1,))
+    run.complete("h", 2, (2,))
+    run.complete("x", {"again": False}, (2,))
+    run.complete("z", "end")
+    return run
+
+
+@scenario
+def rerun_from_a_node_with_other_inputs() -> Run:
+    graph = (node("a"), node("h", "a"), node("x", "h", loop=again("h")), node("b", "x"), node("side"), node("z", "b"))
+    first = start(*graph)
+    first.complete("a", {"n": 1})
+    for iteration, output in ((1, {"again": True}), (2, {"again": False, "n": 7})):
+        first.complete("h", iteration, (iteration,))
+        first.complete("x", output, (iteration,))
+    start_again = c.Start(
+        at=2000.0,
+        run_id="again",
+        ir=first.ir,
+        adopted=reruns.adopt(first.state, "b"),
+        overrides={"b": {"x": {"n": 9}}},
+        origin=("run", "b"),
+        by="ann",
+    )
+    run = Run(first.ir, start=False)
+    run.do(start_again)
+    run.complete("b", 1)
+    run.complete("side", 2)
+    run.complete("z", 3)
     return run
 
 

@@ -31,7 +31,17 @@ _LIVE = (N.QUEUED, N.RUNNING, N.HELD, N.RETRYING)
 # -- attempts ----------------------------------------------------------------------------------------------------------
 
 
-@bug("the fence is skipped: whatever attempt reports is heard")
+_SILENT = focused(
+    {"id": "a"},
+    {"id": "b", "dependencies": ["a"]},
+    {"id": "d", "dependencies": ["a"]},
+    rates={"stop_long": 2.0, "slow": 0.3},
+    shared=True,
+    handler_seconds=10.0,
+)
+
+
+@bug("the fence is skipped: whatever attempt reports is heard", "V3 V4", _SILENT)
 def _() -> Iterator[None]:
     real = attempts._objection
 
@@ -57,7 +67,7 @@ _LATE = focused(
 """A worker that was given up for dead reports, when its run has failed and been retried."""
 
 
-@bug("results of an older generation are heard", _LATE)
+@bug("results of an older generation are heard", "V3 R3", _LATE)
 def _() -> Iterator[None]:
     real = attempts._objection
 
@@ -68,7 +78,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("a result is applied twice")
+@bug("a result is applied twice", "V3 J4 E1")
 def _() -> Iterator[None]:
     real = attempts._objection
 
@@ -81,7 +91,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("a lapsed attempt is sent again without a new number")
+@bug("a lapsed attempt is sent again without a new number", "V1")
 def _() -> Iterator[None]:
     def lapses(real: Any) -> Any:
         def lapse(d: Decider, command: c.Lapse) -> None:
@@ -107,7 +117,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("at_most_once is tried again after its worker died")
+@bug("at_most_once is tried again after its worker died", "V6 rule-2")
 def _() -> Iterator[None]:
     def lapses(real: Any) -> Any:
         def lapse(d: Decider, command: c.Lapse) -> None:
@@ -135,7 +145,7 @@ _POISON = focused(
 )
 
 
-@bug("crashes are not counted, and poison is taken again and again", _POISON)
+@bug("crashes are not counted, and poison is taken again and again", "rule-2", _POISON)
 def _() -> Iterator[None]:
     def uncounted(real: Any) -> Any:
         def fold(run: Any, event: Any) -> None:
@@ -148,7 +158,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("failures are not counted, and what cannot succeed is tried for ever")
+@bug("failures are not counted, and what cannot succeed is tried for ever", "rule-2")
 def _() -> Iterator[None]:
     def uncounted(real: Any) -> Any:
         def fold(run: Any, event: Any) -> None:
@@ -161,7 +171,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("a retry does not wait for its backoff")
+@bug("a retry does not wait for its backoff", "W1 V8")
 def _() -> Iterator[None]:
     def at_once(real: Any) -> Any:
         def fold(run: Any, event: e.NodeRetrying) -> None:
@@ -179,7 +189,7 @@ def _() -> Iterator[None]:
 # -- joins, edges, loops -----------------------------------------------------------------------------------------------
 
 
-@bug("an edge is counted twice at a join")
+@bug("an edge is counted twice at a join", "E2 E4")
 def _() -> Iterator[None]:
     real = edges._count
 
@@ -191,7 +201,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("a join of all fires with its first edge")
+@bug("a join of all fires with its first edge", "E2")
 def _() -> Iterator[None]:
     real = settle.join_verdict
 
@@ -203,7 +213,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("a skip does not travel")
+@bug("a skip does not travel", "E2 R2")
 def _() -> Iterator[None]:
     real, resolve_all = node_facts.skip, edges.resolve_all
 
@@ -215,7 +225,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("a token into a join that has fired is counted")
+@bug("a token into a join that has fired is counted", "E4")
 def _() -> Iterator[None]:
     real = edges.resolve
 
@@ -229,7 +239,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("the second iteration uses the scope of the first")
+@bug("the second iteration uses the scope of the first", "R2 E2 E7")
 def _() -> Iterator[None]:
     real = edges.head_of
 
@@ -241,7 +251,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("a loop runs once more than it may")
+@bug("a loop runs once more than it may", "E5")
 def _() -> Iterator[None]:
     real = routes.choose
 
@@ -255,13 +265,13 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("an iteration closes while something in it is open")
+@bug("an iteration closes while something in it is open", "E7")
 def _() -> Iterator[None]:
     with swapped(loops._cancel_rest, lambda d, run: True):
         yield
 
 
-@bug("cancel_rest cancels nothing")
+@bug("cancel_rest cancels nothing", "rule-11")
 def _() -> Iterator[None]:
     with swapped(settle._cancel_losers, lambda d, join: None):
         yield

@@ -30,7 +30,7 @@ N, R = NodeState, RunState
 # -- runs --------------------------------------------------------------------------------------------------------------
 
 
-@bug("a run completes when nothing is queued or running, whatever else is open")
+@bug("a run completes when nothing is queued or running, whatever else is open", "R1 R2")
 def _() -> Iterator[None]:
     real = settle.end_if_over
 
@@ -49,7 +49,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("completion is decided after the append that emptied the run")
+@bug("completion is decided after the append that emptied the run", "R1")
 def _() -> Iterator[None]:
     real = settle.end_if_over
 
@@ -62,7 +62,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("a retried run stays in its generation")
+@bug("a retried run stays in its generation", "R4")
 def _() -> Iterator[None]:
     real = runs.retry
 
@@ -81,7 +81,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("what was held is never released")
+@bug("what was held is never released", "R2")
 def _() -> Iterator[None]:
     def resume(d: Decider, command: c.Resume) -> None:
         if d.state.state is R.PAUSED:
@@ -91,7 +91,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("a paused run dispatches")
+@bug("a paused run dispatches", "R3")
 def _() -> Iterator[None]:
     def hold(d: Decider, held: list[Any], reason: str) -> None:
         (settle.send if reason == "paused" else real)(d, held, *(() if reason == "paused" else (reason,)))
@@ -101,19 +101,19 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("work goes on while the run is failing")
+@bug("work goes on while the run is failing", "R3")
 def _() -> Iterator[None]:
     with swapped(outcomes._kept, lambda d, activation: False):
         yield
 
 
-@bug("the deadline passes and nothing happens")
+@bug("the deadline passes and nothing happens", "rule-31")
 def _() -> Iterator[None]:
     with swapped(waits._deadline, lambda d: None):
         yield
 
 
-@bug("compensation begins with what was done first")
+@bug("compensation begins with what was done first", "V5")
 def _() -> Iterator[None]:
     real = compensation.begin
 
@@ -132,7 +132,7 @@ def _() -> Iterator[None]:
 # -- waits -------------------------------------------------------------------------------------------------------------
 
 
-@bug("an approval is decided twice")
+@bug("an approval is decided twice", "W2")
 def _() -> Iterator[None]:
     real = waits.vote
 
@@ -153,7 +153,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("anybody may approve")
+@bug("anybody may approve", "W2")
 def _() -> Iterator[None]:
     real = waits.vote
 
@@ -172,13 +172,13 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("a signal is taken by two waits")
+@bug("a signal is taken by two waits", "rule-37")
 def _() -> Iterator[None]:
     with swapped(node_facts._node_resumed, lambda run, event: facts.get(run, event)):
         yield
 
 
-@bug("a snapshot leaves out the timers")
+@bug("a snapshot leaves out the timers", "R2 J5")
 def _() -> Iterator[None]:
     real = snapshot.encode
 

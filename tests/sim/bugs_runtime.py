@@ -23,6 +23,7 @@ from weft.runtime.messages import Reported
 from weft.runtime.reclaimer import Reclaimer
 from weft.runtime.rendering import Renderer
 from weft.runtime.timekeeper import Timekeeper
+from weft.runtime.waiting import insist
 from weft.runtime.worker import Worker
 from weft.transport import Task
 
@@ -31,12 +32,12 @@ N = NodeState
 # -- before it is durable ----------------------------------------------------------------------------------------------
 
 
-@bug("a result is acknowledged before what it led to is appended")
+@bug("a result is acknowledged before what it led to is appended", "T1")
 def _() -> Iterator[None]:
     async def receive(self: Engine, transport: Any, coordinator: Coordinator) -> None:
         while True:
-            deliveries = await transport.receive(1000)
-            await transport.acknowledge([delivery.receipt for delivery in deliveries])
+            deliveries = await insist(self.clock, lambda: transport.receive(1000))
+            await coordinator.transport.acknowledge([delivery.receipt for delivery in deliveries])
             for delivery in deliveries:
                 coordinator.put(Reported(delivery))
 
@@ -44,7 +45,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("tasks are published before they are appended")
+@bug("tasks are published before they are appended", "T3")
 def _() -> Iterator[None]:
     real = Coordinator._write
 
@@ -52,7 +53,7 @@ def _() -> Iterator[None]:
         for found in touched.values():
             for effect in found.effects:
                 if isinstance(effect, c.Dispatch):
-                    self._queue(found, effect)
+                    self.queue(found, effect)
         await self._publish()
         return await real(self, commits, touched, answers)
 
@@ -60,7 +61,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("a caller is answered before it is durable")
+@bug("a caller is answered before it is durable", "J1")
 def _() -> Iterator[None]:
     real = Coordinator._write
 
@@ -74,7 +75,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("at_most_once begins without asking")
+@bug("at_most_once begins without asking", "V6")
 def _() -> Iterator[None]:
     async def is_granted(self: Execution, attempt: Any) -> bool:
         return True
@@ -86,7 +87,7 @@ def _() -> Iterator[None]:
 # -- when the journal says no, or nothing ------------------------------------------------------------------------------
 
 
-@bug("decisions of a refused commit are acted upon")
+@bug("decisions of a refused commit are acted upon", "T3 T1 V6")
 def _() -> Iterator[None]:
     real = Coordinator._write
 
@@ -98,7 +99,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("the cache stays dirty after a conflict")
+@bug("the cache stays dirty after a conflict", "T3 T1 V6")
 def _() -> Iterator[None]:
     def drop(self: Coordinator, run_id: str) -> None:
         if (found := self.runs.get(run_id)) is not None:
@@ -108,7 +109,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("an unknown outcome counts as written")
+@bug("an unknown outcome counts as written", "T1 T3 J1 R2 V6")
 def _() -> Iterator[None]:
     async def append(self: Coordinator, commits: Any) -> list[Any]:
         while True:
@@ -123,7 +124,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("an unknown outcome counts as refused, and is not decided again")
+@bug("an unknown outcome counts as refused, and is not decided again", "T1 T3 J1 R2 V6")
 def _() -> Iterator[None]:
     async def append(self: Coordinator, commits: Any) -> list[Any]:
         while True:
@@ -140,7 +141,18 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("a new incarnation is ignored")
+_RESTORED = focused(
+    {"id": "a"},
+    {"id": "b", "dependencies": ["a"]},
+    {"id": "d", "dependencies": ["b"]},
+    rates={"journal_rollback": 2.0, "stop_long": 0.5},
+    shared=True,
+    handler_seconds=10.0,
+    fault_seconds=30.0,
+)
+
+
+@bug("a new incarnation is ignored", "R2 J5", _RESTORED)
 def _() -> Iterator[None]:
     real = Loaded.commit
 
@@ -157,13 +169,13 @@ def _() -> Iterator[None]:
 # -- recovery ----------------------------------------------------------------------------------------------------------
 
 
-@bug("nothing is sent again after a start")
+@bug("nothing is sent again after a start", "R2")
 def _() -> Iterator[None]:
     with swapped(outstanding, lambda state: []):
         yield
 
 
-@bug("nobody sweeps")
+@bug("nobody sweeps", "R2")
 def _() -> Iterator[None]:
     async def sweep(self: Reclaimer) -> None:
         """Nothing."""
@@ -172,13 +184,13 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("dead workers are noticed, lost messages are not")
+@bug("dead workers are noticed, lost messages are not", "R2")
 def _() -> Iterator[None]:
     with method(Reclaimer, "_send_again", lambda self, name: None):
         yield
 
 
-@bug("timers are lost on restart")
+@bug("timers are lost on restart", "R2")
 def _() -> Iterator[None]:
     real = Timekeeper.__init__
 
@@ -193,7 +205,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("timers fire five seconds early")
+@bug("timers fire five seconds early", "W1")
 def _() -> Iterator[None]:
     class Ahead:
         def __init__(self, clock: Any) -> None:
@@ -214,21 +226,21 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("a stale snapshot hides what came after it")
+@bug("a stale snapshot hides what came after it", "R2 R7 T1 T3 J5")
 def _() -> Iterator[None]:
     real = loaded.load_from
 
-    async def load_from(journal: Any, library: Any, record: Any, kept: Any) -> Any:
+    async def load_from(journal: Any, get_ir: Any, record: Any, kept: Any) -> Any:
         if kept is None:
-            return await real(journal, library, record, kept)
+            return await real(journal, get_ir, record, kept)
         names = snapshot.hashes(kept.body)
-        return snapshot.decode(kept.body, {name: await library.get(name) for name in names})
+        return snapshot.decode(kept.body, {name: await get_ir(name) for name in names})
 
     with swapped(real, load_from):
         yield
 
 
-@bug("what is queued is forgotten when a run leaves memory")
+@bug("what is queued is forgotten when a run leaves memory", "R2")
 def _() -> Iterator[None]:
     with patch.object(loaded, "_is_busy", lambda state: False):
         yield
@@ -237,13 +249,13 @@ def _() -> Iterator[None]:
 # -- told and sent -----------------------------------------------------------------------------------------------------
 
 
-@bug("the end of a child is not told")
+@bug("the end of a child is not told", "R2")
 def _() -> Iterator[None]:
     with method(Loaded, "_notice", lambda self, effect: None):
         yield
 
 
-@bug("a child is started twice under two names")
+@bug("a child is started twice under two names", "R6 R2")
 def _() -> Iterator[None]:
     real = children.Children._create
 
@@ -258,13 +270,13 @@ def _() -> Iterator[None]:
 _STOPPED = focused({"id": "a"}, {"id": "b"}, fault_seconds=120.0, rates={"slow": 0.25, "hang": 0.5, "cancel": 1.0})
 
 
-@bug("a worker does not hear that it should stop", _STOPPED)
+@bug("a worker does not hear that it should stop", "rule-29", _STOPPED)
 def _() -> Iterator[None]:
     with method(Worker, "_stop", lambda self, task_ids: None):
         yield
 
 
-@bug("the idempotency key contains the attempt")
+@bug("the idempotency key contains the attempt", "rule-3")
 def _() -> Iterator[None]:
     real = Renderer.task
 
@@ -278,7 +290,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("the idempotency key leaves out the scope")
+@bug("the idempotency key leaves out the scope", "rule-3")
 def _() -> Iterator[None]:
     real = Renderer.task
 
@@ -292,7 +304,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("a node is given the outputs of edges that were not taken")
+@bug("a node is given the outputs of edges that were not taken", "E3")
 def _() -> Iterator[None]:
     real = rendering._inputs
 
@@ -306,7 +318,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("a row shows another counter than its journal")
+@bug("a row shows another counter than its journal", "J5")
 def _() -> Iterator[None]:
     real = Loaded.commit
 
@@ -318,7 +330,7 @@ def _() -> Iterator[None]:
         yield
 
 
-@bug("a timer that was set is not written")
+@bug("a timer that was set is not written", "R2 J5")
 def _() -> Iterator[None]:
     real = Loaded.commit
 

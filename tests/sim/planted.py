@@ -15,7 +15,7 @@ import multiprocessing
 import sys
 from pathlib import Path
 
-from tests.sim import bugs_kernel, bugs_runs, bugs_runtime  # noqa: F401  they register themselves
+from tests.sim import bugs_kernel, bugs_parts, bugs_runs, bugs_runtime  # noqa: F401  they register themselves
 from tests.sim.planting import BUGS, Bug
 from weft.simulation.checks import Failed
 from weft.simulation.plan import make_plan
@@ -25,10 +25,10 @@ KNOWN = Path(__file__).with_name("known_seeds.json")
 
 
 def caught(bug: Bug, seed: int) -> Failed | None:
-    """What the simulation says of this history when the code has the bug."""
+    """What the simulation says of this history when the code has the bug, if that is what the bug does."""
     with bug.plant():
         world = World(bug.plan(seed)).run()
-    return world.failures[0] if world.failures else None
+    return world.failures[0] if world.failures and world.failures[0].rule in bug.by else None
 
 
 def clean(bug: Bug, seed: int) -> Failed | None:

@@ -20,6 +20,8 @@ UNDER_TEST = ("weft.kernel", "weft.runtime", "weft.engine")
 class Bug(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """A sentence that says what is wrong."""
+    by: frozenset[str]
+    """The promises that may rightly be what tells. Anything else is the bug not fitting the code."""
     plant: Callable[[], AbstractContextManager[Any]]
     plan: Callable[[int], Plan]
     """The histories it is looked for in: those of `make sim`, unless they would take long to show it."""
@@ -28,13 +30,14 @@ class Bug(msgspec.Struct, frozen=True, kw_only=True):
 BUGS: dict[str, Bug] = {}
 
 
-def bug(name: str, plan: Callable[[int], Plan] = make_plan) -> Callable[[Callable[[], Iterator[None]]], None]:
-    """Register a generator function that plants a bug as long as it is suspended."""
+def bug(name: str, by: str, plan: Callable[[int], Plan] = make_plan) -> Callable[[Callable[[], Iterator[None]]], None]:
+    """Register a generator function that plants a bug as long as it is suspended. `by`: promises, as in `V3 rule-11`."""
 
     def register(plant: Callable[[], Iterator[None]]) -> None:
         if name in BUGS:
             raise ValueError(f"two bugs are called {name!r}")
-        BUGS[name] = Bug(name=name, plant=contextmanager(plant), plan=plan)
+        told = frozenset(one.replace("rule-", "rule ") for one in by.split())
+        BUGS[name] = Bug(name=name, by=told, plant=contextmanager(plant), plan=plan)
 
     return register
 

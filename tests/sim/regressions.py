@@ -1,4 +1,8 @@
-"""Seeds that once failed, and what they found. A change of the generator makes them mean less, never wrong."""
+"""Seeds that once failed, and what they found.
+
+A change of the generator or of the engine makes a seed another history: these go on as histories like any other. What they
+found is tested by itself in `test_found.py`, `tests/kernel/test_regressions.py` and `tests/kernel/rules`.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +33,12 @@ FOUND: dict[int, str] = {
     6002: "the same",
     106: "a node after an inner loop started in an iteration of the outer one that was over (E7)",
     570: "an exit edge resolved again after a retry (E1)",
+    11014: "of the checker: the same as 4267",
+    242: "a rerun began with more edges than its limits allow (E5)",
+    503: "a run whose entry nodes ask `when` about its inputs failed, or could not be started at all (rule 21)",
+    7628: "a patch that lowers max_hops stopped some attempts of what was activated, and others not (E5)",
+    720: "of the simulator: an edge that a patch brought after its target was activated is not given to it",
+    4113: "of the simulator: a run whose child waits for a time stands still rightly",
 }
 SHARED = (22, 76, 87, 141, 203, 223, 226, 236, 257, 263, 364, 628)
 """Found with workers of their own, whatever the seed would choose."""

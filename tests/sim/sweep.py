@@ -1,6 +1,7 @@
-"""One fault at a time: every command of a journal or transport fails once, in every way there is.
+"""One fault at a time: every command of a journal, transport or blob store fails once, in every way there is.
 
-`python -m tests.sim.sweep [NAME]` shows it; `test_sweep.py` is the same in CI. There are no blobs yet; their commands will join.
+`python -m tests.sim.sweep [NAME]` shows it; `test_sweep.py` is the same in CI. Each workflow is taken through it twice: as it is,
+and with outputs so large that they are stored as blobs; then the commands of the blob store are what fails.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from typing import Any
 from unittest.mock import patch
 
 from tests.sim.workflows import REFERENCES, Reference
+from weft.blobs import INLINE_BYTES
 from weft.nodes import builtin
 from weft.nodes.registry import NodeType, Registry
 from weft.runtime.requests import Request
 from weft.simulation import users
+from weft.simulation.blobs import SimBlobs
 from weft.simulation.checks import Failed
 from weft.simulation.faults import Chaos
 from weft.simulation.journal import _WRITES, SimJournal
@@ -28,17 +31,18 @@ from weft.simulation.transport import SimTransport
 from weft.simulation.world import World
 
 WAYS = {
-    "error before": ("journal_error", "transport_error"),
-    "error after": ("journal_timeout_applied", "transport_error_after"),
-    "lost without a word": ("journal_timeout_lost", "transport_lose"),
-    "crash before": ("journal_crash_before", "transport_crash_before"),
-    "crash after": ("journal_crash_after", "transport_crash_after"),
+    "error before": ("journal_error", "transport_error", "blob_error"),
+    "error after": ("journal_timeout_applied", "transport_error_after", "blob_timeout_applied"),
+    "lost without a word": ("journal_timeout_lost", "transport_lose", "blob_timeout_lost"),
+    "crash before": ("journal_crash_before", "transport_crash_before", "blob_crash_before"),
+    "crash after": ("journal_crash_after", "transport_crash_after", "blob_crash_after"),
 }
+_GROUPS = {"journal_read": 0, "journal_write": 0, "transport": 1, "blob": 2}
 """A journal cannot fail after it has written but by not answering, so the second is its timeout although applied."""
+LARGE = INLINE_BYTES + 1000
 LONGEST = 900.0
-_CRASHES = {"transport_crash_before", "transport_crash_after"}
 _WAITS = {"receive", "receive_begin", "claim", "begin"}
-"""They may wait for long: dying before they are done is dying while they wait."""
+"""They may wait for ever, and then nobody dies after they are answered."""
 RUN = "run0"
 
 
@@ -54,12 +58,12 @@ class OneFault(Chaos):
         self.over = False
 
     def draw(self, group: str) -> str | None:
-        if self.over or self.healed or group == "handler":
+        if self.over or self.healed or group not in _GROUPS:
             return None
         self.commands.append((group, self.command))
         if len(self.commands) - 1 != self.at:
             return None
-        return WAYS[self.way][group == "transport"]
+        return WAYS[self.way][_GROUPS[group]]
 
 
 class Swept(World):
@@ -67,7 +71,7 @@ class Swept(World):
 
     chaos: OneFault
 
-    def __init__(self, reference: Reference, at: int = -1, way: str = "error before") -> None:
+    def __init__(self, reference: Reference, at: int = -1, way: str = "error before", *, large: bool = False) -> None:
         definition = {"name": "flow0", "nodes": reference.nodes, **reference.keys}
         child = {"name": "child", "nodes": reference.child or [_IDLE]}
         super().__init__(
@@ -92,6 +96,7 @@ class Swept(World):
             )
         )
         self.reference = reference
+        self.large = large
         self.chaos = OneFault(at, way)
         self.executions: Counter[str] = Counter()
         self.registry = Registry()
@@ -108,7 +113,10 @@ class Swept(World):
         if task.attempt <= config.get("fails", 0) or task.generation == config.get("fails_in"):
             raise RuntimeError("as its config says")
         give = config["give"]
-        return give[min(task.scope[-1], len(give)) - 1] if isinstance(give, list) and task.scope else give
+        value = give[min(task.scope[-1], len(give)) - 1] if isinstance(give, list) and task.scope else give
+        if not self.large:
+            return value
+        return {**(value if isinstance(value, dict) else {"value": value}), "text": "x" * LARGE}
 
     def restart(self, process: Process) -> None:
         self.loop.call_later(0.5, self._start_again, process, context=self.loop.world.context)
@@ -153,7 +161,8 @@ class Swept(World):
             for a in state.activations.values()
             if not (a.state == "pending" and not a.edges)
         }
-        return {"state": state.state.value, "outputs": state.outputs, "nodes": nodes}
+        outputs = state.outputs if state.outputs_ref is None else state.outputs_ref
+        return {"state": state.state.value, "outputs": outputs, "nodes": nodes}
 
 
 _IDLE: dict[str, Any] = {"id": "idle", "type": "transform", "config": {"value": 1}}
@@ -162,21 +171,22 @@ _IDLE: dict[str, Any] = {"id": "idle", "type": "transform", "config": {"value": 
 @contextmanager
 def named() -> Iterator[None]:
     """The chaos knows which command it decides about."""
-    call, draw = SimJournal._call, SimTransport._draw
+    call, draw, draw_blob = SimJournal._call, SimTransport._draw, SimBlobs._draw
 
     async def journal(self: Any, name: str, *rest: Any) -> Any:
         self._world.chaos.command = name
         return await call(self, name, *rest)
 
     def transport(self: Any, name: str) -> Any:
-        world, process = self._world, self._process
-        world.chaos.command = name
-        fault = draw(self, name)
-        if fault in _CRASHES and (name == "beat" or (name in _WAITS and fault == "transport_crash_before")):
-            world.loop.call_soon(process.crash, f"in {name}", context=world.loop.world.context)
-        return fault
+        self._world.chaos.command = name
+        return draw(self, name)
+
+    def blob(self: Any, name: str) -> Any:
+        self._world.chaos.command = name
+        return draw_blob(self, name)
 
     with (
+        patch.object(SimBlobs, "_draw", blob),
         patch.object(SimJournal, "_call", journal),
         patch.object(SimTransport, "_draw", transport),
         patch.object(users, "PATIENCE_SECONDS", 10.0),
@@ -184,20 +194,22 @@ def named() -> Iterator[None]:
         yield
 
 
-def faultless(reference: Reference) -> Swept:
+def faultless(reference: Reference, *, large: bool = False) -> Swept:
     with named():
-        world = Swept(reference)
+        world = Swept(reference, large=large)
         world.run()
     return world
 
 
 def cases(world: Swept) -> list[tuple[int, str]]:
-    """Every command before the end of the run, in every way that means something for it."""
+    """Every command before the end of the run, in every way that means something for it; large: of the blob store."""
     found = []
     for at, (group, name) in enumerate(world.chaos.commands):
-        for way, (journal, _) in WAYS.items():
-            read = group.startswith("journal") and name not in _WRITES
-            if not (read and journal.startswith("journal_timeout")):
+        if (group == "blob") is not world.large:
+            continue
+        for way, faults in WAYS.items():
+            read = group != "transport" and name not in _WRITES | {"put"}
+            if not (read and "timeout" in faults[_GROUPS[group]]):
                 found.append((at, way))
     return found
 
@@ -205,14 +217,15 @@ def cases(world: Swept) -> list[tuple[int, str]]:
 def sweep(reference: Reference, right: Swept, at: int, way: str) -> str:
     """What is wrong; empty: nothing."""
     with named():
-        world = Swept(reference, at, way)
+        world = Swept(reference, at, way, large=right.large)
         world.run()
     command = " ".join(world.chaos.commands[at]) if at < len(world.chaos.commands) else "nothing"
     problem = str(world.failures[0]) if world.failures else _difference(world, right)
     unanswered = way == "crash after" and world.chaos.commands[at][1] in _WAITS
     if "crash" in way and not unanswered and all(process.lives == 1 for process in world.processes):
         problem = problem or "nobody crashed"
-    return f"{reference.name}: {way} at command {at} ({command}): {problem}" if problem else ""
+    what = f"{reference.name}{', large' if right.large else ''}"
+    return f"{what}: {way} at command {at} ({command}): {problem}" if problem else ""
 
 
 def _difference(world: Swept, right: Swept) -> str:
@@ -231,15 +244,17 @@ def main() -> int:
     for reference in REFERENCES:
         if only not in reference.name:
             continue
-        right = faultless(reference)
-        everything = cases(right)
-        total += len(everything)
-        for at, way in everything:
-            if problem := sweep(reference, right, at, way):
-                wrong += 1
-                sys.stdout.write(f"{problem}\n")
-        sys.stdout.write(f"{reference.name}: {len(right.chaos.commands)} commands, {len(everything)} faults\n")
-        sys.stdout.flush()
+        for large in (False, True):
+            right = faultless(reference, large=large)
+            everything = cases(right)
+            total += len(everything)
+            for at, way in everything:
+                if problem := sweep(reference, right, at, way):
+                    wrong += 1
+                    sys.stdout.write(f"{problem}\n")
+            name = f"{reference.name}{', large' if large else ''}"
+            sys.stdout.write(f"{name}: {len(right.chaos.commands)} commands, {len(everything)} faults\n")
+            sys.stdout.flush()
     sys.stdout.write(f"{total} faults, {wrong} wrong ends\n")
     return 1 if wrong else 0
 

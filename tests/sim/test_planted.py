@@ -19,16 +19,17 @@ def test_at_least_twenty_bugs_are_planted_and_each_has_a_known_seed() -> None:
     assert set(known) == set(BUGS), "python -m tests.sim.planted --search --write"
 
 
-def first_catch(bug: Bug) -> tuple[int, str]:
+def first_catch(bug: Bug) -> int:
+    """The seed known for it, or the first of all that shows it by one of the promises it breaks."""
     for seed in (known[bug.name]["seed"], *range(OTHERS)):
-        found = caught(bug, seed)
-        if found is not None:
-            return seed, found.rule
-    pytest.fail(f"not caught with seed {known[bug.name]['seed']} nor the first {OTHERS}: {bug.name}")
+        if caught(bug, seed) is not None:
+            return seed
+    pytest.fail(
+        f"not caught by {sorted(bug.by)} with seed {known[bug.name]['seed']} nor the first {OTHERS}: {bug.name}"
+    )
 
 
 @pytest.mark.parametrize("bug", BUGS.values(), ids=lambda bug: bug.name.partition(":")[0].replace(" ", "-"))
 def test_the_simulation_catches(bug: Bug) -> None:
-    seed, rule = first_catch(bug)
-    assert rule not in ("AttributeError", "TypeError", "NameError", "exit"), f"the bug does not fit the code: {rule}"
+    seed = first_catch(bug)
     assert clean(bug, seed) is None, f"seed {seed} fails without the bug too"

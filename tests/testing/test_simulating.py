@@ -16,8 +16,7 @@ ORDER = {
     "stock": {"available": 9},
     "credit": Stub(fails=2, then={"rating": "A"}),
     "freight": {"cost": 5},
-    "offer": {"price": 120},
-    "haggle": one_of({"price": 110, "agreed": True}, {"price": 118, "agreed": False}),
+    "offer": one_of({"price": 110, "agreed": True}, {"price": 118, "agreed": False}),
     "charge": {"amount": 110},
     "ship": one_of({"shipped": True}, weft.Abort("the lorry broke down")),
 }

@@ -15,6 +15,7 @@ from weft.kernel.evolve import evolve
 from weft.kernel.state import State
 from weft.runtime.loaded import is_parked, letter_id, row_of
 from weft.simulation.promises import Promises
+from weft.simulation.rules import Rules
 from weft.transport import Task
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Checks:
         self.transitions: Counter[tuple[str, str]] = Counter()
         self.executions: Counter[str] = Counter()
         """By task id."""
+        self.rules = Rules()
         self.promises = Promises(world)
         self._keys: dict[tuple[Any, ...], str] = {}
         self._owners: dict[str, tuple[Any, ...]] = {}
@@ -56,6 +58,7 @@ class Checks:
             before = model.state
             found = checker.feed(event)
             self.event_types[event.type] += 1
+            self.rules.observe(event, model)
             if before != model.state:
                 self.transitions[before, model.state] += 1
             self._world.trace("event", f"{commit.run_id} {_show(event)}", stored.body)
@@ -108,6 +111,8 @@ class Checks:
                 self.fail("V6", f"{task.task_id} starts before its start is durable")
         place = (task.run_id, task.node, task.scope, task.item, task.undo, act.undone)
         if task.generation == checker.model.generation and not world.rolled_back:
+            if place in self._keys and task.attempt > 1:
+                self.rules.note(3)
             key = self._keys.setdefault(place, task.idempotency_key)
             if key != task.idempotency_key:
                 self.fail("rule 3", f"{task.task_id} has key {task.idempotency_key}; it was {key}")

@@ -20,11 +20,13 @@ JOURNAL = (
 """Per command of a journal. Reads can only crash, fail and be slow; writes are fewer, and fail more often."""
 _WRITES_ONLY = ("journal_timeout_applied", "journal_timeout_lost", "journal_conflict")
 _WRITES_FAIL = 4.0
+CRASHES = ("transport_crash_before", "transport_crash_after")
+"""Also where nothing gets lost on the way: inside one process."""
 TRANSPORT = (
-    "transport_crash_before",
-    "transport_crash_after",
+    *CRASHES,
     "transport_error",
     "transport_error_after",
+    "transport_full",
     "transport_lose",
     "transport_duplicate",
     "transport_late_duplicate",
@@ -32,6 +34,17 @@ TRANSPORT = (
     "transport_delay",
 )
 """Per command of a transport."""
+BLOB = (
+    "blob_crash_before",
+    "blob_crash_after",
+    "blob_error",
+    "blob_full",
+    "blob_timeout_applied",
+    "blob_timeout_lost",
+    "blob_missing",
+    "blob_delay",
+)
+"""Per command of a blob store; few are given, so they fail more often."""
 WORLD = (
     "crash",
     "shutdown",
@@ -41,32 +54,84 @@ WORLD = (
     "journal_outage",
     "journal_rollback",
     "transport_flush",
+    "transport_outage",
+    "blob_outage",
     "caller_gone",
+    "task_cancelled",
 )
 """Now and then."""
-HANDLER = ("raise", "abort", "not_done", "retry_later", "hang", "slow", "stubborn", "huge", "garbage", "cancel_itself")
+HANDLER = (
+    "raise",
+    "abort",
+    "not_done",
+    "retry_later",
+    "hang",
+    "slow",
+    "stubborn",
+    "huge",
+    "garbage",
+    "cancel_itself",
+    "kill",
+)
 """Per execution."""
-USER = ("cancel", "force", "pause", "resume", "retry", "rollback", "signal", "vote", "requeue", "discard")
+USER = (
+    "cancel",
+    "force",
+    "pause",
+    "resume",
+    "retry",
+    "rollback",
+    "signal",
+    "vote",
+    "requeue",
+    "discard",
+    "patch",
+    "rerun",
+)
 """What people do, at any moment. Not faults, and drawn like them."""
 
-ALL = (*JOURNAL, *TRANSPORT, *WORLD, *HANDLER, *USER)
+ALL = (*JOURNAL, *TRANSPORT, *BLOB, *WORLD, *HANDLER, *USER)
+
+
+_ATTENDED = {"vote": 1.0, "signal": 1.0, "requeue": 0.5, "discard": 0.5}
+PROFILES: tuple[dict[str, float], ...] = (
+    {"patch": 6.0, "pause": 0.5, "resume": 1.0, "retry": 0.5, "raise": 0.1, "rerun": 1.0, **_ATTENDED},
+    {"patch": 4.0, "retry": 1.0, "raise": 0.2, "crash": 1.0, "journal_conflict": 0.05, "rollback": 0.3, **_ATTENDED},
+    {"task_cancelled": 5.0, "caller_gone": 1.0, "cancel": 0.2, "pause": 0.3, "resume": 0.5, **_ATTENDED},
+    {"raise": 0.3, "retry": 4.0, "rollback": 1.0, "cancel": 0.2, "force": 0.2, "rerun": 1.0, **_ATTENDED},
+    dict.fromkeys(BLOB, 0.07) | {"blob_outage": 0.5, "journal_rollback": 0.3, "retry": 1.0, "rerun": 0.5},
+    dict.fromkeys(TRANSPORT, 0.04) | {"transport_outage": 0.7, "transport_flush": 0.5, "pause": 0.5, "resume": 1.0},
+    {"journal_rollback": 1.0, "transport_late_duplicate": 0.05, "stop_short": 0.5, "pause": 0.5, "resume": 0.5},
+    dict.fromkeys(JOURNAL, 0.02) | {"pause": 0.5, "resume": 1.0, "cancel": 0.1, "retry": 1.0},
+    {"stop_long": 1.5, "slow": 0.3, "hang": 0.05, "clock_jump": 0.5, "retry": 1.0},
+)
+"""Much of a few things: what needs several of one kind is hardly ever met where everything happens."""
 
 
 def draw_rates(random: Random) -> dict[str, float]:
-    """Each kind of trouble is absent, rare or frequent; sometimes there is none at all."""
+    """Each kind of trouble is absent, rare or frequent; sometimes there is none at all, often it is one of the profiles.
+
+    Each is drawn by itself: one kind more leaves the rates of the others as they are.
+    """
     rates: dict[str, float] = {}
     calm = random.random() < 0.06
+    seed = random.getrandbits(64)
+    if not calm and random.random() < 0.4:
+        factor = random.choice((0.3, 1.0, 1.0, 2.0))
+        return {name: round(rate * factor, 4) for name, rate in random.choice(PROFILES).items()}
     for group, chance, low, high in (
         (JOURNAL, 0.45, 0.002, 0.05),
         (TRANSPORT, 0.45, 0.002, 0.08),
+        (BLOB, 0.45, 0.02, 0.2),
         (WORLD, 0.4, 0.2, 2.0),
         (HANDLER, 0.5, 0.02, 0.25),
         (USER, 0.45, 0.3, 3.0),
     ):
         share = random.choice((0.0, chance, chance, 1.0))
         for name in group:
-            if not calm and random.random() < share:
-                rates[name] = round(low * (high / low) ** random.random(), 4)
+            own = Random(f"{seed} {name}")
+            if not calm and own.random() < share:
+                rates[name] = round(low * (high / low) ** own.random(), 4)
     return rates
 
 
@@ -84,6 +149,8 @@ class Chaos:
             ("journal_read", reads, 1.0),
             ("journal_write", JOURNAL, _WRITES_FAIL),
             ("transport", TRANSPORT, 1.0),
+            ("transport_local", CRASHES, 1.0),
+            ("blob", BLOB, 1.0),
             ("handler", HANDLER, 1.0),
         ):
             drawn = [(name, rates[name] * factor) for name in names if name in rates]

@@ -1,215 +1,238 @@
 """Random workflows of every shape of SEMANTICS.md, whose conditions and templates can really be evaluated.
 
-Blocks are valid by construction; then random edges and joins are tried, and kept when the compiler takes them. Handlers
-of the simulator return `{"ok": bool, "n": int, "items": [...]}`, which is what conditions here look at.
+The shapes are blocks (`blocks.py`); then random edges are tried, and kept when the compiler takes them. Handlers of the
+simulator return `{"ok": bool, "n": int, "items": [...]}`, which is what conditions and outputs here look at. Also what people do
+to a definition under way: `change`.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from weft.model import Compiled, compile_definition
+from weft.simulation import changes
+from weft.simulation.blocks import Builder, Definition, Node
 
-Definition = dict[str, Any]
+WHEN: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "inputs.flag": lambda inputs: inputs["flag"],
+    "!inputs.flag": lambda inputs: not inputs["flag"],
+    "true": lambda inputs: True,
+}
+"""The `when`s there are, and what they mean: they can always be evaluated."""
+TASKS = ("task", "blocking")
+"""Types the script plays: on the loop, and in a thread."""
 
 
 def generate(random: Random, size: int, *, name: str, children: tuple[str, ...] = ()) -> Definition:
-    definition = _Builder(random, size, name, children).build()
-    if compile_definition(copy.deepcopy(definition)).ir is None:
-        return simple(name)
+    builder = _Workflow(random, size, name, children)
+    definition = builder.build_endless() if random.random() < 0.03 and children else builder.build()
+    compiled(definition).get_ir()  # or the blocks are wrong
     for _ in range(random.choice((0, 0, 1, 2))):
-        changed = _add_edge(random, definition)
-        if changed is not None and compile_definition(copy.deepcopy(changed)).ir is not None:
+        changed = changes.add_edge(random, definition)
+        if changed is not None and compiled(changed).ir is not None:
             definition = changed
+    if random.random() < 0.25:
+        _name_outputs(random, definition)
     return definition
 
 
-def simple(name: str) -> Definition:
-    return {"name": name, "nodes": [{"id": "n0", "type": "task", "config": {"action": "work"}}]}
-
-
 def compiled(definition: Definition) -> Compiled:
-    return compile_definition(copy.deepcopy(definition))
+    return compile_definition(definition)
 
 
-def _add_edge(random: Random, definition: Definition) -> Definition | None:
-    changed = copy.deepcopy(definition)
-    nodes = changed["nodes"]
-    if len(nodes) < 2:
+def plain(random: Random) -> Node:
+    node: Node = {"type": "task", "config": {"action": "work"}}
+    if random.random() < 0.12:
+        node["type"] = "blocking"
+    if random.random() < 0.08:
+        node["isolation"] = "process"
+    return node
+
+
+def _name_outputs(random: Random, definition: Definition) -> None:
+    """Outputs by name: of nodes that may be skipped, and sometimes of what is not there (rule 44)."""
+    names = [node["id"] for node in definition["nodes"]]
+    outputs = {f"o{number}": f"{{{{ {random.choice(names)} }}}}" for number in range(random.randint(1, 3))}
+    if random.random() < 0.2:
+        outputs["bad"] = f"{{{{ {random.choice(names)}.no.such }}}}"
+    changed = {**definition, "outputs": outputs}
+    if compiled(changed).ir is not None:
+        definition["outputs"] = outputs
+
+
+# -- what people change ------------------------------------------------------------------------------------------------
+
+
+def change(random: Random, definition: Definition, others: list[Definition]) -> Definition | None:
+    """Another definition for a run that goes by this one: mostly small, sometimes several, rarely something else altogether."""
+    if random.random() < 0.04:
+        return copy.deepcopy(random.choice(others))
+    found: Definition | None = None
+    for _ in range(random.choice((1, 1, 1, 2, 3))):
+        make = random.choice(_CHANGES)
+        found = make(random, found or definition) or found
+    return found
+
+
+def _add_node(random: Random, definition: Definition) -> Definition:
+    return changes.add_node(random, definition, plain)
+
+
+def _add_person(random: Random, definition: Definition) -> Definition:
+    return changes.add_node(random, definition, lambda _: {"type": "human", "config": {"approvers": ["ann", "bob"]}})
+
+
+def _add_branch(random: Random, definition: Definition) -> Definition | None:
+    """A node gets a choice among those after it, and one that is new."""
+    changed = changes.add_node(random, definition, plain)
+    after = {node["id"]: node for node in changed["nodes"]}
+    new = next(name for name in after if name not in {node["id"] for node in definition["nodes"]})
+    source = after[after[new]["dependencies"][0]]
+    if "branch" in source or "loop" in source:
         return None
-    first = random.randrange(len(nodes) - 1)
-    source, target = nodes[first]["id"], nodes[random.randrange(first + 1, len(nodes))]
-    known = [d["node"] if isinstance(d, dict) else d for d in target.get("dependencies", ())]
-    if source in known:
-        return None
-    target.setdefault("dependencies", []).append(
-        {"node": source, "required": True} if random.random() < 0.2 else source
-    )
+    after[new].pop("dependencies")
+    condition = "output.ok" if source["type"] in TASKS else "inputs.flag"
+    source["branch"] = {"rules": [{"condition": condition, "next_nodes": [new]}]}
     return changed
 
 
-class _Builder:
+def _change_loop(random: Random, definition: Definition) -> Definition | None:
+    changed = copy.deepcopy(definition)
+    loops = [node for node in changed["nodes"] if "loop" in node]
+    if not loops:
+        return None
+    loop = random.choice(loops)["loop"]
+    loop["max_iterations"] = random.randint(1, 4)
+    loop["condition"] = random.choice(("loop.iteration < 2", "true", "false"))
+    return changed
+
+
+def _change_limits(random: Random, definition: Definition) -> Definition:
+    """Limits, outputs and what failure means."""
+    changed = copy.deepcopy(definition)
+    changed["limits"] = {"max_hops": random.choice((3, 100)), "max_fanout": random.choice((1, 100))}
+    changed["on_failure"] = {"compensate": random.random() < 0.5}
+    _name_outputs(random, changed)
+    return changed
+
+
+def _change_config(random: Random, definition: Definition) -> Definition:
+    changed = copy.deepcopy(definition)
+    node = random.choice(changed["nodes"])
+    if node.get("type", "task") in TASKS:
+        node["config"] = {"action": "work", "changed": random.randrange(100)}
+        node["timeout_seconds"] = random.choice((2, 10, 30))
+    node["compensator"] = {"type": "task", "config": {"action": "undo"}}
+    return changed
+
+
+_CHANGES = (
+    _add_node,
+    _add_node,
+    _add_node,
+    _add_person,
+    _add_branch,
+    _change_loop,
+    _change_limits,
+    _change_config,
+    changes.add_edge,
+    changes.remove_edge,
+    changes.remove_node,
+    changes.change_node,
+    changes.change_join,
+)
+
+
+# -- workflows ---------------------------------------------------------------------------------------------------------
+
+
+class _Workflow(Builder):
+    smallest = 2
+    deepest = 3
+    compensate_share = 0.3
+    hops_share = fanout_share = 0.06
+    bytes_share = 0.05
+    bytes_range: ClassVar[tuple[int, int]] = (20, 400)
+    deadline_share = 0.12
+    deadlines: ClassVar[tuple[int, ...]] = (20, 300)
+    default_share = 0.6
+    timeout_share = 0.6
+    required_share = 0.06
+    when_share = 0.08
+    failure_share = 0.3
+    retry_share = 0.4
+    most_attempts = 4
+    backoffs: ClassVar[tuple[int, ...]] = (0, 500, 5000)
+    undo_share = 0.25
+    most_crashes = 3
+    long_times: ClassVar[tuple[int, ...]] = (5, 60)
+
     def __init__(self, random: Random, size: int, name: str, children: tuple[str, ...]) -> None:
-        self.random = random
-        self.left = random.randint(1, size)
+        super().__init__(random, size)
         self.name = name
         self.children = children
-        self.nodes: list[dict[str, Any]] = []
-        self.by_id: dict[str, dict[str, Any]] = {}
+
+    def build(self) -> Definition:
+        definition = super().build()
+        for node in self.nodes:
+            if node["type"] == "human":  # it was a task when it was given these
+                for key in ("timeout_seconds", "heartbeat_timeout_seconds", "isolation"):
+                    node.pop(key, None)
+        return definition
 
     def chance(self, share: float) -> bool:
         return self.random.random() < share
 
-    def build(self) -> Definition:
-        random = self.random
-        tails: list[str] = []
-        for _ in range(random.choice((1, 1, 1, 2))):
-            tails += self.sequence([], 0)
-        if len(tails) > 1 and self.chance(0.6):
-            self.join(tails)
-        definition: Definition = {"name": self.name, "nodes": self.nodes}
-        if self.chance(0.3):
-            definition["on_failure"] = {"compensate": True}
-        limits: dict[str, Any] = {}
-        if self.chance(0.06):
-            limits["max_hops"] = random.randint(2, 12)
-        if self.chance(0.06):
-            limits["max_fanout"] = random.randint(1, 3)
-        if self.chance(0.12):
-            limits["deadline_seconds"] = random.choice((20, 300))
-        if self.chance(0.05):
-            limits["max_bytes"] = random.randint(20, 400)
-        if limits:
-            definition["limits"] = limits
-        return definition
-
-    def sequence(self, parents: list[str], depth: int) -> list[str]:
-        tails = parents
-        for _ in range(self.random.choice((1, 1, 2, 3))):
-            if self.left <= 0 and tails is not parents:
-                break
-            tails = self.block(tails, depth)
-        return tails
-
-    def block(self, parents: list[str], depth: int) -> list[str]:
-        kinds = [self.single, self.single]
-        if self.left > 1 and depth < 3:
-            kinds += [self.parallel, self.branch, self.loop, self.loop, self.with_path, self.agent]
-        return self.random.choice(kinds)(parents, depth)
-
-    def single(self, parents: list[str], depth: int) -> list[str]:
-        return [self.node(parents)]
-
-    def parallel(self, parents: list[str], depth: int) -> list[str]:
-        start = parents if parents and self.chance(0.5) else [self.node(parents)]
-        tails: list[str] = []
-        for _ in range(self.random.choice((2, 2, 3))):
-            tails += self.sequence(start, depth + 1)
-        return [self.join(tails)] if self.chance(0.75) else tails
-
-    def branch(self, parents: list[str], depth: int) -> list[str]:
-        random = self.random
-        chooser = self.task(parents)
-        firsts, tails = [], []
-        for _ in range(random.choice((1, 2, 3))):
-            first = self.node([])
-            firsts.append(first)
-            tails += self.sequence([first], depth + 1) if self.chance(0.5) else [first]
-        rules = [
-            {"condition": self.condition(), "next_nodes": sorted({first, *random.sample(firsts, random.randint(0, 1))})}
-            for first in firsts
-        ]
-        branch: dict[str, Any] = {"rules": rules}
-        if self.chance(0.6):
-            branch["default"] = [random.choice(firsts)]
-        self.by_id[chooser]["branch"] = branch
-        if self.chance(0.3):
-            tails.append(self.node([chooser]))
-        return [self.join(tails)] if self.chance(0.6) else tails
-
-    def agent(self, parents: list[str], depth: int) -> list[str]:
-        chooser = self.task(parents)
-        firsts = [self.node([]) for _ in range(self.random.choice((1, 2, 2)))]
-        branch: dict[str, Any] = {"type": "agent_driven", "available_next_nodes": firsts}
-        if self.chance(0.5):
-            branch["default"] = [self.random.choice(firsts)]
-        self.by_id[chooser]["branch"] = branch
-        return [self.join(firsts)] if self.chance(0.6) else firsts
-
-    def with_path(self, parents: list[str], depth: int) -> list[str]:
-        """A node whose failure, or rejection, has a way of its own."""
-        human = self.chance(0.5)
-        first = self.node(parents) if human else self.task(parents)
-        node, path = self.by_id[first], self.node([])
-        if human:
-            node.update({"type": "human", "config": self.approval(), "rejection_path": [path]})
-        else:
-            node["on_failure"] = {"path": [path]}
-        after = self.node([first])
-        return [self.join([path, after])] if self.chance(0.6) else [path, after]
-
-    def loop(self, parents: list[str], depth: int) -> list[str]:
-        random = self.random
-        start = len(self.nodes)
-        head = self.node(parents)
-        tails = self.sequence([head], depth + 1) if self.chance(0.6) else [head]
-        looping = self.task(tails)
-        if len(tails) > 1:
-            self.by_id[looping]["join"] = self.random_join(len(tails))
-        body = [node["id"] for node in self.nodes[start:]]
-        loop: dict[str, Any] = {
-            "condition": random.choice(("output.ok", "output.n > 3", "loop.iteration < 2", "true")),
-            "max_iterations": random.randint(1, 3),
-            "loop_back_to": head,
+    def build_endless(self) -> Definition:
+        """A loop without a maximum, which goes on as a new run when its journal grows long (rule 15)."""
+        first = self.node([])
+        wait: Node = {"id": "tick", "type": "wait", "config": {"seconds": 3}, "dependencies": [first]}
+        loop = {"condition": "output.ok || output.n > 2", "loop_back_to": "tick"}
+        work: Node = {
+            "id": "turn",
+            "type": "task",
+            "config": {"action": "work"},
+            "dependencies": ["tick"],
+            "loop": loop,
         }
-        if self.chance(0.2):
-            loop["delay_ms"] = 500
-        self.by_id[looping]["loop"] = loop
-        exits: list[str] = []
-        if self.chance(0.3):
-            loop["break_path"] = [self.node([])]
-            exits += loop["break_path"]
-        if self.chance(0.6):
-            loop["timeout_path"] = [self.node([])] if self.chance(0.6) else []
-            exits += loop["timeout_path"]
-        if self.chance(0.3):
-            exits.append(self.exit(body, looping))
-        if not exits or self.chance(0.5):
-            exits.append(self.node([looping]))
-        return [self.join(exits)] if self.chance(0.5) and len(exits) > 1 else exits
+        last: Node = {"id": "last", "type": "task", "config": {"action": "work"}, "dependencies": ["turn"]}
+        return {"name": self.name, "endless": True, "nodes": [*self.nodes, wait, work, last]}
 
-    def exit(self, body: list[str], looping: str) -> str:
-        source = self.random.choice(body)
-        target = self.node([looping])
-        node = self.by_id[source]
-        if source == looping:
-            return target
-        if self.chance(0.6) and "branch" not in node and node["type"] == "task":
-            node["branch"] = {"rules": [{"condition": self.condition(), "next_nodes": [target]}]}
-        else:
-            self.by_id[target]["dependencies"].append(source)
-        return target
-
-    def join(self, parents: list[str]) -> str:
-        name = self.node(parents)
-        if len(parents) > 1:
-            self.by_id[name]["join"] = self.random_join(len(parents))
-        return name
-
-    def random_join(self, edges: int) -> Any:
-        kind = self.random.randrange(4)
-        if kind < 2:
-            return ("all", "any")[kind]
-        return {"at_least": self.random.randint(1, edges), "cancel_rest": self.chance(0.5)}
-
-    def condition(self) -> str:
+    def condition(self, node: Node | None) -> Any:
+        if node is None:
+            return self.random.choice(tuple(WHEN))
+        if self.chance(0.15) and (compared := self.comparison(node)) is not None:
+            return compared
+        if node["type"] not in TASKS:
+            return self.random.choice(("inputs.flag", "!inputs.flag", "true", "output.no.such"))
         return self.random.choice(
             ("output.ok", "output.ok", "output.n > 3", "output.n < 8", "inputs.flag", "output.no.such")
         )
 
-    def approval(self) -> dict[str, Any]:
+    def comparison(self, node: Node) -> Node | None:
+        """With a number of a node before it (rule 24)."""
+        before = [one for one in node.get("dependencies", ()) if isinstance(one, str)]
+        tasks = [one for one in before if self.by_id[one]["type"] in TASKS]
+        if node["type"] not in TASKS or not tasks:
+            return None
+        other = self.random.choice(tasks)
+        return {
+            "type": "cross_node_comparison",
+            "expression": f"(current.output.n - ctx.{other}.output.n) / 2 > 0.4",
+        }
+
+    def loop_condition(self, node: Node) -> str:
+        if node["type"] not in TASKS:
+            return self.random.choice(("loop.iteration < 2", "loop.iteration < 3", "true"))
+        return self.random.choice(("output.ok", "output.n > 3", "loop.iteration < 2", "true"))
+
+    def undo(self) -> Node:
+        return {"type": "task", "config": {"action": "undo"}}
+
+    def people(self) -> Node:
         config: dict[str, Any] = {"approvers": ["ann", "bob"], "quorum": self.random.randint(1, 2)}
         if self.chance(0.4):
             config["timeout_seconds"] = self.random.choice((5, 60, 600))
@@ -217,54 +240,19 @@ class _Builder:
             config["escalate_to"] = ["eve"]
         return config
 
-    def node(self, parents: list[str]) -> str:
-        return self.add(parents, self.type())
-
-    def task(self, parents: list[str]) -> str:
-        return self.add(parents, self.plain())
-
-    def plain(self) -> dict[str, Any]:
-        return {"type": "task", "config": {"action": "work"}}
-
-    def add(self, parents: list[str], kind: dict[str, Any]) -> str:
-        random = self.random
-        self.left -= 1
-        name = f"n{len(self.nodes)}"
-        node: dict[str, Any] = {"id": name} | kind
-        if parents:
-            node["dependencies"] = [
-                {"node": parent, "required": True} if self.chance(0.06) else parent for parent in parents
-            ]
-        if self.chance(0.08):
-            node["when"] = random.choice(("inputs.flag", "!inputs.flag", "true"))
+    def more(self, node: Node) -> None:
+        if node["type"] not in TASKS:
+            return
         if self.chance(0.3):
-            node["on_failure"] = random.choice(("park", "continue", "fail"))
-        if kind["type"] == "task":
-            if self.chance(0.15):
-                node["effect"] = "at_most_once"
-            if self.chance(0.3):
-                node["timeout_seconds"] = random.choice((2, 10, 30))
-            if self.chance(0.06):
-                node["heartbeat_timeout_seconds"] = random.choice((2, 10))
-        if self.chance(0.4):
-            node["retry"] = {"max_attempts": random.randint(1, 4), "backoff_ms": random.choice((0, 500, 5000))}
-        if self.chance(0.25):
-            node["compensator"] = {"type": "task", "config": {"action": "undo"}, "retry": {"max_attempts": 2}}
-        if self.chance(0.1):
-            node["max_crashes"] = random.randint(1, 3)
+            node["timeout_seconds"] = self.random.choice((2, 10, 30))
         if self.chance(0.06):
-            node["total_timeout_seconds"] = random.choice((5, 60))
-        if self.chance(0.06):
-            node["queue_timeout_seconds"] = random.choice((5, 60))
-        self.nodes.append(node)
-        self.by_id[name] = node
-        return name
+            node["heartbeat_timeout_seconds"] = self.random.choice((2, 10))
 
-    def type(self) -> dict[str, Any]:
+    def type(self) -> Node:
         random = self.random
         kind = random.randrange(18)
         if kind == 0:
-            return {"type": "human", "config": self.approval()}
+            return {"type": "human", "config": self.people()}
         if kind == 1:
             return {"type": "wait", "config": {"seconds": random.choice((0, 3, 45))}}
         if kind == 2:
@@ -273,17 +261,24 @@ class _Builder:
                 config["seconds"] = random.choice((5, 60))
             return {"type": "wait", "config": config}
         if kind == 3:
-            item: dict[str, Any] = self.plain() | {"retry": {"max_attempts": random.randint(1, 2), "backoff_ms": 100}}
-            if self.chance(0.3):
-                item["compensator"] = {"type": "task", "config": {"action": "undo"}}
-            if self.chance(0.2):
-                item["effect"] = "at_most_once"
-            over = {"over": "{{ inputs.list }}", "node": item, "max_concurrency": random.choice((0, 1, 2))}
-            if self.chance(0.3):
-                over["tolerated_failures"] = random.randint(1, 2)
-            return {"type": "map", "config": over}
+            return {"type": "map", "config": self.items()}
         if kind == 4 and self.children:
-            return {"type": "workflow", "config": {"workflow": random.choice(self.children)}}
+            inputs = {"flag": "{{ inputs.flag }}", "list": "{{ inputs.list }}"}
+            return {"type": "workflow", "config": {"workflow": random.choice(self.children), "inputs": inputs}}
         if kind == 5:
             return {"type": "transform", "config": {"value": {"ok": True, "n": 5, "run": "{{ run.id }}"}}}
-        return self.plain()
+        return plain(random)
+
+    def items(self) -> dict[str, Any]:
+        random = self.random
+        item = plain(random) | {"retry": {"max_attempts": random.randint(1, 2), "backoff_ms": 100}}
+        if self.chance(0.3):
+            item["compensator"] = self.undo()
+        if self.chance(0.2):
+            item["effect"] = "at_most_once"
+        over: dict[str, Any] = {"over": "{{ inputs.list }}", "node": item}
+        if self.chance(0.6):
+            over["max_concurrency"] = random.choice((1, 2))
+        if self.chance(0.3):
+            over["tolerated_failures"] = random.randint(1, 2)
+        return over

@@ -54,6 +54,11 @@ class SimJournal:
             self._process.lock = taken
         return taken
 
+    async def mark_quarantined(self, run_id: str, reason: str) -> None:
+        """Nothing here is so broken that it cannot be understood."""
+        self._world.checks.fail("quarantine", f"run {run_id}: {reason} (by {self._process.name})")
+        await self._call("mark_quarantined", self._inner.mark_quarantined, (run_id, reason), {})
+
     async def append(self, commits: Sequence[Commit]) -> list[Appended]:
         answers: list[Appended] = await self._call("append", self._append, (commits,), {})
         return answers

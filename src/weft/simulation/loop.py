@@ -37,6 +37,8 @@ class Host:
         self.ready: deque[asyncio.Handle] = deque()
         self.dead = False
         self.stopped_until = 0.0
+        self.trap = 0
+        """Callbacks until `sprung` is told; 0: never."""
         self.tasks: list[SimTask] = []
         self.context = contextvars.copy_context()
         self.context.run(HOST.set, self)
@@ -81,6 +83,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self.steps = 0
         self.ahead = 0.0
         """Seconds that every wall clock was moved on while nothing happened: a wait of days costs no turns."""
+        self.sprung: Callable[[Host], None] = lambda host: None
         self.world = Host("world")
         self._hosts: list[Host] = [self.world]
         self.set_exception_handler(lambda _loop, _context: None)
@@ -167,6 +170,10 @@ class SimLoop(asyncio.BaseEventLoop):
             if not handle._cancelled:
                 self.steps += 1
                 handle._run()
+                if host.trap:
+                    host.trap -= 1
+                    if not host.trap:
+                        self.sprung(host)
                 if host.dead:
                     break
         if self.steps > self._max_steps:
@@ -214,7 +221,7 @@ def _close(coroutine: Any) -> None:
     for _ in range(5):
         try:
             coroutine.close()
-        except (Exception, asyncio.CancelledError):  # noqa: BLE001, S112  its last words
+        except (Exception, asyncio.CancelledError, BaseExceptionGroup):  # noqa: BLE001, S112  its last words
             continue
         return
 

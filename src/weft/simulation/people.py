@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from weft.invariants.model import Approval
 from weft.kernel.events import Scope
+from weft.model import Compiled
 from weft.runtime.requests import Reply, Request
 from weft.simulation import stubs as s
 from weft.simulation.checks import Failed
@@ -189,10 +190,10 @@ class People(Users):
         finally:
             self.busy -= 1
 
-    async def _ask(self, request: Request) -> Reply | None:
+    async def _ask(self, request: Request, compiled: Compiled | None = None) -> Reply | None:
         world = self._world
         if world.lenient:
-            return await super()._ask(request)
+            return await super()._ask(request, compiled)
         while True:  # nothing goes wrong here, so there will be somebody to ask
             holder = next((p for p in world.engines if p.engine is not None and p.engine.holds), None)
             if holder is not None:

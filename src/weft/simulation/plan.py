@@ -31,6 +31,11 @@ class Plan(msgspec.Struct, kw_only=True):
     poll_seconds: float
     snapshot_events: int = 1000
     """Events between snapshots of a run."""
+    blob_seconds: float = 0.0
+    large_share: float = 0.0
+    """How often a handler gives, or keeps as a checkpoint, what is too large for an event."""
+    long_journal: int = 10_000
+    """Events after which an endless run goes on as a new one."""
 
 
 def make_plan(seed: int, *, size: int = 9) -> Plan:
@@ -62,4 +67,7 @@ def make_plan(seed: int, *, size: int = 9) -> Plan:
         skews=[round(random.uniform(-30, 30), 3) if skewed else 0.0 for _ in range(8)],
         poll_seconds=random.choice((0.5, 1.0, 3.0)),
         snapshot_events=random.choice((1, 7, 1000)),
+        long_journal=random.choice((20, 60)),
+        blob_seconds=random.choice((0.0, 0.05, 1.0)),
+        large_share=random.choice((0.0, 0.0, 0.1, 0.5)),
     )

@@ -10,8 +10,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from weft.model.ir import IR, Node
-from weft.nodes import builtin
+from weft.nodes import builtin, installed
 from weft.nodes.registry import NodeType, Registry
 from weft.outcomes import Abort, Chosen, Failure
 from weft.runtime.context import Context
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from weft.simulation.user_world import UserWorld
 
 REAL = builtin()
+INSTALLED = installed()
 
 
 class Player:
@@ -35,8 +38,10 @@ class Player:
         """Built-in types that need no worker are themselves; every other type the workflows name is played here."""
         registry = Registry()
         for node_type in REAL:
-            if node_type.answer is not None:
+            if node_type.handler is None:
                 registry.add(node_type)
+            elif node_type.answer is not None:  # what of it takes a worker is played too
+                registry.add(msgspec.structs.replace(node_type, handler=self.handle, close=None))
         names = {name for ir in workflows for node in ir.nodes if node is not None for name in _types(node)}
         for name in sorted(names | {"task", s.STUBBED}):
             if registry.find(name) is None:
@@ -116,10 +121,13 @@ class Player:
         return Chosen(output, tuple(name for name in available if random.random() < 0.5), "chosen by the seed")
 
     async def _call_real(self, name: str, config: Any, ctx: Any) -> Any:
-        found = REAL.find(name)
+        found = REAL.find(name) or INSTALLED.find(name)
         if found is None or found.handler is None:
             raise Failure("unknown_type", f"node type {name!r} has no handler here; stub it", retryable=False)
-        return await self._counted(found.handler(config, _Inline(ctx)))
+        inline = _Inline(ctx)
+        if inspect.iscoroutinefunction(found.handler):
+            return await self._counted(found.handler(config, inline))
+        return await self._counted(inline.run_in_thread(found.handler, config, inline))
 
     async def _counted(self, work: Awaitable[Any]) -> Any:
         self._world.calling += 1
@@ -150,8 +158,8 @@ class _Inline(Context):
         finally:
             self._calling = False
 
-    def _save(self, checkpoint: Any) -> Any:
-        saved = self._ctx._save(checkpoint)
+    def _save(self, checkpoint: Any, step: str = "") -> Any:
+        saved = self._ctx._save(checkpoint, step)
         return None if self._calling else saved  # delivered soon; nobody could wait for it here
 
     def _on_loop(self) -> bool:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from weft.blobs import BlobStore
 from weft.engine import Engine
 from weft.errors import StoreUnavailable
 from weft.journal import HolderLock, Journal
+from weft.model import Compiled
 from weft.runtime.claims import Claims, claim_name
 from weft.runtime.coordinator import Coordinator, EngineStopped
 from weft.runtime.listener import Listener
@@ -20,7 +22,9 @@ from weft.runtime.reclaimer import Reclaimer
 from weft.runtime.requests import Reply, Request
 from weft.runtime.timekeeper import Timekeeper
 from weft.runtime.worker import Worker
+from weft.simulation.blobs import SimBlobs
 from weft.simulation.clock import SimClock
+from weft.simulation.hands import SimWorker
 from weft.simulation.journal import SimJournal
 from weft.simulation.loop import Host, SimTask
 from weft.simulation.transport import Broker, SimTransport
@@ -63,19 +67,16 @@ class SimEngine(Engine):
             heartbeat_seconds=5.0,
             dead_seconds=15.0,
             sweep_seconds=15.0,
+            blobs=cast(BlobStore, SimBlobs(world, process)),
         )
         self._world = world
         self._process = process
         self.link: SimTransport | None = None
 
-    @property
-    def parts(self) -> list[asyncio.Task[None]]:
-        return self._tasks
-
     def _start(self) -> None:
         world, process = self._world, self._process
         shared = world.plan.shared
-        broker = world.broker if shared else Broker(process.clock)
+        broker = world.broker if shared else Broker(process.clock, durable_checkpoints=True)
         self.link = SimTransport(world, process, broker, local=not shared)
         self.transport = cast(LocalTransport, self.link)
         coordinator = self.coordinator = Coordinator(
@@ -86,14 +87,21 @@ class SimEngine(Engine):
             window=2 * world.plan.concurrency,
             keep_idle=world.plan.keep_idle,
             on_commit=self._tell,
+            blobs=self.blobs,
+            judge=self._judge,
         )
         if shared:
             broker.take_over()
         self._spawn("coordinator", coordinator.run())
+        self._spawn("fetcher", coordinator.fetcher.run())
         self._spawn("results", self._receive(self.transport, coordinator))
         self._spawn("begins", self._receive_begins(self.transport, coordinator))
         self._spawn("timekeeper", Timekeeper(self.journal, coordinator, self.clock).run())
         self._spawn("listener", Listener(self.journal, coordinator, self.clock).run())
+
+    async def _judge(self, job: Any) -> Any:
+        """In real time, between two moments: a sandbox gives the same answer whenever it is asked."""
+        return self._world.sandbox().decide(job)
 
     async def _work(self) -> None:
         world, process = self._world, self._process
@@ -107,7 +115,9 @@ class SimEngine(Engine):
         if not world.plan.shared:
             crashed = frozenset(world.claims.values())
             self._claims = SimClaims(world.claims, world.plan.concurrency)
-            self.worker = Worker(
+            self.worker = SimWorker(
+                world,
+                process,
                 transport,
                 self.registry,
                 self.clock,
@@ -115,7 +125,7 @@ class SimEngine(Engine):
                 concurrency=world.plan.concurrency,
                 heartbeat_seconds=heartbeat,
                 claims=self._claims,
-                heartbeat_in_thread=False,
+                blobs=self.blobs,
             )
             self._spawn("worker", self.worker.run())
         await self._recover(crashed)
@@ -137,6 +147,9 @@ class Process:
         self.link: SimTransport | None = None
         self.main: SimTask | None = None
         self.down = True
+        self.closing = False
+        self.trapped = False
+        """In this life, something of it was cancelled from outside."""
         self.wanted_down = False
         """The world is being taken down; nobody starts it again."""
 
@@ -148,7 +161,7 @@ class Process:
 
     def start(self) -> None:
         self.lives += 1
-        self.down = False
+        self.down = self.closing = self.trapped = False
         if self.lives > 1:
             self.host = self.world.loop.add_host(self.life)
         self.clock = SimClock(self.world.loop, Random(self.world.random.getrandbits(64)), self.life, self.skew)
@@ -167,15 +180,19 @@ class Process:
         if not self.wanted_down:
             self.world.restart(self)
 
+    def disconnect(self) -> None:
+        """The network is gone, and whatever waited on it."""
+        link = self.link or (self.engine.link if self.engine is not None else None)
+        if link is not None:
+            link.drop()
+
     async def die(self) -> None:
         """The process that calls this is dead, in the middle of what it does."""
         self.crash("in a command")
         await self.world.loop.create_future()
 
     def _released(self) -> None:
-        link = self.link or (self.engine.link if self.engine is not None else None)
-        if link is not None:
-            link.drop()
+        self.disconnect()
         if self.lock is not None:
             self.lock.release()
         self.lock = self.engine = self.worker = self.link = None
@@ -203,25 +220,28 @@ class EngineProcess(Process):
         try:
             while not await engine.hold():
                 await self.clock.sleep(2.0)
-            while True:
-                await asyncio.wait(engine.parts, return_when=asyncio.FIRST_COMPLETED)
-                for task in engine.parts:
-                    if task.done() and not task.cancelled() and (error := task.exception()) is not None:
-                        raise error
-        except (StoreUnavailable, TransportUnavailable) as error:
-            self._ended(error)
+            await engine.until_broken()
+        except asyncio.CancelledError:
+            if not self.closing:  # as after Ctrl-C: it ends in its own time
+                self.closing = True
+                await engine.close(1.0)
+                self._ended(None)
+            raise
         except Exception as error:  # noqa: BLE001  the world judges it
             self._ended(error)
 
-    async def request(self, request: Request) -> Reply:
+    async def request(self, request: Request, compiled: Compiled | None = None) -> Reply:
         """As somebody who talks to this process would."""
         assert self.engine is not None
+        if compiled is not None:
+            await self.engine.keep(compiled)
         return await self.engine.request(request)
 
     async def shut_down(self, grace_seconds: float) -> None:
         engine = self.engine
-        if engine is None or self.down:
+        if engine is None or self.down or self.closing:
             return
+        self.closing = True
         if self.main is not None:
             self.main.cancel()
         await engine.close(grace_seconds)
@@ -233,23 +253,26 @@ class WorkerProcess(Process):
     async def _main(self) -> None:
         world = self.world
         self.link = SimTransport(world, self, world.broker, local=False)
-        worker = self.worker = Worker(
+        worker = self.worker = SimWorker(
+            world,
+            self,
             cast(Transport, self.link),
             world.registry,
             self.clock,
             worker_id=self.life,
             concurrency=world.plan.concurrency,
             heartbeat_seconds=5.0,
-            heartbeat_in_thread=False,
+            blobs=cast(BlobStore, SimBlobs(world, self)),
         )
         try:
             await worker.run()
-        except Exception as error:  # noqa: BLE001  the world judges it
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  the world judges it
             self._ended(error)
 
     async def shut_down(self, grace_seconds: float) -> None:
-        if self.worker is None or self.down:
+        if self.worker is None or self.down or self.closing:
             return
+        self.closing = True
         await self.worker.drain(grace_seconds)
         if self.main is not None:
             await asyncio.wait([self.main])
@@ -258,9 +281,10 @@ class WorkerProcess(Process):
 class Terminal(Process):
     """`weft ...` in another terminal: asks for one thing, takes over for as long as nobody else holds the journal."""
 
-    async def ask(self, request: Request, seconds: float) -> Reply | None:
+    async def ask(self, request: Request, seconds: float, compiled: Compiled | None = None) -> Reply | None:
         self.wanted_down = True
         self._request = request
+        self._compiled = compiled
         self.start()
         main = self.main
         assert main is not None
@@ -274,6 +298,8 @@ class Terminal(Process):
     async def _main(self) -> Reply | None:  # type: ignore[override]
         engine = self.engine = SimEngine(self.world, self)
         try:
+            if self._compiled is not None:
+                await engine.keep(self._compiled)
             return await engine.request(self._request)
         except (StoreUnavailable, TransportUnavailable, EngineStopped):
             return None

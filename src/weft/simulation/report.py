@@ -10,6 +10,7 @@ from weft.kernel.events import TYPES
 from weft.kernel.state import RunState
 from weft.simulation import faults
 from weft.simulation.plan import Plan
+from weft.simulation.rules import EVIDENCE
 from weft.simulation.world import World
 
 TRACE_LINES = 120
@@ -28,6 +29,8 @@ class Outcome(msgspec.Struct, kw_only=True):
     hit: dict[str, int] = {}
     events: dict[str, int] = {}
     transitions: dict[str, int] = {}
+    rules: dict[int, int] = {}
+    cancelled: dict[str, int] = {}
 
 
 def simulate(plan: Plan) -> Outcome:
@@ -47,6 +50,8 @@ def outcome_of(world: World) -> Outcome:
         hit=dict(world.chaos.hit),
         events=dict(world.checks.event_types),
         transitions={f"{before or 'new'} -> {after}": n for (before, after), n in world.checks.transitions.items()},
+        rules=dict(world.checks.rules.hit),
+        cancelled=dict(world.cancelled),
     )
 
 
@@ -60,6 +65,8 @@ class Summary:
         self.hit: Counter[str] = Counter()
         self.events: Counter[str] = Counter()
         self.transitions: Counter[str] = Counter()
+        self.rules: Counter[int] = Counter()
+        self.cancelled: Counter[str] = Counter()
 
     def add(self, outcome: Outcome) -> None:
         self.count += 1
@@ -69,6 +76,8 @@ class Summary:
         self.hit.update(outcome.hit)
         self.events.update(outcome.events)
         self.transitions.update(outcome.transitions)
+        self.rules.update(outcome.rules)
+        self.cancelled.update(outcome.cancelled)
         if outcome.rule:
             self.failures.append(outcome)
 
@@ -80,6 +89,7 @@ class Summary:
             "faults and requests": [name for name in faults.ALL if not self.hit[name]],
             "event types": [name for name in sorted(TYPES) if not self.events[name]],
             "run states": sorted(states - reached),
+            "rules": [f"{rule} ({what})" for rule, what in EVIDENCE.items() if not self.rules[rule]],
         }
 
     def lines(self) -> list[str]:
@@ -88,6 +98,8 @@ class Summary:
         lines.append("faults and requests: " + _counts(self.hit))
         lines.append("events: " + _counts(self.events))
         lines.append("run transitions: " + _counts(self.transitions))
+        lines.append("rules: " + ", ".join(f"{rule}: {self.rules[rule]}" for rule in EVIDENCE if self.rules[rule]))
+        lines.append("tasks cancelled: " + _counts(self.cancelled))
         lines += [f"never hit, {kind}: {', '.join(names)}" for kind, names in self.missed().items() if names]
         if not self.failures:
             lines.append("no promise was broken")

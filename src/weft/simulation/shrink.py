@@ -49,7 +49,8 @@ def size_of(world: World) -> tuple[int, int]:
     plan = world.plan
     nodes = sum(len(definition["nodes"]) for definition in plan.workflows)
     parts = nodes + 3 * plan.runs + 2 * (plan.engines + plan.workers) + 2 * len(plan.rates) + len(plan.workflows)
-    return parts + int(plan.shared) + int(plan.journal_seconds > 0) + int(any(plan.skews)), len(world.lines or ())
+    parts += int(plan.shared) + int(plan.journal_seconds > 0) + int(any(plan.skews)) + int(plan.large_share > 0)
+    return parts, len(world.lines or ())
 
 
 def _describe(world: World) -> str:
@@ -76,8 +77,10 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
         yield _with(plan, workers=plan.workers - 1)
     for number in range(len(plan.workflows)):
         yield from _without_nodes(plan, number)
-    if plan.journal_seconds or plan.transport_seconds:
-        yield _with(plan, journal_seconds=0.0, transport_seconds=0.0)
+    if plan.journal_seconds or plan.transport_seconds or plan.blob_seconds:
+        yield _with(plan, journal_seconds=0.0, transport_seconds=0.0, blob_seconds=0.0)
+    if plan.large_share:
+        yield _with(plan, large_share=0.0)
     if any(plan.skews):
         yield _with(plan, skews=[0.0] * len(plan.skews))
 

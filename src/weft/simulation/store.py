@@ -33,6 +33,8 @@ class Store:
         self.partition_count = partitions
         self.incarnation = 1
         self.epochs = dict.fromkeys(range(partitions), 0)
+        self.partition_holders: dict[int, str] = {}
+        self.coordinators: dict[str, float] = {}
         self.runs: dict[str, RunRecord] = {}
         self.events: dict[str, list[StoredEvent]] = {}
         self.commits: dict[tuple[str, int], str] = {}

@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from weft.clock import Clock
 from weft.simulation.loop import SimTask
-from weft.transport import BeginRequest, Delivery, Result, Task, TransportUnavailable, WorkerBeat, WorkerSeen
+from weft.transport import (
+    BeginRequest,
+    Delivery,
+    Result,
+    Task,
+    TransportClosed,
+    TransportFull,
+    TransportUnavailable,
+    WorkerBeat,
+    WorkerSeen,
+)
 from weft.transports.local import LocalTransport
 from weft.transports.queue import TaskQueue
 
@@ -23,16 +33,23 @@ if TYPE_CHECKING:
 
 BEGIN_SECONDS = 20.0
 """How long a worker waits for the answer to `begin`."""
+_SENDS = frozenset({"publish", "report"})
+_LOSABLE = frozenset({"stop", "acknowledge", "grant_begin"})
+"""Looks done, and nobody hears of it. A call that has an answer loses that instead."""
+_OF_MESSAGES = frozenset({"transport_duplicate", "transport_late_duplicate", "transport_hold_back"})
 UNKNOWN_BEATS = 3
 """Beats without a task its worker has claimed, after which the claim counts as lost."""
+UNKNOWN_SECONDS = 10.0
+"""A worker that claims and was never heard of since."""
 
 
 class Broker(LocalTransport):
-    def __init__(self, clock: Clock) -> None:
-        super().__init__(clock)
+    def __init__(self, clock: Clock, *, durable_checkpoints: bool = False) -> None:
+        super().__init__(clock, durable_checkpoints=durable_checkpoints)
         self.strays: list[Task] = []
         """Tasks delivered once more than they should be."""
         self._unlisted: dict[str, int] = {}
+        self._unknown_since: dict[str, float] = {}
 
     def flush(self) -> None:
         """Everything it holds is gone."""
@@ -60,22 +77,52 @@ class Broker(LocalTransport):
         if (queue := self._queues.get(task.queue)) is not None:
             queue.wake(1)
 
-    async def claim(self, worker: str, queues: Sequence[str], limit: int) -> list[Task]:
+    async def claim(
+        self,
+        worker: str,
+        queues: Sequence[str],
+        limit: int,
+        types: Collection[str] | None = None,
+        functions: Collection[str] = (),
+    ) -> list[Task]:
+        self._picky = self._picky or types is not None
         while True:
             if self.strays:
                 return [self.strays.pop(0)]
-            taken = self._take(queues, limit)
+            taken = self._take(queues, limit, types, functions)
             if taken:
                 for held in taken:
                     held.worker = worker
                 return [held.task for held in taken]
             await self._wait_for_task(queues)
 
+    def give_back(self, answer: Any) -> None:
+        """What somebody waited for who went away before it arrived."""
+        match answer:
+            case [Task(), *_]:
+                for task in answer:
+                    held = self._held.get(task.task_id)
+                    if held is not None and not held.reported:
+                        held.worker = None
+                        self._queue(task.queue).put(held)
+                        self._queue(task.queue).wake(1)
+            case [Delivery(), *_]:
+                for delivery in reversed(answer):
+                    if self._unacknowledged.pop(delivery.receipt, None) is not None:
+                        self._results.appendleft(delivery)
+                for waiter in [one for one in self._receivers if not one.done()][:1]:
+                    waiter.set_result(None)
+            case BeginRequest():
+                self._begin_requests.appendleft(answer)
+
     async def find_missing(self, task_ids: Collection[str]) -> set[str]:
-        """Also what belongs to a worker nobody knows any more."""
+        """Also what belongs to a worker nobody knows, and has not known for a while."""
+        now = self._clock.monotonic()
         for held in list(self._held.values()):
-            if held.worker is not None and held.worker not in self._workers and not held.reported:
-                del self._held[held.task_id]
+            if held.worker is None or held.worker in self._workers or held.reported:
+                self._unknown_since.pop(held.task_id, None)
+            elif now - self._unknown_since.setdefault(held.task_id, now) > UNKNOWN_SECONDS:
+                del self._unknown_since[held.task_id], self._held[held.task_id]
         return await super().find_missing(task_ids)
 
     def beat(self, beat: WorkerBeat) -> tuple[str, ...]:
@@ -103,6 +150,7 @@ class SimTransport:
         """Inside one process nothing gets lost on the way."""
         self._waits: list[SimTask] = []
         self._lost_a_receive = False
+        self._closed = False
 
     # coordinator
 
@@ -152,8 +200,16 @@ class SimTransport:
 
     # worker
 
-    async def claim(self, worker: str, queues: Sequence[str], limit: int) -> list[Task]:
-        return await self._wait("claim", self._broker.claim(worker, queues, limit))  # type: ignore[no-any-return]
+    async def claim(
+        self,
+        worker: str,
+        queues: Sequence[str],
+        limit: int,
+        types: Collection[str] | None = None,
+        functions: Collection[str] = (),
+    ) -> list[Task]:
+        claiming = self._broker.claim(worker, queues, limit, types, functions)
+        return await self._wait("claim", claiming)  # type: ignore[no-any-return]
 
     async def begin(self, task: Task, worker: str) -> bool:
         seconds = None if self._local else BEGIN_SECONDS
@@ -164,14 +220,22 @@ class SimTransport:
 
     def beat(self, beat: WorkerBeat) -> tuple[str, ...]:
         fault = self._draw("beat")
-        if fault in {"transport_error", "transport_lose"}:
+        if fault in {"transport_error", "transport_crash_before"} or self._is_away:
+            if fault == "transport_crash_before":
+                self._process.crash("before a beat")
             raise TransportUnavailable("injected: beat")
-        return self._broker.beat(beat)
+        answer = self._broker.beat(beat)
+        if fault == "transport_crash_after":
+            self._process.crash("after a beat")
+        if fault == "transport_error_after":
+            raise TransportUnavailable("injected: the answer to a beat")
+        return answer
 
     def on_stop(self, worker: str, wake: Callable[[], None] | None) -> None:
-        """Beats come from the loop here; nobody is woken."""
+        self._broker.on_stop(worker, wake)
 
     async def close(self) -> None:
+        self._closed = True
         if self._local:
             await self._broker.close()
         self.drop()
@@ -183,17 +247,34 @@ class SimTransport:
 
     # inside
 
+    @property
+    def _is_away(self) -> bool:
+        return not self._local and self._world.transport_outage_until > self._world.loop.time()
+
     def _draw(self, name: str) -> str | None:
-        fault = None if self._local else self._world.chaos.draw("transport")
-        if fault is not None:
-            self._world.note_fault(fault, f"{self._process.name} {name}")
+        if self._closed:
+            raise TransportClosed("the transport was closed")
+        fault = self._world.chaos.draw("transport_local" if self._local else "transport")
+        if fault is None or (fault in _OF_MESSAGES and name not in _SENDS):
+            return None
+        if fault == "transport_full" and name != "publish":
+            fault = "transport_error"
+        elif fault == "transport_lose" and name not in _SENDS | _LOSABLE:
+            fault = "transport_error_after"
+        elif fault == "transport_delay" and name == "beat":
+            return None
+        self._world.note_fault(fault, f"{self._process.name} {name}")
         return fault
 
     async def _send(self, name: str, messages: Sequence[Any], send: Any) -> None:
         """Messages that can get lost, doubled, late and out of order."""
         world, broker = self._world, self._broker
         fault = self._draw(name)
+        if self._is_away:
+            raise TransportUnavailable(f"the transport is away: {name}")
         match fault:
+            case "transport_full":
+                raise TransportFull("injected: none of these was taken")
             case "transport_lose":
                 return
             case "transport_hold_back":
@@ -211,7 +292,7 @@ class SimTransport:
 
     async def _call(self, name: str, operation: Any, *arguments: Any) -> Any:
         fault = self._draw(name)
-        if fault == "transport_lose" and name in {"stop", "acknowledge", "grant_begin"}:
+        if fault == "transport_lose":
             return None
         return await self._do(name, fault, operation, arguments)
 
@@ -219,6 +300,8 @@ class SimTransport:
         process, world = self._process, self._world
         if not self._local and world.plan.transport_seconds and world.random.random() < 0.5:
             await process.clock.sleep(world.random.random() * world.plan.transport_seconds)
+        if self._is_away:
+            raise TransportUnavailable(f"the transport is away: {name}")
         match fault:
             case "transport_crash_before":
                 await process.die()
@@ -237,9 +320,15 @@ class SimTransport:
     async def _wait(self, name: str, operation: Any, seconds: float | None = None) -> Any:
         """A call that waits at the broker. It is the broker's own task, so that it ends when the connection does."""
         loop, world = self._world.loop, self._world
-        fault = self._draw(name)
-        if fault == "transport_error":
+        try:
+            fault = self._draw(name)
+        except TransportClosed:
             operation.close()
+            raise
+        if fault in {"transport_error", "transport_crash_before"} or self._is_away:
+            operation.close()
+            if fault == "transport_crash_before":
+                await self._process.die()
             raise TransportUnavailable(f"injected: {name} failed before it was done")
         wait = loop.run_in(loop.world, operation, name)
         self._waits = [*(one for one in self._waits if not one.done()), wait]
@@ -248,15 +337,19 @@ class SimTransport:
             answer = await asyncio.shield(wait)
         except asyncio.CancelledError:
             if wait.cancelled():
-                raise TransportUnavailable(f"{name} was not answered") from None
-            wait.cancel()
+                ended = TransportClosed if self._closed else TransportUnavailable
+                raise ended(f"{name} was not answered") from None
+            if not wait.cancel() and wait.exception() is None:
+                self._broker.give_back(wait.result())  # whoever waited is gone, and must take nothing along
             raise
         finally:
             if timer is not None:
                 timer.cancel()
         if world.chaos.healed:
             return answer
-        if fault == "transport_error_after" or (fault == "transport_lose" and name != "begin"):
+        if fault == "transport_delay":
+            await self._process.clock.sleep(world.random.random() * 20)
+        if fault == "transport_error_after":
             raise TransportUnavailable(f"injected: {name} was done, its answer lost")
         if fault == "transport_crash_after":
             await self._process.die()

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from weft.simulation.faults import WORLD
+from weft.simulation.loop import Host
 from weft.simulation.process import Process
 
 if TYPE_CHECKING:
@@ -55,14 +56,39 @@ class Troubles:
             case "transport_flush":
                 if world.plan.shared:
                     world.broker.flush()
+            case "transport_outage":
+                if world.plan.shared:
+                    world.transport_outage_until = world.loop.time() + random.random() * 60
+                    for one in world.processes:
+                        one.disconnect()
+            case "blob_outage":
+                world.blob_outage_until = world.loop.time() + random.random() * 90
             case "caller_gone":
                 world.users.lose_a_caller()
+            case "task_cancelled":
+                process.host.trap = random.choice((1, 3, 10, 30, 100))
         if len(world.backups) < 4:
             world.backups.append((world.store.copy(), {k: v.copy() for k, v in world.checks.checkers.items()}))
 
+    def cancel_a_task(self, host: Host) -> None:
+        """Somewhere in a process, whatever it awaits."""
+        world = self._world
+        tasks = host.alive_tasks()
+        process = next((one for one in world.processes if one.host is host), None)
+        if process is None or not tasks or world.chaos.healed:
+            return
+        # The youngest live shortest, and would hardly ever be met.
+        task = world.chaos.random.choice(tasks if world.chaos.random.random() < 0.5 else tasks[-4:])
+        name = str(getattr(task.get_coro(), "__qualname__", task.get_name()))
+        world.trace("fault", f"{process.life}: {name} is cancelled")
+        world.cancelled[name] += 1
+        process.trapped = True
+        task.cancel()
+
     async def _shut_down(self, process: Process) -> None:
-        await process.shut_down(self._world.chaos.random.random() * 5)
-        if not process.down:
+        try:
+            await process.shut_down(self._world.chaos.random.random() * 5)
+        finally:
             process.crash("has shut down")
 
     def _roll_back(self) -> None:

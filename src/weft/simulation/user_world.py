@@ -7,18 +7,18 @@ whoever the script does not.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from random import Random
 from typing import Any
 
 import msgspec
 
-from weft.errors import StoreUnavailable
 from weft.kernel import events as e
 from weft.kernel.explain import explain
 from weft.kernel.state import OPEN, State
 from weft.model import ir as irs
 from weft.model.ir import IR, Node
+from weft.runtime.contents import Contents
 from weft.simulation import faults
 from weft.simulation import stubs as s
 from weft.simulation.checks import Failed
@@ -27,10 +27,8 @@ from weft.simulation.memory import MemoryJournal
 from weft.simulation.people import RUN, People
 from weft.simulation.plan import Plan
 from weft.simulation.playing import Player
-from weft.simulation.process import Process
 from weft.simulation.story import describe
 from weft.simulation.world import World
-from weft.transport import TransportUnavailable
 
 TICK = 0.5
 LOOK_SECONDS = 61.0
@@ -44,13 +42,17 @@ MAX_EVENTS = 3000
 _FAULTS = (
     *(name for name in faults.JOURNAL),
     *(name for name in faults.TRANSPORT),
+    *(name for name in faults.BLOB if name != "blob_missing"),
     "crash",
     "shutdown",
     "stop_short",
     "stop_long",
     "journal_outage",
     "transport_flush",
+    "transport_outage",
+    "blob_outage",
 )
+"""What a workflow must get over. What would make it fail by right (a handler's task cancelled, content that is missing) is left out."""
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +109,8 @@ def rough_plan(setting: Setting, seed: int) -> Plan:
 
 
 class UserWorld(World):
+    generated = False
+
     def __init__(self, setting: Setting, plan: Plan, *, tracing: bool = False) -> None:
         super().__init__(plan, tracing=tracing)
         self.setting = setting
@@ -142,12 +146,18 @@ class UserWorld(World):
             run = f"{text.partition(' ')[0]}: " if kind == "event" and not text.startswith(f"{RUN} ") else ""
             self.lines[-1] = (self.clock.now() - EPOCH, kind, f"{run}{shown}")
 
-    def process_ended(self, process: Process, error: BaseException | None) -> None:
-        """A fault of before the healing may be noticed after it."""
-        if isinstance(error, StoreUnavailable | TransportUnavailable) and str(error).startswith("injected"):
-            self.chaos.happened(f"exit:{type(error).__name__}")
-        else:
-            super().process_ended(process, error)
+    def view(self, state: State) -> dict[str, Any]:
+        """A run as it is shown, large values included."""
+        view: dict[str, Any] = _at_once(self._view(state))
+        return view
+
+    async def _view(self, state: State) -> dict[str, Any]:
+        contents = Contents(self.blobs(self.clock))
+        view = await contents.view(state)
+        for node in view["nodes"].values():
+            if "size" in node:
+                node["output"] = await contents.load(state.tenant, node["output"]["$ref"])
+        return view
 
     def last(self) -> State:
         """The run, or the last of those that continue it."""
@@ -272,6 +282,15 @@ class UserWorld(World):
         return self._failing_task
 
     _failing_task: asyncio.Future[Any] | None = None
+
+
+def _at_once(work: Coroutine[Any, Any, Any]) -> Any:
+    """What waits for nothing needs no loop."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value
+    raise AssertionError("it waits")
 
 
 def _say_asked(text: str) -> str:

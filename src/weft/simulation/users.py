@@ -9,7 +9,9 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError
+from weft.model import Compiled
 from weft.runtime.requests import Reply, Request
+from weft.simulation import graphs
 from weft.simulation.checks import Failed
 from weft.simulation.faults import USER
 from weft.simulation.loop import SimTask
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from weft.simulation.world import World
 
 PATIENCE_SECONDS = 120.0
+MOST_RERUNS = 3
 
 
 class Users:
@@ -29,6 +32,8 @@ class Users:
         self.unstarted = [f"run{number}" for number in range(plan.runs)]
         self._inputs = dict(zip(self.unstarted, plan.inputs, strict=True))
         self._calls: list[SimTask] = []
+        self._requests: list[SimTask] = []
+        self._reruns = 0
 
     # -- in the time of faults -----------------------------------------------------------------------------------------
 
@@ -54,6 +59,11 @@ class Users:
         if not runs:
             return
         run_id = random.choice(runs)
+        if name == "patch" and random.random() < 0.9:  # what has ended refuses it, which is soon known
+            run_id = random.choice([one for one in runs if world.is_open(one)] or runs)
+        if name in ("patch", "rerun"):
+            self._call(self._patch(run_id) if name == "patch" else self._rerun(run_id))
+            return
         request = self._request(name, run_id)
         if request is not None:
             world.chaos.happened(name)
@@ -87,10 +97,58 @@ class Users:
             return Request(kind="requeue", run_id=run_id, by=by, **place)
         return Request(kind="discard", run_id=run_id, by=by, as_=random.choice(("skip", "fail", "continue")), **place)
 
+    async def _patch(self, run_id: str) -> None:
+        """Another definition for a run under way: legal, illegal, or not even there."""
+        world, random = self._world, self._world.random
+        record = world.store.runs.get(run_id)
+        if record is None:
+            return
+        changed = graphs.change(random, world.sources[record.row.ir], world.plan.workflows)
+        if random.random() < 0.1:  # back to something it was, or might have been
+            changed = random.choice([one for one in world.sources.values() if one["name"] == record.row.workflow])
+        if changed is None:
+            return
+        found = graphs.compiled(changed)
+        if found.ir is None:
+            world.checks.rules.refused({problem.code for problem in found.errors})
+            return
+        world.chaos.happened("patch")
+        world.know(changed, found.ir)
+        kept = None if random.random() < 0.05 else found
+        request = Request(kind="patch", run_id=run_id, by="ann", ir=found.ir.hash if kept else "sha256:0", reason="so")
+        incarnation = world.store.incarnation
+        reply = await self._ask(request, kept)
+        if reply is None or reply.refused or world.store.incarnation != incarnation:
+            return
+        if found.ir.hash not in world.checks.fold(run_id).ir_hashes:
+            world.fail(Failed("J1", f"a patch of {run_id} was acknowledged and is not in the journal"))
+
+    async def _rerun(self, run_id: str) -> None:
+        """A new run out of this one, from some node on or from the start."""
+        world, random = self._world, self._world.random
+        if self._reruns >= MOST_RERUNS:
+            return
+        self._reruns += 1
+        nodes = list(world.checks.checkers[run_id].model.graph.nodes)
+        node = random.choice(nodes) if random.random() < 0.85 else ""
+        inputs = {random.choice(nodes): {"ok": True, "n": 1}} if node and random.random() < 0.3 else None
+        world.chaos.happened("rerun")
+        request = Request(
+            kind="rerun", run_id=f"again{self._reruns}", source=run_id, node=node, inputs=inputs, by="bob"
+        )
+        incarnation = world.store.incarnation
+        reply = await self._ask(request)
+        if reply is None or reply.refused or world.store.incarnation != incarnation:
+            return
+        if request.run_id not in world.store.runs:
+            world.fail(Failed("J1", f"{request.run_id} was acknowledged and is not in the journal: {reply}"))
+
     def lose_a_caller(self) -> None:
-        self._calls = [call for call in self._calls if not call.done()]
-        if self._calls:
-            self._world.random.choice(self._calls).cancel()
+        """Whoever asked goes away, and so does what asks for them in the process they talk to."""
+        for calls in (self._calls, self._requests):
+            calls[:] = [call for call in calls if not call.done()]
+            if calls:
+                self._world.random.choice(calls).cancel()
 
     def forget_lost(self) -> None:
         """The journal went back: runs it no longer knows are started again."""
@@ -132,17 +190,18 @@ class Users:
         for run_id in list(self.unstarted):
             await self._start(run_id)
 
-    async def _ask(self, request: Request) -> Reply | None:
-        """The answer, or None when nobody gave one."""
+    async def _ask(self, request: Request, compiled: Compiled | None = None) -> Reply | None:
+        """The answer, or None when nobody gave one. A definition is stored first, by the process that asks."""
         world = self._world
         world.trace("user", f"{request.kind} {request.run_id} {request.node}{request.approval} {request.decision}")
         holder = next((p for p in world.engines if not p.down and p.engine is not None and p.engine.holds), None)
         if holder is not None and world.random.random() < 0.7:
-            call = world.loop.run_in(holder.host, _quietly(holder, request), "request")
+            call = world.loop.run_in(holder.host, _quietly(holder, request, compiled), "request")
+            self._requests.append(call)
             await asyncio.wait([call], timeout=PATIENCE_SECONDS)
             reply: Reply | None = call.result() if call.done() and not call.cancelled() else None
         else:
-            reply = await Terminal(world, f"terminal{self._next()}").ask(request, PATIENCE_SECONDS)
+            reply = await Terminal(world, f"terminal{self._next()}").ask(request, PATIENCE_SECONDS, compiled)
         shown = "no answer" if reply is None else f"{reply.state}{reply.code} {reply.message}"
         world.trace("answer", f"{request.kind} {request.run_id}: {shown}")
         return reply
@@ -154,9 +213,10 @@ class Users:
     # -- after healing -------------------------------------------------------------------------------------------------
 
     def is_waiting(self, run_id: str) -> bool:
-        """A time it waits for is still to come."""
+        """A time that it, or a child of it, waits for is still to come."""
         now = min(process.clock.now() for process in self._world.engines)
-        return any(due_at > now for (owner, _), due_at in self._world.store.timers.items() if owner == run_id)
+        timers = self._world.store.timers.items()
+        return any(due_at > now for (owner, _), due_at in timers if f"{owner}/".startswith(f"{run_id}/"))
 
     def describe(self, run_id: str) -> str:
         model = self._world.checks.checkers[run_id].model
@@ -200,8 +260,8 @@ class Users:
 _OPEN = {"held", "queued", "running", "waiting", "retrying", "parked", "pending"}
 
 
-async def _quietly(holder: EngineProcess, request: Request) -> Reply | None:
+async def _quietly(holder: EngineProcess, request: Request, compiled: Compiled | None = None) -> Reply | None:
     try:
-        return await holder.request(request)
+        return await holder.request(request, compiled)
     except WeftError:
         return None

@@ -9,25 +9,32 @@ import asyncio
 import gc
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from random import Random
 from typing import Any
 
 import msgspec
 
-from weft.errors import StoreUnavailable
+from weft import engine
+from weft.blob_stores.memory import MemoryObjects
+from weft.blob_stores.objects import ObjectBlobs
+from weft.blobs import BlobStore, full_ref, key_of, parse_ref, ref_of
 from weft.invariants import Checker
 from weft.journal import Accepted, Appended, Commit
+from weft.kernel import continuations
 from weft.model import ir as irs
 from weft.model.ir import IR
 from weft.runtime import listener, loaded
-from weft.runtime.coordinator import LostIncarnation
+from weft.runtime.coordinator import EngineStopped, LostIncarnation
+from weft.sandbox import Sandbox
 from weft.simulation import graphs
+from weft.simulation.blocks import Definition
 from weft.simulation.checks import Checks, Failed
 from weft.simulation.clock import SimClock
 from weft.simulation.faults import Chaos
 from weft.simulation.handlers import Handlers
-from weft.simulation.loop import Host, SimLoop
+from weft.simulation.loop import HOST, Host, SimLoop
 from weft.simulation.memory import MemoryJournal
 from weft.simulation.plan import Plan
 from weft.simulation.process import EngineProcess, Process, WorkerProcess
@@ -35,18 +42,21 @@ from weft.simulation.store import Store
 from weft.simulation.transport import Broker
 from weft.simulation.troubles import Troubles
 from weft.simulation.users import Users
-from weft.transport import TransportUnavailable
 
 QUIET_SECONDS = 400.0
 """After healing, a run that is nobody's turn may stand still this long: a dead time, a sweep and slow handlers fit in."""
 LONGEST = 3 * 3600.0
 CLOSE_SECONDS = 60.0
+IDLE_SECONDS = 15.0
 NOTICE_SECONDS = 70.0
 """A coordinator that has nothing to write hears of a restored journal within this."""
 MAX_STEPS = 1_500_000
 
 
 class World:
+    generated = True
+    """Its workflows are made by `graphs.py`, whose conditions are known."""
+
     def __init__(self, plan: Plan, *, tracing: bool = False) -> None:
         self.plan = plan
         self.random = Random(f"world {plan.seed}")
@@ -56,11 +66,21 @@ class World:
         self.clock = SimClock(self.loop, Random(f"ids {plan.seed}"), "world")
         self.broker = Broker(self.clock)
         self.claims: dict[int, str] = {}
+        self.blob_objects: dict[str, tuple[bytes, float]] = {}
+        """The blob store of all processes; it outlives them."""
+        self._sandbox: Sandbox | None = None
         self.library: dict[str, IR] = {}
+        self.sources: dict[str, Definition] = {}
+        """What the IRs of the library were made of."""
         self.versions: dict[str, tuple[str, int]] = {}
         self.checks = Checks(self)
-        self.registry = Handlers(self).registry()
-        self.outage_until = -1.0
+        self.handlers = Handlers(self)
+        self.registry = self.handlers.registry()
+        self.blocking_seconds = 0.0
+        """How long the call in a thread that has just been made keeps that thread."""
+        self.cancelled: Counter[str] = Counter()
+        """Tasks of processes that were cancelled from outside, by what they do."""
+        self.outage_until = self.transport_outage_until = self.blob_outage_until = -1.0
         self.rolled_back = False
         self.rolled_back_at = -NOTICE_SECONDS
         self.over = False
@@ -75,6 +95,24 @@ class World:
         self.workers = [WorkerProcess(self, f"worker{n}", plan.skews[4 + n]) for n in range(plan.workers)]
         self.users = Users(self)
         self.troubles = Troubles(self)
+        self.loop.sprung = self.troubles.cancel_a_task
+
+    def blobs(self, clock: SimClock) -> BlobStore:
+        """The blob store as it is, for whoever looks from outside."""
+        return ObjectBlobs(MemoryObjects(self.blob_objects, clock=clock), clock.new_id)
+
+    def find_blob(self, ref: str) -> bytes | None:
+        """What the blob store has under this name, and is what it should be."""
+        key = key_of("default", ref)
+        for name, (data, _) in self.blob_objects.items():
+            if name.endswith(key) and ref_of(data, refs=parse_ref(ref)[1]) == full_ref(ref):
+                return data
+        return None
+
+    def sandbox(self) -> Sandbox:
+        if self._sandbox is None:
+            self._sandbox = Sandbox()
+        return self._sandbox
 
     @property
     def processes(self) -> list[Process]:
@@ -136,17 +174,25 @@ class World:
             process.start()
 
     def process_ended(self, process: Process, error: BaseException | None) -> None:
-        """A process left by itself. With a store or transport that is away it may; otherwise it must not."""
+        """A process left by itself. Only a journal that went back, or a part of it that was cancelled, lets it."""
         if self.over:
             return
         while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
             error = error.exceptions[0]
         name = "nothing" if error is None else type(error).__name__
         self.chaos.happened(f"exit:{name}")
-        if isinstance(error, LostIncarnation) and self.rolled_back:
+        cause = error.__cause__ if isinstance(error, EngineStopped) else error
+        if process.trapped or (isinstance(cause, LostIncarnation) and self.rolled_back):
             return
-        if self.chaos.healed or not isinstance(error, StoreUnavailable | TransportUnavailable):
-            self.fail(Failed("exit", f"{process.life} ended: {name}: {error}"))
+        self.fail(Failed("exit", f"{process.life} ended: {name}: {error}"))
+
+    async def kill_this_process(self, why: str) -> None:
+        """Whatever calls this takes the process it runs in with it."""
+        host = HOST.get()
+        for process in self.processes:
+            if process.host is host and not self.chaos.healed:
+                process.crash(why)
+                await self.loop.create_future()
 
     async def wait_for_healing(self) -> None:
         await self._healed.wait()
@@ -170,6 +216,8 @@ class World:
         gc.disable()
         poll, listener._POLL_SECONDS = listener._POLL_SECONDS, self.plan.poll_seconds
         every, loaded.SNAPSHOT_EVERY = loaded.SNAPSHOT_EVERY, self.plan.snapshot_events
+        follow, engine._FOLLOW_SECONDS = engine._FOLLOW_SECONDS, self.plan.poll_seconds / 4
+        long, continuations.LONG_JOURNAL = continuations.LONG_JOURNAL, self.plan.long_journal
         try:
             self.loop.run_until_complete(self.loop.run_in(self.loop.world, self._history(), "history"))
         except Exception as error:  # noqa: BLE001  an error of a process or of the simulator is a finding too
@@ -177,8 +225,12 @@ class World:
         finally:
             listener._POLL_SECONDS = poll
             loaded.SNAPSHOT_EVERY = every
+            engine._FOLLOW_SECONDS = follow
+            continuations.LONG_JOURNAL = long
             self.over = True
             self.loop.abandon(self.buried)
+            if self._sandbox is not None:
+                asyncio.run(self._sandbox.close())
             logging.disable(disabled)
             if collecting:
                 gc.enable()
@@ -190,13 +242,21 @@ class World:
             process.start()
         troubles = self.loop.run_in(self.loop.world, self.troubles.run(), "troubles")
         users = self.loop.run_in(self.loop.world, self.users.run(), "users")
-        await self._wait(self.plan.fault_seconds)
+        await self._suffer()
         troubles.cancel()
         users.cancel()
         self._heal()
         await self._finish()
         if not self.failures:
             await self._close()
+
+    async def _suffer(self) -> None:
+        """The time of faults; when every run is over, only as long as that may still be disturbed."""
+        end, idle = self.loop.time() + self.plan.fault_seconds, 0.0
+        while (left := end - self.loop.time()) > 0 and idle < IDLE_SECONDS:
+            await self._wait(min(left, 5.0))
+            over = not self.users.unstarted and not any(self.is_open(run_id) for run_id in self.store.runs)
+            idle = idle + 5.0 if over else 0.0
 
     async def _wait(self, seconds: float) -> None:
         """Time passes, unless something has failed."""
@@ -209,12 +269,17 @@ class World:
         if self.failures:
             raise self.failures[0]
 
+    def know(self, definition: Definition, ir: IR) -> None:
+        """A definition somebody has written; who checks journals must know it."""
+        self.library[ir.hash] = ir
+        self.sources[ir.hash] = definition
+
     async def _register(self) -> None:
         journal = MemoryJournal(self.store, clock=self.clock)
         for definition in self.plan.workflows:
             compiled = graphs.compiled(definition)
             ir = compiled.get_ir()
-            self.library[ir.hash] = ir
+            self.know(definition, ir)
             body = msgspec.json.encode(compiled.definition, order="deterministic")
             await journal.put_definition(ir.hash, "ir", irs.encode(ir))
             await journal.put_definition(f"definition:{ir.hash}", "definition", body)
@@ -224,13 +289,17 @@ class World:
     def _heal(self) -> None:
         self.trace("world", "heals")
         self.chaos.healed = True
-        self.outage_until = -1.0
+        self.outage_until = self.transport_outage_until = self.blob_outage_until = -1.0
         self._healed.set()
         for process in self.processes:
-            process.host.stopped_until = 0.0
+            process.host.stopped_until, process.host.trap = 0.0, 0
             process.clock.skew = process.skew  # somebody sets a clock that jumped
             if process.down:
                 process.start()
+
+    def is_open(self, run_id: str) -> bool:
+        record = self.store.runs.get(run_id)
+        return record is not None and record.row.ended_at is None
 
     async def _finish(self) -> None:
         """Everybody does their part until nothing is open."""
@@ -239,7 +308,7 @@ class World:
         while True:
             await self._wait(5.0)
             now = self.loop.time()
-            open_runs = [run_id for run_id, run in self.store.runs.items() if run.row.ended_at is None]
+            open_runs = [run_id for run_id in self.store.runs if self.is_open(run_id)]
             if self.users.unstarted:
                 await self.users.start_rest()
                 continue

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from weft.errors import WeftError
 from weft.model import Compiled, DefinitionError, compile_definition, compile_text
@@ -16,8 +16,17 @@ from weft.routing.schemas import check
 from weft.simulation.stubs import Signal, check_names
 from weft.simulation.user_world import Setting
 
-Definition = str | Path | Mapping[str, Any] | Compiled
-"""A path, YAML or JSON text (more than one line of it), data, or what the compiler made."""
+
+class Built(Protocol):
+    """A workflow written in Python."""
+
+    @property
+    def compiled(self) -> Compiled: ...
+    def children(self) -> Sequence[Any]: ...
+
+
+Definition = str | Path | Mapping[str, Any] | Compiled | Built
+"""A path, YAML or JSON text (more than one line of it), data, a workflow written in Python, or what the compiler made."""
 
 _FORMATS = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
 
@@ -38,7 +47,8 @@ def make_setting(
     real: bool | Collection[str] = False,
     lenient: bool = False,
 ) -> Setting:
-    compiled = tuple(load(one) for one in (definition, *workflows))
+    children: Sequence[Any] = getattr(definition, "children", tuple)()
+    compiled = tuple(load(one) for one in (definition, *children, *workflows))
     check_names(stubs or {}, compiled)
     given = dict(inputs or {})
     schema = compiled[0].inputs_schema
@@ -66,6 +76,8 @@ def load(definition: Definition) -> IR:
 def _compile(definition: Definition) -> Compiled:
     if isinstance(definition, Compiled):
         return definition
+    if hasattr(definition, "compiled"):
+        return definition.compiled
     if isinstance(definition, str) and "\n" in definition:
         return compile_text(definition)
     if isinstance(definition, str | Path):

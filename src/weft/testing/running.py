@@ -11,7 +11,6 @@ from weft.errors import WeftError
 from weft.kernel import events as e
 from weft.kernel.explain import explain
 from weft.kernel.state import State
-from weft.kernel.view import run_view
 from weft.simulation.people import RUN
 from weft.simulation.story import tell
 from weft.simulation.stubs import Call, Signal, StubInvalid
@@ -33,7 +32,7 @@ class Run:
     def __init__(self, world: UserWorld) -> None:
         self._state: State = world.checks.fold(RUN)
         self._lines = world.lines or []
-        view = run_view(self._state)
+        view = world.view(self._state)
         self.state: str = view["state"]
         self.outputs: Any = view["outputs"]
         self.error: dict[str, Any] | None = view["error"]

@@ -1,0 +1,160 @@
+"""Bugs of patches, reruns and blobs, and of what must be noticed: a transport that is away, a part that has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from tests.sim.planting import bug, deciding, focused, method, swapped
+from weft.blobs import ref_of
+from weft.engine import Engine
+from weft.kernel import commands as c
+from weft.kernel import patches, reruns
+from weft.runtime.courier import Courier
+from weft.runtime.leaving import Leaving
+from weft.runtime.rendering import Renderer
+from weft.runtime.worker import Worker
+
+# -- patches and reruns ------------------------------------------------------------------------------------------------
+
+
+@bug("a patch may remove what is under way", "E2 E4 E6 R2 quarantine")
+def _() -> Iterator[None]:
+    with swapped(patches._places, lambda state, old, new: iter(())):
+        yield
+
+
+_PATCHED = focused(
+    {"id": "a", "retry": {"max_attempts": 4, "backoff_ms": 500}},
+    {"id": "b", "retry": {"max_attempts": 4, "backoff_ms": 500}},
+    rates={"raise": 0.5, "patch": 10.0},
+    handler_seconds=10.0,
+)
+
+
+@bug("a patch gives other config to what is activated", "rule-39", _PATCHED)
+def _() -> Iterator[None]:
+    real = patches.install
+
+    def install(state: Any, ir_hash: str) -> None:
+        real(state, ir_hash)
+        for activation in state.activations.values():
+            if activation.fired and not activation.scope:
+                state.edit(activation).ir = len(state.irs) - 1
+
+    with swapped(real, install):
+        yield
+
+
+@bug("a patch is answered and not decided", "J1")
+def _() -> Iterator[None]:
+    with deciding(c.Patch, lambda real: lambda d, command: None):
+        yield
+
+
+@bug("a rerun begins with outputs nobody gave", "rule-40")
+def _() -> Iterator[None]:
+    real = reruns.adopt
+
+    def adopt(state: Any, node: str) -> Any:
+        return tuple(msgspec.structs.replace(one, output={"ok": 1}, output_ref=None) for one in real(state, node))
+
+    with swapped(real, adopt):
+        yield
+
+
+@bug("a start does not know its own inputs", "rule-21")
+def _() -> Iterator[None]:
+    real = Renderer.evaluate
+
+    def evaluate(self: Renderer, state: Any, question: c.Question, command: c.Command) -> c.Verdict:
+        if isinstance(command, c.Start):
+            command = msgspec.structs.replace(command, inputs=None)
+        return real(self, state, question, command)
+
+    with method(Renderer, "evaluate", evaluate):
+        yield
+
+
+# -- blobs -------------------------------------------------------------------------------------------------------------
+
+
+@bug("a result names a blob that nobody waited for", "V7")
+def _() -> Iterator[None]:
+    async def store(self: Leaving, blobs: Any, task: Any, data: bytes, what: str) -> str:
+        return ref_of(data)
+
+    with method(Leaving, "_store", store):
+        yield
+
+
+@bug("a blob that may not have been written counts as written", "V7")
+def _() -> Iterator[None]:
+    async def store(self: Leaving, blobs: Any, task: Any, data: bytes, what: str) -> str:
+        try:
+            return str(await blobs.put(task.tenant, data))
+        except Exception:  # noqa: BLE001  that is the bug
+            return ref_of(data)
+
+    with method(Leaving, "_store", store):
+        yield
+
+
+# -- what must be noticed ----------------------------------------------------------------------------------------------
+
+
+@bug("a coordinator ends when the transport is away", "exit")
+def _() -> Iterator[None]:
+    async def publish(self: Courier, tasks: Any) -> None:
+        await self._transport.publish(tasks)
+
+    with method(Courier, "publish", publish):
+        yield
+
+
+_CANCELLED = focused(
+    {"id": "a"},
+    {"id": "b", "type": "wait", "config": {"seconds": 3}},
+    {"id": "d", "dependencies": ["a", "b"]},
+    rates={"task_cancelled": 3.0},
+    fault_seconds=10.0,
+)
+
+
+@bug("a part of the engine that was cancelled is not missed", "R2", _CANCELLED)
+def _() -> Iterator[None]:
+    def ended(self: Engine, task: Any) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self._broken.set()
+
+    with method(Engine, "_ended", ended):
+        yield
+
+
+@bug("a worker lives on without its reporter", "R2", _CANCELLED)
+def _() -> Iterator[None]:
+    with method(Worker, "_agent_ended", lambda self, agent: None):
+        yield
+
+
+_BLOCKED = focused(
+    {"id": "a", "type": "blocking", "timeout_seconds": 2, "retry": {"max_attempts": 4, "backoff_ms": 0}},
+    {"id": "b", "type": "blocking", "timeout_seconds": 2, "retry": {"max_attempts": 4, "backoff_ms": 0}},
+    rates={"slow": 0.5},
+    concurrency=1,
+)
+
+
+@bug("a thread that nobody waits for gives back its slot", "rule-32", _BLOCKED)
+def _() -> Iterator[None]:
+    real = Worker._release
+
+    def release(self: Worker, attempt: Any) -> None:
+        threads, attempt.threads = attempt.threads, 0
+        real(self, attempt)
+        attempt.threads = threads
+
+    with method(Worker, "_release", release):
+        yield

@@ -1,0 +1,181 @@
+"""What the simulation has found, each by itself and without a seed. The histories that found them are in `regressions.py`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.doubles.fake_clock import FakeClock
+from tests.doubles.memory_journal import MemoryJournal
+from tests.engine import tasks
+from tests.engine.helpers import ask, compiled, ended, running, start, task, until, until_true, workflow
+from tests.kernel.rules.graphs import UNDO, node
+from tests.kernel.rules.graphs import start as begin
+from weft.errors import StoreUnavailable
+from weft.journal import DueTimer
+from weft.kernel import commands as c
+from weft.kernel.state import RunState, State
+from weft.runtime.coordinator import LostIncarnation
+from weft.runtime.messages import Reported, TimerDue
+from weft.runtime.quarantine import Quarantine
+from weft.runtime.timekeeper import Timekeeper
+from weft.simulation.plan import Plan
+from weft.simulation.report import simulate
+from weft.transport import Delivery, Result
+
+R = RunState
+PLANS = sorted((Path(__file__).parent / "plans").glob("*.json"))
+
+
+@pytest.mark.parametrize("file", PLANS, ids=lambda file: file.stem)
+def test_a_plan_that_was_made_shorter_breaks_no_promise(file: Path) -> None:
+    outcome = simulate(msgspec.json.decode(file.read_bytes(), type=Plan))
+    assert not outcome.rule, outcome.message
+
+
+# -- the kernel --------------------------------------------------------------------------------------------------------
+
+
+def test_the_result_of_a_compensator_is_not_heard_after_a_forced_end() -> None:
+    run = begin(node("a", compensator=UNDO), node("b", "a"), on_failure={"compensate": True})
+    run.complete("a")
+    run.fail("b")
+    run.begin("a", undo=True)
+    run.tell(c.Cancel, force=True)
+    assert run.status == "cancelled"
+    before = len(run.journal)
+    run.complete("a", undo=True)
+    assert [event.type for event in run.journal[before:]] in ([], ["result.ignored"])
+
+
+# -- what a coordinator hears ------------------------------------------------------------------------------------------
+
+
+def test_a_stop_nobody_asked_for_is_no_failure() -> None:
+    """The transport was flushed, or delivered twice: the worker was told to stop, and the run goes on."""
+    result = Result(run_id="r", node="a", kind="failed", code="cancelled", retryable=False, stopped=True)
+    said = Reported(Delivery("1", result))
+    going_on, ending = State(run_id="r", state=R.RUNNING), State(run_id="r", state=R.CANCELLING)
+    assert isinstance(said.command(FakeClock(), going_on), c.Lapse)
+    assert isinstance(said.command(FakeClock(), ending), c.Fail)
+
+
+async def test_a_run_that_changed_because_the_journal_went_back_is_not_quarantined() -> None:
+    marked: list[str] = []
+
+    async def mark(run_id: str, reason: str) -> None:
+        marked.append(run_id)
+
+    async def check() -> None:
+        raise LostIncarnation("it is another one now")
+
+    journal: Any = SimpleNamespace(mark_quarantined=mark)
+    with pytest.raises(LostIncarnation):
+        await Quarantine(journal, FakeClock(), check).mark("r", "it is not as it was")
+    assert marked == []
+
+
+# -- time --------------------------------------------------------------------------------------------------------------
+
+
+class Jumping(FakeClock):
+    ahead = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.ahead
+
+
+class Listening:
+    """What a timekeeper needs of a coordinator."""
+
+    def __init__(self) -> None:
+        self.told: list[TimerDue] = []
+        self.lost = False
+        self.timer_set: Any = None
+
+    def put(self, message: TimerDue) -> None:
+        self.told.append(message)
+
+    async def drained(self) -> None:
+        pass
+
+    async def check_incarnation(self) -> None:
+        if self.lost:
+            raise LostIncarnation("it is another one now")
+
+
+async def test_a_coordinator_with_nothing_to_write_hears_within_a_minute_that_its_journal_went_back() -> None:
+    clock, coordinator = FakeClock(), Listening()
+    keeping = asyncio.create_task(Timekeeper(MemoryJournal(clock=clock), coordinator, clock).run())  # type: ignore[arg-type]
+    await clock.advance(40)
+    coordinator.timer_set(clock.now() + 15)  # it wakes for this too, and must look in time all the same
+    coordinator.lost = True
+    await clock.advance(21)
+    assert keeping.done()
+    assert isinstance(keeping.exception(), LostIncarnation)
+
+
+async def test_timers_go_on_after_the_journal_was_away_while_the_clock_was_ahead() -> None:
+    clock, coordinator, away = Jumping(), Listening(), True
+    due = clock.now() + 10
+
+    async def list_due_timers(now: float, limit: int) -> list[DueTimer]:
+        if away:
+            raise StoreUnavailable("away")
+        return [DueTimer("r", "t", due)] if now >= due and not coordinator.told else []
+
+    async def next_timer() -> float | None:
+        if away:
+            raise StoreUnavailable("away")
+        return None if coordinator.told else due
+
+    journal: Any = SimpleNamespace(list_due_timers=list_due_timers, next_timer=next_timer)
+    keeper = Timekeeper(journal, coordinator, clock)  # type: ignore[arg-type]
+    keeping = asyncio.create_task(keeper.run())
+    await clock.advance(1)
+    clock.ahead = 3600.0
+    await clock.advance(1)
+    clock.ahead, away = 0.0, False
+    await clock.advance(20)
+    assert [(one.run_id, one.timer) for one in coordinator.told] == [("r", "t")]
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)
+
+
+# -- the engine --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_parent_that_tries_a_cancelled_child_again_does_not_wait_for_ever(tmp_path: Path) -> None:
+    tasks.reset()
+    child = workflow(task("inner", "gate", args={"name": "x"}), name="child")
+    call = {"id": "call", "type": "workflow", "config": {"workflow": "child"}}
+    async with running(tmp_path) as engine:
+        await engine.register(compiled(child))
+        await start(engine, workflow(call))
+        await until_true(lambda: tasks.seen, "the child works")
+        await ask(engine, "cancel", "r1/call", force=True)
+        assert (await ended(engine)).error.code == "child_cancelled"  # type: ignore[union-attr]
+        await ask(engine, "retry")
+        again = await until(engine, lambda state: state.terminal and state.generation == 2)
+        assert (again.state, again.error.code) == (R.FAILED, "child_cancelled")  # type: ignore[union-attr]
+
+
+async def test_an_attempt_that_has_begun_and_whose_task_the_transport_lost_is_tried_again(tmp_path: Path) -> None:
+    tasks.reset()
+    async with running(tmp_path, concurrency=2, sweep_seconds=0.05) as engine:
+        await start(engine, workflow(task("a", "gate", args={"name": "x"})))
+        await until_true(lambda: tasks.seen, "it runs")
+        await ask(engine, "pause")
+        await until(engine, lambda state: bool(state.find("a").begun))  # type: ignore[union-attr]
+        engine.transport._held.clear()  # type: ignore[union-attr]
+        await ask(engine, "resume")
+        await until_true(lambda: len(tasks.seen) == 2, "it runs again")
+        tasks.gate_of("x").set()
+        state = await ended(engine)
+        assert state.state is R.COMPLETED
+        assert state.find("a").attempt == 2  # type: ignore[union-attr]
