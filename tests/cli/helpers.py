@@ -6,6 +6,7 @@ import pty
 import signal
 import subprocess
 import sys
+import termios
 import threading
 import time
 from pathlib import Path
@@ -88,12 +89,13 @@ class Shell:
             )
         )
 
-    def start_on_terminal(self, *args):
+    def start_on_terminal(self, *args, size=(100, 30), environment=None):
         ours, theirs = pty.openpty()
+        termios.tcsetwinsize(theirs, (size[1], size[0]))
         popen = subprocess.Popen(
             [sys.executable, "-m", "weft", *map(str, args)],
             cwd=self.folder,
-            env=self.environment,
+            env={**self.environment, "COLUMNS": str(size[0]), "LINES": str(size[1]), **(environment or {})},
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,

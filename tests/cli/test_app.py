@@ -25,16 +25,44 @@ def commands(group, path=()):
             yield " ".join((*path, name)), command
 
 
+def groups(group, path=()):
+    yield path, group
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from groups(command, (*path, name))
+
+
 COMMANDS = dict(commands(app))
 
 
-def test_help_imports_nothing_heavy():
+HEAVY = {
+    "asyncio", "concurrent.futures", "jinja2", "msgspec", "rich", "sqlite3", "ssl", "tomllib", "yaml",
+    "weft.cli.run", "weft.cli.runs", "weft.drawing", "weft.engine", "weft.kernel", "weft.model", "weft.nodes", "weft.runtime", "weft.sdk", "weft.settings",
+}  # fmt: skip
+"""What takes time to import, and what `weft --help` has no use for."""
+
+
+@pytest.mark.parametrize("args", [["--help"], ["--version"], ["-h"]], ids=" ".join)
+def test_help_and_version_import_nothing_heavy(args):
     code = (
-        "import sys; from weft.cli.app import app\n"
-        "try: app(['--help'])\n"
-        "except SystemExit: pass\n"
-        "heavy = {'rich', 'asyncio', 'msgspec', 'yaml', 'jinja2', 'sqlite3', 'weft.engine', 'weft.kernel', 'weft.model'}\n"
-        "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)"
+        f"import sys; from weft.cli.app import app\n"
+        f"try: app({args})\n"
+        f"except SystemExit: pass\n"
+        f"sys.exit(', '.join(sorted({HEAVY} & set(sys.modules))) or 0)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("name", ["run", "runs list", "graph", "init"])
+def test_help_of_a_command_does_not_import_the_engine(name):
+    code = (
+        f"import sys; from weft.cli.app import app\n"
+        f"try: app([*{name.split()}, '--help'])\n"
+        f"except SystemExit: pass\n"
+        f"sys.exit(', '.join(sorted({{'asyncio.base_events', 'rich', 'weft.engine', 'weft.drawing'}} & set(sys.modules) - {{'asyncio.base_events'}})) or 0)"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
@@ -69,7 +97,10 @@ def test_every_command_explains_itself(shell, name):
         (["runs", "lsit"], "Did you mean 'list'?"),
         (["runs", "list", "--stat", "x"], "Did you mean"),
         (["runs", "list", "--state", "complete"], "completed"),
-        (["zzz"], "There are: run, validate"),
+        (["zzz"], "There are: init, run, validate"),
+        (["dlq", "reproces"], "Did you mean 'reprocess'?"),
+        (["run", "--no-wiat", "x"], "Did you mean"),
+        (["runs", "list", "--limt", "3"], "Did you mean"),
     ],
 )
 def test_a_typo_gets_a_suggestion_and_2(shell, args, expected):
@@ -116,7 +147,7 @@ def test_a_journal_that_cannot_be_opened_is_an_error_without_traceback(shell, tm
 def sections():
     """Heading to text: `### weft runs list` and what follows it."""
     text = REFERENCE.read_text(encoding="utf-8")
-    parts = re.split(r"^### `weft ([a-z ]+?)(?: [A-Z\[][^`]*)?`$", text, flags=re.MULTILINE)
+    parts = re.split(r"^### `weft ([a-z -]+?)(?: [A-Z\[][^`]*)?`$", text, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
@@ -124,15 +155,37 @@ def test_the_reference_has_exactly_the_commands_there_are():
     assert set(sections()) == set(COMMANDS)
 
 
+WITHOUT_DATABASE = {"validate", "simulate", "init", "completion", "secrets list", "node-types"}
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_reference_has_exactly_the_flags_of_each_command(name):
     documented = set(re.findall(r"(?<![\w`])`(--?[a-z][a-z-]*)", sections()[name]))
     common = {"--json", "--db"}
     options = [option for option in COMMANDS[name].params if isinstance(option, click.Option) and not option.hidden]
-    real = {option.opts[-1] for option in options}
+    real = {spelling for option in options for spelling in option.opts}
     assert documented - common == real - common
     assert "--json" in real
-    assert ("--db" in real) == (name not in {"validate", "simulate", "secrets list"})
+    assert ("--db" in real) == (name not in WITHOUT_DATABASE)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_reference_names_the_arguments_as_the_usage_does(name):
+    heading = re.search(rf"^### `weft ({name}(?: [A-Z\[].*)?)`$", REFERENCE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert heading is not None
+    usage = [
+        parameter.make_metavar(click.Context(COMMANDS[name]))
+        for parameter in COMMANDS[name].params
+        if isinstance(parameter, click.Argument)
+    ]
+    assert heading.group(1).split()[len(name.split()) :] == [re.sub(r"\{.*\}", "SHELL", word) for word in usage]
+
+
+def test_other_names_of_commands_are_in_the_reference():
+    text = REFERENCE.read_text(encoding="utf-8")
+    found = [(path, alias) for path, group in groups(app) for alias in group.aliases]
+    assert found
+    assert [alias for path, alias in found if f"`weft {' '.join((*path, alias))}`" not in text] == []
 
 
 def test_the_reference_has_every_exit_code():

@@ -6,6 +6,7 @@ import sqlite3
 import pytest
 
 from tests.cli.helpers import Shell, human, task, workflow
+from weft.kernel.snapshot import SNAPSHOT_VERSION
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +86,7 @@ def test_a_sound_database_is_all_well(shell, database):
             "timer ghost has a row but is not set",
         ),
         (
-            f"INSERT INTO snapshots SELECT {KEY.format('good')}, 2, 1, X'00'",
+            f"INSERT INTO snapshots SELECT {KEY.format('good')}, 2, {SNAPSHOT_VERSION}, X'00'",
             "good",
             "J5",
             "its snapshot of event 2 differs",

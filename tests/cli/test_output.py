@@ -39,23 +39,36 @@ def test_tables_are_not_cut_elsewhere(capsys):
     assert capsys.readouterr().out == f"A  B\n1  {'x' * 300}\n"
 
 
+def test_the_flexible_column_vanishes_before_a_state_is_cut(monkeypatch, capsys):
+    monkeypatch.setattr(output, "on_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "72")
+    rows = [["01a1de7831ce72dcb25bd8fa24ecd22d", "enrich", "completed", "5 min ago", "1.1 s", "an error " * 20]]
+    output.print_table(["run", "workflow", "state", "created", "took", "error"], rows, flexible="error")
+    assert capsys.readouterr().out.splitlines()[1].split() == [*rows[0][0:3], "5", "min", "ago", "1.1", "s"]
+
+
+def test_a_table_without_rows_has_its_head(capsys):
+    output.print_table(["a", "b"], [])
+    assert capsys.readouterr().out == "A  B\n"
+
+
 # -- the tree ----------------------------------------------------------------------------------------------------------
 
 
-async def lines_of(folder, run_id, height=40):
+async def lines_of(folder, run_id, width=100, height=40):
     engine = await Engine.open(f"sqlite:///{folder / 'weft.db'}")
     try:
-        return [line.plain for line in render(await engine.state(run_id), 0, height)]
+        return [line.plain for line in render(await engine.state(run_id), 0, width, height)]
     finally:
         await engine.close(0)
 
 
 @pytest.fixture
 def run(shell, tmp_path):
-    def run(*nodes, code=0):
+    def run(*nodes, code=0, width=100, height=40):
         file = workflow(tmp_path, "flow", *nodes)
         shell.run("run", file, "--run-id", "r1", "--no-wait", "--db", "weft.db", code=code)
-        return asyncio.run(lines_of(tmp_path, "r1"))
+        return asyncio.run(lines_of(tmp_path, "r1", width, height))
 
     return run
 
@@ -64,28 +77,78 @@ def test_the_tree_says_what_each_node_waits_for(run):
     head, first, second, third = run(
         task("fetch", "echo"), human("review", "fetch", approvers=["finance"]), task("pay", "echo", "review"), code=3
     )
-    assert "flow  running" in head
+    assert head.startswith("⠋ flow  running  ━━━━━─────────── 1/3  ")
     assert "├─ ✓ fetch   completed" in first
     assert "◔ review  waiting" in second
     assert second.endswith("for a decision by finance")
-    assert third == "└─ · pay   "
+    assert third == "└─ · pay     after review"
 
 
 def test_the_tree_shows_attempts_and_errors(run):
     lines = run(task("a", "boom", retry={"max_attempts": 2, "backoff_ms": 1}), code=1)
     assert "✗ flow  failed" in lines[0]
-    assert lines[1].endswith("attempt 2, error: ValueError: kaputt")
+    assert lines[1].endswith("attempt 2  ValueError: kaputt")
 
 
-async def test_a_tree_that_is_too_high_shows_what_matters_and_counts_the_rest(shell, tmp_path):
+def test_the_tree_shows_iterations_and_the_way_taken(run):
+    lines = run(
+        {
+            "id": "again",
+            "type": "transform",
+            "config": {"value": "{{ loop.iteration }}"},
+            "loop": {"condition": "output < 3", "max_iterations": 5},
+        },
+        {
+            "id": "route",
+            "type": "transform",
+            "dependencies": ["again"],
+            "config": {"value": 1},
+            "branch": {"type": "conditional", "rules": [{"condition": "output > 0", "next_nodes": ["yes"]}]},
+        },
+        {"id": "yes", "type": "transform", "config": {"value": 1}},
+    )
+    assert lines[1].endswith("↺ 3 of 5")
+    assert lines[2].endswith("→ yes")
+
+
+def test_the_tree_shows_the_progress_of_a_map(run):
+    config = {"over": [1, 2, 3, 4], "node": {"type": "human", "config": {}}}
+    lines = run({"id": "each", "type": "map", "config": config}, code=3)
+    assert "◔ each  waiting" in lines[1]
+    assert lines[1].endswith("──────────────────── 0/4")
+
+
+@pytest.mark.parametrize("width", [30, 50, 80])
+def test_the_tree_fits_narrow_terminals(run, width):
+    long = "a_node_with_a_name_that_is_much_longer_than_the_terminal_is_wide"
+    lines = run(task(long, "echo"), human("review", long, approvers=["finance"]), code=3, width=width)
+    row = next(line for line in lines if "review" in line)
+    assert len(row.split("review")[0]) <= 6
+    assert all(len(line.split("  ")[0]) <= width for line in lines)
+    assert ("waiting" in row) == (width >= 60)
+
+
+@pytest.mark.parametrize("height", range(1, 12))
+def test_the_tree_never_has_more_lines_than_there_is_room_for(run, height):
+    nodes = [task(f"n{number}", "echo") for number in range(5)]
+    later = [task(f"z{number}", "echo", "review") for number in range(5)]
+    lines = run(*nodes, human("review"), *later, code=3, height=height)
+    assert 1 <= len(lines) <= height
+    assert "flow  running" in lines[0]
+
+
+async def test_a_tree_that_is_too_high_folds_what_has_ended_and_what_is_to_come(shell, tmp_path):
     nodes = [task(f"n{number}", "echo") for number in range(60)]
-    file = workflow(tmp_path, "wide", *nodes, human("review", approvers=["x"]))
+    later = [task(f"z{number}", "echo", "review") for number in range(40)]
+    file = workflow(tmp_path, "wide", *nodes, human("review", approvers=["x"]), *later)
     process = shell.start("run", file, "--run-id", "r1", "--no-wait", "--db", "weft.db")
     process.wait(3)
     lines = await lines_of(tmp_path, "r1", height=10)
-    assert len(lines) <= 12
+    assert len(lines) == 10
+    assert lines[1] == "├─ ✓ 57 completed"  # the latest three stay in sight
+    assert sum("completed  " in line for line in lines) == 3
     assert any("review" in line for line in lines)
-    assert lines[-1] == "└─ … 52 completed"
+    assert lines[-1] == "└─ … 37 pending"
 
 
 def test_a_very_long_value_is_cut_on_a_terminal_only(monkeypatch, capsys):

@@ -1,10 +1,14 @@
 """`weft runs`, `weft approvals`, `weft dlq`: looking at runs and changing their course when nobody holds the file."""
 
+import datetime
 import json
 
 import pytest
 
 from tests.cli.helpers import human, task, workflow
+from weft.cli.parameters import Moment
+
+NOW = 1_794_735_000.0
 
 
 @pytest.fixture
@@ -54,6 +58,77 @@ def test_show_has_the_nodes_and_outputs_of_a_run(shell, waiting):
     assert shell.json("runs", "show", "waiting-1")["nodes"]["pay"]["state"] == "pending"
 
 
+def test_runs_are_chosen_by_tag_and_time(shell, tmp_path):
+    file = workflow(tmp_path, "one", {"id": "a", "type": "input"})
+    shell.run("run", file, "--run-id", "blue", "--tag", "team=blue", "--tag", "size=s")
+    shell.run("run", file, "--run-id", "red", "--tag", "team=red")
+    assert shell.json("runs", "show", "blue")["tags"] == {"team": "blue", "size": "s"}
+
+    def ids(*args):
+        return [run["run_id"] for run in shell.json("runs", "list", *args)["items"]]
+
+    assert ids("--tag", "team=blue") == ["blue"]
+    assert ids("--tag", "size=s", "--state", "completed", "--workflow", "one") == ["blue"]
+    assert ids("--tag", "team=green") == []
+    assert ids("--since", "1h") == ["red", "blue"]
+    assert ids("--until", "1h") == []
+    made = shell.json("runs", "show", "red")["created_at"]
+    begin = datetime.datetime.fromtimestamp(made - 0.001, datetime.UTC)
+    assert ids("--since", begin.isoformat()) == ["red"]
+    assert ids("--until", begin.isoformat()) == ["blue"]
+    assert "No such runs." in shell.run("runs", "list", "--until", "2020-01-01").stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2h", NOW - 7200),
+        ("15min", NOW - 900),
+        ("1.5 d", NOW - 129_600),
+        ("2026-11-15T09:30:00+00:00", 1_794_735_000.0),
+        ("2026-11-15T10:30+01:00", 1_794_735_000.0),
+    ],
+)
+def test_times_are_read_as_people_write_them(monkeypatch, text, expected):
+    monkeypatch.setattr("weft.cli.parameters.system.now", lambda: NOW)
+    assert Moment()(text) == expected
+
+
+def test_times_without_a_zone_are_those_of_this_machine(monkeypatch):
+    monkeypatch.setattr("weft.cli.parameters.system.now", lambda: NOW)
+    local = datetime.datetime.fromtimestamp(Moment()("2026-11-15")).astimezone()
+    assert (local.year, local.month, local.day, local.hour) == (2026, 11, 15, 0)
+    clock = datetime.datetime.fromtimestamp(Moment()("9:30")).astimezone()
+    assert (clock.hour, clock.minute) == (9, 30)
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2 hours", "25:00", "2026-13-01", ""])
+def test_what_is_no_time_is_refused_with_examples(shell, text):
+    assert "is no time; write 2026-11-15" in shell.error("runs", "list", "--since", text, code=2)
+
+
+def test_a_run_is_shown_as_it_was(shell, waiting):
+    now = shell.json("runs", "show", "waiting-1")
+    first = shell.json("runs", "show", "waiting-1", "--at", 1)
+    assert (first["at"], first["nodes"]["review"]["state"]) == (1, "pending")
+    last = len(shell.json("runs", "events", "waiting-1")["items"])
+    assert shell.json("runs", "show", "waiting-1", "--at", last) == {**now, "at": last}
+    assert "as of event  1" in shell.run("runs", "show", "waiting-1", "--at", 1).stdout
+    assert f"has {last} events; there is no event 99 yet" in shell.error("runs", "show", "waiting-1", "--at", 99)
+
+
+def test_one_node_is_shown_with_every_visit_and_its_whole_output(shell, tmp_path):
+    node = {"id": "a", "type": "transform", "config": {"value": {"n": "{{ loop.iteration }}", "text": "x" * 500}}}
+    loop = {"loop": {"condition": "output.n < 3", "max_iterations": 5}}
+    shell.run("run", workflow(tmp_path, "again", {**node, **loop}), "--run-id", "r1")
+    view = shell.json("runs", "show", "r1", "--node", "a")
+    assert (view["node"], view["type"], view["state"], view["output"]["n"]) == ("a", "transform", "completed", 3)
+    assert [visit["output"]["n"] for visit in view["visits"]] == [1, 2, 3]
+    text = shell.run("runs", "show", "r1", "--node", "a").stdout
+    assert "x" * 500 in text
+    assert "no node zz" in shell.error("runs", "show", "r1", "--node", "zz")
+
+
 def test_a_prefix_is_enough_while_it_is_unique(shell, tmp_path):
     file = workflow(tmp_path, "one", {"id": "a", "type": "input"})
     for name in ("alpha", "alpine"):
@@ -79,6 +154,35 @@ def test_explain_says_why(shell, waiting):
     assert "pay has not run" in text
     assert shell.json("runs", "explain", "waiting-1", "pay")["nodes"].keys() == {"pay"}
     assert "no node zahlen" in shell.error("runs", "explain", "waiting-1", "zahlen")
+
+
+def test_the_node_to_explain_may_be_a_flag(shell, waiting):
+    by_flag = shell.run("runs", "explain", "waiting-1", "--node", "pay").stdout
+    assert by_flag == shell.run("runs", "explain", "waiting-1", "pay").stdout
+    assert "name the node once" in shell.error("runs", "explain", "waiting-1", "pay", "--node", "review", code=2)
+
+
+@pytest.mark.parametrize("flags", [["-o", "run.json"], ["-o", "run.txt", "--format", "json"], ["--json"], []])
+def test_an_export_is_the_run_its_definition_and_its_events(shell, waiting, tmp_path, flags):
+    result = shell.run("runs", "export", "waiting-1", *flags)
+    text = (tmp_path / flags[1]).read_text() if "-o" in flags else result.stdout
+    data = json.loads(text)
+    assert data.keys() == {"format", "run", "definitions", "events"}
+    assert data["run"] == shell.json("runs", "show", "waiting-1")
+    assert data["events"] == shell.json("runs", "events", "waiting-1")["items"]
+    (definition,) = data["definitions"]
+    assert definition["hash"] == shell.json("validate", waiting)["hash"]
+    assert definition["definition"]["name"] == "refund"
+
+
+def test_an_export_may_be_lines(shell, waiting, tmp_path):
+    result = shell.run("runs", "export", "waiting-1", "-o", "run.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "run.jsonl").read_text().splitlines()]
+    events = shell.json("runs", "events", "waiting-1")["items"]
+    assert f"Wrote run.jsonl: {len(events)} events." in result.stderr
+    assert [line.pop("kind") for line in lines] == ["run", "definition", *["event"] * len(events)]
+    assert lines[2:] == events
+    assert shell.run("runs", "export", "waiting-1", "--format", "jsonl").stdout == (tmp_path / "run.jsonl").read_text()
 
 
 def test_watch_of_an_ended_run_gives_its_end(shell, tmp_path):
@@ -157,6 +261,26 @@ def test_approvals_are_listed_and_decided_once(shell, waiting):
     assert len(shell.json("approvals", "list", "--state", "all")["items"]) == 1
 
 
+@pytest.mark.parametrize("flag", ["--as", "--by"])
+def test_a_decision_carries_who_why_and_data(shell, waiting, tmp_path, flag):
+    (tmp_path / "form.json").write_text('{"limit": 300}')
+    decided = shell.json(
+        "approvals", "approve", "waiting-1", flag, "finance", "--comments", "ok", "--data", "@form.json"
+    )
+    assert decided["state"] == "decided"
+    shell.run("run", waiting, "--run-id", "waiting-1")
+    output = shell.json("runs", "show", "waiting-1", "--node", "review")["output"]
+    assert (output["decided_by"], output["comments"], output["data"]) == ("finance", "ok", {"limit": 300})
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"), [("{a}", "not JSON"), ("@no-such-file", "cannot read no-such-file: No such file")]
+)
+def test_data_that_is_no_json_is_refused(shell, waiting, data, problem):
+    assert problem in shell.error("approvals", "approve", "waiting-1", "--as", "finance", "--data", data, code=2)
+    assert shell.json("approvals", "list")["items"][0]["state"] == "pending"
+
+
 def test_a_prefix_of_two_pending_approvals_is_refused(shell, tmp_path):
     file = workflow(tmp_path, "two", human("one"), human("two"))
     shell.run("run", file, "--run-id", "r1", "--no-wait", code=3)
@@ -188,6 +312,20 @@ def test_a_dead_letter_is_listed_and_requeued(shell, tmp_path, parked):
     assert "not parked" in shell.error("dlq", "requeue", "parked-1/a")
 
 
+def test_requeue_is_also_called_reprocess_and_takes_the_beginning_of_an_id(shell, tmp_path, parked):
+    (tmp_path / "there").touch()
+    assert shell.json("dlq", "reprocess", "parked")["dead_letter_id"] == "parked-1/a"
+    assert "there is no pending dead letter zz; `weft dlq list`" in shell.error("dlq", "requeue", "zz")
+
+
+def test_requeue_with_other_config_runs_with_it(shell, tmp_path, parked):
+    other = {"function": "tests.cli.work:echo", "args": {"value": "mended"}}
+    shell.run("dlq", "requeue", "parked-1/a", "--config", json.dumps(other))
+    assert shell.json("run", parked, "--run-id", "parked-1")["nodes"]["a"]["output"] == "mended"
+    requeued = [one for one in shell.json("runs", "events", "parked-1")["items"] if one["type"] == "node.requeued"]
+    assert requeued[0]["data"]["config"] == other
+
+
 def test_dead_letters_of_a_run_are_discarded_together(shell, parked):
     done = shell.json("dlq", "discard", "--run-id", "park", "--node-id", "a", "--as", "fail")
     assert [item["dead_letter_id"] for item in done["items"]] == ["parked-1/a"]
@@ -199,4 +337,5 @@ def test_which_dead_letter_has_to_be_said(shell, parked):
     assert "name one dead letter" in shell.error("dlq", "requeue", code=2)
     assert "name one dead letter" in shell.error("dlq", "requeue", "parked-1/a", "--run-id", "parked-1", code=2)
     assert "goes with --run-id" in shell.error("dlq", "requeue", "parked-1/a", "--node-id", "a", code=2)
-    assert "does not exist" in shell.error("dlq", "requeue", "nothing/here")
+    assert "no pending dead letter nothing/here" in shell.error("dlq", "requeue", "nothing/here")
+    assert "--config is for one node" in shell.error("dlq", "requeue", "--run-id", "parked-1", "--config", "{}", code=2)

@@ -10,8 +10,7 @@ STUBS = """
 stock: {output: {available: 9}}
 credit: {fails: 2, then: {rating: A}}
 freight: {output: {cost: 5}, delay: 3}
-offer: {output: {price: 120}}
-haggle: {one_of: [{output: {price: 110, agreed: true}}, {output: {price: 118, agreed: false}}]}
+offer: {one_of: [{output: {price: 110, agreed: true}}, {output: {price: 118, agreed: false}}]}
 manager: {decision: approve, by: manager, after: 60}
 charge: {one_of: [{output: {amount: 110}}, {error: card_declined, retryable: false}]}
 ship: {output: {shipped: true}}

@@ -9,6 +9,11 @@ def echo(value=None):
     return value
 
 
+def say(text):
+    print(text)
+    return text
+
+
 def boom():
     raise ValueError("kaputt")
 

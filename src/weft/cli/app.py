@@ -4,40 +4,70 @@ from __future__ import annotations
 
 import click
 
-from weft.cli.group import Root, debug_option
+from weft.cli.group import Root, color_option, debug_option
 
 HELPS = {
+    "init": "Write a small project to start from.",
     "run": "Run a workflow, here and now.",
     "validate": "Check a workflow without running it.",
+    "graph": "Draw a workflow, or how far a run of it is.",
     "simulate": "Put a workflow through crashes, duplicates and delays.",
     "runs": "Runs: look at them, and change their course.",
     "approvals": "Approvals: what waits for a person, and the answer.",
     "dlq": "Dead letters: nodes parked after they failed.",
     "doctor": "Check that everything the database says is true.",
+    "gc": "Take away large values that nothing names any more.",
+    "blobs": "Blobs: large values, kept by the hash of their content.",
+    "node-types": "Node types: what a workflow can be made of.",
     "secrets": "Secrets: which there are, and the keys of sensitive fields.",
     "config": "Settings: what they are and where they came from.",
+    "completion": "Print what makes TAB complete in your shell.",
 }
 """What `weft --help` says, without importing the commands. A test compares it with what they say themselves."""
 
 COMMANDS = {
+    "init": "weft.cli.init:init",
     "run": "weft.cli.run:run",
     "validate": "weft.cli.validate:validate",
+    "graph": "weft.cli.graph:graph",
     "simulate": "weft.cli.simulate:simulate",
     "runs": "weft.cli.runs:runs",
     "approvals": "weft.cli.approvals:approvals",
     "dlq": "weft.cli.dlq:dlq",
     "doctor": "weft.cli.doctor:doctor",
+    "gc": "weft.cli.gc:gc",
+    "blobs": "weft.cli.blobs:blobs",
+    "node-types": "weft.cli.node_types:node_types",
     "secrets": "weft.cli.secrets:secrets",
     "config": "weft.cli.config:config",
+    "completion": "weft.cli.completion:completion",
 }
 
+SECTIONS = {
+    "Write and check": ("init", "validate", "graph", "simulate"),
+    "Run": ("run", "dev", "serve", "worker"),
+    "Look and act": ("runs", "approvals", "dlq", "workflows", "triggers", "schedules"),
+    "Look after": ("doctor", "migrate", "gc", "blobs", "secrets", "config", "node-types", "bench", "completion"),
+}
+"""Where in the list a command stands. What is in none comes last; names that are not there yet are left out."""
 
-@click.group(cls=Root, lazy=COMMANDS, helps=HELPS, context_settings={"help_option_names": ["-h", "--help"]})
+
+@click.group(
+    cls=Root,
+    lazy=COMMANDS,
+    helps=HELPS,
+    sections={heading: [name for name in names if name in HELPS] for heading, names in SECTIONS.items()},
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(package_name="weft", prog_name="weft", message="%(prog)s %(version)s")
+@color_option
 @debug_option
 def app() -> None:
     """Weft runs workflows that survive whatever dies in the middle.
 
     Describe a graph in YAML or JSON, run it with `weft run FILE`, and when the process is killed,
     run it again: it goes on from where it was.
+
+    \b
+    New here?   weft init hello && cd hello && weft run order.yaml -i item=lamp -i quantity=2
     """

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 import msgspec
 
-from weft.cli.database import by_option
 from weft.cli.exits import say
-from weft.cli.group import Group, db_option, json_option, page_options
-from weft.cli.output import compact, print_json, print_page, print_table, since, until
+from weft.cli.group import Group, db_option, json_option
+from weft.cli.listing import Listed, find_pending, list_options, only_one, read_page, show_page
+from weft.cli.output import compact, print_json, since, until
+from weft.cli.parameters import data_option
 
 if TYPE_CHECKING:
     from weft.engine import Engine
     from weft.journal import ApprovalRow
+
+Decision = Literal["approve", "reject"]
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @click.group(cls=Group)
@@ -24,41 +29,10 @@ def approvals() -> None:
 
 
 @approvals.command("list")
-@click.option(
-    "--state",
-    type=click.Choice(["pending", "decided", "all"]),
-    default="pending",
-    show_default=True,
-    help="Only these.",
-)
-@click.option("--run-id", metavar="ID", help="Only those of this run.")
-@page_options
-@db_option
-@json_option
+@list_options("pending", "decided")
 def list_(state: str, run_id: str | None, limit: int, cursor: str | None, db: str | None, as_json: bool) -> None:
     """List approvals, oldest first."""
-    page = asyncio.run(_list(db, None if state == "all" else state, run_id, limit, cursor))
-    if as_json:
-        print_page([as_data(row) for row in page.items], page.next_cursor)
-        return
-    if not page.items:
-        say("Nothing waits for a decision." if state == "pending" else "No approvals.")
-        return
-    print_table(
-        ["approval", "state", "for", "asked", "until", "shown"], [_cells(row) for row in page.items], flexible="shown"
-    )
-    if page.next_cursor is not None:
-        say(f"There are more: --cursor {page.next_cursor}")
-    if state == "pending":
-        say("\nDecide with `weft approvals approve APPROVAL` or `weft approvals reject APPROVAL`.")
-
-
-async def _list(db: str | None, state: str | None, name: str | None, limit: int, cursor: str | None) -> Any:
-    from weft.cli.database import find_run, opened
-
-    async with opened(db) as engine:
-        run_id = None if name is None else (await find_run(engine, name)).run_id
-        return await engine.journal.list_approvals(state=state, run_id=run_id, limit=limit, cursor=cursor)
+    show_page(LISTED, asyncio.run(read_page(LISTED, db, state, run_id, limit, cursor)), state, as_json)
 
 
 def as_data(row: ApprovalRow) -> dict[str, Any]:
@@ -84,35 +58,50 @@ def _cells(row: ApprovalRow) -> list[str]:
     return [row.approval_id, row.state, people, since(row.requested_at), expires, shown]
 
 
+LISTED = Listed(
+    method="list_approvals",
+    columns=("approval", "state", "for", "asked", "until", "shown"),
+    flexible="shown",
+    as_data=as_data,
+    as_cells=_cells,
+    nothing_pending="Nothing waits for a decision.",
+    nothing="No approvals.",
+    hint="Decide with `weft approvals approve APPROVAL` or `weft approvals reject APPROVAL`.",
+)
+
+
 # -- deciding ----------------------------------------------------------------------------------------------------------
 
 
+def _decision_options(function: F) -> F:
+    which = click.argument("approval_id", metavar="ID")
+    comments = click.option(
+        "--comments", default="", metavar="TEXT", help="Why; it is written down and becomes part of the node's output."
+    )
+    data = data_option("--data", "What else the form asks for; it becomes part of the node's output.")
+    # `--as anna` reads as it is meant; everywhere else who does it is `--by`.
+    by = click.option("--as", "--by", "by", metavar="NAME", help="Who decides; default: your user name.")
+    return which(comments(data(by(db_option(json_option(function))))))
+
+
 @approvals.command()
-@click.argument("approval_id", metavar="ID")
-@click.option("--comments", default="", help="Why; it is written down and becomes part of the node's output.")
-@by_option
-@db_option
-@json_option
-def approve(approval_id: str, comments: str, by: str | None, db: str | None, as_json: bool) -> None:
+@_decision_options
+def approve(approval_id: str, comments: str, data: Any, by: str | None, db: str | None, as_json: bool) -> None:
     """Approve. ID may be shortened, or be the id of a run that waits for one decision."""
-    _decide(db, approval_id, "approve", comments, by, as_json)
+    _decide(db, approval_id, "approve", comments, data, by, as_json)
 
 
 @approvals.command()
-@click.argument("approval_id", metavar="ID")
-@click.option("--comments", default="", help="Why; it is written down and becomes part of the node's output.")
-@by_option
-@db_option
-@json_option
-def reject(approval_id: str, comments: str, by: str | None, db: str | None, as_json: bool) -> None:
+@_decision_options
+def reject(approval_id: str, comments: str, data: Any, by: str | None, db: str | None, as_json: bool) -> None:
     """Reject. ID may be shortened, or be the id of a run that waits for one decision."""
-    _decide(db, approval_id, "reject", comments, by, as_json)
+    _decide(db, approval_id, "reject", comments, data, by, as_json)
 
 
 def _decide(
-    db: str | None, name: str, decision: Literal["approve", "reject"], comments: str, by: str | None, as_json: bool
+    db: str | None, name: str, decision: Decision, comments: str, data: Any, by: str | None, as_json: bool
 ) -> None:
-    row, hint = asyncio.run(_vote(db, name, decision, comments, by))
+    row, hint = asyncio.run(_vote(db, name, decision, comments, data, by))
     if as_json:
         print_json(as_data(row))
         return
@@ -125,7 +114,7 @@ def _decide(
 
 
 async def _vote(
-    db: str | None, name: str, decision: Literal["approve", "reject"], comments: str, by: str | None
+    db: str | None, name: str, decision: Decision, comments: str, data: Any, by: str | None
 ) -> tuple[ApprovalRow, str]:
     from weft.cli.database import ask, going_on, opened, user
     from weft.errors import Refused
@@ -139,6 +128,7 @@ async def _vote(
             approval=row.approval_id,
             decision=decision,
             comments=comments,
+            data=data,
             by=user() if by is None else by,
         )
         try:
@@ -157,20 +147,7 @@ async def find_approval(engine: Engine, name: str) -> ApprovalRow:
     try:
         return await engine.journal.get_approval(name)
     except NotFound:
-        pass
-    found: list[ApprovalRow] = []
-    cursor = None
-    while True:
-        page = await engine.journal.list_approvals(state="pending", limit=1000, cursor=cursor)
-        found.extend(row for row in page.items if row.approval_id.startswith(name))
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-    if len(found) > 1:
-        some = ", ".join(row.approval_id for row in found[:3])
-        raise NotFound(
-            f"{len(found)} pending approvals begin with {name} ({some}{', …' * (len(found) > 3)}); write more of the id"
+        found: list[ApprovalRow] = await find_pending(
+            engine, LISTED.method, lambda row: row.approval_id.startswith(name)
         )
-    if not found:
-        raise NotFound(f"there is no pending approval {name}; `weft approvals list` shows those there are")
-    return found[0]
+        return only_one(found, name, "approval", lambda row: row.approval_id, "weft approvals list")

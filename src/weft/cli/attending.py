@@ -8,13 +8,14 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from weft.cli.exits import say, say_error
-from weft.cli.waiting import Ask, look
+from weft.cli.waiting import Ask, Waiting, look
+from weft.kernel.state import NodeState, RunState, State
 
 if TYPE_CHECKING:
-    from weft.cli.following import Follower
     from weft.cli.tree import Tree
     from weft.engine import Engine
     from weft.runtime.requests import Request
+    from weft.sdk.following import Follower
 
 CHILDREN_SECONDS = 0.5
 """Children have events of their own, which are not followed; they are looked at this often."""
@@ -24,13 +25,19 @@ def make_tree(engine: Engine) -> Tree | None:
     """A tree where a person sees it and it can be drawn."""
     if not sys.stderr.isatty():
         return None
-    from rich.console import Console
-
+    from weft.cli.output import make_console
     from weft.cli.tree import Tree
 
-    console = Console(stderr=True)
+    console = make_console(stderr=True)
     running = lambda: engine.worker.running if engine.worker is not None else ()  # noqa: E731
     return Tree(console, running) if not console.is_dumb_terminal else None
+
+
+def _may_wait(state: State) -> bool:
+    """Whether it is worth looking at every activation for what waits."""
+    tally = state.tally
+    stopped = state.state in (RunState.PAUSED, RunState.COMPENSATING)
+    return stopped or bool(tally.get(NodeState.WAITING) or tally.get(NodeState.PARKED))
 
 
 class Attendant:
@@ -53,7 +60,7 @@ class Attendant:
         follower = self._follower
         while True:
             follower.changed.clear()
-            waiting = await look(follower.engine, follower.state)
+            waiting = await look(follower.engine, follower.state) if _may_wait(follower.state) else Waiting(busy=True)
             follower.asks = waiting.asks
             open_asks = [ask for ask in waiting.asks if ask.kind == "approval" and ask.name not in self._asked]
             if self._asks and open_asks:

@@ -30,14 +30,13 @@ def _decide(db: str | None, run_id: str, by: str | None, as_json: bool, done: st
 
 async def _ask(db: str | None, name: str, by: str | None, fields: dict[str, Any]) -> tuple[dict[str, Any], str]:
     from weft.cli.database import ask, find_run, going_on, opened, user
-    from weft.kernel.view import run_view
     from weft.runtime.requests import Request
 
     async with opened(db) as engine:
         record = await find_run(engine, name)
         await ask(engine, Request(run_id=record.run_id, by=user() if by is None else by, **fields))
         state = await engine.state(record.run_id)
-        return run_view(state), going_on(engine, record.run_id, state.state.value)
+        return await engine.contents.view(state), going_on(engine, record.run_id, state.state.value)
 
 
 @click.command()

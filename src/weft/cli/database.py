@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import getpass
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from weft.errors import NotFound, Refused, WeftError
-from weft.settings import Settings
+from weft.sdk.opening import load_settings, make_folder, open_engine
 
 if TYPE_CHECKING:
     from weft.engine import Engine
@@ -24,16 +22,18 @@ ANSWER_SECONDS = 30.0
 """How long the process that holds the database may take to answer a request."""
 CLOSE_SECONDS = 1.0
 
-
-def load_settings(db: str | None) -> Settings:
-    return Settings.load({"database_url": None if db is None else _as_url(db)})
-
-
-def _as_url(db: str) -> str:
-    """A path is enough where a URL is meant."""
-    if re.match(r"^[a-z][a-z0-9+.-]*:", db):
-        return db
-    return f"sqlite:////{Path(db).absolute().as_posix().lstrip('/')}"
+__all__ = [
+    "ask",
+    "by_option",
+    "find_run",
+    "going_on",
+    "holder",
+    "load_settings",
+    "make_folder",
+    "open_engine",
+    "opened",
+    "user",
+]
 
 
 @asynccontextmanager
@@ -52,23 +52,6 @@ async def opened(db: str | None) -> AsyncIterator[Engine]:
         yield engine
     finally:
         await engine.close(CLOSE_SECONDS)
-
-
-def make_folder(settings: Settings) -> None:
-    from weft.engine import database_file
-
-    database_file(settings.database_url).parent.mkdir(parents=True, exist_ok=True)
-
-
-async def open_engine(settings: Settings) -> Engine:
-    from weft.engine import Engine
-
-    return await Engine.open(
-        settings.database_url,
-        heartbeat_seconds=settings.worker_heartbeat_seconds,
-        dead_seconds=settings.worker_dead_seconds,
-        sweep_seconds=settings.sweep_seconds,
-    )
 
 
 async def find_run(engine: Engine, name: str) -> RunRecord:

@@ -3,62 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
 
 from weft.cli.database import by_option
 from weft.cli.exits import say
-from weft.cli.group import Group, db_option, json_option, page_options
-from weft.cli.output import print_json, print_page, print_table, shorten, since
+from weft.cli.group import Group, db_option, json_option
+from weft.cli.listing import Listed, find_pending, list_options, only_one, read_page, show_page
+from weft.cli.output import print_json, print_page, shorten, since
+from weft.cli.parameters import data_option
 
 if TYPE_CHECKING:
     from weft.engine import Engine
     from weft.journal import DeadLetterRow
 
+F = TypeVar("F", bound=Callable[..., Any])
 
-@click.group(cls=Group)
+
+@click.group(cls=Group, aliases={"reprocess": "requeue"})
 def dlq() -> None:
     """Dead letters: nodes parked after they failed. Try them again or give them up."""
 
 
 @dlq.command("list")
-@click.option(
-    "--state",
-    type=click.Choice(["pending", "resolved", "all"]),
-    default="pending",
-    show_default=True,
-    help="Only these.",
-)
-@click.option("--run-id", metavar="ID", help="Only those of this run.")
-@page_options
-@db_option
-@json_option
+@list_options("pending", "resolved")
 def list_(state: str, run_id: str | None, limit: int, cursor: str | None, db: str | None, as_json: bool) -> None:
     """List dead letters, oldest first."""
-    page = asyncio.run(_list(db, None if state == "all" else state, run_id, limit, cursor))
-    if as_json:
-        print_page([as_data(row) for row in page.items], page.next_cursor)
-        return
-    if not page.items:
-        say("Nothing is parked." if state == "pending" else "No dead letters.")
-        return
-    print_table(
-        ["dead letter", "state", "attempt", "parked", "error"], [_cells(row) for row in page.items], flexible="error"
-    )
-    if page.next_cursor is not None:
-        say(f"There are more: --cursor {page.next_cursor}")
-    if state == "pending":
-        say("\nTry again with `weft dlq requeue DEAD_LETTER`, give up with `weft dlq discard DEAD_LETTER`.")
-
-
-async def _list(db: str | None, state: str | None, name: str | None, limit: int, cursor: str | None) -> Any:
-    from weft.cli.database import find_run, opened
-
-    async with opened(db) as engine:
-        run_id = None if name is None else (await find_run(engine, name)).run_id
-        return await engine.journal.list_dead_letters(state=state, run_id=run_id, limit=limit, cursor=cursor)
+    show_page(LISTED, asyncio.run(read_page(LISTED, db, state, run_id, limit, cursor)), state, as_json)
 
 
 def as_data(row: DeadLetterRow) -> dict[str, Any]:
@@ -80,32 +54,52 @@ def _cells(row: DeadLetterRow) -> list[str]:
     return [row.dead_letter_id, row.state, str(body.get("attempt", "")), since(row.created_at), shorten(text, 200)]
 
 
-# -- repair ------------------------------------------------------------------------------------------------------------
+LISTED = Listed(
+    method="list_dead_letters",
+    columns=("dead letter", "state", "attempt", "parked", "error"),
+    flexible="error",
+    as_data=as_data,
+    as_cells=_cells,
+    nothing_pending="Nothing is parked.",
+    nothing="No dead letters.",
+    hint="Try again with `weft dlq requeue DEAD_LETTER`, give up with `weft dlq discard DEAD_LETTER`.",
+)
 
 
-_which = click.argument("dead_letter_id", metavar="[ID]", required=False)
-_run = click.option("--run-id", metavar="ID", help="Every dead letter of this run.")
-_node = click.option("--node-id", metavar="NODE", help="Of that run, only those of this node.")
+# -- repairing ---------------------------------------------------------------------------------------------------------
+
+
+def _which(function: F) -> F:
+    letter = click.argument("dead_letter_id", metavar="[ID]", required=False)
+    run = click.option("--run-id", metavar="ID", help="Every dead letter of this run.")
+    node = click.option("--node-id", metavar="NODE", help="Of that run, only those of this node.")
+    return letter(run(node(function)))
 
 
 @dlq.command()
 @_which
-@_run
-@_node
+@data_option("--config", "Other config for the node, whole; it is written down.")
 @by_option
 @db_option
 @json_option
 def requeue(
-    dead_letter_id: str | None, run_id: str | None, node_id: str | None, by: str | None, db: str | None, as_json: bool
+    dead_letter_id: str | None,
+    run_id: str | None,
+    node_id: str | None,
+    config: Any,
+    by: str | None,
+    db: str | None,
+    as_json: bool,
 ) -> None:
-    """Try what is parked again: one dead letter, or those of a run."""
-    _repair(db, dead_letter_id, run_id, node_id, by, as_json, "Requeued", {"kind": "requeue"})
+    """Try what is parked again: one dead letter, or those of a run. Also called reprocess."""
+    if config is not None and dead_letter_id is None and node_id is None:
+        raise click.UsageError("--config is for one node: name a dead letter, or its node with --node-id")
+    fields = {"kind": "requeue", **({} if config is None else {"config": config})}
+    _repair(db, dead_letter_id, run_id, node_id, by, as_json, "Requeued", fields)
 
 
 @dlq.command()
 @_which
-@_run
-@_node
 @click.option(
     "--as",
     "as_",
@@ -185,16 +179,13 @@ async def _find(engine: Engine, letter: str | None, name: str | None, node: str 
     from weft.errors import NotFound
 
     if letter is not None:
-        return [await engine.journal.get_dead_letter(letter)]
+        try:
+            return [await engine.journal.get_dead_letter(letter)]
+        except NotFound:
+            found = await find_pending(engine, LISTED.method, lambda row: row.dead_letter_id.startswith(letter))
+            return [only_one(found, letter, "dead letter", lambda row: row.dead_letter_id, "weft dlq list")]
     run_id = (await find_run(engine, name or "")).run_id
-    rows: list[DeadLetterRow] = []
-    cursor = None
-    while True:
-        page = await engine.journal.list_dead_letters(state="pending", run_id=run_id, limit=1000, cursor=cursor)
-        rows.extend(row for row in page.items if node is None or row.node == node)
-        cursor = page.next_cursor
-        if cursor is None:
-            break
+    rows = await find_pending(engine, LISTED.method, lambda row: node is None or row.node == node, run_id=run_id)
     if not rows:
         what = f"node {node} of run {run_id}" if node is not None else f"run {run_id}"
         raise NotFound(f"nothing of {what} is parked; `weft dlq list` shows what is")

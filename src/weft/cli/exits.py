@@ -18,7 +18,11 @@ class ExitCode(IntEnum):
     WAITING = 3
     """A run waits for a person."""
     INTERRUPTED = 130
+    """Ctrl-C."""
+    PIPE = 141
+    """Whoever read the output is gone: `weft runs list | head -1`."""
     TERMINATED = 143
+    """SIGTERM."""
 
 
 def report(error: BaseException) -> ExitCode:

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from weft.cli.exits import ExitCode, say
 from weft.kernel import events as e
-from weft.kernel.evolve import evolve
 from weft.kernel.state import State
+from weft.sdk.following import Follower
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from weft.cli.waiting import Ask
     from weft.engine import Engine
+
+__all__ = ["Follower", "Screen", "Silent", "Stop", "follow", "stopping"]
 
 TAKE_OVER_SECONDS = 0.1
 
@@ -43,31 +44,6 @@ class Silent:
 
     def end(self) -> None:
         pass
-
-
-class Follower:
-    """A run as it is durable, event by event."""
-
-    def __init__(self, engine: Engine, run_id: str) -> None:
-        self.engine = engine
-        self.state = State(run_id=run_id)
-        self.changed = asyncio.Event()
-        """Set after every event; whoever waits for it clears it."""
-        self.asks: list[Ask] = []
-        """What only a person can give, when it was last looked for."""
-
-    async def skip_past(self) -> None:
-        """Begin with what the run is now, not with its first event."""
-        self.state = await self.engine.state(self.state.run_id)
-
-    async def events(self) -> AsyncIterator[e.Event]:
-        state = self.state
-        async for event in self.engine.follow(state.run_id, state.seq):
-            if isinstance(event, e.RunCreated | e.RunPatched) and event.ir not in state.library:
-                state.library[event.ir] = await self.engine.library.get(event.ir)
-            evolve(state, event)
-            yield event
-            self.changed.set()
 
 
 class Stop:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.cli.exits import say
-from weft.cli.output import compact, duration, hour, paint, shorten
+from weft.cli.output import duration, hour, paint, shorten
 from weft.cli.waiting import approve_command
 from weft.kernel import events as e
 from weft.kernel.keys import place
@@ -196,9 +196,3 @@ def _some(names: list[str]) -> str:
 
 def _sentence(*parts: str) -> str:
     return ", ".join(part for part in parts if part)
-
-
-def event_details(event: e.Event) -> str:
-    """What is particular about an event, in a line: for the table of events."""
-    data = e.public(event)["data"]
-    return compact(data, 300) if data else ""

@@ -5,15 +5,23 @@ from __future__ import annotations
 import datetime
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from weft.clock import system
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 Cell = str | int | None
 MAX_LINES = 100
+MAX_PRETTY = 1_000_000
+"""JSON in bytes; more is not made pretty, which would take many times the memory."""
+MAX_SHOWN = 2_000
+_NARROWEST = 6
+"""A column of fewer characters says nothing any more."""
 
 COLOURS: dict[str, str] = {
     "running": "cyan",
@@ -44,6 +52,15 @@ def on_terminal() -> bool:
     return sys.stdout.isatty()
 
 
+def make_console(*, stderr: bool = False) -> Console:
+    """A terminal for rich, with or without colour as was asked for."""
+    from rich.console import Console
+
+    context = click.get_current_context(silent=True)
+    plain = context is not None and context.find_root().color is False
+    return Console(stderr=stderr, no_color=plain or None, highlight=False)
+
+
 def paint(state: str) -> str:
     """A state in its colour; click takes colours off where there is no terminal."""
     return click.style(state, fg=COLOURS.get(state))
@@ -51,12 +68,20 @@ def paint(state: str) -> str:
 
 def print_json(value: Any) -> None:
     data = msgspec.json.encode(value)
-    click.echo((msgspec.json.format(data, indent=2) if on_terminal() else data).decode())
+    click.echo(msgspec.json.format(data, indent=2) if on_terminal() and len(data) <= MAX_PRETTY else data)
 
 
 def print_pretty(value: Any) -> None:
     """A value for people, which machines can read too; on a terminal the end of a very long one is left out."""
-    lines = msgspec.json.format(msgspec.json.encode(value), indent=2).decode().split("\n")
+    data = msgspec.json.encode(value)
+    if len(data) > MAX_PRETTY:
+        if on_terminal():
+            click.echo(data[:MAX_SHOWN].decode(errors="ignore") + "…")
+            click.echo(f"… {len(data):,} bytes in all; --json has everything", err=True)
+        else:
+            click.echo(data)
+        return
+    lines = msgspec.json.format(data, indent=2).decode().split("\n")
     if on_terminal() and len(lines) > MAX_LINES:
         click.echo("\n".join(lines[:MAX_LINES]))
         click.echo(f"… {len(lines) - MAX_LINES:,} more lines; --json has everything", err=True)
@@ -141,7 +166,7 @@ def until(seconds: float) -> str:
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, flexible: str = "") -> None:
     """On a terminal the table is made to fit, the column named `flexible` first; elsewhere nothing is cut."""
     texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
-    widths = [max(len(name), *(len(row[n]) for row in texts)) for n, name in enumerate(columns)]
+    widths = [max([len(name), *(len(row[n]) for row in texts)]) for n, name in enumerate(columns)]
     if on_terminal():
         _print_rich(columns, texts, widths, columns.index(flexible) if flexible else len(columns) - 1)
         return
@@ -151,27 +176,44 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, flexi
 
 
 def _print_rich(columns: Sequence[str], rows: Sequence[Sequence[str]], widths: list[int], flexible: int) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
-    over = sum(widths) + 2 * (len(widths) - 1) - console.width
-    while over > 0:
-        # The first column names the row: it is cut last.
-        rest = [n for n in range(1, len(widths)) if widths[n] > 8] or range(len(widths))
-        widest = flexible if widths[flexible] > 8 else max(rest, key=widths.__getitem__)
-        cut = min(over, max(widths[widest] - 8, 1))
+    console = make_console()
+    _fit(widths, flexible, console.width)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold bright_black", pad_edge=False)
+    shown = [number for number, width in enumerate(widths) if width]
+    for number in shown:
+        table.add_column(columns[number], no_wrap=True, overflow="ellipsis", width=widths[number])
+    for row in rows:
+        table.add_row(*(Text(row[number], style=COLOURS.get(row[number], "")) for number in shown))
+    console.print(table)
+
+
+def _fit(widths: list[int], flexible: int, width: int) -> None:
+    """Make columns narrower until they fit: the flexible one first, which may vanish; the first, which names the row, last."""
+    over = sum(widths) + 2 * (len(widths) - 1) - width
+    if over > 0 and widths[flexible] - over >= _NARROWEST:
+        widths[flexible] -= over
+        return
+    if over > 0 and flexible:
+        over -= widths[flexible] + 2
+        widths[flexible] = 0
+    while over > 0 and max(widths) > 4:
+        rest = [n for n in range(1, len(widths)) if widths[n] > _NARROWEST] or range(len(widths))
+        widest = max(rest, key=widths.__getitem__)
+        cut = min(over, max(widths[widest] - _NARROWEST, 1))
         widths[widest] -= cut
         over -= cut
-        if max(widths) <= 4:
-            break
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold bright_black", pad_edge=False)
-    for name, width in zip(columns, widths, strict=True):
-        table.add_column(name, no_wrap=True, overflow="ellipsis", width=width)
-    for row in rows:
-        table.add_row(*(Text(cell, style=COLOURS.get(cell, "")) for cell in row))
-    console.print(table)
+
+
+def print_prose(text: str) -> None:
+    """Sentences, broken between words where a person reads them."""
+    if on_terminal():
+        import textwrap
+
+        text = textwrap.fill(text, make_console().width, subsequent_indent="  ", break_long_words=False)
+    click.echo(text)
 
 
 def print_fields(fields: Mapping[str, str]) -> None:

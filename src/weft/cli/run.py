@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from weft.cli.exits import ExitCode, say, say_error
 from weft.cli.group import db_option, json_option, leave
+from weft.cli.parameters import tag_option
+from weft.sdk.opening import RUN_ID, RUN_ID_RULE
 
 if TYPE_CHECKING:
     from weft.cli.source import Source
 
 GRACE_SECONDS = 10.0
-_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 
 
-def _check_run_id(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    if value is not None and not _RUN_ID.fullmatch(value):
-        raise click.BadParameter("use up to 128 letters, digits and . _ : - , beginning with a letter or digit")
+def check_run_id(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not RUN_ID.fullmatch(value):
+        raise click.BadParameter(f"use {RUN_ID_RULE}")
     return value
 
 
@@ -30,8 +30,9 @@ def _check_run_id(ctx: click.Context, parameter: click.Parameter, value: str | N
 @click.argument("file")
 @click.option("-i", "pairs", metavar="NAME=VALUE", multiple=True, help="An input; the value is JSON, or else text.")
 @click.option("--inputs", "inputs_file", metavar="FILE", help="A JSON object of inputs; - reads standard input.")
-@click.option("--run-id", metavar="ID", callback=_check_run_id, help="Name the run; a run with this id goes on.")
+@click.option("--run-id", metavar="ID", callback=check_run_id, help="Name the run; a run with this id goes on.")
 @click.option("--import", "modules", metavar="MODULE", multiple=True, help="Import a module or file.py of tasks first.")
+@tag_option
 @click.option("--no-wait", is_flag=True, help="Go as far as possible without a person, then exit with 3.")
 @db_option
 @json_option
@@ -41,11 +42,12 @@ def run(
     inputs_file: str | None,
     run_id: str | None,
     modules: tuple[str, ...],
+    tags: tuple[tuple[str, str], ...],
     no_wait: bool,
     db: str | None,
     as_json: bool,
 ) -> None:
-    """Run the workflow in FILE (YAML or JSON; - reads standard input) and show how it goes.
+    """Run the workflow in FILE (YAML, JSON, or FILE.py[:workflow]; - reads standard input) and show how it goes.
 
     Every step is written down before the next begins. When this process is killed, the same command with --run-id
     goes on where it was. When another process runs the database, the run is handed to it and followed here.
@@ -69,7 +71,7 @@ def run(
     if run_id is None:
         _check_inputs(source.name, source.compiled.ir.inputs_schema, inputs or {})
     import_modules(modules, file)
-    session = Session(source, inputs, run_id, db, no_wait=no_wait, as_json=as_json)
+    session = Session(source, inputs, run_id, db, tags=dict(tags), no_wait=no_wait, as_json=as_json)
     leave(asyncio.run(session.go()))
 
 
@@ -92,21 +94,26 @@ class Session:
         run_id: str | None,
         db: str | None,
         *,
+        tags: dict[str, str],
         no_wait: bool,
         as_json: bool,
     ) -> None:
         self.source = source
+        self.tags = tags
         self.inputs = inputs
         self.run_id = run_id or ""
         self.db = db
         self.no_wait = no_wait
         self.as_json = as_json
+        self.view: dict[str, Any] = {}
+        """The run as it is at the end."""
         self.found: Any = None
         """The run as it was before this process, if it existed."""
 
     async def go(self) -> ExitCode:
         from weft.cli.database import load_settings, make_folder, open_engine
-        from weft.cli.following import Follower, stopping
+        from weft.cli.following import stopping
+        from weft.sdk.following import Follower
 
         settings = load_settings(self.db)
         make_folder(settings)
@@ -120,6 +127,7 @@ class Session:
                 if stop.code is not None:
                     stop.on_second(_give_up)
                     self._say_stopping(engine)
+                self.view = await engine.contents.view(follower.state, raw=True)
             finally:
                 await engine.close(GRACE_SECONDS)
         if stop.code is not None and not follower.state.terminal:
@@ -135,6 +143,8 @@ class Session:
         from weft.errors import Refused
         from weft.runtime.requests import Request
 
+        for child in self.source.children:
+            await engine.register(child)
         ir, version = await engine.register(self.source.compiled)
         self.run_id = self.run_id or engine.clock.new_id()
         engine.own.add(self.run_id)
@@ -145,7 +155,12 @@ class Session:
         if not await engine.hold():
             self._tell(f"{holder(engine)} runs this database; the run is handed to it and followed here.")
         request = Request(
-            kind="start", run_id=self.run_id, ir=ir.hash, workflow_version=version, inputs=self.inputs or {}
+            kind="start",
+            run_id=self.run_id,
+            ir=ir.hash,
+            workflow_version=version,
+            inputs=self.inputs or {},
+            tags=self.tags,
         )
         reply = await engine.request(request)
         if reply.code == "exists":  # somebody was faster
@@ -167,7 +182,8 @@ class Session:
                 f"run {self.run_id} is of another workflow ({state.workflow} version {state.workflow_version}, "
                 f"not this {self.source.name}); choose another --run-id, or run the file as it was"
             )
-        if self.inputs is not None and self.inputs != (state.inputs or {}):
+        before = await engine.contents.resolve(state.tenant, state.inputs)
+        if self.inputs is not None and self.inputs != (before or {}):
             raise click.UsageError(
                 f"run {self.run_id} began with other inputs; leave them out to go on, or choose another --run-id"
             )
@@ -186,7 +202,7 @@ class Session:
             await follow(follower, Silent(), stop, work=True, beside=attendant.run)
             return
         tree = make_tree(follower.engine)
-        asks = tree is not None and sys.stdin.isatty() and not self.no_wait
+        asks = tree is not None and _asks_on(sys.stdin) and not self.no_wait
         attendant = Attendant(follower, no_wait=self.no_wait, tree=tree, asks=asks)
         await follow(follower, tree or Lines(follower.engine.registry), stop, work=True, beside=attendant.run)
 
@@ -195,17 +211,18 @@ class Session:
     def _finish(self, follower: Any) -> ExitCode:
         from weft.cli.output import print_json, print_pretty
         from weft.kernel.state import RunState
-        from weft.kernel.view import run_view
 
         state = follower.state
+        for problem in self.view.get("problems", ()):
+            say_error(problem)
         if self.as_json:
-            print_json(run_view(state))
+            print_json(self.view)
         if not state.terminal:
             self._say_waiting(follower)
             return ExitCode.WAITING
         if state.state is RunState.COMPLETED:
-            if not self.as_json and state.outputs not in (None, {}):
-                print_pretty(run_view(state, nodes=False)["outputs"])
+            if not self.as_json and self.view["outputs"] not in (None, {}):
+                print_pretty(self.view["outputs"])
             return ExitCode.OK
         if not self.as_json:
             self._say_failed(state)
@@ -253,3 +270,8 @@ class Session:
 def _give_up() -> None:
     say("Leaving at once; what was under way is tried again when the run goes on.")
     os._exit(ExitCode.INTERRUPTED)
+
+
+def _asks_on(stream: IO[str] | None) -> bool:
+    """Somebody can answer: standard input may be closed, and then there is none."""
+    return stream is not None and not stream.closed and stream.isatty()

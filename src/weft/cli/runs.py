@@ -1,32 +1,22 @@
-"""`weft runs`: look at runs. What changes them stands in `control.py`."""
+"""`weft runs`: look at runs. The journal stands in `history.py`, what changes runs in `control.py` and `changing.py`."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from weft.cli.exits import ExitCode, say
-from weft.cli.group import Group, db_option, json_option, leave, page_options
-from weft.cli.output import (
-    duration,
-    instant,
-    print_json,
-    print_page,
-    print_pretty,
-    print_table,
-    shorten,
-    since,
-)
-from weft.cli.views import error_of_record, print_run, summary
+from weft.cli.exits import say
+from weft.cli.group import Group, db_option, json_option, page_options
+from weft.cli.listing import say_more
+from weft.cli.output import duration, print_json, print_page, print_prose, print_table, shorten, since
+from weft.cli.parameters import Moment, Tag
+from weft.cli.views import error_of_record, print_node, print_run, summary
 from weft.clock import system
 
-if TYPE_CHECKING:
-    pass
-
 CONTROL = "weft.cli.control"
+CHANGING = "weft.cli.changing"
 _STATES = [
     "running",
     "paused",
@@ -42,7 +32,13 @@ _STATES = [
 
 @click.group(
     cls=Group,
-    lazy={name: f"{CONTROL}:{name}" for name in ("cancel", "pause", "resume", "retry", "rollback", "signal")},
+    lazy={
+        "watch": "weft.cli.watching:watch",
+        "events": "weft.cli.history:events",
+        "export": "weft.cli.history:export",
+    }
+    | {name: f"{CONTROL}:{name}" for name in ("cancel", "pause", "resume", "retry", "rollback", "signal")}
+    | {name: f"{CHANGING}:{name}" for name in ("patch", "rerun")},
 )
 def runs() -> None:
     """Runs: look at them, and change their course. An id may be shortened while it stays unique."""
@@ -54,21 +50,33 @@ def runs() -> None:
 @runs.command("list")
 @click.option("--state", "states", multiple=True, type=click.Choice(_STATES), help="Only these; may be repeated.")
 @click.option("--workflow", metavar="NAME", help="Only runs of this workflow.")
+@click.option("--tag", type=Tag(), metavar="NAME=VALUE", help="Only runs with this tag.")
+@click.option("--since", "begin", type=Moment(), metavar="TIME", help="Made then or later: 2h, 3d, 2026-11-15T09:30.")
+@click.option("--until", "end", type=Moment(), metavar="TIME", help="Made before then.")
 @page_options
 @db_option
 @json_option
 def list_(
-    states: tuple[str, ...], workflow: str | None, limit: int, cursor: str | None, db: str | None, as_json: bool
+    states: tuple[str, ...],
+    workflow: str | None,
+    tag: tuple[str, str] | None,
+    begin: float | None,
+    end: float | None,
+    limit: int,
+    cursor: str | None,
+    db: str | None,
+    as_json: bool,
 ) -> None:
     """List runs, newest first."""
-    from weft.journal import RunFilter
+    from weft.journal import EVERYTHING, RunFilter
 
-    page = asyncio.run(_list(db, RunFilter(states=states, workflow=workflow), limit, cursor))
+    where = RunFilter(states=states, workflow=workflow, tag=tag, since=begin, until=end)
+    page = asyncio.run(_list(db, where, limit, cursor))
     if as_json:
         print_page([summary(record) for record in page.items], page.next_cursor)
         return
     if not page.items:
-        say("No runs." if states or workflow else "No runs yet; `weft run FILE` makes one.")
+        say("No runs yet; `weft run FILE` makes one." if where == EVERYTHING else "No such runs.")
         return
     rows = [
         [
@@ -82,8 +90,7 @@ def list_(
         for record in page.items
     ]
     print_table(["run", "workflow", "state", "created", "took", "error"], rows, flexible="error")
-    if page.next_cursor is not None:
-        say(f"There are more: --cursor {page.next_cursor}")
+    say_more(page.next_cursor)
 
 
 async def _list(db: str | None, where: Any, limit: int, cursor: str | None) -> Any:
@@ -98,69 +105,74 @@ async def _list(db: str | None, where: Any, limit: int, cursor: str | None) -> A
 
 @runs.command()
 @click.argument("run_id", metavar="ID")
+@click.option("--node", metavar="NODE", help="Only this node: every visit, and its output whole.")
+@click.option("--at", type=click.IntRange(1), metavar="SEQ", help="As it was after this event (see weft runs events).")
 @db_option
 @json_option
-def show(run_id: str, db: str | None, as_json: bool) -> None:
-    """Show a run: its state, its nodes, its outputs."""
-    state, quarantined = asyncio.run(_state(db, run_id))
-    from weft.kernel.view import run_view
-
-    view = run_view(state)
-    if quarantined is not None:
-        view["quarantined"] = quarantined
-    if as_json:
-        print_json(view)
+def show(run_id: str, node: str | None, at: int | None, db: str | None, as_json: bool) -> None:
+    """Show a run: its state, its nodes, its outputs. With --at, as it was in the past."""
+    view = asyncio.run(_view(db, run_id, node, at))
+    if node is not None:
+        print_json(view) if as_json else print_node(view)
         return
-    print_run(view)
+    if at is not None:
+        view["at"] = at
+    print_json(view) if as_json else print_run(view)
 
 
-async def _state(db: str | None, name: str) -> tuple[Any, str | None]:
+async def _view(db: str | None, name: str, node: str | None, at: int | None) -> dict[str, Any]:
     from weft.cli.database import find_run, opened
+    from weft.cli.history import state_at
 
     async with opened(db) as engine:
         record = await find_run(engine, name)
-        return await engine.state_of(record), record.quarantined
+        state = await engine.state_of(record) if at is None else await state_at(engine, record, at)
+        if node is not None:
+            view = _node_view(state, node)
+            for one in (view, *view["visits"]):
+                if "size" in one:
+                    one["output"] = await engine.contents.load(state.tenant, one["output"]["$ref"], raw=True)
+            return view
+        view = await engine.contents.view(state, raw=True)
+        if record.quarantined is not None:
+            view["quarantined"] = record.quarantined
+        return view
 
 
-# -- events ------------------------------------------------------------------------------------------------------------
+def _node_view(state: Any, name: str) -> dict[str, Any]:
+    from weft.kernel.view import activation_view, node_view
+
+    index = _find_node(state, name)
+    visits = [one for one in state.activations.values() if one.node == index and one.item < 0 and one.visit]
+    ordered = sorted(visits, key=lambda one: one.visit)
+    return {
+        "run_id": state.run_id,
+        "node": name,
+        "type": state.node(index).type,
+        **node_view(state, index),
+        "visits": [activation_view(state, one) for one in ordered],
+    }
 
 
-@runs.command()
-@click.argument("run_id", metavar="ID")
-@click.option("--after", type=click.IntRange(0), default=0, metavar="SEQ", help="Only those after this number.")
-@click.option("--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="At most so many.")
-@db_option
-@json_option
-def events(run_id: str, after: int, limit: int, db: str | None, as_json: bool) -> None:
-    """Show the journal of a run: everything that happened, in order."""
-    from weft.cli.lines import event_details
-    from weft.kernel import events as e
+def _find_node(state: Any, name: str) -> int:
+    from weft.errors import NotFound
+    from weft.kernel.explain import explain as sentence
+    from weft.kernel.state import index_of
 
-    found, more = asyncio.run(_events(db, run_id, after, limit))
-    if as_json:
-        print_page([e.public(event) for event in found], str(found[-1].seq) if more else None)
-        return
-    rows = []
-    for event in found:
-        who = getattr(event, "node", None) or ""
-        scope = getattr(event, "scope", ())
-        item = getattr(event, "item", None)
-        where = f"{who}{'[' + '.'.join(map(str, scope)) + ']' if scope else ''}{f'#{item}' if item is not None else ''}"
-        rows.append([event.seq, instant(event.at), event.type, where, event_details(event)])
-    if rows:
-        print_table(["seq", "at", "type", "node", "data"], rows, flexible="data")
-    if more:
-        say(f"There are more: --after {found[-1].seq}")
+    index = index_of(state.ir).get(name)
+    if index is None:
+        raise NotFound(sentence(state, name))
+    return int(index)
 
 
-async def _events(db: str | None, name: str, after: int, limit: int) -> tuple[list[Any], bool]:
+async def _state(db: str | None, name: str, at: int | None = None) -> tuple[Any, str | None]:
     from weft.cli.database import find_run, opened
-    from weft.kernel import events as e
+    from weft.cli.history import state_at
 
     async with opened(db) as engine:
         record = await find_run(engine, name)
-        stored = await engine.journal.read_events(record.run_id, after, limit + 1)
-        return [e.decode(one.body) for one in stored[:limit]], len(stored) > limit
+        state = await engine.state_of(record) if at is None else await state_at(engine, record, at)
+        return state, record.quarantined
 
 
 # -- explain -----------------------------------------------------------------------------------------------------------
@@ -168,71 +180,31 @@ async def _events(db: str | None, name: str, after: int, limit: int) -> tuple[li
 
 @runs.command()
 @click.argument("run_id", metavar="ID")
-@click.argument("node", required=False)
+@click.argument("name", metavar="[NODE]", required=False)
+@click.option("--node", metavar="NODE", help="The same as the argument NODE.")
 @db_option
 @json_option
-def explain(run_id: str, node: str | None, db: str | None, as_json: bool) -> None:
+def explain(run_id: str, name: str | None, node: str | None, db: str | None, as_json: bool) -> None:
     """Say why a NODE has not run, or without one, what each node that has not completed waits for."""
     from weft.kernel import explain as sentence
     from weft.kernel.view import run_view
 
+    if name is not None and node is not None and name != node:
+        raise click.UsageError("name the node once, as NODE or with --node")
     state, quarantined = asyncio.run(_state(db, run_id))
-    names = list(run_view(state)["nodes"])
-    if node is not None and node not in names:
-        from weft.errors import NotFound
-
-        raise NotFound(sentence(state, node))
-    done = {name for name, one in run_view(state)["nodes"].items() if one["state"] == "completed"}
-    chosen = [node] if node is not None else [name for name in names if name not in done]
-    said = {name: sentence(state, name) for name in chosen}
+    chosen = name or node
+    if chosen is not None:
+        _find_node(state, chosen)
+    states = {name: one["state"] for name, one in run_view(state)["nodes"].items()}
+    done = [name for name, word in states.items() if word == "completed"]
+    names = [chosen] if chosen is not None else [name for name in states if states[name] != "completed"]
+    said = {name: sentence(state, name) for name in names}
     if as_json:
         print_json({"run_id": state.run_id, "state": state.state.value, "nodes": said})
         return
     if quarantined is not None:
         click.echo(f"The run is quarantined: {quarantined}")
-    if node is None and len(done) > 0:
-        click.echo(f"{len(done)} of {len(names)} nodes have completed.")
+    if chosen is None and done:
+        click.echo(f"{len(done)} of {len(states)} nodes have completed.")
     for text in said.values():
-        click.echo(text)
-
-
-# -- watch -------------------------------------------------------------------------------------------------------------
-
-
-@runs.command()
-@click.argument("run_id", metavar="ID")
-@db_option
-@json_option
-def watch(run_id: str, db: str | None, as_json: bool) -> None:
-    """Follow a run until it ends. Looks only: it does no work and asks nothing.
-
-    Exit codes: 0 completed, 1 failed or cancelled, 130 or 143 interrupted.
-    """
-    leave(asyncio.run(_watch(db, run_id, as_json)))
-
-
-async def _watch(db: str | None, name: str, as_json: bool) -> ExitCode:
-    from weft.cli.attending import make_tree
-    from weft.cli.database import find_run, opened
-    from weft.cli.following import Follower, Silent, follow, stopping
-    from weft.cli.lines import Lines
-    from weft.kernel.view import run_view
-
-    async with opened(db) as engine:
-        record = await find_run(engine, name)
-        follower = Follower(engine, record.run_id)
-        tree = None if as_json else make_tree(engine)
-        if tree is not None:
-            await follower.skip_past()
-        with stopping() as stop:
-            screen = Silent() if as_json else tree or Lines(follower.engine.registry)
-            await follow(follower, screen, stop, work=False, beside=tree.redraw if tree is not None else None)
-    state = follower.state
-    if as_json and state.irs:
-        print_json(run_view(state))
-    elif state.terminal and state.outputs not in (None, {}):
-        print_pretty(run_view(state, nodes=False)["outputs"])
-    if stop.code is not None and not state.terminal:
-        return stop.code
-    sys.stdout.flush()
-    return ExitCode.OK if state.state == "completed" else ExitCode.FAILED
+        print_prose(text)

@@ -52,7 +52,7 @@ def simulate(
     from weft.errors import WeftError
     from weft.testing.simulating import make_rough_setting, simulate_setting, tell_history
 
-    first, *rest = [_compile(name, as_json=as_json) for name in (file, *others)]
+    first, *rest = [one for name in (file, *others) for one in _compile(name, as_json=as_json)]
     stubs = {} if stubs_file is None else _read_stubs(stubs_file)
     try:
         setting = make_rough_setting(first, inputs=read_inputs(pairs, inputs_file), stubs=stubs, workflows=rest)
@@ -73,8 +73,8 @@ def simulate(
     leave(ExitCode.OK if report.ok else ExitCode.FAILED)
 
 
-def _compile(file: str, *, as_json: bool) -> Any:
-    """The compiled definition; problems are shown, and errors end the command."""
+def _compile(file: str, *, as_json: bool) -> list[Any]:
+    """The compiled definition and those it brings along; problems are shown, and errors end the command."""
     from weft.cli.problems import count, show_problems
     from weft.cli.source import read_source
     from weft.routing.checks import check_parts
@@ -89,7 +89,7 @@ def _compile(file: str, *, as_json: bool) -> Any:
     if bad:
         say(f"{source.name}: {count(problems)}; nothing was simulated")
         leave(ExitCode.USAGE)
-    return source.compiled
+    return [source.compiled, *source.children]
 
 
 def _read_stubs(file: str) -> dict[str, Any]:

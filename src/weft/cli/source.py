@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
+
+from weft import functions
 
 if TYPE_CHECKING:
     from weft.model import Compiled
@@ -22,24 +22,78 @@ class Source(msgspec.Struct, frozen=True):
     name: str
     text: str
     compiled: Any  # weft.model.Compiled, loaded late
+    children: tuple[Any, ...] = ()
+    """The workflows it starts, compiled; of a Python file."""
 
 
 def read_source(file: str) -> Source:
     """Read and compile a definition. Problems of the definition are in the result; a file that is none is refused."""
     from weft.model import compile_text
 
+    if ".py" in file:
+        from weft.sdk import loading
+
+        if loading.is_python(file):
+            return _read_python(file)
+    data, name, kind = _read_file(file)
+    compiled = _check(compile_text(data, format=kind), data, kind)
+    return Source(name, data.decode(errors="replace"), compiled)
+
+
+def read_source_or_patch(file: str) -> tuple[Source, Any]:
+    """A whole definition, or the operations of a JSON Patch: a file that holds a list is one."""
+    from weft.model import compile_text
+    from weft.model.problems import Problems
+    from weft.model.reader import read
+
+    data, name, kind = _read_file(file)
+    value, _, _ = read(data, kind, Problems())
+    text = data.decode(errors="replace")
+    if isinstance(value, list):
+        return Source(name, "", None), value
+    return Source(name, text, _check(compile_text(data, format=kind), data, kind)), None
+
+
+def _read_python(file: str) -> Source:
+    from weft.sdk import loading
+
+    try:
+        loaded = loading.load(file)
+    except loading.LoadError as error:
+        raise click.UsageError(error.message) from error
+    return Source(file, loaded.text, _check(loaded.compiled), loaded.children)
+
+
+def _check(compiled: Compiled, data: bytes | None = None, kind: Any = None) -> Compiled:
+    """Also what the compiler cannot see, with its lines: conditions, schemas, the configs of node types."""
+    if compiled.ir is None:
+        return compiled
+    from weft.model.placement import place
+    from weft.nodes import installed
+    from weft.nodes.checks import find_problems
+
+    problems = find_problems(compiled.ir, installed())
+    if data is not None:
+        problems = place(problems, data, kind)
+    if not problems:
+        return compiled
+    refused = any(problem.severity == "error" for problem in problems)
+    return msgspec.structs.replace(
+        compiled, ir=None if refused else compiled.ir, problems=(*compiled.problems, *problems)
+    )
+
+
+def _read_file(file: str) -> tuple[bytes, str, Any]:
+    """The bytes, what to call them, and what they are by their name."""
     if file == "-":
         data, name, kind = sys.stdin.buffer.read(MAX_BYTES + 1), "<stdin>", None
     else:
         path = Path(file)
-        if path.suffix == ".py" or ".py:" in path.name:
-            raise click.UsageError(f"{file}: workflows in Python are not there yet; write it as YAML or JSON")
         data, name = _read(path), file
         kind = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}.get(path.suffix.lower())
     if len(data) > MAX_BYTES:
         raise click.UsageError(f"{name} has more than {MAX_BYTES} bytes; a definition should be much smaller")
-    compiled: Compiled = compile_text(data, format=kind)  # type: ignore[arg-type]
-    return Source(name, data.decode(errors="replace"), compiled)
+    return data, name, kind
 
 
 def _read(path: Path) -> bytes:
@@ -107,25 +161,8 @@ def _import(name: str) -> None:
     path = Path(name)
     try:
         if path.suffix == ".py":
-            _import_file(path)
+            functions.load_file(path)
         else:
-            importlib.import_module(name)
+            functions.load_module(name)
     except Exception as error:
         raise click.UsageError(f"--import {name}: {type(error).__name__}: {error}") from error
-
-
-def _import_file(path: Path) -> None:
-    """A file is imported under its own name, so that `function: "tasks:charge"` finds it again."""
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file {path}")
-    if path.stem in sys.modules:
-        known = getattr(sys.modules[path.stem], "__file__", None)
-        if known is None or Path(known).resolve() != path.resolve():
-            raise ImportError(f"a module named {path.stem} is loaded already; rename the file")
-        return
-    spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} cannot be imported")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)

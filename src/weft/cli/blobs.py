@@ -1,0 +1,108 @@
+"""`weft blobs`: content by its hash, in and out."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weft.cli.exits import say
+from weft.cli.group import Group, db_option, json_option
+from weft.cli.output import moment, print_fields, print_json
+
+if TYPE_CHECKING:
+    from weft.blobs import BlobStore
+
+TENANT = "default"
+MAX_BYTES = 1024 * 1024 * 1024
+
+
+@click.group(cls=Group)
+def blobs() -> None:
+    """Blobs: large values, kept by the hash of their content. A definition may name one by it: config_ref and others."""
+
+
+@blobs.command()
+@click.argument("file")
+@db_option
+@json_option
+def put(file: str, db: str | None, as_json: bool) -> None:
+    """Keep the content of FILE (- reads standard input) and print its reference."""
+    data = _read(file)
+    ref = asyncio.run(_put(db, data))
+    if as_json:
+        print_json({"ref": ref, "size": len(data)})
+    else:
+        click.echo(ref)
+
+
+def _read(file: str) -> bytes:
+    try:
+        data = sys.stdin.buffer.read(MAX_BYTES + 1) if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise click.UsageError(f"cannot read {file}: {error.strerror}") from error
+    if len(data) > MAX_BYTES:
+        raise click.UsageError(f"{file} has more than {MAX_BYTES} bytes")
+    return data
+
+
+async def _put(db: str | None, data: bytes) -> str:
+    from weft.cli.database import load_settings, make_folder, open_engine
+
+    settings = load_settings(db)
+    make_folder(settings)
+    engine = await open_engine(settings)
+    try:
+        return await engine.contents.blobs.put(TENANT, data)
+    finally:
+        await engine.close(0.0)
+
+
+@blobs.command()
+@click.argument("ref")
+@click.option("-o", "--output", metavar="FILE", help="Write it there; default: standard output.")
+@db_option
+@json_option
+def get(ref: str, output: str | None, db: str | None, as_json: bool) -> None:
+    """Print the content that REF (cas://sha256:…, or sha256:…) names, byte for byte, checked against its hash."""
+    data: bytes = asyncio.run(_with_store(db, lambda store: store.get(TENANT, ref)))
+    if output is not None:
+        try:
+            Path(output).write_bytes(data)
+        except OSError as error:
+            raise click.UsageError(f"cannot write {output}: {error.strerror}") from error
+        if as_json:
+            print_json({"ref": ref, "size": len(data), "file": output})
+        else:
+            say(f"{len(data):,} bytes written to {output}")
+    elif as_json:
+        import base64
+
+        print_json({"ref": ref, "size": len(data), "content_base64": base64.b64encode(data).decode()})
+    else:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
+@blobs.command()
+@click.argument("ref")
+@db_option
+@json_option
+def stat(ref: str, db: str | None, as_json: bool) -> None:
+    """Say how large the content is that REF names, and when it was put last."""
+    found: Any = asyncio.run(_with_store(db, lambda store: store.stat(TENANT, ref)))
+    if as_json:
+        print_json({"ref": ref, "size": found.size, "modified_at": found.modified_at})
+    else:
+        print_fields({"ref": ref, "size": f"{found.size:,} bytes", "put": moment(found.modified_at)})
+
+
+async def _with_store(db: str | None, ask: Any) -> Any:
+    from weft.cli.database import opened
+
+    async with opened(db) as engine:
+        store: BlobStore = engine.contents.blobs
+        return await ask(store)

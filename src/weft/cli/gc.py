@@ -1,0 +1,68 @@
+"""`weft gc`: take away blobs that no run and no definition names any more."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from weft.cli.exits import say
+from weft.cli.group import db_option, json_option
+from weft.cli.output import print_json
+
+if TYPE_CHECKING:
+    from weft.runtime.collector import Collected
+
+
+@click.command(short_help="Take away large values that nothing names any more.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option(
+    "--grace-hours",
+    type=click.FloatRange(0.0),
+    default=24.0,
+    show_default=True,
+    help="Leave what was written since then. Less than an hour only while nothing runs.",
+)
+@db_option
+@json_option
+def gc(dry_run: bool, grace_hours: float, db: str | None, as_json: bool) -> None:
+    """Take away blobs that no run and no definition names any more.
+
+    What is unnamed and older than the grace is discarded: it is no longer listed, and can still be read. What was discarded
+    by an earlier collection, a grace ago, and is still unnamed is deleted. Runs may go on meanwhile.
+    """
+    done = asyncio.run(_collect(db, grace_hours * 3600, dry_run))
+    if as_json:
+        print_json({"dry_run": dry_run, **msgspec.to_builtins(done)})
+        return
+    would = "would be " if dry_run else ""
+    runs, kept = "run" if done.runs == 1 else "runs", "blob stays" if done.kept == 1 else "blobs stay"
+    click.echo(f"{done.runs:,} {runs} looked at; {done.kept:,} {kept}")
+    click.echo(f"{done.discarded:,} {would}discarded ({_size(done.discarded_bytes)})")
+    click.echo(f"{done.deleted:,} {would}deleted for good ({_size(done.deleted_bytes)})")
+    if done.restored:
+        click.echo(f"{done.restored:,} {would}restored: something names them after all")
+    if done.unfinished:
+        click.echo(f"{done.unfinished:,} unfinished writes removed")
+    for ref in done.missing:
+        say(f"{click.style('warning:', fg='yellow')} {ref} is named and not there")
+
+
+async def _collect(db: str | None, grace_seconds: float, dry_run: bool) -> Collected:
+    from weft.cli.database import opened
+    from weft.runtime.collector import Collector
+
+    async with opened(db) as engine:
+        collector = Collector(
+            engine.journal, engine.contents.blobs, engine.library, engine.clock, grace_seconds=grace_seconds
+        )
+        return await collector.collect(dry_run=dry_run)
+
+
+def _size(size: int) -> str:
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return f"{size} bytes"

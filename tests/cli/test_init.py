@@ -1,0 +1,109 @@
+"""`weft init`: a project that runs at once, whose tests pass, and that overwrites nothing."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.helpers import ROOT
+from weft.cli.init import FILES, read_starter
+
+
+def environment():
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("WEFT_", "PYTEST"))}
+    return {**kept, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def weft(folder, *args, code=0):
+    command = [sys.executable, "-m", "weft", *args]
+    done = subprocess.run(
+        command, cwd=folder, env=environment(), capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def test_every_file_is_written_and_the_next_steps_are_said(shell, tmp_path):
+    result = shell.run("init", "hello")
+    assert {path.name for path in (tmp_path / "hello").iterdir()} == set(FILES)
+    assert "+ hello/order.yaml" in result.stdout
+    assert "cd hello" in result.stderr
+    assert "weft run order.yaml -i item=lamp -i quantity=2" in result.stderr
+    assert shell.json("init", "other") == {"directory": "other", "files": list(FILES)}
+
+
+def test_without_a_folder_it_is_the_current_one(shell, tmp_path):
+    assert "cd " not in shell.run("init").stderr
+    assert (tmp_path / "order.yaml").exists()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_nothing_is_written_where_one_of_the_files_is_there(shell, tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    assert f". has {name} already" in shell.error("init")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_a_file_in_the_way_of_the_folder_is_a_usage_error(shell, tmp_path):
+    (tmp_path / "taken").write_text("")
+    assert "taken" in shell.error("init", "taken", code=2)
+
+
+def test_the_starter_is_valid_without_warnings(shell):
+    shell.run("init")
+    assert shell.json("validate", "order.yaml") | {"hash": ""} == {"valid": True, "hash": "", "problems": []}
+
+
+@pytest.mark.slow
+def test_it_runs_at_once_and_its_tests_pass(tmp_path):
+    weft(tmp_path, "init", "hello")
+    folder = tmp_path / "hello"
+    cheap = weft(folder, "run", "order.yaml", "-i", "item=lamp", "-i", "quantity=2")
+    assert '"total": 80' in cheap.stdout
+    assert "attempt 1 failed" in cheap.stderr
+    dear = weft(folder, "run", "order.yaml", "-i", "item=desk", "-i", "quantity=1", "--no-wait", code=3)
+    assert "weft approvals approve" in dear.stderr
+    wrong = weft(folder, "run", "order.yaml", "-i", "item=boat", "-i", "quantity=1", code=1)
+    assert "we do not sell boat" in wrong.stderr
+    tests = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-o",
+            "asyncio_default_fixture_loop_scope=function",
+        ],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=110,
+    )
+    assert tests.returncode == 0, tests.stdout
+    assert "4 passed" in tests.stdout
+
+
+@pytest.mark.slow
+def test_the_commands_of_its_readme_are_commands_there_are(tmp_path):
+    weft(tmp_path, "init")
+    shown = [line.split("#")[0].split() for line in read_starter("README.md").splitlines() if line.startswith("weft ")]
+    assert len(shown) >= 6
+    codes = {"item=boat": 1, "item=desk": 3}
+    for words in shown:
+        run = words[:2] == ["weft", "run"]
+        extra = ["--no-wait"] if run else ["--seeds", "2"] if words[1] == "simulate" else []
+        code = next((code for word, code in codes.items() if word in words), 0) if run else 0
+        weft(tmp_path, *words[1:], *extra, code=code)
+
+
+def test_the_starter_is_part_of_the_package():
+    assert all(read_starter(name) for name in FILES)
+    assert {path.name for path in (ROOT / "src/weft/cli/starter").iterdir()} == {
+        f"{name.removeprefix('.')}.txt" for name in FILES
+    }
