@@ -6,12 +6,13 @@ JOBS ?= 2
 ARGS ?=
 
 # What `make check` tests: everything that needs no process of its own. The others are in `make test`.
-FAST := tests/model tests/kernel tests/routing tests/conformance tests/transports $(wildcard tests/test_*.py)
+FAST := tests/model tests/kernel tests/routing tests/drawing tests/secrets tests/pipeline tests/egress \
+        tests/conformance $(wildcard tests/transports/test_*.py) $(wildcard tests/test_*.py)
 
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check sim bench format lock clean
+.PHONY: help setup demo test check sim fuzz bench pictures format lock clean
 .NOTPARALLEL:
 
 help: ## this list
@@ -44,8 +45,14 @@ check: setup ## format, lint, types and the fast tests; before every commit
 sim: setup ## SEEDS=100000 simulated histories from START on, or one: SEED=123; a failure prints how to repeat it
 	@$(PY) -m weft.simulation --jobs $(JOBS) $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),20000) --start $(or $(START),0)) $(ARGS)
 
+fuzz: setup ## CASES=1000000 bad inputs; a failure prints how to repeat it
+	@$(PY) -m tests.fuzz --cases $(or $(CASES),1000000) $(ARGS)
+
 bench: setup ## measure speed
 	@$(PY) -m bench $(ARGS)
+
+pictures: setup ## draw the pictures of the docs anew
+	@$(PY) -m examples.pictures
 
 format: setup ## format and mend what the linter can
 	@$(PY) -m ruff check --fix-only --quiet .

@@ -1,144 +1,143 @@
 """`make demo`: an order goes through a fan-out, a fan-in, a loop and an approval, and survives `kill -9` on the way.
 
-The parent only starts the process that runs the workflow, sees it die, and starts it again. Nothing else is kept: the
-second process finds everything in the SQLite file.
+Everything you see is `weft run` itself: the demo only types the commands, in a folder of its own, and kills the process
+once. Where nobody can be asked, it also decides. Nothing is left behind.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
+import shlex
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
-from typing import Any
 
 HERE = Path(__file__).parent / "demo"
-RUN = "demo"
-COLOUR = sys.stdout.isatty()
-ENDS = ("run.completed", "run.failed", "run.cancelled")
+START = "run order.yaml --run-id demo -i item=lamp -i quantity=3"
+GO_ON = "run order.yaml --run-id demo"
+KILLED, WAITS, INTERRUPTED = -9, 3, 130
+WATCH_SECONDS = 0.6
+"""So long `charge` is seen running before the process is killed."""
+PATIENCE_SECONDS = 40.0
+"""A demo must not wait for ever: so long a person may take, then it answers, from another process."""
 
+DUMB = os.environ.get("TERM", "") in ("", "dumb", "unknown")
+TERMINAL = not DUMB and all(stream is not None and stream.isatty() for stream in (sys.stdout, sys.stderr))
+ASKS = TERMINAL and sys.stdin is not None and sys.stdin.isatty()
+COLOUR = TERMINAL and not os.environ.get("NO_COLOR")
 
-def paint(text: str, code: str) -> str:
-    return f"\033[{code}m{text}\033[0m" if COLOUR else text
-
-
-def say(text: str = "") -> None:
-    print(text, flush=True)
-
-
-# -- the parent --------------------------------------------------------------------------------------------------------
+GRAPH = """
+     ┌─► stock ───┐
+   ──┼─► credit ──┼──► offer ──► manager ──► charge ──► ship
+     └─► freight ─┘    ▲   │
+                       └───┘
+     three at once   join, loop  a person    kill -9
+"""
 
 
 def main() -> int:
-    say(paint("Weft demo: one order, from three checks to a parcel.", "1"))
-    say("""
-              ┌─► stock ───┐                ┌──┐
-      order ──┼─► credit ──┼─► offer ──► haggle ◄┘──► manager ──► charge ──► ship
-              └─► freight ─┘             (loop)     (a person)  (kill -9)
-""")
-    with tempfile.TemporaryDirectory(prefix="weft-demo-") as folder:
-        environment = {**os.environ, "DEMO_FOLDER": folder}
-        command = [sys.executable, __file__, "--work", folder]
-        while (code := subprocess.run(command, env=environment, check=False).returncode) == -9:
-            say(
-                paint("\n  ✗ kill -9: the process is gone, in the middle of `charge`, after it took the money.", "31;1")
-            )
-            say(paint("  ↻ Starting it again. All it has is the SQLite file.\n", "33;1"))
-        ledger = (Path(folder) / "ledger.txt").read_text().splitlines() if code == 0 else []
-    if code == 0:
-        say(
-            f"\n  The customer was charged {paint(f'{len(ledger)} time', '32;1')}; nothing that had completed ran again."
+    say("An order: checked from three sides, agreed on, approved, charged, shipped.", "1")
+    say(GRAPH)
+    say("Each step is on disk before the next begins. In `charge` we kill the process.")
+    with tempfile.TemporaryDirectory(prefix="weft-demo-") as name:
+        try:
+            return Demo(Path(name), asks=ASKS).show()
+        except KeyboardInterrupt:
+            return INTERRUPTED
+
+
+class Demo:
+    def __init__(self, folder: Path, *, asks: bool) -> None:
+        self.folder = folder
+        self.asks = asks
+        self.bank = folder / "bank.txt"
+        self.killed = False
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
+        self.environment = kept | {"PYTHONDONTWRITEBYTECODE": "1"}
+        for file in ("order.yaml", "tasks.py"):
+            shutil.copy(HERE / file, folder)
+
+    def show(self) -> int:
+        code = self.weft(START if self.asks else f"{START} --no-wait")
+        if code == WAITS:
+            why = "You leave it for later" if self.asks else "There is nobody to ask"
+            say(f"\n{why}, so the demo decides. Meanwhile no process is alive.", "33;1")
+            self.weft("approvals approve demo --as manager")
+            code = self.weft(GO_ON)
+        if code == KILLED:
+            self.killed = True
+            say("\n✗ The process is gone. The bank has the money, and `charge` could not say so.", "31;1")
+            say("  All that is left is a file, .weft/weft.db. The same command goes on:", "31;1")
+            code = self.weft(GO_ON)
+        if code == 0:
+            self.sum_up()
+        return code
+
+    def weft(self, arguments: str) -> int:
+        """One command as a person would type it, and its exit code."""
+        say(f"\n$ weft {arguments}", "36;1")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "weft", *shlex.split(arguments)],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=None if self.asks else subprocess.DEVNULL,
+            stderr=None if TERMINAL else subprocess.STDOUT,
         )
-        say("  Next: read examples/demo/order.yaml, then run it yourself:")
-        say("    .venv/bin/weft run examples/demo/order.yaml -i item=lamp -i quantity=3")
-    return code
+        if not self.bank.exists():
+            threading.Thread(target=self.kill_in_charge, args=(process,), daemon=True).start()
+        if self.asks and arguments == START:
+            threading.Thread(target=self.answer_late, args=(process,), daemon=True).start()
+        try:
+            code = process.wait()
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+        if code == KILLED:
+            if TERMINAL:
+                print("\033[?25h", end="", file=sys.stderr, flush=True)  # it had hidden the cursor
+            say(f"\n$ kill -9 {process.pid}", "36;1")
+        return code
 
+    def answer_late(self, process: subprocess.Popen[bytes]) -> None:
+        """Nobody answered: somebody else does, as a colleague would in another terminal."""
+        try:
+            process.wait(PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            command = [sys.executable, "-m", "weft", *shlex.split("approvals approve demo --as manager")]
+            subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, check=False)
 
-# -- the process that works --------------------------------------------------------------------------------------------
+    def kill_in_charge(self, process: subprocess.Popen[bytes]) -> None:
+        """The money is taken when the bank has written it down."""
+        pause = threading.Event()
+        while process.poll() is None and not self.bank.exists():
+            pause.wait(0.05)
+        if process.poll() is None:
+            pause.wait(WATCH_SECONDS)
+            process.kill()
 
-
-async def work(folder: Path) -> int:
-    from weft.engine import Engine
-    from weft.model import compile_text
-    from weft.runtime.requests import Request
-
-    sys.path.insert(0, str(HERE))
-    engine = await Engine.open(f"sqlite:///{folder / 'weft.db'}")
-    await engine.hold()
-    try:
-        first = await engine.journal.find_run(RUN) is None
-        if first:
-            ir, version = await engine.register(compile_text((HERE / "order.yaml").read_text()))
-            inputs = {"item": "lamp", "quantity": 3}
-            start = Request(kind="start", run_id=RUN, ir=ir.hash, workflow_version=version, inputs=inputs)
-            await engine.request(start)
-        record = await engine.journal.get_run(RUN)
-        begun = record.row.created_at
-        async for event in engine.follow(RUN, after=0 if first else record.seq):
-            show(event, begun)
-            if event.type == "approval.requested":
-                await decide(engine, event)
-            if event.type in ENDS:
-                return 0 if event.type == "run.completed" else 1
-    finally:
-        await engine.close()
-    return 1
-
-
-def show(event: Any, begun: float) -> None:
-    time = paint(f"{event.at - begun:6.2f} s", "2")
-    node = getattr(event, "node", "") or ""
-    if getattr(event, "scope", ()):
-        node += f" (round {event.scope[0]})"
-    match event.type:
-        case "node.scheduled" if event.after == "crashed":
-            line = paint(f"↻ {node}: its process died; attempt {event.attempt} under the same idempotency key", "33")
-        case "node.retrying":
-            wait = event.retry_at - event.at
-            line = paint(f"↻ {node}: {event.error.message}; again in {wait:.1f} s", "33")
-        case "node.completed":
-            line = f"{paint('✓', '32')} {node}{summary(event.output)}"
-        case "nodes.scheduled":
-            line = "▶ " + ", ".join(place.node for place in event.places) + "  (at the same time)"
-        case "nodes.skipped" | "node.skipped":
-            names = [place.node for place in event.places] if event.type == "nodes.skipped" else [node]
-            line = paint("· not needed: " + ", ".join(names), "2")
-        case "loop.advanced":
-            line = f"⟲ {node}: once more, round {event.iteration}"
-        case "approval.requested":
-            line = paint(f"? {node}: waits for a person", "36;1")
-        case "approval.decided":
-            line = f"{paint('✓', '32')} {node}: {event.decision} by {event.by}"
-        case "run.completed":
-            line = paint(f"✓ the run completed: {event.outputs}", "32;1")
-        case "run.failed":
-            line = paint(f"✗ the run failed: {event.error.message}", "31;1")
-        case _:
+    def sum_up(self) -> None:
+        if not self.killed:
+            say("\nNothing was charged, so nothing was killed. Say yes to see it: make demo")
             return
-    say(f"  {time}  {line}")
+        say("\n$ cat bank.txt", "36;1")
+        lines = self.bank.read_text().splitlines()
+        say("\n".join(lines))
+        paid = "once" if len(lines) == 1 else f"{len(lines)} times"
+        say(f"\n✓ `charge` began twice, under one key: the customer paid {paid}.", "32;1")
+        say("  What had completed before did not run again: it was on disk.", "32;1")
+        say("\nA project of your own: .venv/bin/weft init hello")
+        say("More to see:           examples/README.md, docs/tutorial.md")
 
 
-def summary(output: Any) -> str:
-    if not isinstance(output, dict):
-        return ""
-    shown = {name: value for name, value in output.items() if not isinstance(value, dict | list | None)}
-    return paint("  " + ", ".join(f"{name} {value}" for name, value in shown.items() if value not in ("", None)), "2")
-
-
-async def decide(engine: Any, event: Any) -> None:
-    from weft.runtime.requests import Request
-
-    decision = "approve"
-    if sys.stdin.isatty() and COLOUR:
-        answer = await asyncio.to_thread(input, "            Ship it? [Y/n] ")
-        decision = "reject" if answer.strip().lower().startswith("n") else "approve"
-    vote = Request(kind="vote", run_id=RUN, approval=event.approval, decision=decision, by="manager")  # type: ignore[arg-type]
-    await engine.request(vote)
+def say(text: str = "", colour: str = "") -> None:
+    print(f"\033[{colour}m{text}\033[0m" if colour and COLOUR else text, flush=True)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--work"]:
-        sys.exit(asyncio.run(work(Path(sys.argv[2]))))
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     sys.exit(main())

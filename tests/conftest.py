@@ -1,6 +1,10 @@
-"""Hypothesis profiles. `make check` uses `fast`, `make test` uses `ci`, `make sim` uses `long`."""
+"""Hypothesis profiles. `make check` uses `fast`, `make test` uses `ci`, `make sim` uses `long`. Servers for everybody."""
 
 from hypothesis import HealthCheck, settings
+
+from tests.servers.fixtures import postgres_servers, redis_server, redis_servers
+
+__all__ = ["postgres_servers", "redis_server", "redis_servers"]
 
 _base = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

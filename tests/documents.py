@@ -30,7 +30,7 @@ def blocks(text):
 
 def steps(content):
     """(command, expected exit code, expected lines) of a console block."""
-    found = []
+    found: list = []
     for line in content.splitlines():
         if line.startswith("$ "):
             command, _, code = line[2:].partition("  # exit ")
@@ -65,7 +65,8 @@ def execute(document: Path, folder: Path) -> int:
     """How many commands were run. The document of an example is executed in a copy of its folder."""
     if document.parent.parent.name == "examples":
         folder = Path(shutil.copytree(document.parent, folder / document.parent.name))
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
+    ours = ("WEFT_", "PYTHONUNBUFFERED")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     environment |= {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "110", "TERM": "dumb"}
     count = 0
     for language, name, content in blocks(document.read_text(encoding="utf-8")):

@@ -1,22 +1,25 @@
 """Documents are true where a machine can tell: links lead somewhere, commands exist."""
 
-import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from tests.codes import find_codes
 from tests.documents import blocks, execute, matches
+from weft.kernel.events import TYPES
+from weft.model import definition, policies, routing
+from weft.model.problems import CODES
+from weft.routing.filters import FILTERS, TESTS
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*/README.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("**/README.md")])
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(document):
-    links = re.findall(r"\]\(([^)#\s]+)", document.read_text(encoding="utf-8"))
+    links = re.findall(r"(?:\]\(|src=\")([^)#\s\"]+)", document.read_text(encoding="utf-8"))
     local = [link for link in links if "://" not in link]
     assert [link for link in local if not (document.parent / link).exists()] == []
 
@@ -35,15 +38,21 @@ def test_every_decision_is_in_the_list():
     assert [path.name for path in folder.glob("0*.md") if path.name not in listed] == []
 
 
-def test_the_example_of_the_readme_is_the_one_in_the_folder_and_runs(tmp_path):
-    example = re.findall(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)[0]
-    file = ROOT / "examples" / "briefing" / "briefing.yaml"
-    assert example == file.read_text(encoding="utf-8")
-    assert example.count("\n") <= 20
-    database = f"sqlite:///{tmp_path / 'weft.db'}"
-    command = [sys.executable, "-m", "weft", "run", str(file), "-i", "city=Oslo", "--db", database, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    assert json.loads(done.stdout)["outputs"] == {"text": "Oslo: 21 °C, quiet day in oslo"}
+def test_every_page_is_in_the_index():
+    index = ROOT / "docs" / "README.md"
+    links = re.findall(r"\]\(([^)#\s]+)", index.read_text(encoding="utf-8"))
+    linked = {(index.parent / link).resolve() for link in links}
+    pages = {path for path in DOCUMENTS if path.is_relative_to(index.parent)} - {index}
+    pages -= set((index.parent / "decisions").glob("0*.md"))  # they have a list of their own
+    assert sorted(str(path.relative_to(ROOT)) for path in pages - linked) == []
+
+
+def test_the_example_of_the_readme_is_the_one_in_the_folder():
+    """That it runs is seen below: the page is executed."""
+    files = {name: text for _, name, text in blocks((ROOT / "README.md").read_text(encoding="utf-8")) if name}
+    folder = ROOT / "examples" / "briefing"
+    assert files == {name: (folder / name).read_text(encoding="utf-8") for name in ("briefing.yaml", "sources.py")}
+    assert all(text.count("\n") <= 20 for text in files.values())
 
 
 EXECUTED = [
@@ -51,6 +60,8 @@ EXECUTED = [
 ]
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize("document", EXECUTED, ids=lambda path: str(path.relative_to(ROOT)))
 def test_what_a_document_shows_is_what_happens(document, tmp_path):
     assert execute(document, tmp_path) > 0
@@ -72,3 +83,58 @@ def test_what_a_document_shows_is_what_happens(document, tmp_path):
 )
 def test_a_document_is_compared_line_by_line(expected, printed, equal):
     assert matches(expected, printed) is equal
+
+
+# -- the reference is complete -----------------------------------------------------------------------------------------
+
+
+def list_first_cells(text):
+    """Every word in backticks in the first cells of tables."""
+    cells = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+    return {word for cell in cells for word in re.findall(r"`([^`]+)`", cell)}
+
+
+def test_every_error_code_is_explained_and_no_other():
+    page = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
+    explained = list_first_cells(page)
+    explained |= set(re.findall(r"`([a-z_]+)`", page.partition("## Inside")[2]))
+    codes = find_codes() | set(CODES)
+    assert sorted(codes - explained) == []
+    assert sorted(code for code in explained - codes if not code.startswith("http:")) == []
+
+
+def test_every_key_of_a_definition_is_explained():
+    page = (ROOT / "docs" / "reference" / "definition.md").read_text(encoding="utf-8")
+    parts = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE))
+    mentioned = set(re.findall(r"[a-z_]+", parts["A node"]))
+    assert list_first_cells(parts["The workflow"]) == definition._WORKFLOW_KEYS
+    assert list_first_cells(parts["A node"]) <= definition._NODE_KEYS
+    assert sorted(definition._NODE_KEYS - mentioned) == []
+    assert list_first_cells(parts["retry"]) == policies._RETRY_KEYS
+    assert list_first_cells(parts["loop"]) == routing._LOOP_KEYS
+
+
+def test_every_filter_and_test_of_templates_is_listed():
+    page = (ROOT / "docs" / "reference" / "templates.md").read_text(encoding="utf-8")
+    names, filtered, tested = re.split(r"^\| (?:filter|test) \|.*$", page, flags=re.MULTILINE)
+    assert "`inputs`" in names
+    assert list_first_cells(filtered) == set(FILTERS)
+    assert list_first_cells(tested) == set(TESTS)
+
+
+def test_every_event_type_is_listed_with_its_fields():
+    page = (ROOT / "docs" / "reference" / "events.md").read_text(encoding="utf-8")
+    listed: dict = {}
+    for line in page.splitlines():
+        if line.startswith("| `"):
+            names, fields = (re.findall(r"`([\w.]+)`", cell) for cell in line.split("|")[1:3])
+            assert not set(names) & set(listed)
+            listed |= {name: set(fields) for name in names}
+    header = {"seq", "at", "cause", "counter", "version", "refs", "node", "scope", "item", "visit", "attempt"}
+    known = {
+        name: {field.encode_name for field in msgspec.structs.fields(kind)} - header for name, kind in TYPES.items()
+    }
+    for many in [name for name in known if name.startswith("nodes.")]:  # one row is about both
+        one = many.replace("nodes.", "node.")
+        known[many] = known[one] = known[many] | known[one]
+    assert listed == known

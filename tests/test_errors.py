@@ -23,6 +23,7 @@ def test_codes_are_unique_and_never_renamed():
         "IntegrityError": "integrity_error",
         "StoreUnavailable": "store_unavailable",
         "SchemaTooNew": "schema_too_new",
+        "SchemaTooOld": "schema_too_old",
     }
     codes = [kind.code for kind in all_errors()]
     assert len(codes) == len(set(codes))

@@ -13,10 +13,10 @@ import pytest
 SRC = Path(__file__).parent.parent / "src" / "weft"
 LONGEST_FILE = 600
 
-PORTS = {"journal", "transport", "blobs"}
-ADAPTERS = {"journals", "transports"}
+PORTS = {"journal", "leases", "transport", "blobs"}
+ADAPTERS = {"journals", "transports", "blob_stores"}
 BASE = {"errors", "clock", "model"}
-MIDDLE = {"routing", "nodes", "agents", "functions", "outcomes"}
+MIDDLE = {"routing", "nodes", "agents", "functions", "outcomes", "secrets", "egress", "sandbox", "pipeline"}
 
 # A part of `weft` (a module or a folder) -> the parts it may import. Itself is always allowed.
 ALLOWED: dict[str, set[str]] = {
@@ -26,25 +26,38 @@ ALLOWED: dict[str, set[str]] = {
     "model": {"errors"},
     "kernel": {"model"},
     "invariants": {"model", "kernel"},
+    "drawing": {"model", "kernel"},  # pictures of workflows and of runs
     "outcomes": {"errors"},
+    "secrets": {"errors", "clock", "kernel"},
     "functions": {"errors"},
+    "envelopes": {"errors"},
+    "egress": {"errors", "settings"},  # what may be called is a setting of the process
     "journal": BASE | {"kernel"},
+    "leases": BASE,
     "transport": BASE | {"kernel"},
     "blobs": BASE | {"kernel"},
     "journals": BASE | PORTS,
-    "transports": BASE | PORTS,
+    "blob_stores": BASE | PORTS,
+    "transports": BASE | PORTS | {"envelopes"},  # what arrives is verified before it is read
     "routing": BASE | {"kernel"} | PORTS,
-    "nodes": BASE | {"kernel", "routing", "functions", "outcomes"} | PORTS,
-    "agents": BASE | {"kernel", "routing", "nodes"} | PORTS,
+    "sandbox": {"errors", "routing"},  # runs the jobs that conditions raise
+    "pipeline": {"routing"},  # operators and patterns are the same as in conditions
+    "nodes": BASE | {"kernel", "routing", "functions", "outcomes", "egress", "sandbox", "pipeline"} | PORTS,
+    "agents": BASE | {"kernel", "routing", "nodes", "egress", "sandbox", "pipeline"} | PORTS,
     "runtime": BASE | {"kernel", "settings"} | PORTS | MIDDLE,
-    "sdk": BASE | {"kernel", "settings", "runtime"} | PORTS | MIDDLE,
-    "engine": BASE | {"kernel", "settings", "runtime", "sdk"} | PORTS | ADAPTERS | MIDDLE,
+    "engine": BASE | {"kernel", "settings", "runtime"} | PORTS | ADAPTERS | MIDDLE,
+    "sdk": BASE | {"kernel", "settings", "runtime", "engine"} | PORTS | MIDDLE,  # it also runs what it builds
     "doctor": BASE | {"kernel", "settings", "runtime", "engine", "invariants"} | PORTS,
-    "simulation": BASE | {"kernel", "settings", "runtime", "engine", "invariants"} | PORTS | {"transports"} | MIDDLE,
+    "simulation": BASE
+    | {"kernel", "settings", "runtime", "engine", "invariants"}
+    | PORTS
+    | {"transports", "blob_stores"}
+    | MIDDLE,
     "testing": BASE | {"kernel", "routing", "outcomes", "simulation"},
     "api": BASE | {"kernel", "settings", "runtime", "sdk", "engine"} | PORTS | MIDDLE,
     "cli": BASE
     | {"kernel", "settings", "runtime", "sdk", "engine", "doctor", "invariants", "api", "simulation", "testing"}
+    | {"drawing"}
     | PORTS
     | MIDDLE,
     "__init__": BASE | {"kernel", "settings", "runtime", "sdk", "engine"} | PORTS | MIDDLE,
@@ -144,7 +157,7 @@ def test_the_table_has_no_cycle():
 
 
 def test_only_the_engine_imports_adapters_and_adapters_never_the_kernel():
-    # The simulator puts an engine together too, around the in-process transport.
+    # The simulator puts an engine together too, around the in-process transport and blobs in memory.
     assert {part for part, needs in ALLOWED.items() if needs & ADAPTERS} == {"engine", "simulation"}
     assert not any("kernel" in ALLOWED[adapter] for adapter in ADAPTERS)
     assert ALLOWED["kernel"] == {"model"}

@@ -18,7 +18,7 @@ def test_defaults_are_the_documented_ones():
     settings = Settings.load(environ={})
     assert {name: getattr(settings, name) for name in NAMES} == {
         "database_url": "sqlite:///.weft/weft.db",
-        "blob_url": "file:.weft/blobs",
+        "blob_url": "",
         "worker_heartbeat_seconds": 5,
         "worker_dead_seconds": 15,
         "stale_result_seconds": 30,
@@ -28,6 +28,7 @@ def test_defaults_are_the_documented_ones():
         "secrets_file": "",
         "secrets_provider": "",
         "encryption_keys": "",
+        "egress_allow": "",
     }
     assert set(settings.sources.values()) == {"default"}
 
@@ -53,7 +54,7 @@ def test_the_real_environment_is_the_default(monkeypatch):
 
 
 def test_every_setting_can_be_set_in_every_place(empty_folder):
-    other = {name: "text" for name in NAMES if getattr(Settings(), name) == ""}
+    other: dict[str, object] = {name: "text" for name in NAMES if getattr(Settings(), name) == ""}
     other |= {"database_url": "sqlite:///x.db", "blob_url": "file:x", "worker_dead_seconds": 60.0}
     for name in NAMES:
         value = other.get(name, 7)

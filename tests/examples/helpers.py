@@ -1,0 +1,54 @@
+"""Programs of the examples, on a terminal or without one, and copies of their folders."""
+
+import os
+import pty
+import shutil
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+from tests.cli.helpers import Process
+
+ROOT = Path(__file__).parent.parent.parent
+EXAMPLES = ROOT / "examples"
+COLUMNS, ROWS = 100, 50
+
+
+def copy(name, folder):
+    """The example's folder, to be worked in."""
+    return Path(shutil.copytree(EXAMPLES / name, folder / name))
+
+
+def environment(**more):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
+    return {**kept, "TERM": "xterm-256color", **more}
+
+
+def start(folder, *command, stdin=subprocess.DEVNULL, **more):
+    popen = subprocess.Popen(
+        [sys.executable, *map(str, command)],
+        cwd=folder,
+        env=environment(**more),
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    return Process(popen)
+
+
+def start_on_terminal(folder, *command, stdin=True, **more):
+    """With `stdin=False`, a terminal to look at, but none to type on."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (ROWS, COLUMNS))
+    popen = subprocess.Popen(
+        [sys.executable, *map(str, command)],
+        cwd=folder,
+        env=environment(**more),
+        stdin=theirs if stdin else subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    return Process(popen, ours)

@@ -1,0 +1,102 @@
+"""The scraping example: what is durable is not fetched again, and limits are limits."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+import threading
+from http.server import ThreadingHTTPServer
+
+import pytest
+
+from tests.cli.helpers import wait_until
+from tests.examples.helpers import EXAMPLES, copy, environment
+
+pytestmark = pytest.mark.slow
+
+
+class Open:
+    """The shop of the example, in this process; what stands in its class is made anew."""
+
+    def __init__(self):
+        file = EXAMPLES / "scraping" / "server.py"
+        spec = importlib.util.spec_from_file_location("scraping_server", file)
+        self.module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(self.module)
+        self.shop = self.module.Shop
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), self.shop)
+        self.place = f"127.0.0.1:{self.server.server_port}"
+
+    @property
+    def visits(self):
+        return {path: count for path, count in self.shop.visits.items() if path != "/pages.json"}
+
+
+@pytest.fixture
+def shop():
+    found = Open()
+    thread = threading.Thread(target=found.server.serve_forever)
+    thread.start()
+    yield found
+    found.server.shutdown()
+    thread.join()
+    found.server.server_close()
+
+
+def weft_run(shop, folder):
+    inputs = ["-i", f"shop=http://{shop.place}"]
+    command = [sys.executable, "-m", "weft", "run", "prices.yaml", "--run-id", "today", *inputs, "--json"]
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment(WEFT_EGRESS_ALLOW=shop.place),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def finish(process):
+    with process:
+        out, _ = process.communicate(timeout=60)
+    return process.returncode, json.loads(out)
+
+
+def test_at_most_eight_pages_are_fetched_at_once(shop, tmp_path):
+    code, run = finish(weft_run(shop, copy("scraping", tmp_path)))
+    assert code == 0
+    assert run["outputs"]["rows"] == 58
+    assert 1 < shop.shop.most <= 8
+    assert sum(shop.visits.values()) == 60 + 7
+
+
+def test_a_killed_scraper_goes_on_and_fetches_only_what_is_missing(shop, tmp_path):
+    folder = copy("scraping", tmp_path)
+    with weft_run(shop, folder) as process:
+        wait_until(lambda: len(shop.visits) >= 30, "half of the pages")
+        process.kill()
+    wait_until(lambda: shop.shop.inside == 0, "the last visitors to leave")
+    before = sum(shop.visits.values())
+    assert len(shop.visits) < 60
+    code, run = finish(weft_run(shop, folder))
+    assert code == 0
+    assert run["outputs"]["rows"] == 58
+    # Those under way when it died are fetched twice; nothing else is.
+    assert sum(shop.visits.values()) <= 60 + 7 + 8
+    assert sum(shop.visits.values()) - before < 60
+
+
+def test_too_many_pages_that_are_gone_fail_the_run(shop, tmp_path):
+    shop.module.GONE = {1, 2, 3, 4}
+    code, run = finish(weft_run(shop, copy("scraping", tmp_path)))
+    assert code == 1
+    assert run["error"]["code"] == "items_failed"
+
+
+@pytest.mark.parametrize("name", ["enrichment", "scraping"])
+def test_a_server_ends_with_its_command(name, tmp_path):
+    """And gives its exit code on."""
+    folder = copy(name, tmp_path)
+    command = [sys.executable, "server.py", sys.executable, "-c", "import sys; sys.exit(7)"]
+    done = subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, check=False, timeout=30)
+    assert done.returncode == 7
