@@ -763,3 +763,50 @@ def test_a_child_that_was_undone_has_a_successor_whose_generations_begin_anew() 
         assert run.status == "failed"
         run.tell(c.Retry)
     assert names == ["run/call", "run/call/1", "run/call/2"]
+
+
+def test_an_edge_that_an_iteration_waits_for_cannot_be_removed() -> None:
+    def graph(*before: str) -> tuple[dict[str, Any], ...]:
+        loop = {"id": "x", "dependencies": ["h"], "loop": again("h")}
+        return (
+            {"id": "a"},
+            {"id": "b"},
+            {"id": "h", "dependencies": list(before)},
+            loop,
+            {"id": "z", "dependencies": ["x"]},
+        )
+
+    run: Any = Run.of(*graph("a", "b"), answers={"loop": False})
+    run.complete("a")
+    run.tell(c.Patch, ir=compiled(*graph("a")))
+    assert "an iteration of the loop 'x' waits for the edge b -> h; remove it afterwards" in run.refused.message
+    run.complete("b")
+    assert run.state_of("h", (1,)) == "queued"
+    run.tell(c.Patch, ir=compiled(*graph("a")))
+    assert run.refused is None, "it has resolved"
+    run.complete("h", scope=(1,))
+    run.complete("x", scope=(1,))
+    run.complete("z")
+    assert run.status == "completed"
+
+
+def test_a_head_whose_required_dependency_was_skipped_runs_when_its_loop_brings_it_back() -> None:
+    """Its first iteration went by another way in."""
+    nodes = (
+        {"id": "a", "branch": pick(["b"])},
+        {"id": "b"},
+        {"id": "h", "dependencies": [{"node": "b", "required": True}]},
+        {"id": "y", "dependencies": ["h", "a"], "join": "all"},
+        {"id": "x", "dependencies": ["y"], "loop": again("h")},
+        {"id": "z", "dependencies": ["x"]},
+    )
+    run: Any = Run.of(*nodes, answers={"branch": False, "loop": lambda question: question.context.loop.iteration < 2})
+    run.complete("a")
+    assert run.state_of("h", (1,)) == "skipped"
+    run.complete("y", scope=(1,))
+    run.complete("x", scope=(1,))
+    assert run.state_of("h", (2,)) == "queued"
+    for name in ("h", "y", "x"):
+        run.complete(name, scope=(2,))
+    run.complete("z")
+    assert run.status == "completed"

@@ -106,7 +106,7 @@ def check(state: State, ir: IR) -> list[str]:
     """Why this patch must be refused, a sentence for each reason; none when every part of E6 holds."""
     old, new = state.ir, rebase(ir, *state.irs)
     problems = [] if new.name == old.name else [f"the run is of workflow {old.name!r}, the patch of {new.name!r}"]
-    problems += [*_places(state, old, new), *_moves(state, old, new), *_exits(state, old, new)]
+    problems += [*_places(state, old, new), *_moves(state, old, new), *_entries(state, new), *_exits(state, old, new)]
     problems += _approvals(state, old, new)
     return list(dict.fromkeys(problems))
 
@@ -140,6 +140,24 @@ def _moves(state: State, old: IR, new: IR) -> Iterator[str]:
             run = state.loops.get((loop, ()))
             if run is not None and run.status != "ended":
                 yield f"node {before.id!r} cannot move into or out of the loop {state.name(loop)!r} while that runs"
+
+
+def _entries(state: State, new: IR) -> Iterator[str]:
+    """An iteration under way waits for what led into it when it began: an edge that has not resolved must stay."""
+    kept = {(edge.source, edge.target) for edge in new.edges}
+    for (loop, scope), run in sorted(state.loops.items()):
+        if scope or run.status == "ended":
+            continue
+        ir = state.irs[run.ir]
+        for edge in ir.edges:
+            inside = edge.kind != "back" and state.node_in(run.ir, edge.target).loops[:1] == (loop,)
+            if not inside or edge.common or (edge.source, edge.target) in kept:
+                continue
+            target = latest(state, edge.target, (), run.ir)
+            done = target is not None and (target.fired or target.state is not N.PENDING)
+            if not done and (edge.source, edge.target, ()) not in state.entered:
+                names = f"{state.name(edge.source)} -> {state.name(edge.target)}"
+                yield f"an iteration of the loop {state.name(loop)!r} waits for the edge {names}; remove it afterwards"
 
 
 def _exits(state: State, old: IR, new: IR) -> Iterator[str]:

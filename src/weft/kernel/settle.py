@@ -196,7 +196,8 @@ def schedule(d: Decider, ready: list[Activation]) -> None:
     for activation in skipped:
         _apply_skip(d, activation)
     record_skips(d, skipped)
-    passed = [a for a in passed if a.fired or not a.refused or a.key in d.raced]  # `when` skipped what it requires
+    # `when` skipped what it requires; a head that its loop brought back requires nothing.
+    passed = [a for a in passed if a.fired or not a.refused or a.key in d.raced or _came_back(state, a)]
     going: list[Activation] = []
     for activation in passed:
         maximum = d.node(activation).max_hops or state.ir.limits.max_hops
