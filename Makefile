@@ -9,7 +9,8 @@ ARGS ?=
 FAST := tests/model tests/kernel tests/routing tests/drawing tests/secrets tests/pipeline tests/egress \
         tests/conformance $(wildcard tests/transports/test_*.py) $(wildcard tests/test_*.py)
 
-PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup
+# A crashed worker ends the run: with loadgroup, xdist would wait for the tests that it still had.
+PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --max-worker-restart=0
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check sim fuzz bench pictures format lock clean
