@@ -33,6 +33,7 @@ class Proxy:
         self._delay_seconds = 0.0
         self._cut_after: int | None = None
         self._cut_at = b""
+        self._cuts_request = False
         self.port = 0
         self.connections = 0
         """How many were ever made."""
@@ -57,10 +58,18 @@ class Proxy:
         self._do(self._cut())
 
     def cut_after(self, size: int) -> None:
-        """Pass on so many bytes of what the server sends, in all, then cut once: an answer gets lost half-way."""
+        """Pass on so many bytes of what the server sends, in all, then cut once: an answer gets lost, half-way or as a whole."""
 
         async def plan() -> None:
             self._cut_after = size
+
+        self._do(plan())
+
+    def cut_at_request(self) -> None:
+        """Cut once, when the next request comes; the server never sees it."""
+
+        async def plan() -> None:
+            self._cuts_request = True
 
         self._do(plan())
 
@@ -153,6 +162,10 @@ class Proxy:
             if self._delay_seconds:
                 await asyncio.sleep(self._delay_seconds)
             await self._flowing.wait()
+            if self._cuts_request and not is_answer:
+                self._cuts_request = False
+                await self._cut()
+                return
             passing = self._shorten(data) if is_answer else data
             writer.write(passing)
             await writer.drain()

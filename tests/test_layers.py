@@ -13,7 +13,7 @@ import pytest
 SRC = Path(__file__).parent.parent / "src" / "weft"
 LONGEST_FILE = 600
 
-PORTS = {"journal", "leases", "transport", "blobs"}
+PORTS = {"journal", "archive", "leases", "limits", "transport", "blobs"}
 ADAPTERS = {"journals", "transports", "blob_stores"}
 BASE = {"errors", "clock", "model"}
 MIDDLE = {"routing", "nodes", "agents", "functions", "outcomes", "secrets", "egress", "sandbox", "pipeline"}
@@ -31,9 +31,12 @@ ALLOWED: dict[str, set[str]] = {
     "secrets": {"errors", "clock", "kernel"},
     "functions": {"errors"},
     "envelopes": {"errors"},
+    "private_servers": {"errors", "clock"},  # programs, folders and signals
     "egress": {"errors", "settings"},  # what may be called is a setting of the process
     "journal": BASE | {"kernel"},
+    "archive": BASE | {"journal"},  # runs and pages are the journal's words
     "leases": BASE,
+    "limits": BASE,
     "transport": BASE | {"kernel"},
     "blobs": BASE | {"kernel"},
     "journals": BASE | PORTS,
@@ -44,9 +47,11 @@ ALLOWED: dict[str, set[str]] = {
     "pipeline": {"routing"},  # operators and patterns are the same as in conditions
     "nodes": BASE | {"kernel", "routing", "functions", "outcomes", "egress", "sandbox", "pipeline"} | PORTS,
     "agents": BASE | {"kernel", "routing", "nodes", "egress", "sandbox", "pipeline"} | PORTS,
+    "access": {"errors", "clock", "settings", "archive"},  # it knows credentials and no route
     "runtime": BASE | {"kernel", "settings"} | PORTS | MIDDLE,
-    "engine": BASE | {"kernel", "settings", "runtime"} | PORTS | ADAPTERS | MIDDLE,
-    "sdk": BASE | {"kernel", "settings", "runtime", "engine"} | PORTS | MIDDLE,  # it also runs what it builds
+    "deployment": BASE | {"settings", "envelopes", "runtime"} | PORTS | ADAPTERS | MIDDLE,  # from URLs to adapters
+    "engine": BASE | {"deployment", "kernel", "settings", "runtime"} | PORTS | ADAPTERS | MIDDLE,
+    "sdk": BASE | {"deployment", "kernel", "settings", "runtime", "engine"} | PORTS | MIDDLE,  # it also runs what it builds
     "doctor": BASE | {"kernel", "settings", "runtime", "engine", "invariants"} | PORTS,
     "simulation": BASE
     | {"kernel", "settings", "runtime", "engine", "invariants"}
@@ -54,13 +59,20 @@ ALLOWED: dict[str, set[str]] = {
     | {"transports", "blob_stores"}
     | MIDDLE,
     "testing": BASE | {"kernel", "routing", "outcomes", "simulation"},
-    "api": BASE | {"kernel", "settings", "runtime", "sdk", "engine"} | PORTS | MIDDLE,
-    "cli": BASE
-    | {"kernel", "settings", "runtime", "sdk", "engine", "doctor", "invariants", "api", "simulation", "testing"}
-    | {"drawing"}
+    # every operation, whoever asks: the API and the command line call it
+    "service": BASE | {"kernel", "runtime", "engine", "archive", "access"} | PORTS | MIDDLE,
+    "api": BASE
+    | {"kernel", "settings", "runtime", "sdk", "engine", "archive", "access", "service"}
     | PORTS
     | MIDDLE,
-    "__init__": BASE | {"kernel", "settings", "runtime", "sdk", "engine"} | PORTS | MIDDLE,
+    # programs that use a server: they need neither engine nor database
+    "client": {"errors", "clock", "settings"},
+    "cli": BASE
+    | {"deployment", "kernel", "settings", "runtime", "sdk", "engine", "doctor", "invariants", "api", "simulation", "testing"}
+    | {"drawing", "private_servers", "service", "client", "access"}
+    | PORTS
+    | MIDDLE,
+    "__init__": BASE | {"kernel", "settings", "runtime", "sdk", "engine", "client"} | PORTS | MIDDLE,
     "__main__": {"cli"},
 }
 

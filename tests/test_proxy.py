@@ -103,3 +103,14 @@ def test_an_answer_is_cut_half_way_once(proxy, plan):
         assert got in {b"abc", b""}  # a reset may overtake what was on its way
     with connect(proxy) as other:
         assert say(other, b"abcdef") == b"abcdef"
+
+
+def test_a_request_is_cut_before_the_server_sees_it(proxy):
+    with connect(proxy) as one:
+        assert say(one, b"a") == b"a"
+        proxy.cut_at_request()
+        with contextlib.suppress(ConnectionError):
+            one.sendall(b"b")
+            assert one.recv(1) == b""
+    with connect(proxy) as other:
+        assert say(other, b"c") == b"c"

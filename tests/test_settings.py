@@ -21,14 +21,27 @@ def test_defaults_are_the_documented_ones():
         "blob_url": "",
         "worker_heartbeat_seconds": 5,
         "worker_dead_seconds": 15,
+        "lease_seconds": 10,
         "stale_result_seconds": 30,
         "sweep_seconds": 15,
+        "queue_limits": "",
+        "max_backlog": 1_000_000,
         "partitions": 256,
         "retention_days": 30,
         "secrets_file": "",
         "secrets_provider": "",
         "encryption_keys": "",
         "egress_allow": "",
+        "auth": "open",
+        "jwt_secret": "",
+        "jwt_keys_file": "",
+        "jwt_algorithms": "",
+        "jwt_audience": "",
+        "jwt_issuer": "",
+        "jwt_tenant_claim": "tenant",
+        "jwt_roles_claim": "roles",
+        "rate_limit_per_key": 2000,
+        "rate_limit_per_tenant": 4000,
     }
     assert set(settings.sources.values()) == {"default"}
 
@@ -56,6 +69,7 @@ def test_the_real_environment_is_the_default(monkeypatch):
 def test_every_setting_can_be_set_in_every_place(empty_folder):
     other: dict[str, object] = {name: "text" for name in NAMES if getattr(Settings(), name) == ""}
     other |= {"database_url": "sqlite:///x.db", "blob_url": "file:x", "worker_dead_seconds": 60.0}
+    other |= {"auth": "keys", "jwt_tenant_claim": "org", "jwt_roles_claim": "groups"}
     for name in NAMES:
         value = other.get(name, 7)
         text = f"{name} = {value!r}"

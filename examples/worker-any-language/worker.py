@@ -57,7 +57,7 @@ while True:
         fields = dict(zip(pairs[::2], pairs[1::2], strict=True))
         running.add(name := fields[b"task"].decode())
         result = execute(json.loads(fields[b"message"]))
-        partition = zlib.crc32(result["run_id"].encode()) % PARTITIONS
+        partition = zlib.crc32(result["run_id"].split("/")[0].encode()) % PARTITIONS
         entry = {"task": name, "kind": result["kind"], "queue": QUEUE, "message": json.dumps(result), "signature": ""}
         server.xadd(f"{PREFIX}:{{partition:{partition}}}:results", entry)
         server.publish(f"{PREFIX}:wake:results", partition)

@@ -58,9 +58,34 @@ class SystemClock:
         return f"{value | noise & 0x3FFFFFFFFFFFFFFF:032x}"
 
 
+class OffsetClock:
+    """Another clock, set by a server's: processes that share a database agree on the time, whatever their machines say."""
+
+    def __init__(self, inner: Clock) -> None:
+        self._inner = inner
+        self._offset = 0.0
+        self.monotonic = inner.monotonic
+        self.sleep = inner.sleep
+        self.random = inner.random
+        self.new_id = inner.new_id
+
+    def now(self) -> float:
+        return self._inner.now() + self._offset
+
+    def set(self, now: float, asked_at: float) -> None:
+        """It was `now` there, some time since `asked_at` by this machine's monotonic clock; half of that is a fair guess."""
+        taken = self._inner.monotonic() - asked_at
+        self._offset = now + taken / 2 - self._inner.now()
+
+
 def new_key(size: int) -> bytes:
     """Bytes nobody can guess: for keys and tokens."""
     return os.urandom(size)
+
+
+def pause(seconds: float) -> None:
+    """Block this thread; for programs without an event loop."""
+    time.sleep(seconds)
 
 
 system = SystemClock()

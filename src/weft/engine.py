@@ -1,14 +1,15 @@
-"""The composition root: configuration in, running parts out. Only this file turns a URL into an adapter.
+"""The composition root: configuration in, running parts out.
 
-An engine either *holds* its journal (it runs the coordinator and workers) or *follows* the process that does: it reads,
-hands its requests over and watches. When the holder dies, a follower that wants work done takes over.
+Embedded, an engine either *holds* its journal (it runs the coordinator and workers) or *follows* the process that does: it reads,
+hands its requests over and watches. When the holder dies, a follower that wants work done takes over. Distributed, any number
+of engines `coordinate`, each for its share of the runs, or `work`, and all the others follow.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,15 @@ from typing import Any
 import msgspec
 
 from weft import clock as clocks
-from weft.blob_stores.urls import open_store
 from weft.blobs import INLINE_BYTES, BlobMissing, BlobStore
-from weft.clock import Clock
-from weft.errors import NotFound, WeftError
-from weft.journal import HeldBy, HolderLock, Journal, RunRecord
-from weft.journals.sqlite import SqliteJournal
+from weft.clock import Clock, OffsetClock
+from weft.deployment import database_file, default_vault, is_postgres, open_blobs, open_journal, open_transport
+from weft.errors import NotFound, SettingsInvalid, StoreUnavailable
+from weft.journal import HeldBy, HolderLock, Journal, RunRecord, partition_of
 from weft.kernel import events as e
 from weft.kernel.segments import pack
 from weft.kernel.state import State
+from weft.limits import Bounds
 from weft.model import Compiled, DefinitionError, Problem
 from weft.model import ir as irs
 from weft.model.ir import IR
@@ -36,58 +37,34 @@ from weft.runtime.claims import Claims
 from weft.runtime.contents import Contents
 from weft.runtime.coordinator import Coordinator, EngineStopped
 from weft.runtime.listener import Listener, handle
-from weft.runtime.loaded import Library, database_identity, load
+from weft.runtime.loaded import Library, load
 from weft.runtime.messages import BeginAsked, Reported
 from weft.runtime.reclaimer import Reclaimer
 from weft.runtime.requests import VALUES, Reply, Request, decode_reply, decode_request, encode_request
+from weft.runtime.roster import Roster
+from weft.runtime.sharing import Sharing
 from weft.runtime.timekeeper import Timekeeper
 from weft.runtime.waiting import first_of, insist
 from weft.runtime.worker import Worker
 from weft.sandbox import Sandbox
-from weft.secrets.keyring import open_file
-from weft.secrets.keyring import parse as parse_keys
-from weft.secrets.providers import open_secrets
 from weft.secrets.vault import Vault
-from weft.settings import Settings, read_secrets
+from weft.transport import TransportUnavailable
 from weft.transports.local import LocalTransport
 
 logger = logging.getLogger("weft.engine")
 
 _FOLLOW_SECONDS = 0.05
+_ANSWER_SECONDS = 30.0
+"""How long a request waits for a coordinator that decides it, before its caller is told that nobody did."""
 _SETTLE_SECONDS = 5.0
 """How long the last results may take to be written at shutdown."""
 Listener_ = Callable[[State, list[Any]], None]
 
 
-def database_file(url: str) -> Path:
-    """`sqlite:///weft.db` is relative, `sqlite:////var/weft.db` absolute."""
-    scheme, _, path = url.partition(":///")
-    if scheme != "sqlite" or not path:
-        raise WeftError(f"database {url}: this version knows sqlite:///path only")
-    return Path(path)
+class Undecided(StoreUnavailable):
+    """No coordinator answered."""
 
-
-def keys_file(url: str) -> Path:
-    """Where the keys of sensitive fields are, unless the settings have them."""
-    file = database_file(url)
-    return file.with_name(file.name + ".keys")
-
-
-def blob_url_of(database_url: str, blob_url: str) -> str:
-    """Where blobs are: what the settings say, else a folder beside the database file."""
-    if blob_url:
-        return blob_url
-    scheme, _, path = database_url.partition(":///")
-    return f"file:{path}.blobs" if scheme == "sqlite" and path else "file:.weft/blobs"
-
-
-def open_vault(settings: Settings) -> Vault:
-    """Secrets and keys as the settings say."""
-    secrets = open_secrets(read_secrets(), settings.secrets_file, settings.secrets_provider)
-    if settings.encryption_keys:
-        where = settings.sources.get("encryption_keys", "encryption_keys")
-        return Vault(secrets, partial(parse_keys, settings.encryption_keys, where))
-    return Vault(secrets, partial(open_file, keys_file(settings.database_url)))
+    code = "undecided"
 
 
 class Engine:
@@ -104,8 +81,13 @@ class Engine:
         sweep_seconds: float,
         blobs: BlobStore | None = None,
         vault: Vault | None = None,
+        remote: Any = None,
+        bounds: Bounds | None = None,
     ) -> None:
+        """`remote`: the transport of a distributed engine, opened when it is first needed."""
         self.journal = journal
+        self._bounds = bounds
+        self._remote = remote
         self.vault = vault
         self.clock = clock
         self.registry = registry
@@ -127,8 +109,11 @@ class Engine:
         """A part gave up; whoever waits should look."""
         self._listeners: list[Listener_] = []
         self.coordinator: Coordinator | None = None
+        self.sharing: Sharing | None = None
         self.worker: Worker | None = None
-        self.transport: LocalTransport | None = None
+        self.transport: Any = None
+        self._answers: dict[str, asyncio.Event] = {}
+        """By command: set when it is worth looking for its answer."""
 
     # -- life ----------------------------------------------------------------------------------------------------------
 
@@ -145,23 +130,49 @@ class Engine:
         sweep_seconds: float = 15.0,
         blob_url: str = "",
         vault: Vault | None = None,
+        redis_url: str = "",
+        redis_prefix: str = "weft",
+        signing_keys: str = "",
+        stale_seconds: float = 30.0,
+        journal_options: Mapping[str, Any] | None = None,
+        bounds: Bounds | None = None,
     ) -> Engine:
-        """Without a vault, secrets come from the environment, and keys from the file beside the database."""
-        file = database_file(database_url)
-        journal = await SqliteJournal.open(file, clock=clock)
+        """With `redis_url` it is a distributed engine. Without a vault, secrets come from the environment, and keys from the
+        file beside the database."""
+        remote = None
+        if redis_url:
+            if not is_postgres(database_url):
+                raise SettingsInvalid(
+                    "redis_url is set and database_url is not postgresql://…; processes that share runs need both"
+                )
+            clock = OffsetClock(clock)
+        journal = await open_journal(database_url, clock, **(journal_options or {}))
         try:
-            owner = partial(database_identity, journal, clock)
-            blobs = open_store(blob_url_of(database_url, blob_url), clock=clock, owner=owner)
+            blobs = open_blobs(journal, database_url, blob_url, clock)
         except BaseException:
             await journal.close()
             raise
+        if redis_url:
+            remote = partial(
+                open_transport,
+                redis_url,
+                journal,
+                clock,
+                prefix=redis_prefix,
+                signing_keys=signing_keys,
+                heartbeat_seconds=heartbeat_seconds,
+                stale_seconds=stale_seconds,
+            )
+        file = None if is_postgres(database_url) else database_file(database_url)
         return cls(
             journal,
             blobs=blobs,
-            vault=vault or Vault(open_secrets(read_secrets()), partial(open_file, keys_file(database_url))),
+            vault=vault or default_vault(database_url),
+            remote=remote,
+            bounds=bounds,
             clock=clock,
             registry=registry or installed(),
-            claims=file.with_name(file.name + ".claims"),
+            claims=None if file is None else file.with_name(file.name + ".claims"),
             concurrency=concurrency,
             heartbeat_seconds=heartbeat_seconds,
             dead_seconds=dead_seconds,
@@ -170,17 +181,26 @@ class Engine:
 
     @property
     def holds(self) -> bool:
-        return self.lock is not None
+        """It decides: for everything, or for a share."""
+        return self.lock is not None or self.sharing is not None
+
+    @property
+    def distributed(self) -> bool:
+        """Any number of processes decide, each for its share of the runs; nobody holds the journal as a whole."""
+        return self._remote is not None
 
     async def hold(self, *, work: bool = True) -> bool:
-        """Become the holder and begin to work, or learn who holds the journal."""
+        """Become the holder and begin to work, or learn who holds the journal. A distributed one is never held."""
+        if self.distributed:
+            return False
         if self.lock is None:
             taken = await self.journal.hold()
             if isinstance(taken, HeldBy):
                 self.holder = taken
                 return False
             self.lock, self.holder = taken, None
-            self._start()
+            self.transport = LocalTransport(clock=self.clock, one_queue="default", durable_checkpoints=True)
+            self._start(Listener)
         if work and self.worker is None:
             try:
                 await self._work()
@@ -189,9 +209,76 @@ class Engine:
                 raise
         return True
 
-    def _start(self) -> None:
+    async def connect(self) -> None:
+        """Reach the transport of a distributed engine: requests are answered sooner then."""
+        if self.transport is None:
+            self.transport = await self._remote()
+            self.transport.on_wake("answers", self._answered)
+
+    async def coordinate(self, *, lease_seconds: float = 10.0) -> None:
+        """Decide for a share of the runs, from now on."""
+        await self.connect()
+        transport = self.transport
+
+        async def answered(commands: list[str]) -> None:
+            await self._wake("answers", " ".join(commands))
+
+        self._start(partial(Listener, answered=answered))
+        assert self.coordinator is not None
+        self.sharing = Sharing(
+            self.journal.leases,  # type: ignore[attr-defined]  # PostgreSQL has it
+            self.coordinator,
+            transport,
+            self.clock,
+            holder=self.clock.new_id(),
+            recover=self._take_over,
+            lease_seconds=lease_seconds,
+        )
+        roster = Roster(transport, self.coordinator, self.clock, dead_seconds=self._seconds[1])
+        self.listen(roster.note)
+        transport.on_wake("commands", self._commanded)
+        self._sweep()
+        self._spawn("roster", roster.run())
+        self._spawn("sharing", self.sharing.run())
+
+    async def work(
+        self,
+        *,
+        queues: Sequence[str] = ("default",),
+        types: Sequence[str] = (),
+        worker_id: str = "",
+        concurrency: int | None = None,
+    ) -> None:
+        """Execute what comes in these queues, as far as this process has its type and function. `types`: only these."""
+        await self.connect()
+        self._concurrency = concurrency or self._concurrency
+        known = self.registry.worker_names()
+        if unknown := [name for name in types if name not in known]:
+            raise SettingsInvalid(f"this worker has no {', '.join(unknown)}; it has: {', '.join(known)}")
+        self._spawn_worker(worker_id or f"worker-{self.clock.new_id()[-12:]}", queues, tuple(types) or tuple(known))
+
+    async def _take_over(self, partitions: Collection[int]) -> None:
+        """Go on with the runs of partitions that another process decided for: those that have work out, at once."""
+        assert self.coordinator is not None
+        async for record in self._list_busy(partitions):
+            self.coordinator.take(record.run_id)
+        self.timekeeper.look_soon()
+        self.listener.look_again()
+
+    def _commanded(self, said: str) -> None:
+        """Somebody asks something of the runs of a partition; empty: perhaps of any."""
+        assert self.coordinator is not None
+        held = self.coordinator.share.partitions or ()
+        if not said or int(said) in held:
+            self.listener.look_soon()
+
+    def _answered(self, said: str) -> None:
+        for command in said.split() if said else list(self._answers):
+            if (waiting := self._answers.get(command)) is not None:
+                waiting.set()
+
+    def _start(self, make_listener: Any) -> None:
         """Decide and answer; nothing is executed yet."""
-        self.transport = LocalTransport(clock=self.clock, one_queue="default", durable_checkpoints=True)
         self.coordinator = Coordinator(
             self.journal,
             self.transport,
@@ -202,14 +289,19 @@ class Engine:
             blobs=self.blobs,
             vault=self.vault,
             judge=self._judge,
+            limits=self.transport.limits,
+            bounds=self._bounds,
         )
         self.coordinator.own = self.own
         self._spawn("coordinator", self.coordinator.run())
         self._spawn("fetcher", self.coordinator.fetcher.run())
+        self._spawn("limiter", self.coordinator.limiter.run())
         self._spawn("results", self._receive(self.transport, self.coordinator))
         self._spawn("begins", self._receive_begins(self.transport, self.coordinator))
-        self._spawn("timekeeper", Timekeeper(self.journal, self.coordinator, self.clock).run())
-        self._spawn("listener", Listener(self.journal, self.coordinator, self.clock).run())
+        self.timekeeper = Timekeeper(self.journal, self.coordinator, self.clock)
+        self.listener = make_listener(self.journal, self.coordinator, self.clock)
+        self._spawn("timekeeper", self.timekeeper.run())
+        self._spawn("listener", self.listener.run())
 
     async def _judge(self, job: Any) -> Any:
         """Run a Python condition; its processes are started by the first one."""
@@ -219,40 +311,50 @@ class Engine:
 
     async def _work(self) -> None:
         """Execute, beginning with what the process before this one left."""
-        assert self.transport is not None
-        assert self.coordinator is not None
         crashed: frozenset[str] = frozenset()
         if self._claims_path is not None:
             crashed = frozenset(Claims.read_left(self._claims_path))
             self._claims = Claims(self._claims_path, self._concurrency)
-        heartbeat, dead, sweep = self._seconds
+        self._sweep()
+        self._spawn_worker(f"local-{self.clock.new_id()[-8:]}", ("default",), None)
+        await self._recover(crashed)
+
+    def _sweep(self) -> None:
+        assert self.coordinator is not None
+        _, dead, sweep = self._seconds
         reclaimer = Reclaimer(self.transport, self.coordinator, self.clock, dead_seconds=dead, sweep_seconds=sweep)
         self._spawn("reclaimer", reclaimer.run())
+
+    def _spawn_worker(self, worker_id: str, queues: Sequence[str], types: Sequence[str] | None) -> None:
         self.worker = Worker(
             self.transport,
             self.registry,
             self.clock,
-            worker_id=f"local-{self.clock.new_id()[-8:]}",
-            queues=("default",),
+            worker_id=worker_id,
+            queues=queues,
+            types=types,
             concurrency=self._concurrency,
-            heartbeat_seconds=heartbeat,
+            heartbeat_seconds=self._seconds[0],
             claims=self._claims,
             blobs=self.blobs,
             vault=self.vault,
         )
         self._spawn("worker", self.worker.run())
-        await self._recover(crashed)
 
     async def _recover(self, crashed: frozenset[str]) -> None:
         """Go on with what another process left: everything that has tasks out, at once."""
         assert self.coordinator is not None
+        async for record in self._list_busy(None):
+            self.coordinator.resume(record.run_id, crashed)
+
+    async def _list_busy(self, partitions: Collection[int] | None) -> AsyncIterator[RunRecord]:
         after = ""
         while True:
-            read = partial(self.journal.list_active_runs, after=after, busy=True)
+            read = partial(self.journal.list_active_runs, partitions, after=after, busy=True)
             if not (records := await insist(self.clock, read)):
                 return
             for record in records:
-                self.coordinator.resume(record.run_id, crashed)
+                yield record
             after = records[-1].run_id
 
     def _spawn(self, name: str, work: Any) -> None:
@@ -270,12 +372,12 @@ class Engine:
         await self._broken.wait()
         self._check()
 
-    async def _receive(self, transport: LocalTransport, coordinator: Coordinator) -> None:
+    async def _receive(self, transport: Any, coordinator: Coordinator) -> None:
         while True:
             for delivery in await insist(self.clock, partial(transport.receive, 1000)):
                 coordinator.put(Reported(delivery))
 
-    async def _receive_begins(self, transport: LocalTransport, coordinator: Coordinator) -> None:
+    async def _receive_begins(self, transport: Any, coordinator: Coordinator) -> None:
         while True:
             coordinator.put(BeginAsked(await insist(self.clock, transport.receive_begin)))
 
@@ -286,6 +388,9 @@ class Engine:
             await self.worker.drain(grace_seconds)
         if self.coordinator is not None:
             await self._settle()
+            if self.sharing is not None:
+                await self._end("sharing")  # or it would lease anew what it hands over
+                await first_of(self.sharing.leave(), self.clock.sleep(_SETTLE_SECONDS))
             self.coordinator.stop()
         await self._stop()
         if self.blobs is not None:
@@ -310,6 +415,12 @@ class Engine:
         if self.lock is not None:
             self.lock.release()
             self.lock = None
+
+    async def _end(self, name: str) -> None:
+        for task in self._tasks:
+            if task.get_name() == f"weft-{name}":
+                task.cancel()
+                await asyncio.wait([task])
 
     async def _settle(self) -> None:
         """What workers reported last is written before the loops stop."""
@@ -340,16 +451,16 @@ class Engine:
 
     # -- workflows and runs --------------------------------------------------------------------------------------------
 
-    async def register(self, compiled: Compiled) -> tuple[IR, int]:
+    async def register(self, compiled: Compiled, *, tenant: str = "default") -> tuple[IR, int]:
         """Store a workflow; the same definition is the same version."""
-        ir = await self.keep(compiled)
-        version = await self.journal.register_workflow(ir.name, f"definition:{ir.hash}", ir_hash=ir.hash)
-        return ir, version
+        ir = await self.keep(compiled, tenant=tenant)
+        body = f"definition:{ir.hash}"
+        return ir, await self.journal.register_workflow(ir.name, body, ir_hash=ir.hash, tenant=tenant)
 
-    async def keep(self, compiled: Compiled) -> IR:
+    async def keep(self, compiled: Compiled, *, tenant: str = "default") -> IR:
         """Store a definition without making it a version of its workflow: what a patch names by its hash."""
         ir = compiled.get_ir()
-        problems = (*find_problems(ir, self.registry), *await self._check_refs(ir))
+        problems = (*find_problems(ir, self.registry), *await self._check_refs(ir, tenant))
         if any(problem.severity == "error" for problem in problems):
             raise DefinitionError(problems)
         body = msgspec.json.encode(compiled.definition, order="deterministic")
@@ -360,13 +471,13 @@ class Engine:
             self.coordinator.library.add(ir)
         return ir
 
-    async def _check_refs(self, ir: IR) -> list[Problem]:
+    async def _check_refs(self, ir: IR, tenant: str) -> list[Problem]:
         """What a definition keeps as blobs must be there before it is stored."""
         problems: list[Problem] = []
         if self.blobs is not None:
             for path, ref in find_content_refs(ir):
                 try:
-                    await self.blobs.stat("default", ref)
+                    await self.blobs.stat(tenant, ref)
                 except BlobMissing as error:
                     message = f"{error.message}; put it with `weft blobs put FILE`"
                     problems.append(Problem(path, None, None, "missing_blob", message))
@@ -379,20 +490,47 @@ class Engine:
         body = encode_request(request)  # what cannot be stored is refused here, before it is anybody's
         if len(body) > INLINE_BYTES:
             body = encode_request(await self._slim(request))
-        if self.coordinator is not None:
+        if self.coordinator is not None and self.coordinator.share.holds(request.run_id):
             self._check()
-            return await handle(self.coordinator, decode_request(body))
-        command = await self.journal.put_command(request.run_id, body)
-        while (answer := await self.journal.find_answer(command)) is None:
-            await self.clock.sleep(_FOLLOW_SECONDS)
-            if await self.hold(work=False):  # the holder is gone; the listener of this process answers
-                self._check()
+            reply = await handle(self.coordinator, decode_request(body))
+            if reply.code != "moved":
+                return reply
+        return await self._hand_over(request, body)
+
+    async def _hand_over(self, request: Request, body: bytes) -> Reply:
+        """Let the process decide that has the run, and wait for its answer."""
+        command = self.clock.new_id()
+        waiting = self._answers[command] = asyncio.Event()
+        given_up = self.clock.monotonic() + _ANSWER_SECONDS
+        try:
+            await self.journal.put_command(request.run_id, body, command_id=command)
+            if self.transport is not None and self.distributed:
+                await self._wake("commands", str(partition_of(request.run_id, self.journal.partition_count)))
+            while (answer := await self.journal.find_answer(command)) is None:
+                waiting.clear()
+                await first_of(self.clock.sleep(_FOLLOW_SECONDS), waiting.wait())
+                if await self.hold(work=False):  # the holder is gone; the listener of this process answers
+                    self._check()
+                elif self.distributed and self.clock.monotonic() > given_up:
+                    raise Undecided(
+                        f"no coordinator answered for run {request.run_id} within {_ANSWER_SECONDS:.0f} s; is `weft serve` "
+                        "running? What was asked is written down, and is decided when one is"
+                    )
+        finally:
+            del self._answers[command]
         return decode_reply(answer)
+
+    async def _wake(self, topic: str, said: str) -> None:
+        """So that others need not wait until they look by themselves."""
+        try:
+            await self.transport.wake(topic, said)
+        except TransportUnavailable as error:
+            logger.warning("transport: %s", error)
 
     async def _slim(self, request: Request) -> Request:
         """Large values of a request are stored first; the request names them."""
         about = await self.journal.find_run(request.source or request.run_id) if request.kind != "start" else None
-        tenant = "default" if about is None else about.row.tenant
+        tenant = request.tenant if about is None else about.row.tenant
         kept = {name: await self.contents.keep(tenant, getattr(request, name)) for name in VALUES}
         if request.kind == "rerun" and request.node and isinstance(request.inputs, dict):  # by node, and looked at so
             kept["inputs"] = {name: await self.contents.keep(tenant, one) for name, one in request.inputs.items()}
@@ -440,7 +578,7 @@ class Engine:
     async def _changed(self, changed: asyncio.Event) -> None:
         """Something of the run became durable, a part of the engine gave up, or it is time to look."""
         waits = [changed.wait(), self._broken.wait()]
-        if self.coordinator is None:
+        if self.coordinator is None or self.distributed:
             await first_of(*waits, self.clock.sleep(_FOLLOW_SECONDS))
         else:
             await first_of(*waits)

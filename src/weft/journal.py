@@ -457,7 +457,7 @@ class Journal(Protocol):
         """Grows when the database may have gone back in time; messages that carry an older one are refused."""
         ...
 
-    async def raise_incarnation(self) -> int: ...
+    async def raise_incarnation(self, by: int = 1) -> int: ...
 
     async def raise_epochs(self, partitions: Collection[int]) -> Mapping[int, int]:
         """Take these partitions over: the new epoch of each, which fences every earlier one."""
@@ -480,8 +480,9 @@ class Journal(Protocol):
 
 
 def partition_of(run_id: str, partition_count: int) -> int:
-    """Where a run belongs. Stored with every run, so it never changes."""
-    return zlib.crc32(run_id.encode()) % partition_count
+    """Where a run belongs: a child with its parent, so that who decides for one decides for the other. Stored with every run,
+    so it never changes."""
+    return zlib.crc32(run_id.partition("/")[0].encode()) % partition_count
 
 
 def check(commit: Commit) -> None:

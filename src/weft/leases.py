@@ -41,6 +41,10 @@ class Leases(Protocol):
         """Stop holding these; the others, and those it does not hold, stay as they are."""
         ...
 
+    async def now(self) -> float:
+        """The time by the clock that leases use, in seconds since the epoch."""
+        ...
+
     async def leave(self, holder: str) -> None:
         """Give everything back and take no share any more."""
         ...

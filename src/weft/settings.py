@@ -12,7 +12,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -24,6 +24,8 @@ DEFAULT_FILE = "weft.toml"
 
 Url = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9+.-]*:\S+$")]
 Seconds = Annotated[float, msgspec.Meta(ge=0.01, le=86_400)]
+Rate = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
+Claim = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class Row(NamedTuple):
@@ -38,6 +40,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     database_url: Url = "sqlite:///.weft/weft.db"
     """Journal and archive. After three slashes a path is relative to the working directory, after four absolute."""
 
+    redis_url: Annotated[str, msgspec.Meta(pattern=r"^$|^(rediss?|unix)://\S+$")] = ""
+    """What carries tasks and results between processes, with a postgresql:// database; empty: everything in one process."""
+
+    redis_prefix: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] = "weft"
+    """What every key in Redis begins with; deployments that share a server have one each."""
+
+    signing_keys: str = ""
+    """Keys that messages between processes are signed with, `id:base64,…`, the current one first; empty: unsigned."""
+
     blob_url: Annotated[str, msgspec.Meta(pattern=r"^$|^[a-z][a-z0-9+.-]*:\S+$")] = ""
     """Values too large for an event: `file:folder`, `s3://bucket/prefix`, …; empty: a folder beside the database file."""
 
@@ -47,11 +58,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     worker_dead_seconds: Seconds = 15.0
     """Silence after which a worker counts as dead and its work is tried again."""
 
+    lease_seconds: Seconds = 10.0
+    """How long a coordinator that went silent keeps its share of the runs."""
+
     stale_result_seconds: Seconds = 30.0
     """Age at which a result that nobody took is handed to another coordinator."""
 
     sweep_seconds: Seconds = 15.0
     """How often the journal is compared with what is really under way."""
+
+    queue_limits: str = ""
+    """How many of a queue may be at work at once over all processes, or pass in a time: `gpu=2, mail=100/60s`."""
+
+    max_backlog: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 1_000_000
+    """Tasks that may wait in one process; beyond that, new runs are refused with `overloaded`."""
 
     partitions: Annotated[int, msgspec.Meta(ge=1, le=65_536)] = 256
     """Shares of the runs that coordinators divide among themselves; fixed when the database is made."""
@@ -70,6 +90,42 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     egress_allow: str = ""
     """Hosts and networks beyond the public ones that nodes may call: `api.internal:8443, 10.1.0.0/16:*`."""
+
+    auth: Literal["open", "keys", "jwt", "keys,jwt"] = "open"
+    """Who may use the server: everybody (on the loopback interface only), or who has an API key, a token, or either."""
+
+    jwt_secret: str = ""
+    """The secret that signs tokens with HS256; at least 32 bytes."""
+
+    jwt_keys_file: str = ""
+    """A file with the public key that verifies tokens, in PEM, or with a JSON Web Key Set."""
+
+    jwt_algorithms: str = ""
+    """Accepted algorithms, with commas between them; empty: HS256 for a secret, the asymmetric ones for a file."""
+
+    jwt_audience: str = ""
+    """What `aud` of a token must be or hold; empty: anything."""
+
+    jwt_issuer: str = ""
+    """What `iss` of a token must be; empty: anything."""
+
+    jwt_tenant_claim: Claim = "tenant"
+    """The claim with the tenant."""
+
+    jwt_roles_claim: Claim = "roles"
+    """The claim with the roles: a list, or a text with spaces."""
+
+    rate_limit_per_key: Rate = 2000.0
+    """Requests a second that a key, or the subject of a token, may make of one process; 0: any number."""
+
+    rate_limit_per_tenant: Rate = 4000.0
+    """The same for all keys and subjects of a tenant together."""
+
+    server_url: Annotated[str, msgspec.Meta(pattern=r"^$|^https?://\S+$")] = ""
+    """The server that commands and clients work on; empty: commands work on the database."""
+
+    api_key: str = ""
+    """What commands and clients show that server."""
 
     sources: dict[str, str] = {}
     """Where each value came from: `default`, the file, the variable or the flag. Not a setting."""
@@ -121,7 +177,7 @@ Layer = dict[str, tuple[object, str]]
 
 _FIELDS = {field.name: field for field in msgspec.structs.fields(Settings) if field.name != "sources"}
 NAMES = tuple(_FIELDS)
-_HIDDEN = frozenset({"encryption_keys"})
+_HIDDEN = frozenset({"api_key", "encryption_keys", "jwt_secret"})
 
 
 def _read_file(path: Path | str | None) -> Layer:

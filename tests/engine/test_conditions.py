@@ -203,7 +203,7 @@ async def test_several_python_conditions_in_one_are_run_one_after_the_other(tmp_
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("[x for x in range(10**12)] == 1", "longer than its 100 ms"),
+        ("sum(range(10**12)) == 1", "longer than its 100 ms"),
         ("'x' * 10**10 == 1", "more than its 50 MB"),
         ("output['nope']", "the code raised KeyError (line 2)"),
         ("open('/etc/passwd').read() != ''", "the code raised PermissionError"),
@@ -221,7 +221,7 @@ async def test_a_python_condition_that_goes_wrong_fails_its_routing_and_no_other
 
 
 async def test_while_a_python_condition_runs_the_coordinator_decides_for_others(tmp_path):
-    slow = python("[x for x in range(10**12)] == 1", timeout_ms=2000)
+    slow = python("sum(range(10**12)) == 1", timeout_ms=2000)
     async with running(tmp_path) as engine:
         await start(engine, routed(slow), "slow", {"n": 7})
         began = time.monotonic()

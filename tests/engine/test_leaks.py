@@ -38,7 +38,7 @@ async def test_three_hundred_runs_leave_no_task_no_thread_no_file_and_no_run_in_
     assert coordinator._asking == set()
     assert coordinator._pins == {}
     assert len(coordinator.dispatcher) == 0
-    assert coordinator.dispatcher._heap == []
+    assert coordinator.dispatcher._queues == {}
     assert engine.transport._held == {}
     assert engine.transport._unacknowledged == {}
     assert engine._listeners == []
@@ -79,8 +79,8 @@ async def test_a_timer_set_while_the_timekeeper_looks_is_not_missed(tmp_path):
     real = engine.journal.next_timer
     release, looking = asyncio.Event(), asyncio.Event()
 
-    async def slow():
-        found = await real()
+    async def slow(partitions=None):
+        found = await real(partitions)
         looking.set()
         await release.wait()
         return found

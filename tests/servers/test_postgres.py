@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.postgres import FAST, PATIENCE_SECONDS, ROOT, PostgresServer, installations
+from tests.servers.postgres import FAST, PostgresServer, installations
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_SECONDS = 60.0
 
 PROGRAM = """
 import sys

@@ -54,7 +54,7 @@ def _() -> Iterator[None]:
             for effect in found.effects:
                 if isinstance(effect, c.Dispatch):
                     self.queue(found, effect)
-        await self._publish()
+        await self.publisher.publish()
         return await real(self, commits, touched, answers)
 
     with method(Coordinator, "_write", write):

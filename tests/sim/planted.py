@@ -15,7 +15,7 @@ import multiprocessing
 import sys
 from pathlib import Path
 
-from tests.sim import bugs_kernel, bugs_parts, bugs_runs, bugs_runtime  # noqa: F401  they register themselves
+from tests.sim import bugs_kernel, bugs_parts, bugs_runs, bugs_runtime, bugs_sharing  # noqa: F401  they register themselves
 from tests.sim.planting import BUGS, Bug
 from weft.simulation.checks import Failed
 from weft.simulation.plan import make_plan

@@ -37,6 +37,11 @@ FOUND: dict[int, str] = {
     242: "a rerun began with more edges than its limits allow (E5)",
     503: "a run whose entry nodes ask `when` about its inputs failed, or could not be started at all (rule 21)",
     7628: "a patch that lowers max_hops stopped some attempts of what was activated, and others not (E5)",
+    1000820: "a coordinator whose lease had lapsed acknowledged a result that meant nothing to what it remembered (T1)",
+    1000307: "of the simulator: what such a coordinator received on was never delivered again",
+    1001798: "a coordinator that had missed a restore acknowledged a result of the time after it (T1)",
+    1000568: "a rerun adopted what left a loop before what had completed in it (V5)",
+    1001124: "of the checker: an attempt held after a hand-over and sent again counted as lost",
     720: "of the simulator: an edge that a patch brought after its target was activated is not given to it",
     4113: "of the simulator: a run whose child waits for a time stands still rightly",
 }

@@ -14,7 +14,7 @@ from tests.sim import regressions
 from weft.simulation import graphs
 from weft.simulation.faults import ALL
 from weft.simulation.many import run_chunk, run_seed
-from weft.simulation.plan import Plan, make_plan
+from weft.simulation.plan import DIVIDED_FROM, Plan, make_plan
 from weft.simulation.report import Outcome, Summary, simulate
 from weft.simulation.rules import EVIDENCE
 
@@ -49,6 +49,16 @@ def test_no_promise_is_broken_and_the_same_seed_is_the_same_history(first: int) 
         check(outcome)
     if first < COMPARED:
         assert [f"{outcome.seed} {outcome.digest}" for outcome in outcomes] == digests(CHUNK, first, str(first + 1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(DIVIDED_FROM, DIVIDED_FROM + 400, CHUNK))
+def test_no_promise_is_broken_where_several_coordinators_share_the_runs(first: int) -> None:
+    outcomes = run_chunk(list(range(first, first + CHUNK)))
+    for outcome in outcomes:
+        check(outcome)
+    if first == DIVIDED_FROM:
+        assert [f"{outcome.seed} {outcome.digest}" for outcome in outcomes] == digests(CHUNK, first, "7")
 
 
 def test_the_same_seed_is_the_same_history_in_one_process() -> None:

@@ -37,13 +37,18 @@ __all__ = [
 
 
 @asynccontextmanager
-async def opened(db: str | None) -> AsyncIterator[Engine]:
-    """An engine on a database that is there."""
+async def opened(db: str | None, *, new: bool = False) -> AsyncIterator[Engine]:
+    """An engine on a database that is there; `new`: or is made."""
     settings = load_settings(db)
-    from weft.engine import database_file
+    if new:
+        make_folder(settings)
+    from weft.deployment import database_file, is_postgres
 
-    file = database_file(settings.database_url)
-    if not file.exists():
+    if (
+        not new
+        and not is_postgres(settings.database_url)
+        and not (file := database_file(settings.database_url)).exists()
+    ):
         raise NotFound(
             f"there is no database {file}; `weft run FILE` makes one here, --db or WEFT_DATABASE_URL names another"
         )

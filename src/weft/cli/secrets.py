@@ -41,7 +41,7 @@ def rotate(db: str | None, as_json: bool) -> None:
     database is changed.
     """
     from weft.cli.database import load_settings, make_folder
-    from weft.engine import keys_file
+    from weft.deployment import keys_file
     from weft.secrets.keyring import open_file, parse, write_file
 
     settings = load_settings(db)

@@ -94,6 +94,15 @@ def listing(
     }
 
 
+def as_bytes(text: str) -> bytes:
+    """What people write freely: PostgreSQL's text holds no NUL, and no half of a surrogate pair."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def as_text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")
+
+
 def found(item: Item | None, kind: str, name: str) -> Item:
     if item is None:
         raise NotFound(f"{kind} {name} does not exist")

@@ -56,7 +56,7 @@ def _limits(state: State, node: str) -> Iterator[str]:
 
 
 def adopt(state: State, node: str) -> tuple[Adopted, ...]:
-    """What a rerun from `node` keeps, in the order of its IR."""
+    """What a rerun from `node` keeps, in the order in which it completed: one that left a loop did so after the others in it."""
     ir, last = state.ir, len(state.irs) - 1
     wanted = _ancestors(ir, index_of(ir)[node])
     for index in sorted(wanted):  # a loop is kept as a whole, or not at all
@@ -72,7 +72,8 @@ def adopt(state: State, node: str) -> tuple[Adopted, ...]:
                 kept[index] = found
         torn = [body for body in bodies if any(i in wanted and i not in kept and _gave(state, i, last) for i in body)]
         if not torn:
-            return tuple(_adopted(state, last, found) for _, found in sorted(kept.items()))
+            in_order = sorted(kept.values(), key=lambda found: found.ended_seq)
+            return tuple(_adopted(state, last, found) for found in in_order)
         wanted.difference_update(*torn)
 
 

@@ -51,8 +51,8 @@ def start(d: Decider, command: c.Start) -> None:
 
 
 def _adopt(d: Decider, adopted: tuple[c.Adopted, ...]) -> None:
-    """Outcomes of another run this one begins with, in topological order (rule 40). A loop has one iteration here."""
-    for outcome in sorted(adopted, key=lambda outcome: d.state.index(outcome.node)):
+    """Outcomes of another run this one begins with, in the order they had there (rule 40). A loop has one iteration here."""
+    for outcome in adopted:
         scope = (0 if outcome.previous else 1,) * len(d.state.node(d.state.index(outcome.node)).loops)
         d.emit(
             e.NodeCompleted,

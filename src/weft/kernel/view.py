@@ -35,15 +35,24 @@ def run_view(state: State, *, nodes: bool = True) -> dict[str, Any]:
     if state.continued_as is not None:
         view["continued_as"] = state.continued_as
     if nodes:
-        failed_below = _below_failure(state)
-        view["nodes"] = {}
-        for index, node in enumerate(state.ir.nodes):
-            if node is not None:
-                shown = node_view(state, index)
-                if shown["state"] == N.PENDING and index in failed_below:
-                    shown["state"] = N.UPSTREAM_FAILED.value
-                view["nodes"][node.id] = shown
+        view["nodes"] = nodes_view(state)
     return view
+
+
+def nodes_view(state: State, after: str = "", most: int | None = None) -> dict[str, Any]:
+    """The nodes by id, in the order of the definition: those after the one called `after`, at most so many."""
+    failed_below = _below_failure(state)
+    views: dict[str, Any] = {}
+    first = 0 if not after else state.index(after) + 1
+    for index, node in enumerate(state.ir.nodes[first:], first):
+        if node is not None:
+            if len(views) == most:
+                break
+            shown = node_view(state, index)
+            if shown["state"] == N.PENDING and index in failed_below:
+                shown["state"] = N.UPSTREAM_FAILED.value
+            views[node.id] = shown
+    return views
 
 
 def _started(state: State) -> float | None:

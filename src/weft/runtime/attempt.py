@@ -142,6 +142,7 @@ class Attempt:
     def _result(self, worker: str, **fields: Any) -> Result:
         task = self.task
         return Result(
+            tenant=task.tenant,
             run_id=task.run_id,
             node=task.node,
             scope=task.scope,

@@ -66,19 +66,23 @@ class Contents:
         ref = await self._blobs.put(tenant, data)
         return BlobRef(f"{ref}+refs" if refs else ref)
 
-    async def view(self, state: State, *, raw: bool = False) -> dict[str, Any]:
+    async def view(self, state: State, *, raw: bool = False, nodes: bool = True) -> dict[str, Any]:
         """A run as `run_view` shows it, with its inputs and outputs whole, and of large outputs of nodes the beginning."""
-        view = run_view(state)
+        view = run_view(state, nodes=nodes)
         outputs = state.outputs if state.outputs_ref is None else BlobRef(state.outputs_ref)
         for name, value in (("inputs", state.inputs), ("outputs", outputs)):
             try:
                 view[name] = await self.resolve(state.tenant, value, raw=raw)
             except WeftError as error:  # the run is as it is; what cannot be had is said
                 view.setdefault("problems", []).append(f"{name}: {error.message}")
-        large = [node for node in view["nodes"].values() if "size" in node and self._blobs is not None][:PREVIEWS]
-        for node in large:
-            await self._preview(state.tenant, node)
+        await self.preview(state.tenant, view.get("nodes", {}))
         return view
+
+    async def preview(self, tenant: str, nodes: dict[str, Any]) -> None:
+        """Show the beginning of large outputs, of so many."""
+        large = [node for node in nodes.values() if "size" in node and self._blobs is not None][:PREVIEWS]
+        for node in large:
+            await self._preview(tenant, node)
 
     async def outputs(self, state: State) -> Any:
         value = state.outputs if state.outputs_ref is None else BlobRef(state.outputs_ref)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -21,7 +21,8 @@ from weft.errors import StoreUnavailable, WeftError
 from weft.journal import Accepted, Commit, Exists, Fenced, IdempotencyKey, Journal, JournalUnavailable, OutcomeUnknown
 from weft.kernel import commands as c
 from weft.kernel.events import UnknownEvent
-from weft.kernel.state import RunState, State
+from weft.kernel.state import State
+from weft.limits import Bounds, Limits
 from weft.nodes.registry import Registry
 from weft.routing.errors import NotAtHand
 from weft.runtime.cache import Cache
@@ -29,15 +30,17 @@ from weft.runtime.children import Children
 from weft.runtime.contents import Contents
 from weft.runtime.courier import Courier
 from weft.runtime.decisions import Decisions
-from weft.runtime.dispatcher import Dispatcher, Entry
+from weft.runtime.dispatcher import Entry
 from weft.runtime.fetcher import Fetcher, blob_sources, definition_sources, sandbox_sources
 from weft.runtime.handling import Handling
 from weft.runtime.loaded import Library, Loaded, load_from
 from weft.runtime.messages import Asked, BeginAsked, Fetched, Message, Reported, Resumed
 from weft.runtime.progress import Progress
+from weft.runtime.publisher import Publisher
 from weft.runtime.quarantine import Quarantine, Quarantined
 from weft.runtime.rendering import Renderer
 from weft.runtime.requests import Reply, encode_reply
+from weft.runtime.share import Share
 from weft.runtime.waiting import insist
 from weft.secrets.vault import Vault
 from weft.transport import Transport
@@ -78,8 +81,10 @@ class Coordinator:
         blobs: BlobStore | None = None,
         vault: Vault | None = None,
         judge: Callable[[Any], Awaitable[Any]] | None = None,
+        limits: Limits | None = None,
+        bounds: Bounds | None = None,
     ) -> None:
-        """Without `blobs` every value stays in its event. `judge` runs Python conditions."""
+        """Without `blobs` every value stays in its event. `judge` runs Python conditions. `window`: of each queue."""
         self.journal = journal
         self.transport = Courier(transport)
         self.registry = registry
@@ -94,10 +99,15 @@ class Coordinator:
         self.renderer = Renderer(registry, cache if blobs is not None else None, vault)
         self.decisions = Decisions(self.renderer, clock, self.put, self.fetcher.set_aside)
         self.handling = Handling(self)
-        self.dispatcher = Dispatcher(window)
+        self.publisher = Publisher(self, window=window, limits=limits, bounds=bounds or Bounds())
+        self.dispatcher = self.publisher.dispatcher
+        self.limiter = self.publisher.limiter
+        self.fetched = self.publisher.fetched
         self.children = Children(self)
         self.runs: dict[str, Loaded] = {}
         self.incarnation: int | None = None
+        self.share = Share(journal.partition_count, clock.monotonic)
+        self._releases: list[tuple[frozenset[int], asyncio.Future[None]]] = []
         self._keep_idle = keep_idle
         self._on_commit = on_commit
         self._inbox: deque[Message] = deque()
@@ -107,8 +117,6 @@ class Coordinator:
         self._stopping = False
         self._ended: EngineStopped | None = None
         self._asking: set[asyncio.Future[Any]] = set()
-        self.fetched: dict[str, Fetched] = {}
-        """Tasks in the dispatcher for which something was fetched."""
         self._pins: dict[str, int] = {}
         """Tasks in the dispatcher of runs that were dropped from memory because their commit was refused."""
         self._resting: dict[str, None] = {}
@@ -117,6 +125,8 @@ class Coordinator:
         """Told about every timer that was made durable; the timekeeper listens."""
         self.notice_written: Callable[[], None] = lambda: None
         """Told when a run left a notice for another; the listener listens."""
+        self.taken: Callable[[State], None] = lambda state: None
+        """Told about every run taken over from another process; the roster listens."""
         self.own: set[str] = set()
         """Runs this process was asked to run. A function of any other run that only its starter has is held, not failed."""
 
@@ -124,6 +134,10 @@ class Coordinator:
 
     def put(self, message: Message) -> None:
         self._inbox.append(message)
+        self._wake.set()
+
+    def look(self) -> None:
+        """Something that had to wait may be published."""
         self._wake.set()
 
     async def ask(
@@ -153,8 +167,12 @@ class Coordinator:
                 await self._gather()
                 batch = [self._inbox.popleft() for _ in range(min(len(self._inbox), BATCH))]
                 self._progress.taken += len(batch)
-                await self._process(batch)
+                if any(isinstance(one, Reported) and one.delivery.result.incarnation > self.incarnation for one in batch):
+                    # A result of a later time: this process may have missed that the database was restored.
+                    await insist(self.clock, self.check_incarnation)
+                await self._process([message for message in batch if self._is_ours(message)])
                 self._progress.advance(len(batch))
+                self._let_go()
         except Exception as error:
             self._ended = EngineStopped(f"the coordinator stopped: {type(error).__name__}: {error}")
             self._ended.__cause__ = error
@@ -164,7 +182,48 @@ class Coordinator:
             for future in list(self._asking):
                 if not future.done():
                     future.set_exception(self._ended)
+            self._let_go()
             self._progress.end()
+
+    # -- its share of the runs -----------------------------------------------------------------------------------------
+
+    async def release(self, partitions: Collection[int]) -> None:
+        """Decide nothing more for these, and forget their runs; true when it returns, between two batches."""
+        if self._ended is not None:
+            return
+        released: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._releases.append((frozenset(partitions), released))
+        self._wake.set()
+        await released
+
+    def _let_go(self) -> None:
+        for partitions, released in self._releases:
+            self._forget(partitions)
+            if not released.done():
+                released.set_result(None)
+        self._releases.clear()
+
+    def _forget(self, partitions: Collection[int]) -> None:
+        for partition in partitions:
+            self.share.drop(partition)
+        for run_id in [run_id for run_id in self.runs if not self.share.holds(run_id)]:
+            self._drop(run_id)
+        for entry in [entry for entry in self.dispatcher.entries() if not self.share.holds(entry.run_id)]:
+            self.dispatcher_done(entry.task_id, keeps_slots=True)  # whoever has the run now enters the same ones
+        for run_id in [run_id for run_id in self._pins if not self.share.holds(run_id)]:
+            del self._pins[run_id]
+
+    def _is_ours(self, message: Message) -> bool:
+        """What another process decides is left to it: a result that is not acknowledged here is delivered there."""
+        if self.share.holds(message.run_id):
+            return True
+        self._turn_away(message)
+        return False
+
+    def _turn_away(self, message: Message) -> None:
+        if isinstance(message, Asked) and message.future is not None and not message.future.done():
+            message.future.set_result(c.Refused("moved", f"another process decides for run {message.run_id} now"))
+        self.fetcher.handled(message)
 
     async def check_incarnation(self) -> None:
         """A coordinator that has nothing to write would never hear that the database went back (PROTOCOL 2)."""
@@ -174,6 +233,7 @@ class Coordinator:
     async def _gather(self) -> None:
         """Wait for something to do, then let everyone who is ready put in what they have: larger batches."""
         if not self._inbox:
+            self._let_go()
             self._wake.clear()
             await self._wake.wait()
         for _ in range(GATHER_TURNS):
@@ -209,6 +269,14 @@ class Coordinator:
     def resume(self, run_id: str, crashed: frozenset[str]) -> None:
         """After a start: send again what was queued, and let the attempts that died with their process lapse."""
         self.put(Resumed(run_id, crashed))
+
+    def take(self, run_id: str) -> None:
+        """Another process decided for it until now; workers go on with what they have of it."""
+        self.put(Resumed(run_id, None, taken=True))
+
+    def adopt(self, loaded: Loaded, entry: Entry) -> None:
+        """A worker has it: if it dies, that is missed."""
+        self.publisher.adopt(loaded, entry)
 
     def send_again(self, entry: Entry) -> None:
         """The transport lost a task: the same attempt once more, which counts as no failure."""
@@ -263,7 +331,17 @@ class Coordinator:
                 del touched[run_id]
                 answers = [(asked, answer) for asked, answer in answers if asked.run_id != run_id]
                 await self._quarantine(run_id, decided.pop(run_id), error, receipts)
-        refused = await self._write(commits, touched, answers)
+        refused, fenced = await self._write(commits, touched, answers)
+        if self.share.lapsed:  # what led to no append may have been decided on what was no longer true
+            fenced |= decided.keys() - {commit.run_id for commit in commits}
+            receipts.clear()
+        if fenced:  # somebody else has their partitions: what was decided for them never happened, and is decided there
+            answers = [(asked, answer) for asked, answer in answers if asked.run_id not in fenced]
+            for run_id in sorted(fenced):
+                touched.pop(run_id, None)
+                self._drop(run_id)
+                for message in decided.pop(run_id):
+                    self._turn_away(message)
         for run_id in sorted(refused):  # somebody else wrote: forget what was decided, load again, decide again
             self._drop(run_id)
             answers = [(asked, answer) for asked, answer in answers if asked.run_id != run_id]
@@ -272,7 +350,7 @@ class Coordinator:
         for run_id, loaded in touched.items():
             if run_id not in refused:
                 await self._act(loaded)
-        await self._publish()
+        await self.publisher.publish()
         await self._answer([message for messages in decided.values() for message in messages], answers, receipts)
         for message in batch:
             if isinstance(message, Resumed):
@@ -358,6 +436,8 @@ class Coordinator:
 
     def _commit(self, loaded: Loaded, answers: Sequence[tuple[Asked, Any]]) -> Commit:
         commit = loaded.commit(self.clock.new_id(), self.incarnation)
+        if self.share.divided:
+            commit = msgspec.structs.replace(commit, epoch=self.share.fence(loaded.partition))
         for asked, answer in answers:
             if asked.key is not None and loaded.durable_seq == 0:
                 commit = msgspec.structs.replace(commit, idempotency=asked.key)
@@ -369,13 +449,15 @@ class Coordinator:
 
     async def _write(
         self, commits: list[Commit], touched: dict[str, Loaded], answers: list[tuple[Asked, Any]]
-    ) -> set[str]:
+    ) -> tuple[set[str], set[str]]:
+        """The runs whose commits were refused, and those of partitions that this process has lost."""
         if not commits:
-            return set()
+            return set(), set()
         # Crash here: nothing was promised; results are unacknowledged and come again.
         outcomes = await self._append(commits)
         # Crash here: it is durable; tasks are unsent until the next start sends what is queued (T1).
         refused: set[str] = set()
+        fenced: set[str] = set()
         for commit, outcome in zip(commits, outcomes, strict=True):
             loaded = touched[commit.run_id]
             if isinstance(outcome, Accepted):
@@ -396,9 +478,17 @@ class Coordinator:
                 loaded.effects.clear()
                 continue
             if isinstance(outcome, Fenced):
-                raise LostIncarnation(f"incarnation {self.incarnation} is over, it is {outcome.incarnation} now")
+                if outcome.incarnation != self.incarnation or commit.epoch is None:
+                    raise LostIncarnation(f"incarnation {self.incarnation} is over, it is {outcome.incarnation} now")
+                fenced.add(commit.run_id)
+                continue
             refused.add(commit.run_id)
-        return refused
+        if fenced:
+            lost = {self.share.partition(run_id) for run_id in fenced}
+            self._forget(lost)
+            for partition in sorted(lost):
+                self.share.lost(partition)
+        return refused, fenced
 
     async def _append(self, commits: list[Commit]) -> list[Any]:
         """Append, however long the journal is away: runs stand still, nothing is decided anew, nothing is lost."""
@@ -427,111 +517,33 @@ class Coordinator:
                 case c.Dispatch():
                     self.queue(loaded, effect)
                 case c.Stop():
-                    stops.append(self._name(loaded, effect))
+                    stops.append(self.publisher.name(loaded, effect))
                 case c.Recall():
-                    await self._recall(loaded, effect)
+                    await self.publisher.recall(loaded, effect)
                 case c.StartChild() | c.StopChild():
                     self.children.put(loaded, effect)
                 case _:
                     pass
         if stops:
             for name in stops:
-                self.dispatcher_done(name)
-            await self.transport.stop(stops)
+                self.dispatcher_done(name, keeps_slots=True)
+            for name in await self.transport.stop(stops):
+                self.limiter.done(name)
         await self.children.act()
         self.rest(loaded)
 
     def queue(self, loaded: Loaded, effect: c.Dispatch | Entry) -> None:
-        entry = effect if isinstance(effect, Entry) else self._entry(loaded, effect)
-        if self.dispatcher.add(entry, self.renderer.priority(loaded.state, effect)):
-            loaded.pins += 1
+        self.publisher.queue(loaded, effect)
 
-    def dispatcher_done(self, name: str) -> None:
-        self._rendered(name)
-        entry = self.dispatcher.done(name)
+    def dispatcher_done(self, name: str, *, keeps_slots: bool = False) -> None:
+        """The attempt is over. `keeps_slots`: not here any more, but perhaps with a worker."""
+        entry = self.publisher.done(name, keeps_slots=keeps_slots)
         if entry is None:
             return
         if (loaded := self.runs.get(entry.run_id)) is not None:
             loaded.pins -= 1
         elif (pins := self._pins.pop(entry.run_id, 0)) > 1:
             self._pins[entry.run_id] = pins - 1
-
-    def _rendered(self, name: str) -> None:
-        """Or never to be: what was fetched for this task may be forgotten."""
-        if (message := self.fetched.pop(name, None)) is not None:
-            self.fetcher.handled(message)
-
-    def _name(self, loaded: Loaded, effect: c.Stop | c.Recall) -> str:
-        return self._entry(loaded, effect).task_id
-
-    def _entry(self, loaded: Loaded, effect: c.Dispatch | c.Stop | c.Recall) -> Entry:
-        state = loaded.state
-        return Entry(
-            state.run_id, effect.node, effect.scope, effect.item, effect.attempt, state.generation, effect.undo
-        )
-
-    async def _recall(self, loaded: Loaded, effect: c.Recall) -> None:
-        name = self._name(loaded, effect)
-        if self.dispatcher.withdraw(name):
-            self._rendered(name)
-            loaded.pins -= 1
-            claimed = False
-        else:
-            answer = await self.transport.recall(loaded.state.run_id, name)
-            claimed = answer == "claimed"
-            if answer == "later":
-                return
-            if not claimed:
-                self.dispatcher_done(name)
-            else:
-                if self.dispatcher.adopt(self._entry(loaded, effect)):  # or nobody would miss it if its worker died
-                    loaded.pins += 1
-                if loaded.state.terminal or loaded.state.state is RunState.CANCELLING or _is_late(loaded.state):
-                    await self.transport.stop([name])  # it has begun, though the journal did not know (rules 29, 31)
-                if self.renderer.is_once(loaded.state, effect):
-                    return  # its worker asks by itself before it begins; a second start would be a lost first one
-        fields: dict[str, Any] = {
-            "node": effect.node,
-            "scope": effect.scope,
-            "item": effect.item,
-            "attempt": effect.attempt,
-            "generation": loaded.state.generation,
-            "undo": effect.undo,
-        }
-        kind: Any = c.Begin if claimed else c.Withdraw
-        self.put(Asked(loaded.state.run_id, lambda state: kind(at=self.clock.now(), **fields), None))
-
-    async def _publish(self) -> None:
-        tasks = []
-        for entry in self.dispatcher.take():
-            loaded = self.runs.get(entry.run_id)
-            if loaded is None:
-                self.dispatcher_done(entry.task_id)
-                continue
-            try:
-                rendered = self.renderer.task(loaded, entry, self.incarnation or 1)
-            except NotAtHand as need:
-                need.tenant = loaded.state.tenant
-                waited = self.fetched.pop(entry.task_id, None)
-                self.fetcher.set_aside(Fetched(entry) if waited is None else waited, need)
-                self.dispatcher_done(entry.task_id)
-                continue
-            except Exception as error:  # noqa: BLE001  whatever one run does, the others go on (X34)
-                self.dispatcher_done(entry.task_id)
-                await self.quarantine(entry.run_id, error)
-                continue
-            if rendered is None:
-                self.dispatcher_done(entry.task_id)
-                self.rest(loaded)
-            elif isinstance(rendered, c.Command):
-                self.dispatcher_done(entry.task_id)
-                command = msgspec.structs.replace(rendered, at=self.clock.now())
-                self.put(Asked(entry.run_id, lambda state, command=command: command, None))  # type: ignore[misc]
-            else:
-                self._rendered(entry.task_id)
-                tasks.append(rendered)
-        if tasks:
-            await self.transport.publish(tasks)
 
     # -- memory and trouble --------------------------------------------------------------------------------------------
 
@@ -575,7 +587,3 @@ class Coordinator:
             elif isinstance(message, Asked) and message.future is not None and not message.future.done():
                 message.future.set_result(c.Refused("quarantined", reason))
         return error if isinstance(error, Quarantined) else Quarantined(f"run {run_id} is quarantined: {reason}")
-
-
-def _is_late(state: State) -> bool:
-    return state.state is RunState.FAILING and state.error is not None and state.error.code == "deadline_exceeded"

@@ -7,7 +7,7 @@ so that runs go on as far as they can without it; the sweep calls `settle` when 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from weft.transport import Task, Transport, TransportClosed, TransportUnavailable
@@ -25,9 +25,12 @@ class Courier:
         self._stops: dict[str, None] = {}
         self._unrecalled: dict[str, None] = {}
         """Runs with a task that could not be recalled; it is derived again from their state."""
+        self.published: Callable[[Sequence[Task]], None] = lambda tasks: None
+        """Told what was sent; the roster listens."""
 
     async def publish(self, tasks: Sequence[Task]) -> None:
         """What does not arrive counts as sent: the sweep finds it missing and sends it again."""
+        self.published(tasks)
         try:
             await self._transport.publish(tasks)
         except TransportUnavailable as error:
@@ -42,10 +45,18 @@ class Courier:
             self._unrecalled[run_id] = None
             return "later"
 
-    async def stop(self, names: Sequence[str]) -> None:
-        """Take these back, or let their workers know."""
+    async def take_back(self, names: Sequence[str]) -> dict[str, Literal["withdrawn", "claimed", "unknown"]] | None:
+        """None: nobody answers."""
+        try:
+            return await self._transport.recall(names)
+        except TransportUnavailable as error:
+            _note(error, f"the recall of {len(names)} tasks")
+            return None
+
+    async def stop(self, names: Sequence[str]) -> list[str]:
+        """Take these back, or let their workers know. Those that no worker has."""
         _keep(self._stops, names)
-        await self._send_stops()
+        return await self._send_stops()
 
     async def acknowledge(self, receipts: Sequence[str]) -> None:
         _keep(self._receipts, receipts)
@@ -68,7 +79,7 @@ class Courier:
         self._unrecalled.clear()
         return runs
 
-    async def _send_stops(self) -> None:
+    async def _send_stops(self) -> list[str]:
         names = list(self._stops)
         try:
             # What nobody has claimed yet must not begin only to be stopped.
@@ -76,9 +87,10 @@ class Courier:
             await self._transport.stop([name for name in names if found[name] == "claimed"])
         except TransportUnavailable as error:
             _note(error, f"{len(names)} stops")
-            return
+            return []
         for name in names:
             self._stops.pop(name, None)
+        return [name for name in names if found[name] != "claimed"]
 
     async def _send_receipts(self) -> None:
         receipts = list(self._receipts)

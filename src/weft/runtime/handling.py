@@ -9,7 +9,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from weft.kernel import commands as c
+from weft.kernel.decider import sorted_by_schedule
 from weft.kernel.events import NodeStarted
+from weft.kernel.state import NodeState
 from weft.runtime.dispatcher import Entry
 from weft.runtime.loaded import Loaded
 from weft.runtime.messages import Asked, BeginAsked, Fetched, Inline, Message, Noticed, Reported, Resumed, TimerDue
@@ -64,7 +66,29 @@ class Handling:
             case Resumed():
                 if message.lost is not None:
                     coordinator.decisions.lapse_if_begun(loaded, message.lost)
+                if message.taken:
+                    self._take(loaded)
+                loaded.inherited = loaded.inherited or message.taken or message.crashed is not None
                 coordinator.decisions.resume(loaded, message.crashed)
+
+    def _take(self, loaded: Loaded) -> None:
+        """What is queued is sent again and found to be there; what has begun is only watched from here on."""
+        state = loaded.state
+        for activation in sorted_by_schedule(state, NodeState.RUNNING):
+            item = None if activation.item < 0 else activation.item
+            node, attempt, generation = state.name(activation.node), activation.attempt, state.generation
+            self._coordinator.adopt(
+                loaded, Entry(state.run_id, node, activation.scope, item, attempt, generation, False)
+            )
+        if state.plan:
+            activation = state.activations[state.plan[-1]]
+            undo = activation.undo
+            if undo is not None and undo.state == "running":
+                item = None if activation.item < 0 else activation.item
+                node = state.name(activation.node)
+                entry = Entry(state.run_id, node, activation.scope, item, undo.attempt, state.generation, True)
+                self._coordinator.adopt(loaded, entry)
+        self._coordinator.taken(state)
 
     def _report(self, loaded: Loaded, message: Reported) -> None:
         coordinator, result = self._coordinator, message.delivery.result

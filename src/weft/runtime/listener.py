@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from weft.blobs import BlobDamaged, BlobMissing, BlobStoreUnavailable
 from weft.clock import Clock
 from weft.errors import NotFound, StoreUnavailable
-from weft.journal import Command, Journal, Notice
+from weft.journal import Command, Exists, IdempotencyKey, Journal, Notice
 from weft.kernel import commands as c
 from weft.kernel import reruns
 from weft.kernel.state import State
@@ -25,19 +26,37 @@ from weft.runtime.waiting import first_of
 
 logger = logging.getLogger("weft.listener")
 
+_PAGE = 1000
 _POLL_SECONDS = 0.1
 """Other processes cannot call into this one; an indexed look ten times a second is what hearing them costs."""
 
 
 class Listener:
-    def __init__(self, journal: Journal, coordinator: Coordinator, clock: Clock) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        coordinator: Coordinator,
+        clock: Clock,
+        *,
+        answered: Callable[[list[str]], Awaitable[None]] | None = None,
+    ) -> None:
+        """`answered` is told which commands have an answer now."""
         self._journal = journal
         self._coordinator = coordinator
         self._clock = clock
-        self._after = 0
-        self._notices = 0
+        self._answered = answered
+        self._told: set[int] = set()
+        """Notices that are with the coordinator."""
         self._noticed = asyncio.Event()
-        coordinator.notice_written = self._noticed.set
+        coordinator.notice_written = self.look_soon
+
+    def look_soon(self) -> None:
+        self._noticed.set()
+
+    def look_again(self) -> None:
+        """Runs were taken over: what was told to whoever decided for them before counts for nothing."""
+        self._told.clear()
+        self.look_soon()
 
     async def run(self) -> None:
         while True:
@@ -49,14 +68,47 @@ class Listener:
             self._noticed.clear()
 
     async def listen(self) -> None:
-        for notice in await self._journal.read_notices(after=self._notices):
-            await self._tell(notice)
-            self._notices = notice.notice_id
-        for command in await self._journal.read_commands(after=self._after):
-            reply = await self._decide(command)
-            # Crash here: what changed the run is answered with that change; the rest is decided again.
-            await self._journal.answer_command(command.command_id, encode_reply(reply))
-            self._after = command.position
+        await self._hear_notices()
+        await self._hear_commands()
+
+    async def _hear_notices(self) -> None:
+        # From the first one each time: where several processes write, a lower number may become visible after a higher one.
+        there: set[int] = set()
+        after = 0
+        while notices := await self._journal.read_notices(self._coordinator.share.partitions, after, _PAGE):
+            for notice in notices:
+                after = notice.notice_id
+                there.add(after)
+                if after not in self._told:
+                    await self._tell(notice)
+            if len(notices) < _PAGE:
+                break
+        self._told = there
+
+    async def _hear_commands(self) -> None:
+        """Those of one run in their order, runs side by side, so that one batch takes them all."""
+        commands = await self._journal.read_commands(self._coordinator.share.partitions, limit=_PAGE)
+        by_run: dict[str, list[Command]] = {}
+        for command in commands:
+            by_run.setdefault(command.run_id, []).append(command)
+        if by_run:
+            ends = await asyncio.gather(*map(self._answer, by_run.values()), return_exceptions=True)
+            for end in ends:
+                if end is not None:
+                    raise end
+            if len(commands) == _PAGE:
+                self.look_soon()
+
+    async def _answer(self, commands: list[Command]) -> None:
+        for command in commands:
+            reply, made = await self._decide(command)
+            if reply.code == "moved":  # whoever has the run now finds the command too
+                return
+            if not made:  # whoever made a run was answered in the commit that did
+                # Crash here: what changed the run is answered with that change; the rest is decided again.
+                await self._journal.answer_command(command.command_id, encode_reply(reply))
+        if self._answered is not None:
+            await self._answered([command.command_id for command in commands])
 
     async def _tell(self, notice: Notice) -> None:
         """A child ended, or an endless run goes on as a new one."""
@@ -80,12 +132,14 @@ class Listener:
             )
         )
 
-    async def _decide(self, command: Command) -> Reply:
+    async def _decide(self, command: Command) -> tuple[Reply, bool]:
+        """The answer, and whether a run was made by it. One that an earlier request made has another id."""
         try:
             request = decode_request(command.body)
         except msgspec.MsgspecError as error:
-            return Reply(run_id=command.run_id, code="bad_request", message=str(error))
-        return await handle(self._coordinator, request, command.command_id)
+            return Reply(run_id=command.run_id, code="bad_request", message=str(error)), False
+        reply = await handle(self._coordinator, request, command.command_id)
+        return reply, request.kind in STARTS and not reply.code and reply.run_id == request.run_id
 
 
 def check_inputs(ir: IR, inputs: Any) -> list[str]:
@@ -106,6 +160,8 @@ class _Turned(Exception):
 
 async def handle(coordinator: Coordinator, request: Request, command_id: str = "") -> Reply:
     """Decide a request in this process, and answer once that is durable."""
+    if request.kind in STARTS and (overload := coordinator.publisher.find_overload()):
+        return Reply(run_id=request.run_id, code="overloaded", message=overload)
     try:
         ir, source = await _gather(coordinator, request)
     except _Turned as turned:
@@ -114,11 +170,25 @@ async def handle(coordinator: Coordinator, request: Request, command_id: str = "
         request.run_id,
         lambda state: request.command(state, coordinator.clock.now(), ir, source),
         starts=request.kind in STARTS,
+        key=None if request.key is None else IdempotencyKey(request.tenant, *request.key),
         command_id=command_id,
     )
+    if isinstance(answer, Exists):
+        return await _existing(coordinator.journal, request, answer)
     if isinstance(answer, c.Refused):
         return Reply(run_id=request.run_id, code=answer.code, message=answer.message)
     return Reply(run_id=request.run_id, state=answer)
+
+
+async def _existing(journal: Journal, request: Request, found: Exists) -> Reply:
+    """The run an earlier request with the same idempotency key started, if it asked for the same."""
+    if found.run_id == request.run_id:
+        return Reply(run_id=request.run_id, code="exists", message=f"run {request.run_id} exists already")
+    if not found.same_body:
+        message = "this idempotency key was used for another start; give every start a key of its own"
+        return Reply(run_id=request.run_id, code="idempotency_conflict", message=message)
+    record = await journal.get_run(found.run_id)
+    return Reply(run_id=found.run_id, state=record.row.state)
 
 
 async def _gather(coordinator: Coordinator, request: Request) -> tuple[IR | None, State | None]:
@@ -135,7 +205,7 @@ async def _gather(coordinator: Coordinator, request: Request) -> tuple[IR | None
         inputs = request.inputs
         if ir.inputs_schema is not None:  # looked into, and only then loaded
             try:
-                inputs = await coordinator.contents.resolve("default" if source is None else source.tenant, inputs)
+                inputs = await coordinator.contents.resolve(request.tenant if source is None else source.tenant, inputs)
             except (BlobStoreUnavailable, BlobMissing, BlobDamaged) as error:  # others wait for their answers
                 raise _Turned(error.code, f"the inputs: {error.message}") from None
         problems = check_inputs(ir, inputs)

@@ -136,6 +136,7 @@ class Loaded:
         "durable_seq",
         "effects",
         "events",
+        "inherited",
         "notices",
         "notices_consumed",
         "open_approvals",
@@ -169,6 +170,8 @@ class Loaded:
         """Rendered `over` lists of maps under way, by node, scope and attempt."""
         self.pins = 0
         """Tasks of this run in the dispatcher: it may not leave memory."""
+        self.inherited = False
+        """Another process had it: its attempts may be with workers, and only the transport knows which."""
 
     @property
     def busy(self) -> bool:

@@ -187,10 +187,14 @@ class Inline:
 class Resumed:
     """Derive again what must be sent for a run."""
 
-    __slots__ = ("crashed", "lost", "run_id")
+    __slots__ = ("crashed", "lost", "run_id", "taken")
 
-    def __init__(self, run_id: str, crashed: frozenset[str] | None, lost: Entry | None = None) -> None:
+    def __init__(
+        self, run_id: str, crashed: frozenset[str] | None, lost: Entry | None = None, *, taken: bool = False
+    ) -> None:
         self.run_id = run_id
+        self.taken = taken
+        """From another process, whose workers live."""
         self.lost = lost
         """An attempt whose task the transport no longer holds."""
         self.crashed = crashed

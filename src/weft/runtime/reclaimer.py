@@ -30,7 +30,7 @@ class Reclaimer:
         self._pause = min(sweep_seconds, dead_seconds / 3)
         self._blind = False
         self._swept_at: float | None = None
-        self._readable_since = 0.0
+        self._readable_since: float | None = None
 
     async def run(self) -> None:
         while True:
@@ -46,8 +46,9 @@ class Reclaimer:
     async def sweep(self) -> None:
         workers = await self._transport.list_workers()
         now = self._clock.monotonic()
-        if self._blind or (self._swept_at is not None and now - self._swept_at > self._pause + self._dead_seconds):
-            # The transport could not be read, or this process stood still: silence before now proves nothing (PROTOCOL 15).
+        stood_still = self._swept_at is not None and now - self._swept_at > self._pause + self._dead_seconds
+        if self._readable_since is None or self._blind or stood_still:
+            # This process has just begun to look, the transport could not be read, or this process stood still: silence before now proves nothing (PROTOCOL 15).
             self._readable_since, self._blind = now, False
         for run_id in await self._coordinator.transport.settle():
             self._coordinator.put(Resumed(run_id, None))

@@ -21,6 +21,7 @@ from weft.kernel.segments import BlobRef, find_sealed
 from weft.kernel.settle import default_outputs
 from weft.kernel.state import Activation, IntegrityError, NodeState, State, index_of
 from weft.kernel.values import Error
+from weft.limits import Limit
 from weft.model.ir import IR, Node, Reference
 from weft.model.references import BadExpression, find_in_template, templates
 from weft.nodes.checks import explain_rendered
@@ -42,6 +43,7 @@ from weft.secrets.vault import Vault
 from weft.transport import Task
 
 _SHOWN_MISFITS = 5
+LONGEST_LIMIT_KEY = 500
 PART_BYTES = 1024
 """Parts of an object that is too large as a whole: those beyond this are stored."""
 
@@ -87,8 +89,38 @@ class Renderer:
         found = self._registry.find(name)
         return found is None or found.is_answered(_raw_config(state, activation, effect.undo))
 
-    def priority(self, state: State, effect: c.Dispatch | Entry) -> int:
-        return state.pinned(_get(state, effect)).priority
+    def node(self, state: State, effect: c.Dispatch | c.Recall | Entry) -> Node:
+        """The node as it was when this was activated."""
+        return state.pinned(_get(state, effect))
+
+    def limits(self, loaded: Loaded, entry: Entry) -> list[Limit]:
+        """What the node's `concurrency` and `rate` come to. Raises TemplateError for a key that is none."""
+        activation = _get(loaded.state, entry)
+        node = loaded.state.pinned(activation)
+        found: list[Limit] = []
+        if entry.undo:  # undoing is another kind of work
+            return found
+        for kind, gate in (("concurrency", node.concurrency), ("rate", node.rate)):
+            if gate is not None:
+                key = self._limit_key(loaded, activation, node, gate.get("key"), f"the key of {kind} of {entry.node}")
+                found.append(Limit(loaded.state.tenant, key, gate["limit"], gate.get("per_seconds")))
+        return found
+
+    def _limit_key(self, loaded: Loaded, activation: Activation, node: Node, template: str | None, what: str) -> str:
+        if template is None:
+            return f"{loaded.state.workflow}/{node.id}"
+        key: Any = template
+        if "{" in template:
+            extra = {"item": self._item(loaded, activation)} if activation.item >= 0 else None
+            key = render(template, self._scope(loaded.state, activation, node.references, extra))
+        if type(key) in (int, float, bool):
+            return msgspec.json.encode(key).decode()
+        if type(key) is BlobRef or (type(key) is str and len(key) > LONGEST_LIMIT_KEY):
+            raise TemplateError(f"{what} may have {LONGEST_LIMIT_KEY} characters, and has more", template=template)
+        if type(key) is not str or not key:
+            came = "nothing" if key in (None, "") else "something else"
+            raise TemplateError(f"{what} must come to text or a number, and came to {came}", template=template)
+        return key
 
     def is_once(self, state: State, effect: c.Recall) -> bool:
         """Its worker asks before it begins (rule 33)."""
@@ -228,11 +260,13 @@ class Renderer:
         except TemplateError as error:
             return c.Fail(**about, at=activation.scheduled_at, error=Error(error.code, str(error)), retryable=False)
         undone = activation.undone
+        kind = compensator.type if compensator is not None else node.type
         return Task(
             **about,
             tenant=state.tenant,
             run_id=state.run_id,
-            type=compensator.type if compensator is not None else node.type,
+            type=kind,
+            function=function_of(kind, config),
             config=config,
             inputs=inputs,
             idempotency_key=keys.idempotency_key(
@@ -381,6 +415,12 @@ def _as_verdict(value: Any, size: int) -> c.Verdict:
 def _split(value: Any) -> dict[str, Any]:
     """An output as commands and events have it: itself, or the reference to all of it."""
     return {"output": None, "output_ref": value.ref} if type(value) is BlobRef else {"output": value}
+
+
+def function_of(kind: str, config: Any) -> str:
+    """The registered function that a worker must have; one named as `module:name` is imported by any."""
+    name = config.get("function") or config.get("action") if kind == "task" and isinstance(config, dict) else None
+    return name if isinstance(name, str) and ":" not in name and "{{" not in name else ""
 
 
 def is_ref(text: str) -> bool:

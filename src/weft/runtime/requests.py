@@ -37,6 +37,10 @@ VALUES = ("inputs", "payload", "data", "config", "patch")
 class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: Kind
     run_id: str
+    tenant: str = "default"
+    """Whose run a start makes; a run that exists has its own."""
+    key: tuple[str, str] | None = None
+    """start: (idempotency key, hash of what was asked), unique in the tenant."""
     by: str = ""
     reason: str = ""
     force: bool = False
@@ -52,6 +56,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     signal: str = ""
     # vote
     approval: str = ""
+    approver: str | None = None
     decision: Literal["approve", "reject"] = "approve"
     comments: str = ""
     data: Any = None
@@ -97,6 +102,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                     workflow_version=self.workflow_version,
                     inputs=self.inputs,
                     tags=self.tags,
+                    tenant=self.tenant,
                     deadline_seconds=self.deadline_seconds,
                 )
             case "cancel":
@@ -115,6 +121,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                 return c.Vote(
                     **about,
                     approval=self.approval,
+                    approver=self.approver,
                     decision=self.decision,
                     comments=self.comments,
                     data=self.data,

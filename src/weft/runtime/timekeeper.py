@@ -38,10 +38,14 @@ class Timekeeper:
             self._next = due_at
             self._changed.set()
 
+    def look_soon(self) -> None:
+        """Runs were taken over: something of theirs may be due."""
+        self.note(0.0)
+
     async def _look(self) -> None:
         """Read when the next one is due. One that is noted meanwhile may be missing in what is read."""
         self._next = None
-        found = await self._journal.next_timer()
+        found = await self._journal.next_timer(self._coordinator.share.partitions)
         if found is not None:
             self.note(found)
 
@@ -66,7 +70,7 @@ class Timekeeper:
                 await self._clock.sleep(_TROUBLE_SECONDS)
 
     async def _tell(self) -> None:
-        due = await self._journal.list_due_timers(self._clock.now(), _LIMIT)
+        due = await self._journal.list_due_timers(self._clock.now(), _LIMIT, self._coordinator.share.partitions)
         fresh = [one for one in due if (one.run_id, one.timer_id, one.due_at) not in self._told]
         for one in fresh:
             self._coordinator.put(TimerDue(one.run_id, one.timer_id, one.due_at))

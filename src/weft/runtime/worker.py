@@ -57,6 +57,7 @@ class Worker:
         *,
         worker_id: str,
         queues: Sequence[str] = ("default",),
+        types: Sequence[str] | None = None,
         concurrency: int = 100,
         heartbeat_seconds: float = 5.0,
         claims: Claims | None = None,
@@ -66,7 +67,8 @@ class Worker:
         unwind_seconds: float = UNWIND_SECONDS,
         heartbeat_in_thread: bool = True,
     ) -> None:
-        """`heartbeat_in_thread=False` beats on the loop and by the clock, for simulation."""
+        """`types`: only these are taken, and of `task` only the functions this process has; None: whatever comes, since nobody
+        else is there to take it. `heartbeat_in_thread=False` beats on the loop and by the clock, for simulation."""
         if concurrency < 1:
             raise ValueError(f"expected concurrency of at least 1, got {concurrency}")
         if claims is not None and claims.slots < concurrency:
@@ -76,6 +78,7 @@ class Worker:
         self._registry = registry
         self._clock = clock
         self._queues = tuple(queues)
+        self._types = None if types is None else tuple(types)
         self._concurrency = concurrency
         self._heartbeat_seconds = heartbeat_seconds
         self._claims = claims
@@ -201,8 +204,8 @@ class Worker:
                 running,
                 self._concurrency,
                 self._queues,
-                tuple(self._handlers),
-                functions.names(),
+                tuple(self._handlers) if self._types is None else self._types,
+                self._functions(),
                 self._lag.measure() if self._lag is not None else 0.0,
             )
         )
@@ -211,6 +214,9 @@ class Worker:
             self._loop.call_soon_threadsafe(self._seen.set)
         if answer:
             self._loop.call_soon_threadsafe(self._stop, answer)
+
+    def _functions(self) -> tuple[str, ...]:
+        return functions.names()
 
     @property
     def running(self) -> tuple[str, ...]:
@@ -230,7 +236,8 @@ class Worker:
                 self._room = self._loop.create_future()
                 await self._room
             try:
-                tasks = await self._transport.claim(self.worker_id, self._queues, len(self._free))
+                able = () if self._types is None else self._functions()
+                tasks = await self._transport.claim(self.worker_id, self._queues, len(self._free), self._types, able)
             except TransportClosed:
                 raise
             except Exception as error:  # noqa: BLE001  whatever an adapter raises, the worker goes on

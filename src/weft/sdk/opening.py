@@ -28,15 +28,18 @@ def as_url(db: str) -> str:
 
 
 def make_folder(settings: Settings) -> None:
-    from weft.engine import database_file
+    from weft.deployment import database_file, is_postgres
 
-    database_file(settings.database_url).parent.mkdir(parents=True, exist_ok=True)
+    if not is_postgres(settings.database_url):
+        database_file(settings.database_url).parent.mkdir(parents=True, exist_ok=True)
 
 
 async def open_engine(settings: Settings) -> Engine:
     from weft import egress
+    from weft.deployment import open_vault
     from weft.egress.policy import Policy
-    from weft.engine import Engine, open_vault
+    from weft.engine import Engine
+    from weft.limits import Bounds, read_queue_limits
 
     egress.configure(Policy.parse(settings.egress_allow))
     return await Engine.open(
@@ -46,4 +49,12 @@ async def open_engine(settings: Settings) -> Engine:
         sweep_seconds=settings.sweep_seconds,
         blob_url=settings.blob_url,
         vault=open_vault(settings),
+        redis_url=settings.redis_url,
+        redis_prefix=settings.redis_prefix,
+        signing_keys=settings.signing_keys,
+        stale_seconds=settings.stale_result_seconds,
+        bounds=Bounds(
+            read_queue_limits(settings.queue_limits, settings.sources.get("queue_limits", "queue_limits")),
+            settings.max_backlog,
+        ),
     )

@@ -35,6 +35,10 @@ class SimWorker(Worker):
         self._world = world
         self._host_process = process
 
+    def _functions(self) -> tuple[str, ...]:
+        """What the workflows of the simulator call."""
+        return ("work",)
+
     def _make_threads(self, loop: asyncio.AbstractEventLoop) -> ThreadPool:
         return SimThreads(self._world, loop, self._concurrency, self.worker_id)
 

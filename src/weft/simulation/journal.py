@@ -6,10 +6,12 @@ know, or a process that died before or after. The store itself is never wrong.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.journal import Appended, Commit, Conflict, HeldBy, HolderLock, JournalUnavailable, OutcomeUnknown
+from weft.leases import Leased
+from weft.simulation.leases import MemoryLeases
 from weft.simulation.memory import MemoryJournal
 
 if TYPE_CHECKING:
@@ -24,9 +26,32 @@ _WRITES = {
     "mark_quarantined",
     "put_definition",
     "register_workflow",
+    "lease",
+    "give_back",
+    "leave",
 }
 _OUTSIDE = {"hold", "close", "partition_count", "store"}
 """Not commands of the store."""
+
+
+class SimLeases:
+    """The leases of a journal, through the same connection."""
+
+    def __init__(self, journal: SimJournal, inner: MemoryLeases) -> None:
+        self._journal = journal
+        self._inner = inner
+
+    async def lease(self, holder: str, lease_seconds: float) -> Leased:
+        return await self._journal._call("lease", self._inner.lease, (holder, lease_seconds), {})  # type: ignore[no-any-return]
+
+    async def give_back(self, holder: str, partitions: Collection[int]) -> None:
+        await self._journal._call("give_back", self._inner.give_back, (holder, partitions), {})
+
+    async def now(self) -> float:
+        return await self._journal._call("now", self._inner.now, (), {})  # type: ignore[no-any-return]
+
+    async def leave(self, holder: str) -> None:
+        await self._journal._call("leave", self._inner.leave, (holder,), {})
 
 
 class SimJournal:
@@ -36,6 +61,7 @@ class SimJournal:
         self._world = world
         self._process = process
         self._inner = MemoryJournal(world.store, clock=process.clock)
+        self.leases = SimLeases(self, MemoryLeases(world.store, clock=world.clock))
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._inner, name)

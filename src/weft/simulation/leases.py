@@ -34,6 +34,9 @@ class MemoryLeases:
                 del self._store.partition_holders[partition]
                 self._store.epochs[partition] += 1
 
+    async def now(self) -> float:
+        return self._clock.now()
+
     async def leave(self, holder: str) -> None:
         await self.give_back(holder, self._held(holder))
         self._store.coordinators.pop(holder, None)

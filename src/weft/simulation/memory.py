@@ -269,8 +269,8 @@ class MemoryJournal:
     async def incarnation(self) -> int:
         return self._open.incarnation
 
-    async def raise_incarnation(self) -> int:
-        self._open.incarnation += 1
+    async def raise_incarnation(self, by: int = 1) -> int:
+        self._open.incarnation += by
         return self._open.incarnation
 
     async def raise_epochs(self, partitions: Collection[int]) -> Mapping[int, int]:

@@ -9,11 +9,16 @@ import msgspec
 
 from weft.simulation import faults, graphs
 
+DIVIDED_FROM = 1_000_000
+"""Seeds from here on are histories of several coordinators that share the runs by leases."""
+
 
 class Plan(msgspec.Struct, kw_only=True):
     seed: int
     shared: bool
     """Workers are processes of their own, on a transport that outlives coordinators; otherwise one process does it all."""
+    divided: bool = False
+    """Several processes decide at the same time, each for the partitions it has leased; `shared` too."""
     engines: int
     workers: int
     concurrency: int
@@ -39,6 +44,8 @@ class Plan(msgspec.Struct, kw_only=True):
 
 
 def make_plan(seed: int, *, size: int = 9) -> Plan:
+    if seed >= DIVIDED_FROM:
+        return _divide(make_plan(seed - DIVIDED_FROM, size=size), seed)
     random = Random(f"plan {seed}")
     shared = random.random() < 0.4
     rates = faults.draw_rates(random)
@@ -70,4 +77,20 @@ def make_plan(seed: int, *, size: int = 9) -> Plan:
         long_journal=random.choice((20, 60)),
         blob_seconds=random.choice((0.0, 0.05, 1.0)),
         large_share=random.choice((0.0, 0.0, 0.1, 0.5)),
+    )
+
+
+def _divide(plan: Plan, seed: int) -> Plan:
+    """Clocks agree: processes that share a database take the time from it (`clock.OffsetClock`)."""
+    random = Random(f"divided {seed}")
+    rates = {name: rate for name, rate in plan.rates.items() if name != "clock_jump"}
+    return msgspec.structs.replace(
+        plan,
+        seed=seed,
+        shared=True,
+        divided=True,
+        engines=random.choice((1, 2, 2, 3)),
+        workers=plan.workers or random.choice((1, 2, 3)),
+        rates=rates,
+        skews=[0.0] * len(plan.skews),
     )

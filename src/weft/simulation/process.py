@@ -29,7 +29,6 @@ from weft.simulation.journal import SimJournal
 from weft.simulation.loop import Host, SimTask
 from weft.simulation.transport import Broker, SimTransport
 from weft.transport import Transport, TransportUnavailable
-from weft.transports.local import LocalTransport
 
 if TYPE_CHECKING:
     from weft.simulation.world import World
@@ -68,17 +67,25 @@ class SimEngine(Engine):
             dead_seconds=15.0,
             sweep_seconds=15.0,
             blobs=cast(BlobStore, SimBlobs(world, process)),
+            remote=True if plan.divided else None,
         )
         self._world = world
         self._process = process
         self.link: SimTransport | None = None
 
-    def _start(self) -> None:
+    async def connect(self) -> None:
+        if self.transport is None:
+            self.link = SimTransport(self._world, self._process, self._world.broker, local=False)
+            self.transport = self.link
+
+    def _start(self, make_listener: Any = Listener) -> None:
         world, process = self._world, self._process
-        shared = world.plan.shared
-        broker = world.broker if shared else Broker(process.clock, durable_checkpoints=True)
-        self.link = SimTransport(world, process, broker, local=not shared)
-        self.transport = cast(LocalTransport, self.link)
+        shared, divided = world.plan.shared, world.plan.divided
+        if not divided:
+            broker = world.broker if shared else Broker(process.clock, durable_checkpoints=True)
+            self.link = SimTransport(world, process, broker, local=not shared)
+            self.transport = self.link
+        assert self.link is not None
         coordinator = self.coordinator = Coordinator(
             self.journal,
             cast(Transport, self.link),
@@ -90,14 +97,16 @@ class SimEngine(Engine):
             blobs=self.blobs,
             judge=self._judge,
         )
-        if shared:
-            broker.take_over()
+        if shared and not divided:
+            world.broker.take_over()
         self._spawn("coordinator", coordinator.run())
         self._spawn("fetcher", coordinator.fetcher.run())
         self._spawn("results", self._receive(self.transport, coordinator))
         self._spawn("begins", self._receive_begins(self.transport, coordinator))
-        self._spawn("timekeeper", Timekeeper(self.journal, coordinator, self.clock).run())
-        self._spawn("listener", Listener(self.journal, coordinator, self.clock).run())
+        self.timekeeper = Timekeeper(self.journal, coordinator, self.clock)
+        self.listener = make_listener(self.journal, coordinator, self.clock)
+        self._spawn("timekeeper", self.timekeeper.run())
+        self._spawn("listener", self.listener.run())
 
     async def _judge(self, job: Any) -> Any:
         """In real time, between two moments: a sandbox gives the same answer whenever it is asked."""
@@ -218,8 +227,11 @@ class EngineProcess(Process):
         world = self.world
         engine = self.engine = SimEngine(world, self)
         try:
-            while not await engine.hold():
-                await self.clock.sleep(2.0)
+            if world.plan.divided:
+                await engine.coordinate()
+            else:
+                while not await engine.hold():
+                    await self.clock.sleep(2.0)
             await engine.until_broken()
         except asyncio.CancelledError:
             if not self.closing:  # as after Ctrl-C: it ends in its own time

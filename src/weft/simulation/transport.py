@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from weft.clock import Clock
+from weft.journal import partition_of
 from weft.simulation.loop import SimTask
 from weft.transport import (
     BeginRequest,
@@ -24,7 +25,7 @@ from weft.transport import (
     WorkerBeat,
     WorkerSeen,
 )
-from weft.transports.local import LocalTransport
+from weft.transports.local import LocalTransport, _wake_all
 from weft.transports.queue import TaskQueue
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ _LOSABLE = frozenset({"stop", "acknowledge", "grant_begin"})
 _OF_MESSAGES = frozenset({"transport_duplicate", "transport_late_duplicate", "transport_hold_back"})
 UNKNOWN_BEATS = 3
 """Beats without a task its worker has claimed, after which the claim counts as lost."""
+STALE_SECONDS = 30.0
 UNKNOWN_SECONDS = 10.0
 """A worker that claims and was never heard of since."""
 
@@ -50,6 +52,10 @@ class Broker(LocalTransport):
         """Tasks delivered once more than they should be."""
         self._unlisted: dict[str, int] = {}
         self._unknown_since: dict[str, float] = {}
+        self.partition_count = 1
+        self.partitions: dict[SimTransport, set[int]] = {}
+        """Whose results each of several coordinators receives."""
+        self._given: dict[str, tuple[SimTransport, float]] = {}
 
     def flush(self) -> None:
         """Everything it holds is gone."""
@@ -71,6 +77,81 @@ class Broker(LocalTransport):
             for task_id in self._begin_answers
             if (held := self._held.get(task_id)) is not None and held.worker is not None
         )
+
+    # where several coordinators receive, each for its partitions
+
+    def share_out(self, link: SimTransport, partitions: Collection[int]) -> None:
+        """What whoever received for these before had not acknowledged is received again."""
+        self.partitions.setdefault(link, set()).update(partitions)
+        for receipt, delivery in list(self._unacknowledged.items()):
+            if self._partition(delivery.result.run_id) in partitions:
+                del self._unacknowledged[receipt]
+                self._results.append(delivery)
+        for task_id in list(self._begin_answers):
+            held = self._held.get(task_id)
+            if held is not None and held.worker is not None and self._partition(held.task.run_id) in partitions:
+                self._begin_requests.append(BeginRequest(held.task, held.worker))
+        _wake_all(self._receivers)
+
+    def share_in(self, link: SimTransport, partitions: Collection[int]) -> None:
+        self.partitions.setdefault(link, set()).difference_update(partitions)
+
+    def _is_of(self, link: SimTransport, run_id: str) -> bool:
+        return self._partition(run_id) in self.partitions.get(link, ())
+
+    def _partition(self, run_id: str) -> int:
+        return partition_of(run_id, self.partition_count)
+
+    async def report(self, results: Sequence[Result]) -> None:
+        await super().report(results)
+        if self.partitions:
+            _wake_all(self._receivers)
+
+    async def receive_for(self, link: SimTransport, limit: int) -> list[Delivery]:
+        while True:
+            found = [one for one in self._results if self._is_of(link, one.result.run_id)][:limit]
+            if found:
+                for delivery in found:
+                    self._results.remove(delivery)
+                    self._unacknowledged[delivery.receipt] = delivery
+                    self._given[delivery.receipt] = (link, self._clock.monotonic())
+                return found
+            if not self._take_stale(link):
+                try:
+                    async with asyncio.timeout(5.0):
+                        await self._wait(self._receivers)
+                except TimeoutError:
+                    continue
+
+    def _take_stale(self, link: SimTransport) -> bool:
+        """What another received and did not acknowledge for long: it may have read on after its lease was over."""
+        now, found = self._clock.monotonic(), False
+        for receipt, delivery in list(self._unacknowledged.items()):
+            reader, at = self._given[receipt]
+            if reader is not link and now - at > STALE_SECONDS and self._is_of(link, delivery.result.run_id):
+                del self._unacknowledged[receipt]
+                self._results.append(delivery)
+                found = True
+        return found
+
+    async def receive_begin_for(self, link: SimTransport) -> BeginRequest:
+        while True:
+            for request in self._begin_requests:
+                if self._is_of(link, request.task.run_id):
+                    self._begin_requests.remove(request)
+                    return request
+            await asyncio.sleep(0.5)
+
+    async def forget_for(self, link: SimTransport, worker: str) -> list[str]:
+        """Of the runs this one decides for. The worker stays listed while it has tasks of others."""
+        claimed = [held for held in self._held.values() if held.worker == worker and not held.reported]
+        lost = [held.task_id for held in claimed if self._is_of(link, held.task.run_id)]
+        for task_id in lost:
+            del self._held[task_id]
+            await self.grant_begin(task_id, False)
+        if len(lost) == len(claimed):
+            self._workers.pop(worker, None)
+        return lost
 
     def stray(self, task: Task) -> None:
         self.strays.append(task)
@@ -150,6 +231,7 @@ class SimTransport:
         """Inside one process nothing gets lost on the way."""
         self._waits: list[SimTask] = []
         self._lost_a_receive = False
+        self._divided = world.plan.divided
         self._closed = False
 
     # coordinator
@@ -167,10 +249,14 @@ class SimTransport:
 
     async def receive(self, limit: int) -> list[Delivery]:
         if self._lost_a_receive:  # as one reads one's own pending entries again after an error
-            self._broker.redeliver()
+            if self._divided:
+                self._broker.share_out(self, list(self._broker.partitions.get(self, ())))
+            else:
+                self._broker.redeliver()
             self._lost_a_receive = False
+        receiving = self._broker.receive_for(self, limit) if self._divided else self._broker.receive(limit)
         try:
-            return await self._wait("receive", self._broker.receive(limit))  # type: ignore[no-any-return]
+            return await self._wait("receive", receiving)  # type: ignore[no-any-return]
         except TransportUnavailable:
             self._lost_a_receive = True
             raise
@@ -182,7 +268,8 @@ class SimTransport:
         await self._call("acknowledge", self._broker.acknowledge, receipts)
 
     async def receive_begin(self) -> BeginRequest:
-        return await self._wait("receive_begin", self._broker.receive_begin())  # type: ignore[no-any-return]
+        receiving = self._broker.receive_begin_for(self) if self._divided else self._broker.receive_begin()
+        return await self._wait("receive_begin", receiving)  # type: ignore[no-any-return]
 
     async def grant_begin(self, task_id: str, granted: bool) -> None:
         if granted:
@@ -196,7 +283,21 @@ class SimTransport:
         return await self._call("list_workers", self._broker.list_workers)  # type: ignore[no-any-return]
 
     async def forget_worker(self, worker: str) -> list[str]:
+        if self._divided:
+            return await self._call("forget_worker", self._broker.forget_for, self, worker)  # type: ignore[no-any-return]
         return await self._call("forget_worker", self._broker.forget_worker, worker)  # type: ignore[no-any-return]
+
+    def take_over(self, partitions: Collection[int]) -> None:
+        self._broker.share_out(self, partitions)
+
+    def hand_back(self, partitions: Collection[int]) -> None:
+        self._broker.share_in(self, partitions)
+
+    async def wake(self, topic: str, said: str = "") -> None:
+        """Hints get lost here: everybody looks by themselves."""
+
+    def on_wake(self, topic: str, handler: Callable[[str], None]) -> Callable[[], None]:
+        return lambda: None
 
     # worker
 
@@ -238,6 +339,7 @@ class SimTransport:
         self._closed = True
         if self._local:
             await self._broker.close()
+        self._broker.partitions.pop(self, None)
         self.drop()
 
     def drop(self) -> None:

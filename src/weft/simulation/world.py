@@ -65,6 +65,7 @@ class World:
         self.store = Store(4)
         self.clock = SimClock(self.loop, Random(f"ids {plan.seed}"), "world")
         self.broker = Broker(self.clock)
+        self.broker.partition_count = self.store.partition_count
         self.claims: dict[int, str] = {}
         self.blob_objects: dict[str, tuple[bytes, float]] = {}
         """The blob store of all processes; it outlives them."""

@@ -33,6 +33,7 @@ from weft.transport import (
     WorkerSeen,
     fits,
 )
+from weft.transports.local_limits import LocalLimits
 from weft.transports.queue import Held, TaskQueue
 
 CAPACITY = 1_000_000
@@ -55,6 +56,7 @@ class LocalTransport:
         self._durable_checkpoints = durable_checkpoints
         self._checkpoints: dict[str, asyncio.Future[None]] = {}
         self._clock = clock
+        self.limits = LocalLimits(clock)
         self._capacity = capacity
         self._max_results = max_results
         self._closed = False

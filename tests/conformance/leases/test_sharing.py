@@ -101,3 +101,8 @@ async def test_many_that_ask_at_the_same_moment_never_hold_the_same(leases):
     await asyncio.gather(*(work(name) for name in names))
     held = await settle(leases, names)
     assert sorted(len(partitions) for partitions in held.values()) == [1, 1, 1, 1, 2, 2]
+
+
+async def test_the_time_is_that_of_the_clock_the_leases_use(leases):
+    before = await leases.now()
+    assert 1.7e9 < before <= await leases.now()

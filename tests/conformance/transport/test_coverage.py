@@ -11,7 +11,7 @@ from weft.transport import Transport
 
 HERE = Path(__file__).parent
 CASES = [path for path in sorted(HERE.glob("test_*.py")) if path != Path(__file__)]
-PARTS = {"queue"}  # modules of transports/ that are no adapters but parts of one
+PARTS = {"queue", "local_limits"}  # modules of transports/ that are parts of an adapter, or of another port
 
 
 def operations() -> list[str]:

@@ -9,8 +9,8 @@ import pytest
 
 from tests.conformance.journal.commits import append, commit
 from tests.journals.postgres.helpers import CONNECTIONS, new_journal, until
-from tests.journals.postgres.proxy import Proxy
 from tests.journals.whole import check_whole, next_commit
+from tests.proxy import Proxy
 from tests.servers.postgres import installations
 from weft.journal import Accepted, JournalUnavailable, OutcomeUnknown
 from weft.journals.postgres import connections, open_postgres
@@ -164,23 +164,22 @@ async def test_closing_while_the_server_is_down_ends(stoppable, stoppable_url, o
 @pytest.fixture
 async def proxied(server, url, open_journal):
     """(journal, proxy): a journal behind a network that can fail."""
-    async with Proxy(server.port) as proxy:
+    with Proxy(("127.0.0.1", server.port)) as proxy:
         through = server.url(url.partition("@/")[2].partition("?")[0], tcp=True)
         through = through.replace(f":{server.port}/", f":{proxy.port}/")
         journal = await open_journal(through, statement_seconds=1.0, writers=1)
         # The statement is prepared with its first use, so from now on an append is one request and one answer.
         await append(journal, commit("first", notices=(("parent", b"first"),)))
         yield journal, proxy
-        proxy.mode = "pass"
+        proxy.heal()
         await journal.close()
 
 
 async def test_an_answer_that_is_lost_is_an_unknown_outcome_and_the_commit_is_there(proxied):
     journal, proxy = proxied
-    proxy.mode = "cut answers"
+    proxy.cut_after(0)
     with pytest.raises(OutcomeUnknown, match="read back the commit id"):
         await journal.append([commit("r1", notices=(("parent", b"once"),))])
-    proxy.mode = "pass"
 
     async def is_there() -> bool:  # the server goes on with what it was asked
         return await journal.find_commit("r1") is not None
@@ -192,10 +191,9 @@ async def test_an_answer_that_is_lost_is_an_unknown_outcome_and_the_commit_is_th
 
 async def test_a_request_that_is_lost_is_an_unknown_outcome_and_can_be_appended_again(proxied):
     journal, proxy = proxied
-    proxy.mode = "cut requests"
+    proxy.cut_at_request()
     with pytest.raises(OutcomeUnknown):
         await journal.append([commit("r1", notices=(("parent", b"once"),))])
-    proxy.mode = "pass"
     assert await journal.find_commit("r1") is None
     assert await append(journal, commit("r1")) == Accepted(1)
 
@@ -208,7 +206,7 @@ async def test_a_network_that_swallows_everything_does_not_hold_anybody_for_ever
         journal._options.url, require_durable=False, statement_seconds=0.1, connect_seconds=0.2, writers=1
     )
     await append(impatient, commit("r0"))
-    proxy.mode = "swallow"
+    proxy.go_silent()
     with pytest.raises(OutcomeUnknown):
         await impatient.append([commit("r1")])
     with pytest.raises(JournalUnavailable, match="did not answer in time"):

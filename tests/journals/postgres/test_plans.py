@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.journal.commits import commit
+from tests.journals.postgres import archive_plans
 from tests.servers.postgres import installations
 from weft.journal import ApprovalRow, Commit, DeadLetterRow, Epoch, IdempotencyKey, Snapshot
 from weft.journals.postgres import appender, migrate_postgres, statements
@@ -114,12 +115,14 @@ PLANS: list[tuple[str, dict[str, Any], str]] = [
         {"tenant": "default", "name": "flow7", "definition_hash": "new", "ir_hash": "i", "registered_at": 1.0},
         "workflows_by_version",
     ),
+    *archive_plans.PLANS,
 ]
 
 # These take up to a thousand rows at a time.
 LARGE = [
     ("prune_commands", {"before": 1e9}, "commands_answered"),
     ("prune_idempotency", {"before": 1e9}, "idempotency_by_creation"),
+    *archive_plans.LARGE,
 ]
 
 # One row by its only key, a function whose inside is looked at below, or what PostgreSQL keeps of itself.
@@ -135,10 +138,11 @@ UNPLANNED = {
     "incarnation",
     "lease",
     "leave",
+    "now",
     "put_command",
     "put_definition",
     "raise_incarnation",
-}
+} | archive_plans.UNPLANNED
 
 
 @pytest.fixture(scope="module", params=sorted(installations()))
@@ -149,7 +153,7 @@ def filled(request, postgres_servers) -> str:
     async def fill() -> str:
         name = await server.create_database()
         await migrate_postgres(server.url(name), partitions=8)
-        await server.execute(FILL, name)
+        await server.execute(archive_plans.FILL + FILL, name)
         return server.url(name)
 
     return asyncio.run(fill())
@@ -300,6 +304,23 @@ async def test_an_append_finds_everything_by_index_whatever_it_brings(writing):
         assert max(map(touched, nodes)) <= len(commits), plan
         tables |= {node["Relation Name"] for node in nodes if "Relation Name" in node}
     assert tables >= {"runs", "timers", "snapshots", "approvals", "dead_letters", "notices", "commands", "idempotency"}
+
+
+@pytest.mark.parametrize("name", archive_plans.FUNCTIONS)
+async def test_a_function_of_the_archive_finds_everything_by_index(connection, name):
+    query, arguments = statements.bind(name, archive_plans.FUNCTIONS[name])
+
+    async def work() -> None:
+        await connection.fetch(query, *arguments)
+
+    plans = await nested_plans(connection, work)
+    assert len(plans) > 2
+    for plan in plans:
+        nodes = walk(plan["Plan"])
+        assert scans(nodes) == set(), plan
+        # A run goes with all of its events and logs, however many.
+        few = [node for node in nodes if not node.get("Relation Name", "").startswith(("events", "logs"))]
+        assert max(map(touched, few), default=0) <= FIRST, plan
 
 
 async def test_a_journal_that_was_empty_when_its_plans_were_made_keeps_good_ones(server):

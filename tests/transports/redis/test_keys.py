@@ -8,6 +8,7 @@ import pytest
 
 from tests.conformance.transport.messages import beat, claim, result, soon, task
 from tests.transports.redis.helpers import Coordinator, wait_until, work
+from weft.limits import Ask, Limit
 from weft.transport import Delivery
 from weft.transports.redis import keys as names
 from weft.transports.redis.keys import Keys, lane_of
@@ -34,7 +35,9 @@ def test_what_belongs_to_one_queue_or_one_partition_is_in_one_slot():
     ]
     of_a_partition = [keys.results(7), keys.begins(7), keys.grant(7, "ask")]
     assert {tag(key) for key in of_a_queue} == {"queue:a"}
+    of_a_limit = [keys.slots("t", "a"), keys.rate("t", "a", 60_000)]
     assert {tag(key) for key in of_a_partition} == {"partition:7"}
+    assert {tag(key) for key in of_a_limit} == {"limit:t:a"}
     assert tag(keys.workers_seen) == tag(keys.workers_beats)
 
 
@@ -61,15 +64,16 @@ async def test_every_key_is_one_that_the_file_documents(opened):
     await claim(transport)
     await transport.report([result("b")])
     await transport.forget_worker("w1")
+    await transport.limits.enter([Ask("o", (Limit("t:1", "a {key}", 1), Limit("t", "k", 1, 60.0)))])
     documented = {
         re.sub(r"\b[A-Z]\b", "*", line.split()[0].removeprefix("weft:"))
         for line in names.__doc__.splitlines()
         if line.startswith("    weft:{")
     }
-    assert len(documented) == 12
+    assert len(documented) == 14
     patterns = [re.compile(re.escape(pattern).replace(r"\*", "[^:]*") + r"\Z") for pattern in documented]
     found = opened.left()
-    assert len(found) >= 7
+    assert len(found) >= 9
     assert [key for key in found if not any(pattern.match(key) for pattern in patterns)] == []
 
 

@@ -9,6 +9,7 @@ import redis
 
 from tests.conformance.transport.messages import beat, claim, result, soon, task
 from tests.transports.redis.helpers import insist, wait_until
+from weft.limits import Ask, Entered, Limit
 from weft.transport import TransportUnavailable
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "operations" / "redis.md"
@@ -57,6 +58,10 @@ async def test_with_these_rights_everything_works(users, opened_alone):
     await worker.close()
     assert await coordinator.list_workers() == []
     await coordinator.wake("topic")
+    slots, rate = Limit("t", "k", 1), Limit("t", "k", 1, 60.0)
+    assert [type(answer) for answer in await coordinator.limits.enter([Ask("o", (slots, rate))])] == [Entered]
+    await coordinator.limits.hold([("o", slots)])
+    await coordinator.limits.leave([("o", slots)])
 
 
 async def test_a_worker_may_not_load_scripts_and_waits_for_a_coordinator_that_does(users, opened_alone):

@@ -7,6 +7,7 @@ import pytest
 
 import weft.transports.redis
 from tests.conformance.transport.messages import beat, claim, receive, result, soon, task
+from weft.limits import Ask, Entered, Limit
 from weft.transports.redis.scripts import all_scripts
 
 
@@ -45,6 +46,13 @@ async def test_every_operation_survives_the_loss_of_the_scripts(opened_alone):
     transport.take_over(range(8))
     await transport.report([result("d")])
     assert await receive(transport) == ["d"]
+    slots, rate = Limit("t", "k", 1), Limit("t", "k", 1, 60.0)
+    forget()
+    assert [type(answer) for answer in await transport.limits.enter([Ask("o", (slots, rate))])] == [Entered]
+    forget()
+    await transport.limits.hold([("o", slots)])
+    forget()
+    await transport.limits.leave([("o", slots)])
 
 
 async def test_workers_in_other_languages_find_the_hashes_by_name(opened):

@@ -30,7 +30,7 @@ from weft.journal import (
 )
 from weft.journals.postgres.connections import TRIES, Connection
 from weft.journals.postgres.statements import bind
-from weft.journals.rows import Row
+from weft.journals.rows import Row, as_bytes
 
 Columns = dict[str, Any]
 
@@ -261,15 +261,6 @@ def _read_tags(commit: Commit) -> Iterable[tuple[bytes, bytes]]:
     except msgspec.MsgspecError as error:
         raise InvalidCommit(f"run {commit.run_id}: its tags are not a JSON object of strings: {error}") from error
     return ((as_bytes(name), as_bytes(value)) for name, value in tags.items())
-
-
-def as_bytes(text: str) -> bytes:
-    """What people write freely: PostgreSQL's text holds no NUL, and no half of a surrogate pair."""
-    return text.encode("utf-8", "surrogatepass")
-
-
-def as_text(data: bytes) -> str:
-    return data.decode("utf-8", "surrogatepass")
 
 
 # -- answers

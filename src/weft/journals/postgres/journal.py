@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from weft.archive import Archive
 from weft.clock import Clock
 from weft.errors import NotFound
 from weft.journal import (
@@ -36,13 +37,24 @@ from weft.journal import (
     check,
     partition_of,
 )
-from weft.journals.postgres.appender import as_bytes, as_text
+from weft.journals.postgres.archive import PostgresArchive
 from weft.journals.postgres.connections import Connections, Options
 from weft.journals.postgres.hold import Hold, hold
 from weft.journals.postgres.leases import PostgresLeases
 from weft.journals.postgres.witness import Witness
 from weft.journals.postgres.writer import Writer
-from weft.journals.rows import Row, decode_cursor, found, listing, named, page, positional, run_record
+from weft.journals.rows import (
+    Row,
+    as_bytes,
+    as_text,
+    decode_cursor,
+    found,
+    listing,
+    named,
+    page,
+    positional,
+    run_record,
+)
 from weft.leases import Leases
 
 Item = TypeVar("Item")
@@ -80,6 +92,7 @@ class PostgresJournal:
         self._hold: Hold | None = None
         self._closed = False
         self.leases: Leases = PostgresLeases(self._connections)
+        self.archive: Archive = PostgresArchive(self._connections, _run)
 
     @property
     def partition_count(self) -> int:
@@ -292,8 +305,8 @@ class PostgresJournal:
         self._witness.note_place(row[0], row[1])
         return int(row[0])
 
-    async def raise_incarnation(self) -> int:
-        return int((await self._write("raise_incarnation", {}))[0][0])
+    async def raise_incarnation(self, by: int = 1) -> int:
+        return int((await self._write("raise_incarnation", {"by": by}))[0][0])
 
     async def raise_epochs(self, partitions: Collection[int]) -> Mapping[int, int]:
         rows = await self._write("raise_epochs", {"partitions": list(partitions)})

@@ -19,5 +19,8 @@ class PostgresLeases:
     async def give_back(self, holder: str, partitions: Collection[int]) -> None:
         await self._connections.write("give_back", {"holder": holder, "partitions": list(partitions)})
 
+    async def now(self) -> float:
+        return float((await self._connections.write("now", {}))[0][0])
+
     async def leave(self, holder: str) -> None:
         await self._connections.write("leave", {"holder": holder})

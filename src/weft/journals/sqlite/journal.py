@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from weft.archive import Archive
 from weft.clock import Clock, system
 from weft.errors import NotFound
 from weft.journal import (
@@ -42,6 +43,7 @@ from weft.journal import (
 )
 from weft.journals.rows import decode_cursor, found, listing, named, page, positional, run_record
 from weft.journals.sqlite import lock, schema
+from weft.journals.sqlite.archive import SqliteArchive
 from weft.journals.sqlite.connection import Options, Synchronous
 from weft.journals.sqlite.readers import Readers
 from weft.journals.sqlite.rows import as_json
@@ -73,6 +75,7 @@ class SqliteJournal:
         self._partition_count = partitions
         self._lock: lock.FileLock | None = None
         self._closed = False
+        self.archive: Archive = SqliteArchive(readers, self._writing)
 
     @classmethod
     async def open(
@@ -324,9 +327,9 @@ class SqliteJournal:
     async def incarnation(self) -> int:
         return int(found(await self._find("incarnation", {}, _first), "row of meta", "incarnation"))
 
-    async def raise_incarnation(self) -> int:
+    async def raise_incarnation(self, by: int = 1) -> int:
         return await self._writing().run(
-            lambda connection: int(connection.execute(text("raise_incarnation")).fetchone()[0])
+            lambda connection: int(connection.execute(text("raise_incarnation"), {"by": by}).fetchone()[0])
         )
 
     async def raise_epochs(self, partitions: Collection[int]) -> Mapping[int, int]:

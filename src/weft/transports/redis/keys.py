@@ -11,21 +11,23 @@ one slot of a cluster. No operation needs two queues or two partitions at once. 
     weft:{partition:N}:results      stream    results of the runs of partition N
     weft:{partition:N}:begins       hash      task id → a worker's wish to begin; kept BEGIN_SECONDS
     weft:{partition:N}:grant:A      string    the answer to the wish A; kept BEGIN_SECONDS
+    weft:{limit:T:K}:slots          sorted    attempts that are in the slots of key K of tenant T, by the end of their leases
+    weft:{limit:T:K}:rate:N         hash      slice of time → how many passed the rate of key K over N milliseconds
     weft:{workers}:seen             sorted    workers by the time of their last beat, in milliseconds of the server
     weft:{workers}:beats            hash      worker → what it said last
     weft:{queues}:names             set       queues that had a task lately; kept REGISTRY_SECONDS
     weft:{scripts}:hashes           hash      operation → hash of its script, for workers in other languages
 
 Streams have one consumer group each, WORKERS or COORDINATORS. A stream of tasks goes with its last entry, one of results soon
-after, and its group and consumers with it; the hash and the sorted set of a queue go with their last member. So an idle Weft
-leaves the workers' beats and the three registries, and nothing else.
+after, and its group and consumers with it; the hash and the sorted set of a queue go with their last member. Limits end by
+themselves. So an idle Weft leaves the workers' beats and the three registries, and nothing else.
 
 Channels, for wake-ups (they save time, nothing depends on them):
 
     weft:wake:queue:Q    there are tasks            weft:wake:worker:W     it should beat: something is to stop
     weft:wake:results    says in which partitions   weft:wake:process:P    a wish to begin was answered
     weft:wake:begins     says in which partition    weft:wake:topic:T      whatever the topic means to its listeners
-    weft:wake:scripts    somebody misses a script
+    weft:wake:scripts    somebody misses a script   weft:wake:limits       says which key has room
 """
 
 from __future__ import annotations
@@ -57,6 +59,7 @@ class Keys:
         self.wake_scripts = f"{prefix}:wake:scripts"
         self.wake_results = f"{prefix}:wake:results"
         self.wake_begins = f"{prefix}:wake:begins"
+        self.wake_limits = f"{prefix}:wake:limits"
 
     # queues
 
@@ -92,6 +95,17 @@ class Keys:
 
     def _partition(self, partition: int) -> str:
         return f"{self.prefix}:{{partition:{partition}}}"
+
+    # limits; the slots of a key, and each of its rates, end by themselves when nobody uses them
+
+    def slots(self, tenant: str, key: str) -> str:
+        return f"{self._limit(tenant, key)}:slots"
+
+    def rate(self, tenant: str, key: str, milliseconds: int) -> str:
+        return f"{self._limit(tenant, key)}:rate:{milliseconds}"
+
+    def _limit(self, tenant: str, key: str) -> str:
+        return f"{self.prefix}:{{limit:{encode(tenant)}:{encode(key)}}}"
 
     # who listens
 

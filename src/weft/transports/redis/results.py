@@ -82,7 +82,7 @@ class Results:
         self._consumer = consumer
         self._count = partition_count
         self._stale_seconds = stale_seconds
-        self._looked_for_stale = clock.monotonic()
+        self._looked = self._looked_for_stale = clock.monotonic()
         self._held: dict[int, Held] = {}
         self._dirty: dict[int, None] = {}
         """Partitions that may have something."""
@@ -139,13 +139,13 @@ class Results:
             while True:
                 check_open()
                 ticket.clear()
+                self._look_again()
                 if self._ready:
                     return [self._ready.popleft() for _ in range(min(limit, len(self._ready)))]
                 await self._raise_failure()
                 if self._dirty:
                     await self._read()
-                if not await ticket.wait(POLL_SECONDS):
-                    self._look_again()
+                await ticket.wait(POLL_SECONDS)
         finally:
             self._waiting.discard(ticket)
             if self._ready:  # whoever else waits takes what is left
@@ -231,8 +231,12 @@ class Results:
         self._ready.append(Delivery(receipt, result))
 
     def _look_again(self) -> None:
-        """A wake-up may have been lost, and so may a coordinator that had received something."""
+        """Now and then: a wake-up may have been lost, and so may a coordinator that had received something. Also while wake-ups
+        come all the time: they are of other partitions."""
         now = self._clock.monotonic()
+        if now - self._looked < POLL_SECONDS:
+            return
+        self._looked = now
         is_time = now - self._looked_for_stale > self._stale_seconds
         if is_time:
             self._looked_for_stale = now

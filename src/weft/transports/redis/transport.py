@@ -30,6 +30,7 @@ from weft.transports.redis.checkpoints import Checkpoints
 from weft.transports.redis.claims import Claims
 from weft.transports.redis.heart import Heart
 from weft.transports.redis.keys import Keys
+from weft.transports.redis.limits import RedisLimits
 from weft.transports.redis.link import Arguments, Link
 from weft.transports.redis.messages import Messages
 from weft.transports.redis.results import Results, run_of
@@ -66,6 +67,8 @@ class RedisTransport:
         name = f"weft-{self.process[-8:]}"
         self._link = Link(address, keys, clock, seconds=seconds, name=name)
         self._wakes = Wakes(address, clock, seconds=seconds, name=f"{name}-wakes")
+        self.limits = RedisLimits(self._link, self._wakes, keys, process=self.process)
+        """How many attempts may be out under one key, over all processes."""
         self._heart = Heart(address, keys, self._messages, seconds=seconds, name=f"{name}-heart")
         self._tasks = Tasks(
             self._link,

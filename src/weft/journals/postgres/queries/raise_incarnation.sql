@@ -1,3 +1,3 @@
 UPDATE weft.meta
-SET incarnation = incarnation + 1
+SET incarnation = incarnation + :by
 RETURNING incarnation

@@ -1,4 +1,4 @@
 UPDATE meta
-SET value = value + 1
+SET value = value + :by
 WHERE name = 'incarnation'
 RETURNING value

@@ -1,0 +1,3 @@
+SELECT seq, hash
+FROM weft.audit_heads
+WHERE tenant = :tenant

@@ -1,0 +1,2 @@
+DELETE FROM alias_moves
+WHERE tenant = :tenant AND workflow = :workflow

@@ -1,0 +1,2 @@
+DELETE FROM aliases
+WHERE tenant = :tenant AND workflow = :workflow

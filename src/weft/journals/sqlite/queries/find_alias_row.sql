@@ -1,0 +1,3 @@
+SELECT revision, present
+FROM aliases
+WHERE tenant = :tenant AND workflow = :workflow AND alias = :alias

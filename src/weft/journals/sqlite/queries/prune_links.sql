@@ -1,0 +1,5 @@
+DELETE FROM links
+WHERE token_hash IN (
+    SELECT token_hash FROM links WHERE expires_at < :before ORDER BY expires_at LIMIT 1000
+)
+RETURNING TRUE

@@ -1,0 +1,2 @@
+DELETE FROM links
+WHERE run_id = ?

@@ -1,0 +1,2 @@
+DELETE FROM log_heads
+WHERE run_id = ?

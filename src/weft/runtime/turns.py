@@ -1,0 +1,66 @@
+"""Turns: who is next among those that wait with equal right.
+
+Tenants take turns in proportion to their weights; what one tenant waits for comes in its own order. Owns that rule and
+nothing else: it holds names, and is told which of them still count.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Container
+
+
+class _Line:
+    """What one tenant waits for."""
+
+    __slots__ = ("names", "returned", "step", "tenant")
+
+    def __init__(self, tenant: str, weight: float) -> None:
+        self.tenant = tenant
+        self.step = 1.0 / weight
+        self.names: deque[str] = deque()
+        self.returned: list[tuple[int, str]] = []
+        """Those that had their turn and could not use it, by age: a heap."""
+
+    def pop(self) -> str:
+        return heapq.heappop(self.returned)[1] if self.returned else self.names.popleft()
+
+
+class Turns:
+    """Each turn moves a tenant back by 1 / weight; whoever stands first is next. O(log tenants) a turn."""
+
+    __slots__ = ("_heap", "_joined", "_lines", "_now")
+
+    def __init__(self) -> None:
+        self._lines: dict[str, _Line] = {}
+        self._heap: list[tuple[float, int, _Line]] = []
+        self._joined = 0
+        self._now = 0.0
+
+    def push(self, tenant: str, name: str, weight: float, age: int | None = None) -> None:
+        """`age`: it comes back, and is next among its tenant's unless an older one came back too."""
+        line = self._lines.get(tenant)
+        if line is None:
+            line = self._lines[tenant] = _Line(tenant, weight)
+            self._joined += 1
+            heapq.heappush(self._heap, (self._now, self._joined, line))
+        if age is None:
+            line.names.append(name)
+        else:
+            heapq.heappush(line.returned, (age, name))
+
+    def pop(self, waiting: Container[str]) -> str | None:
+        """The next of those that are in `waiting`; the others are forgotten and cost nobody a turn."""
+        while self._heap:
+            due, number, line = self._heap[0]
+            self._now = due
+            while line.names or line.returned:
+                name = line.pop()
+                if name in waiting:
+                    heapq.heapreplace(self._heap, (due + line.step, number, line))
+                    return name
+            # Kept until its turn came: a tenant that comes and goes does not get ahead by it.
+            heapq.heappop(self._heap)
+            del self._lines[line.tenant]
+        return None

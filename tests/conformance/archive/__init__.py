@@ -1,0 +1,1 @@
+"""What every archive must do, run against each adapter."""

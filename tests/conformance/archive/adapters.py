@@ -1,0 +1,28 @@
+"""The adapters the suite runs against: each journal that has an archive. Places and handles are those of the journal's suite."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from tests.conformance.journal import adapters as journals
+from weft.archive import Archive
+from weft.journal import Journal
+
+ADAPTERS = {name: adapter for name, adapter in journals.ADAPTERS.items() if name.startswith(("sqlite", "postgres"))}
+
+
+class Office(NamedTuple):
+    """An archive, the journal it belongs to, and a way to open both again, as another process would."""
+
+    archive: Archive
+    journal: Journal
+    open_again: Callable[[], Awaitable[Office]]
+
+
+def office_of(handles: journals.Handles) -> Callable[[], Awaitable[Office]]:
+    async def open_again() -> Office:
+        journal = await handles.open()
+        return Office(journal.archive, journal, open_again)  # type: ignore[attr-defined]
+
+    return open_again

@@ -1,0 +1,110 @@
+"""The queries of the archive, for `test_plans`: what its tables hold, what is asked, and the index that must be used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+ROWS = 20_000
+FILL = f"""
+INSERT INTO weft.version_notes SELECT 'tenant' || n % 5, 'flow' || n / 20, n % 20 + 1, 'ada', n, ''
+FROM generate_series(1, {ROWS}) n ON CONFLICT DO NOTHING;
+INSERT INTO weft.deleted_workflows SELECT 'tenant' || n % 5, 'flow' || n, 1 FROM generate_series(1, {ROWS}) n;
+INSERT INTO weft.aliases SELECT 'tenant' || n % 5, 'flow' || n / 20, 'alias' || n, 4, true FROM generate_series(1, {ROWS}) n;
+INSERT INTO weft.alias_moves SELECT tenant, workflow, alias, r, '[[1,100.0]]', 'ada', 1, ''
+FROM weft.aliases, generate_series(1, 4) r;
+INSERT INTO weft.api_keys SELECT 'k' || n, 'tenant' || n % 5, 'ci', '', '[]', '[]', 'ada', n FROM generate_series(1, {ROWS}) n;
+INSERT INTO weft.links SELECT sha256(n::text::bytea), 'tenant1', 'a' || n, 'run' || n, 'approve', 'ada', n, n
+FROM generate_series(1, {ROWS}) n;
+INSERT INTO weft.audit SELECT 'tenant' || n % 5, n / 5 + 1, n, 'user' || n % 1000, 'action' || n % 1000, 'object' || n % 1000,
+    '', '', '', ''
+FROM generate_series(0, {ROWS - 1}) n;
+INSERT INTO weft.audit_heads SELECT 'tenant' || n, {ROWS} / 5, '' FROM generate_series(0, 4) n;
+INSERT INTO weft.logs SELECT 'run' || lpad((n % 20)::text, 8, '0'), n, 'tenant' || n % 5, 'node' || n / 20 % 100, 1, 1, n,
+    'info', ''
+FROM generate_series(1, {ROWS}) n;
+INSERT INTO weft.log_heads SELECT 'run' || lpad(n::text, 8, '0'), {ROWS} FROM generate_series(0, 4999) n;
+"""
+
+LIMIT = {"limit": 10}
+FLOW = {"tenant": "tenant3", "workflow": "flow3"}
+KEY = {"tenant": "tenant1", "key_id": "k501"}
+HASH = {"token_hash": bytes(32)}
+TENANT = {"tenant": "tenant3"}
+PLACE = {"cursor_at": 9000.0, "cursor_seq": 1800}
+LOGS = {"run_id": "run00000003", "tenant": "tenant3", "after": 500, **LIMIT}
+
+PLANS: list[tuple[str, dict[str, Any], str]] = [
+    ("find_notes", {**FLOW, "versions": [4, 9]}, "version_notes_pkey"),
+    ("count_users", {"tenant": "small", "workflow": "flow9"}, "runs_unended"),
+    ("count_users", {"tenant": "small", "workflow": "flow9", "version": 1}, "runs_unended"),
+    ("list_users", {**FLOW, **LIMIT}, "runs_unended"),
+    (
+        "list_users",
+        {**FLOW, "cursor_version": 1, "cursor_run": "run00009000", **LIMIT},
+        "runs_unended",
+    ),
+    ("list_users", {**FLOW, "version": 1, "after": "run00009000", **LIMIT}, "runs_unended"),
+    ("find_alias", {**FLOW, "alias": "alias63"}, "aliases_pkey"),
+    ("list_aliases", {**FLOW, **LIMIT}, "aliases_pkey"),
+    ("list_aliases", {**FLOW, "after": "alias61", **LIMIT}, "aliases_pkey"),
+    ("list_alias_moves", {**FLOW, "alias": "alias63", "before": 3, **LIMIT}, "alias_moves_pkey"),
+    ("delete_alias", {**FLOW, "alias": "alias63"}, "aliases_pkey"),
+    ("find_key", {"key_id": "k500"}, "api_keys_pkey"),
+    ("list_keys", {**TENANT, **LIMIT}, "api_keys_by_tenant"),
+    ("list_keys", {**TENANT, "cursor_at": 9000.0, "cursor_key": "k9000", **LIMIT}, "api_keys_by_tenant"),
+    ("revoke_key", {**KEY, "revoked_at": 1.0}, "api_keys_pkey"),
+    ("touch_keys", {"key_ids": ["k1", "k2"], "times": [1.0, 2.0]}, "api_keys_pkey"),
+    ("find_link", HASH, "links_pkey"),
+    ("consume_link", {**HASH, "approval_id": "a1", "decision": "approve", "now": 1.0}, "links_pkey"),
+    ("release_link", {**HASH, "consumed_at": 1.0}, "links_pkey"),
+    ("read_audit", {**TENANT, "after": 3000, **LIMIT}, "audit_pkey"),
+    ("find_audit_head", TENANT, "audit_heads_pkey"),
+    ("list_audit", {**TENANT, **LIMIT}, "audit_by_time"),
+    ("list_audit", {**TENANT, "since": 100.0, "until": 9000.0, **PLACE, **LIMIT}, "audit_by_time"),
+    ("list_audit", {**TENANT, "principal": "user503", **LIMIT}, "audit_by_principal"),
+    ("list_audit", {**TENANT, "action": "action503", **PLACE, **LIMIT}, "audit_by_action"),
+    ("list_audit", {**TENANT, "object": "object503", **PLACE, **LIMIT}, "audit_by_object"),
+    ("read_logs", LOGS, "logs_pkey"),
+]
+LARGE: list[tuple[str, dict[str, Any], str]] = [("prune_links", {"before": 1e9}, "links_by_expiry")]
+
+# Functions, whose inside is looked at.
+FUNCTIONS: dict[str, dict[str, Any]] = {
+    "put_alias": {
+        "tenant": "default",
+        "workflow": "flow7",
+        "alias": "live",
+        "versions": [1, 2],
+        "shares": "[[1,100.0]]",
+        "moved_by": "ada",
+        "moved_at": 1.0,
+        "reason": b"",
+        "expected": None,
+    },
+    "delete_workflow": {"tenant": "default", "workflow": "flow7", "version": 3},
+    "append_audit": {
+        "tenants": ["new", "tenant3"],
+        "times": [1.0, 2.0],
+        "principals": ["ada"] * 2,
+        "actions": ["a"] * 2,
+        "objects": ["o"] * 2,
+        "details": [b""] * 2,
+        "request_ids": [""] * 2,
+        "payloads": [b""] * 2,
+    },
+    "append_logs": {
+        "run_ids": ["run00000023", "run00000509"],
+        "tenants": ["tenant3", "small"],
+        "nodes": ["n"] * 2,
+        "visits": [1] * 2,
+        "attempts": [1] * 2,
+        "times": [1.0] * 2,
+        "levels": ["info"] * 2,
+        "messages": [b""] * 2,
+        "kept_lines": 10_000,
+    },
+    "prune_runs": {"before": 1e9, "most_runs": 20, "most_rows": 100_000},
+}
+
+# Inserts.
+UNPLANNED = {"note_version", "create_key", "create_link", *FUNCTIONS}

