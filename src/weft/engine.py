@@ -17,11 +17,12 @@ from typing import Any
 import msgspec
 
 from weft import clock as clocks
+from weft.archive import Archive
 from weft.blobs import INLINE_BYTES, BlobMissing, BlobStore
 from weft.clock import Clock, OffsetClock
 from weft.deployment import database_file, default_vault, is_postgres, open_blobs, open_journal, open_transport
 from weft.errors import NotFound, SettingsInvalid, StoreUnavailable
-from weft.journal import HeldBy, HolderLock, Journal, RunRecord, partition_of
+from weft.journal import HeldBy, HolderLock, Journal, RunRecord
 from weft.kernel import events as e
 from weft.kernel.segments import pack
 from weft.kernel.state import State
@@ -36,11 +37,14 @@ from weft.routing.checks import find_content_refs
 from weft.runtime.claims import Claims
 from weft.runtime.contents import Contents
 from weft.runtime.coordinator import Coordinator, EngineStopped
+from weft.runtime.handover import Handover
 from weft.runtime.listener import Listener, handle
 from weft.runtime.loaded import Library, load
+from weft.runtime.logs import LogKeeper
 from weft.runtime.messages import BeginAsked, Reported
+from weft.runtime.pruner import Pruner
 from weft.runtime.reclaimer import Reclaimer
-from weft.runtime.requests import VALUES, Reply, Request, decode_reply, decode_request, encode_request
+from weft.runtime.requests import VALUES, Reply, Request, decode_request, encode_request
 from weft.runtime.roster import Roster
 from weft.runtime.sharing import Sharing
 from weft.runtime.timekeeper import Timekeeper
@@ -48,23 +52,16 @@ from weft.runtime.waiting import first_of, insist
 from weft.runtime.worker import Worker
 from weft.sandbox import Sandbox
 from weft.secrets.vault import Vault
-from weft.transport import TransportUnavailable
 from weft.transports.local import LocalTransport
 
 logger = logging.getLogger("weft.engine")
 
 _FOLLOW_SECONDS = 0.05
-_ANSWER_SECONDS = 30.0
-"""How long a request waits for a coordinator that decides it, before its caller is told that nobody did."""
+_LONGEST_FOLLOW_SECONDS = 1.0
+"""How often who is woken by a transport looks nevertheless."""
 _SETTLE_SECONDS = 5.0
 """How long the last results may take to be written at shutdown."""
 Listener_ = Callable[[State, list[Any]], None]
-
-
-class Undecided(StoreUnavailable):
-    """No coordinator answered."""
-
-    code = "undecided"
 
 
 class Engine:
@@ -83,11 +80,15 @@ class Engine:
         vault: Vault | None = None,
         remote: Any = None,
         bounds: Bounds | None = None,
+        retention_days: float = 30.0,
     ) -> None:
         """`remote`: the transport of a distributed engine, opened when it is first needed."""
         self.journal = journal
         self._bounds = bounds
+        self.archive: Archive | None = getattr(journal, "archive", None)
+        """What is kept beside journals; a journal in memory has none."""
         self._remote = remote
+        self._retention_days = retention_days
         self.vault = vault
         self.clock = clock
         self.registry = registry
@@ -112,8 +113,8 @@ class Engine:
         self.sharing: Sharing | None = None
         self.worker: Worker | None = None
         self.transport: Any = None
-        self._answers: dict[str, asyncio.Event] = {}
-        """By command: set when it is worth looking for its answer."""
+        self._logs: LogKeeper | None = None
+        self.handover = Handover(journal, clock)
 
     # -- life ----------------------------------------------------------------------------------------------------------
 
@@ -134,6 +135,7 @@ class Engine:
         redis_prefix: str = "weft",
         signing_keys: str = "",
         stale_seconds: float = 30.0,
+        retention_days: float = 30.0,
         journal_options: Mapping[str, Any] | None = None,
         bounds: Bounds | None = None,
     ) -> Engine:
@@ -213,17 +215,13 @@ class Engine:
         """Reach the transport of a distributed engine: requests are answered sooner then."""
         if self.transport is None:
             self.transport = await self._remote()
-            self.transport.on_wake("answers", self._answered)
+            self.handover.connect(self.transport)
 
     async def coordinate(self, *, lease_seconds: float = 10.0) -> None:
         """Decide for a share of the runs, from now on."""
         await self.connect()
         transport = self.transport
-
-        async def answered(commands: list[str]) -> None:
-            await self._wake("answers", " ".join(commands))
-
-        self._start(partial(Listener, answered=answered))
+        self._start(partial(Listener, answered=self.handover.tell_answered))
         assert self.coordinator is not None
         self.sharing = Sharing(
             self.journal.leases,  # type: ignore[attr-defined]  # PostgreSQL has it
@@ -272,11 +270,6 @@ class Engine:
         if not said or int(said) in held:
             self.listener.look_soon()
 
-    def _answered(self, said: str) -> None:
-        for command in said.split() if said else list(self._answers):
-            if (waiting := self._answers.get(command)) is not None:
-                waiting.set()
-
     def _start(self, make_listener: Any) -> None:
         """Decide and answer; nothing is executed yet."""
         self.coordinator = Coordinator(
@@ -320,12 +313,19 @@ class Engine:
         await self._recover(crashed)
 
     def _sweep(self) -> None:
+        """Look for what was lost, and forget what is past its time."""
         assert self.coordinator is not None
+        if self.archive is not None:
+            pruner = Pruner(self.journal, self.archive, self.clock, retention_days=self._retention_days)
+            self._spawn("pruner", pruner.run())
         _, dead, sweep = self._seconds
         reclaimer = Reclaimer(self.transport, self.coordinator, self.clock, dead_seconds=dead, sweep_seconds=sweep)
         self._spawn("reclaimer", reclaimer.run())
 
     def _spawn_worker(self, worker_id: str, queues: Sequence[str], types: Sequence[str] | None) -> None:
+        if self.archive is not None:
+            self._logs = LogKeeper(self.archive, self.clock)
+            self._spawn("logs", self._logs.run())
         self.worker = Worker(
             self.transport,
             self.registry,
@@ -338,6 +338,7 @@ class Engine:
             claims=self._claims,
             blobs=self.blobs,
             vault=self.vault,
+            keep_line=None if self._logs is None else self._logs.add,
         )
         self._spawn("worker", self.worker.run())
 
@@ -386,6 +387,8 @@ class Engine:
         self._closing = True
         if self.worker is not None:
             await self.worker.drain(grace_seconds)
+        if self._logs is not None:
+            await first_of(self._flush_logs(self._logs), self.clock.sleep(_SETTLE_SECONDS))
         if self.coordinator is not None:
             await self._settle()
             if self.sharing is not None:
@@ -415,6 +418,12 @@ class Engine:
         if self.lock is not None:
             self.lock.release()
             self.lock = None
+
+    async def _flush_logs(self, logs: LogKeeper) -> None:
+        try:
+            await logs.flush()
+        except StoreUnavailable as error:
+            logger.warning("the last lines of handlers are lost: %s", error)
 
     async def _end(self, name: str) -> None:
         for task in self._tasks:
@@ -495,37 +504,13 @@ class Engine:
             reply = await handle(self.coordinator, decode_request(body))
             if reply.code != "moved":
                 return reply
-        return await self._hand_over(request, body)
+        return await self.handover.ask(request.run_id, body, self._decides, _FOLLOW_SECONDS)
 
-    async def _hand_over(self, request: Request, body: bytes) -> Reply:
-        """Let the process decide that has the run, and wait for its answer."""
-        command = self.clock.new_id()
-        waiting = self._answers[command] = asyncio.Event()
-        given_up = self.clock.monotonic() + _ANSWER_SECONDS
-        try:
-            await self.journal.put_command(request.run_id, body, command_id=command)
-            if self.transport is not None and self.distributed:
-                await self._wake("commands", str(partition_of(request.run_id, self.journal.partition_count)))
-            while (answer := await self.journal.find_answer(command)) is None:
-                waiting.clear()
-                await first_of(self.clock.sleep(_FOLLOW_SECONDS), waiting.wait())
-                if await self.hold(work=False):  # the holder is gone; the listener of this process answers
-                    self._check()
-                elif self.distributed and self.clock.monotonic() > given_up:
-                    raise Undecided(
-                        f"no coordinator answered for run {request.run_id} within {_ANSWER_SECONDS:.0f} s; is `weft serve` "
-                        "running? What was asked is written down, and is decided when one is"
-                    )
-        finally:
-            del self._answers[command]
-        return decode_reply(answer)
-
-    async def _wake(self, topic: str, said: str) -> None:
-        """So that others need not wait until they look by themselves."""
-        try:
-            await self.transport.wake(topic, said)
-        except TransportUnavailable as error:
-            logger.warning("transport: %s", error)
+    async def _decides(self) -> bool:
+        """Whether it can be waited for: somebody holds the journal, or this process does since the holder is gone."""
+        if await self.hold(work=False):
+            self._check()
+        return not self.distributed
 
     async def _slim(self, request: Request) -> Request:
         """Large values of a request are stored first; the request names them."""

@@ -139,3 +139,30 @@ def test_it_may_run_while_runs_go_on(shell, tmp_path):
     assert shell.json("doctor")["ok"]
     gate.touch()
     process.wait(0)
+
+
+@pytest.mark.parametrize(
+    ("statement", "run_id"),
+    [
+        ("UPDATE runs SET state = 'failed' WHERE run_id = 'good'", "good"),
+        ("UPDATE runs SET counter = 7 WHERE run_id = 'asks'", "asks"),
+        ("DELETE FROM timers", "timed"),
+        ("DELETE FROM approvals WHERE run_id = 'asks'", "asks"),
+        ("DELETE FROM dead_letters", "parks"),
+        ("UPDATE runs SET quarantined = 'a bug of an earlier version' WHERE run_id = 'asks'", "asks"),
+    ],
+)
+def test_what_was_derived_can_be_derived_anew(shell, database, statement, run_id):
+    damage(database, statement)
+    repaired = shell.json("doctor", "--repair")["repaired"]
+    assert run_id in [*repaired["runs"], *repaired["released"]]
+    assert repaired["left"] == {}
+    assert shell.json("doctor")["ok"] is True
+
+
+def test_a_damaged_journal_is_never_touched(shell, database):
+    damage(database, f"UPDATE events SET body = X'78' WHERE seq = 2 AND run_key = {KEY.format('good')}")
+    report = shell.json("doctor", "--repair", code=1)
+    assert "good" in report["repaired"]["left"]
+    assert report["repaired"]["runs"] == []
+    assert "run good was left as it is" in shell.run("doctor", "--repair", code=1).stdout

@@ -144,3 +144,21 @@ def reset() -> None:
     cancelled.clear()
     thread_gates.clear()
     crowds.update(now=0, most=0)
+
+
+def _say(ctx: weft.Context, what: str) -> None:
+    ctx.log.debug("nobody keeps this")
+    ctx.log.info("%s %d", what, 1)
+    ctx.log.warning(f"{what} 2")
+    try:
+        raise ValueError(what)
+    except ValueError:
+        ctx.log.exception("it broke")
+
+
+async def says(ctx: weft.Context, what: str) -> None:
+    _say(ctx, what)
+
+
+def says_in_thread(ctx: weft.Context, what: str) -> None:
+    _say(ctx, what)

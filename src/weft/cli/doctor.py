@@ -15,28 +15,45 @@ from weft.clock import system
 
 if TYPE_CHECKING:
     from weft.doctor import Report
+    from weft.repair import Repaired
 
 
 @click.command()
+@click.option("--repair", is_flag=True, help="Derive anew what differs from the journals; they stay as they are.")
 @db_option
 @json_option
-def doctor(db: str | None, as_json: bool) -> None:
+def doctor(repair: bool, db: str | None, as_json: bool) -> None:
     """Check that everything the database says is true.
 
     Every journal is folded and compared with what was derived from it: rows, snapshots, approvals, dead letters and
-    timers. It changes nothing and may run while runs go on. Exit code 0 when all is well, 1 when something is wrong.
+    timers. It may run while runs go on, and changes nothing unless --repair is given: then what was derived is derived anew, and
+    runs that were quarantined and can be understood again are let go. Journals are never changed. Exit code 0 when all is well, 1
+    when something is wrong.
     """
-    report = asyncio.run(_examine(db, show=not as_json and sys.stderr.isatty()))
+    report, repaired = asyncio.run(_examine(db, repair=repair, show=not as_json and sys.stderr.isatty()))
+    sound = report.sound or (repaired is not None and not repaired.left)
     if as_json:
-        print_json(_as_data(report))
+        print_json(_as_data(report) | ({} if repaired is None else {"ok": sound, "repaired": repaired}))
     else:
         _print(report)
-    leave(ExitCode.OK if report.sound else ExitCode.FAILED)
+        if repaired is not None:
+            _print_repaired(repaired)
+    leave(ExitCode.OK if sound else ExitCode.FAILED)
 
 
-async def _examine(db: str | None, *, show: bool) -> Report:
+def _print_repaired(repaired: Repaired) -> None:
+    for run_id in repaired.runs:
+        click.echo(f"run {run_id} was derived anew")
+    for run_id in repaired.released:
+        click.echo(f"run {run_id} is no longer quarantined")
+    for run_id, why in repaired.left.items():
+        click.echo(f"run {run_id} was left as it is: {why}")
+
+
+async def _examine(db: str | None, *, repair: bool, show: bool) -> tuple[Report, Repaired | None]:
     from weft.cli.database import opened
     from weft.doctor import examine
+    from weft.repair import repair as mend
 
     last = 0.0
 
@@ -48,9 +65,10 @@ async def _examine(db: str | None, *, show: bool) -> Report:
 
     async with opened(db) as engine:
         report = await examine(engine.journal, engine.library, progress)
+        repaired = await mend(engine.journal, engine.library, engine.clock, report) if repair else None
     if show:
         click.echo("\r\x1b[K", nl=False, err=True)
-    return report
+    return report, repaired
 
 
 def _print(report: Report) -> None:

@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
+import sys
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 import msgspec
@@ -110,7 +111,12 @@ class Context:
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
-        return _Log(_logger, {"run_id": self.run_id, "node": self.node, "attempt": self.attempt})
+        """Lines are kept with the run, from `info` on, and go where Python's logging sends them."""
+        about = {"run_id": self.run_id, "node": self.node, "attempt": self.attempt, "tenant": self._task.tenant}
+        return _Log(_logger, about, self._keep_line)
+
+    def _keep_line(self, level: int, text: str) -> None:
+        """Where lines are kept; nowhere, outside of a worker."""
 
     def heartbeat(self) -> None:
         """Still alive; starts `heartbeat_timeout_seconds` anew."""
@@ -228,11 +234,32 @@ def _split(checkpoint: Any) -> tuple[Any, dict[str, Any]]:
 
 
 class _Log(logging.LoggerAdapter[logging.Logger]):
-    """Records carry `run_id`, `node` and `attempt`; what the caller adds stays."""
+    """Records carry `run_id`, `node`, `attempt` and `tenant`; what the caller adds stays."""
+
+    def __init__(self, logger: logging.Logger, extra: dict[str, Any], keep: Callable[[int, str], None]) -> None:
+        super().__init__(logger, extra)
+        self._keep = keep
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        if level >= logging.INFO:
+            self._keep(level, _format(msg, args, kwargs.get("exc_info")))
+        super().log(level, msg, *args, **kwargs)
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
         return msg, kwargs
+
+
+def _format(msg: object, args: tuple[object, ...], exc_info: Any) -> str:
+    """The line, with the error it is about. One that cannot be formatted is kept as it stands: logging fails nothing."""
+    if len(args) == 1 and isinstance(args[0], Mapping) and args[0]:
+        args = args[0]  # type: ignore[assignment]  # as logging has it: "%(name)s"
+    try:
+        text = str(msg) % args if args else str(msg)
+    except (TypeError, ValueError, KeyError):
+        text = f"{msg} {args!r}"
+    error = sys.exc_info()[1] if exc_info is True else exc_info
+    return f"{text}: {type(error).__name__}: {error}" if isinstance(error, BaseException) else text
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:

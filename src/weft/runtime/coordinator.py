@@ -167,7 +167,9 @@ class Coordinator:
                 await self._gather()
                 batch = [self._inbox.popleft() for _ in range(min(len(self._inbox), BATCH))]
                 self._progress.taken += len(batch)
-                if any(isinstance(one, Reported) and one.delivery.result.incarnation > self.incarnation for one in batch):
+                if any(
+                    isinstance(one, Reported) and one.delivery.result.incarnation > self.incarnation for one in batch
+                ):
                     # A result of a later time: this process may have missed that the database was restored.
                     await insist(self.clock, self.check_incarnation)
                 await self._process([message for message in batch if self._is_ours(message)])

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from weft.archive import LogLine
 from weft.clock import Clock
 from weft.outcomes import Chosen, Failure
 from weft.runtime.attempt import Attempt
@@ -24,6 +25,7 @@ from weft.runtime.filling import Filling
 from weft.runtime.handlers import Found, Handlers
 from weft.runtime.isolation import ProcessPool
 from weft.runtime.leaving import Leaving, Left
+from weft.runtime.logs import LONGEST
 from weft.runtime.outputs import Encoded
 from weft.runtime.reporter import Reporter
 from weft.runtime.threads import ThreadPool
@@ -49,6 +51,7 @@ class Execution:
         filling: Filling,
         leaving: Leaving,
         release: Callable[[Attempt], None],
+        keep_line: Callable[[LogLine], None] | None = None,
     ) -> None:
         self._transport = transport
         self._clock = clock
@@ -62,6 +65,7 @@ class Execution:
         self._filling = filling
         self._leaving = leaving
         self._release = release
+        self._keep_line = keep_line
         self.loop = asyncio.get_running_loop()
         self._contexts: dict[str, WorkerContext] = {}
 
@@ -154,6 +158,7 @@ class Execution:
                     msgspec.structs.replace(task, config=config),
                     heartbeat=functools.partial(self.heartbeat, attempt),
                     checkpoint=functools.partial(self.checkpoint, attempt),
+                    keep_line=functools.partial(self.keep_line, task),
                     blob=functools.partial(self._filling.get, task),
                 )
         if task.checkpoint is not None:
@@ -176,6 +181,22 @@ class Execution:
         if task.timeout_seconds is not None or task.heartbeat_timeout_seconds is not None:
             self._watch.add(attempt)
 
+    def keep_line(self, task: Task, level: int, text: str) -> None:
+        """From any thread. Nothing that was revealed in this process is kept."""
+        if self._keep_line is None:
+            return
+        self._keep_line(
+            LogLine(
+                tenant=task.tenant,
+                run_id=task.run_id,
+                node=task.node,
+                attempt=task.attempt,
+                at=self._clock.now(),
+                level=logging.getLevelName(level).lower(),
+                message=self._leaving.clean_text(text)[:LONGEST],
+            )
+        )
+
     def heartbeat(self, attempt: Attempt) -> None:
         attempt.last_heartbeat = self._clock.monotonic()
 
@@ -189,6 +210,9 @@ class WorkerContext(Context):
         super().__init__(task)
         self._execution = execution
         self._attempt = attempt
+
+    def _keep_line(self, level: int, text: str) -> None:
+        self._execution.keep_line(self._task, level, text)
 
     def heartbeat(self) -> None:
         """In a thread whose attempt is over, this raises, so that the slot becomes free."""

@@ -28,6 +28,7 @@ from weft.outcomes import Chosen, Failure
 from weft.runtime.context import Context, running_loop
 from weft.runtime.failures import describe
 from weft.runtime.filling import load
+from weft.runtime.logs import LONGEST
 from weft.runtime.outputs import encode_output
 from weft.transport import Task
 
@@ -99,6 +100,9 @@ class ChildContext(Context):
         super().__init__(task)
         self._channel = channel
         self._loop = asyncio.get_running_loop()
+
+    def _keep_line(self, level: int, text: str) -> None:
+        self._channel.send({"op": "log", "level": level, "text": text[:LONGEST]})
 
     def heartbeat(self) -> None:
         self._channel.send({"op": "heartbeat"})

@@ -152,6 +152,7 @@ class IsolatedProcess:
         heartbeat: Callable[[], None],
         checkpoint: Callable[[Any, str], Awaitable[None]],
         blob: Callable[[str], Awaitable[bytes | bytearray]],
+        keep_line: Callable[[int, str], None],
     ) -> Any:
         """What the handler returned there; raises `Failure` with what it raised."""
         self.is_clean = False
@@ -169,6 +170,8 @@ class IsolatedProcess:
             match message.get("op"):
                 case "heartbeat":
                     heartbeat()
+                case "log":
+                    keep_line(int(message.get("level", 0)), str(message.get("text", "")))
                 case "checkpoint":
                     await checkpoint(await self._receive_bytes(message), str(message.get("step", "")))
                     await self._send({"op": "saved"})

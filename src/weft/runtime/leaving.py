@@ -75,6 +75,9 @@ class Leaving:
             reasoning=scrubber.text(result.reasoning),
         )
 
+    def clean_text(self, text: str) -> str:
+        return text if self._vault is None or not self._vault.scrubber else self._vault.scrubber.text(text)
+
     def _protect(self, task: Task, data: bytes | bytearray, what: str) -> bytes | bytearray:
         """Scrubbed and sealed. Raises Failure for what pretends to be sealed already."""
         if _MARK in data:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from weft.kernel import commands as c
-from weft.kernel.state import RunState, State
+from weft.kernel.explain import find_latest
+from weft.kernel.state import NodeState, RunState, State, index_of
 from weft.kernel.values import Error
 from weft.limits import Bounds, Limit, Limits
 from weft.routing.errors import NotAtHand, TemplateError
@@ -44,6 +45,21 @@ class Publisher:
         self._bounds = bounds
         self.fetched: dict[str, Fetched] = {}
         """Tasks in the dispatcher for which something was fetched."""
+
+    def why(self, state: State, node: str) -> str | None:
+        """Why the newest activation of a node, or the first of its items that waits, is not with a worker. None: it is, or
+        that is not for this process to say."""
+        index = index_of(state.ir).get(node)
+        found = None if index is None else find_latest(state, index)
+        if found is None:
+            return None
+        for item in (None, *range(found.items_started)):
+            activation = found if item is None else state.find(node, found.scope, item)
+            if activation is not None and activation.state is NodeState.QUEUED:
+                name = task_id(state.run_id, node, found.scope, item, activation.attempt, False, state.generation)
+                if (why := self.dispatcher.why(name)) is not None:
+                    return why
+        return None
 
     def find_overload(self) -> str:
         """Why no new run is taken now; empty: it is. Those there are go on."""

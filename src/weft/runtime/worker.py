@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from weft import functions
+from weft.archive import LogLine
 from weft.blobs import BlobStore
 from weft.clock import Clock
 from weft.errors import WeftError
@@ -63,6 +64,7 @@ class Worker:
         claims: Claims | None = None,
         blobs: BlobStore | None = None,
         vault: Vault | None = None,
+        keep_line: Callable[[LogLine], None] | None = None,
         grace_seconds: float = 10.0,
         unwind_seconds: float = UNWIND_SECONDS,
         heartbeat_in_thread: bool = True,
@@ -84,6 +86,7 @@ class Worker:
         self._claims = claims
         self._blobs = blobs
         self._vault = vault
+        self._keep_line = keep_line
         self._grace_seconds = grace_seconds
         self._unwind_seconds = unwind_seconds
         self._heartbeat_in_thread = heartbeat_in_thread
@@ -128,6 +131,7 @@ class Worker:
             filling=Filling(self._blobs, self._clock, self._vault),
             leaving=Leaving(self._blobs, self._clock, self._vault),
             release=self._release,
+            keep_line=self._keep_line,
         )
         heartbeat = Heartbeat(self.beat, self._heartbeat_seconds, self.worker_id)
         try:

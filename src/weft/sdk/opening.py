@@ -53,6 +53,7 @@ async def open_engine(settings: Settings) -> Engine:
         redis_prefix=settings.redis_prefix,
         signing_keys=settings.signing_keys,
         stale_seconds=settings.stale_result_seconds,
+        retention_days=settings.retention_days,
         bounds=Bounds(
             read_queue_limits(settings.queue_limits, settings.sources.get("queue_limits", "queue_limits")),
             settings.max_backlog,
