@@ -18,6 +18,9 @@ def test_defaults_are_the_documented_ones():
     settings = Settings.load(environ={})
     assert {name: getattr(settings, name) for name in NAMES} == {
         "database_url": "sqlite:///.weft/weft.db",
+        "redis_url": "",
+        "redis_prefix": "weft",
+        "signing_keys": "",
         "blob_url": "",
         "worker_heartbeat_seconds": 5,
         "worker_dead_seconds": 15,
@@ -42,6 +45,10 @@ def test_defaults_are_the_documented_ones():
         "jwt_roles_claim": "roles",
         "rate_limit_per_key": 2000,
         "rate_limit_per_tenant": 4000,
+        "server_url": "",
+        "api_key": "",
+        "log_format": "text",
+        "log_level": "warning",
     }
     assert set(settings.sources.values()) == {"default"}
 
@@ -69,6 +76,8 @@ def test_the_real_environment_is_the_default(monkeypatch):
 def test_every_setting_can_be_set_in_every_place(empty_folder):
     other: dict[str, object] = {name: "text" for name in NAMES if getattr(Settings(), name) == ""}
     other |= {"database_url": "sqlite:///x.db", "blob_url": "file:x", "worker_dead_seconds": 60.0}
+    other |= {"redis_url": "redis://x", "redis_prefix": "mine", "server_url": "http://x"}
+    other |= {"log_format": "json", "log_level": "info"}
     other |= {"auth": "keys", "jwt_tenant_claim": "org", "jwt_roles_claim": "groups"}
     for name in NAMES:
         value = other.get(name, 7)

@@ -127,6 +127,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     api_key: str = ""
     """What commands and clients show that server."""
 
+    log_format: Literal["text", "json"] = "text"
+    """What serving processes write to standard error: lines for people, or one JSON object a line."""
+
+    log_level: Literal["debug", "info", "warning", "error"] = "warning"
+    """The least important thing they say."""
+
     sources: dict[str, str] = {}
     """Where each value came from: `default`, the file, the variable or the flag. Not a setting."""
 

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from weft import clock as clocks
+from weft.cli import logs
 from weft.cli.exits import say
 from weft.errors import StoreUnavailable
 from weft.runtime.waiting import first_of
@@ -44,6 +45,7 @@ def run(main: Coroutine[Any, Any, None]) -> None:
 
 async def host(settings: Settings, begin: Begin, *, grace_seconds: float = GRACE_SECONDS) -> None:
     """Until SIGTERM or Ctrl-C; a second one ends it at once."""
+    logs.configure(settings)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for one in (signal.SIGTERM, signal.SIGINT):

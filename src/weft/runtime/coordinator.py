@@ -309,7 +309,9 @@ class Coordinator:
                 self._set_aside(message, need, touched, decided)
                 continue
             except StoreUnavailable as error:
-                logger.warning("run %s cannot be loaded now: %s", message.run_id, error)
+                logger.warning(
+                    "run %s cannot be loaded now: %s", message.run_id, error, extra={"run_id": message.run_id}
+                )
                 later.append(message)
                 troubled = True
             except Exception as error:  # noqa: BLE001  whatever one run does, the others go on (X34)
@@ -578,7 +580,7 @@ class Coordinator:
         reason = f"{type(error).__name__}: {error}"
         # An unknown event belongs to a newer process; that the run is quarantined already is no news.
         if not isinstance(error, UnknownEvent | Quarantined):
-            logger.error("run %s is quarantined: %s", run_id, reason, exc_info=error)
+            logger.error("run %s is quarantined: %s", run_id, reason, exc_info=error, extra={"run_id": run_id})
             await self._ward.mark(run_id, reason)
         for message in messages:
             if isinstance(message, Reported):
