@@ -170,5 +170,5 @@ def test_every_setting_is_documented_with_its_variable_and_default():
     defaults = Settings()
     for name in NAMES:
         default = getattr(defaults, name)
-        shown = (f"`{default}`" if default else "none") if isinstance(default, str) else f"{default:g}"
+        shown = (f"`{default}`" if default else "none") if isinstance(default, str) else f"{default:.12g}"
         assert f"| `{name}` | `WEFT_{name.upper()}` | {shown} |" in text
