@@ -208,7 +208,15 @@ NO_HASH = bytes(32)
 def audit_payload(entry: AuditEntry) -> bytes:
     """The one encoding of an entry that is hashed: its fields in order, so that no two entries share one."""
     return msgspec.json.encode(
-        [entry.tenant, repr(float(entry.at)), entry.principal, entry.action, entry.object, entry.detail, entry.request_id]
+        [
+            entry.tenant,
+            repr(float(entry.at)),
+            entry.principal,
+            entry.action,
+            entry.object,
+            entry.detail,
+            entry.request_id,
+        ]
     )
 
 

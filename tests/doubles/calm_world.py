@@ -20,10 +20,11 @@ from weft.simulation.store import Store
 class CalmWorld:
     def __init__(self, store: Store | None = None, clock: Clock = system) -> None:
         self.store = store or Store()
+        self.clock = clock
         self.blob_objects: dict[str, tuple[bytes, float]] = {}
         self.random = Random(0)
         self.chaos = Chaos(Random(0), {})
-        self.plan = SimpleNamespace(journal_seconds=0.0, transport_seconds=0.0, blob_seconds=0.0)
+        self.plan = SimpleNamespace(journal_seconds=0.0, transport_seconds=0.0, blob_seconds=0.0, divided=False)
         self.outage_until = self.transport_outage_until = self.blob_outage_until = -1.0
         self.loop = _Loop()
         self.checks = SimpleNamespace(

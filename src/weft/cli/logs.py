@@ -34,9 +34,9 @@ def configure(settings: Settings) -> None:
     """As the settings say; lines for people are there already."""
     logger = logging.getLogger("weft")
     if settings.log_format == "json":
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(JsonFormatter())
-        logger.handlers = [handler]
+        lines = logging.StreamHandler(sys.stderr)
+        lines.setFormatter(JsonFormatter())
+        logger.handlers = [lines]
     for handler in logger.handlers:
         handler.setLevel(settings.log_level.upper())
     logger.setLevel(settings.log_level.upper())

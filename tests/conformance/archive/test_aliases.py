@@ -1,6 +1,7 @@
 """put_alias, find_alias, list_aliases, list_alias_moves, delete_alias: names that point to versions, and where they pointed."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,14 @@ from weft.errors import NotFound, Refused
 
 def alias(*versions: int, name: str = "live", **fields) -> Alias:
     shares = tuple(Share(version, 100 / len(versions)) for version in versions)
-    values = {"tenant": "acme", "workflow": "orders", "alias": name, "shares": shares, "by": "ada", "at": 5.0}
+    values: dict[str, Any] = {
+        "tenant": "acme",
+        "workflow": "orders",
+        "alias": name,
+        "shares": shares,
+        "by": "ada",
+        "at": 5.0,
+    }
     return Alias(**values | fields)
 
 
@@ -114,3 +122,30 @@ async def test_aliases_are_the_tenants_own(archive, versions):
     with pytest.raises(NotFound):
         await archive.delete_alias("globex", "orders", "live")
     assert await archive.find_alias("acme", "orders", "live") is not None
+
+
+async def test_an_alias_never_points_to_a_version_that_is_being_deleted(office):
+    archive, journal, open_again = office
+    other = (await open_again()).archive
+    for number in range(1, 16):
+        assert await journal.register_workflow("orders", f"hash{number}", ir_hash="ir", tenant="acme") == number
+
+    async def point(version: int) -> bool:
+        try:
+            await archive.put_alias(alias(version, name=f"a{version}"))
+        except NotFound:
+            return False
+        return True
+
+    async def delete(version: int) -> bool:
+        try:
+            await other.delete_workflow("acme", "orders", version)
+        except Refused:
+            return False
+        return True
+
+    work = [task(version) for version in range(1, 16) for task in ((point, delete) if version % 2 else (delete, point))]
+    await asyncio.gather(*work)
+    left = {one.version for one in (await journal.list_workflow_versions("orders", tenant="acme")).items}
+    aliases = (await archive.list_aliases("acme", "orders")).items
+    assert {one.shares[0].version for one in aliases} == left

@@ -1,12 +1,13 @@
 """append_audit, read_audit, find_audit_head, list_audit: chains that only grow."""
 
 import asyncio
+from typing import Any
 
 from weft.archive import NO_HASH, AuditEntry, AuditFilter, AuditHead, audit_hash, audit_payload
 
 
 def entry(number: int, **fields) -> AuditEntry:
-    values = {
+    values: dict[str, Any] = {
         "tenant": "acme",
         "at": 100.25 + number,
         "principal": ("ada", "bob")[number % 2],

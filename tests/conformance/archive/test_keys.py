@@ -1,6 +1,7 @@
 """create_key, find_key, list_keys, revoke_key, touch_keys."""
 
 import hashlib
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,7 +12,7 @@ from weft.journal import InvalidCursor
 
 
 def key(number: int = 1, **fields) -> ApiKey:
-    values = {
+    values: dict[str, Any] = {
         "key_id": f"{number:016x}",
         "tenant": "acme",
         "name": "ci",

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,7 +13,7 @@ HASH = hashlib.sha256(b"token").digest()
 
 
 def link(**fields) -> Link:
-    values = {
+    values: dict[str, Any] = {
         "token_hash": HASH,
         "tenant": "acme",
         "approval_id": "a1",
@@ -26,7 +27,7 @@ def link(**fields) -> Link:
 
 
 async def consume(archive, **fields):
-    values = {"approval_id": "a1", "decision": "approve", "now": 50.0}
+    values: dict[str, Any] = {"approval_id": "a1", "decision": "approve", "now": 50.0}
     return await archive.consume_link(fields.pop("token_hash", HASH), **values | fields)
 
 

@@ -1,6 +1,7 @@
 """append_logs, read_logs: what handlers said, by run, bounded."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,15 @@ from weft.archive import LOG_LINE_BYTES, LOG_LINES, LogLine
 
 
 def line(message: str, **fields) -> LogLine:
-    values = {"tenant": "acme", "run_id": "r1", "node": "a", "visit": 2, "attempt": 3, "at": 5.5, "level": "warning"}
+    values: dict[str, Any] = {
+        "tenant": "acme",
+        "run_id": "r1",
+        "node": "a",
+        "visit": 2,
+        "attempt": 3,
+        "at": 5.5,
+        "level": "warning",
+    }
     return LogLine(message=message, **values | fields)
 
 

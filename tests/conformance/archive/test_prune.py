@@ -130,14 +130,62 @@ async def test_one_transaction_deletes_a_bounded_number_of_events(office):
 
 
 async def pretend_events(journal, run_id: str, count: int) -> None:
+    await execute(journal, f"UPDATE {{}}runs SET seq = {count} WHERE run_id = '{run_id}'")
+
+
+async def execute(journal, text: str) -> list:
+    """SQL under the adapter. `{}` stands before names of tables."""
     if hasattr(journal, "_connections"):
-        run = await journal._connections._take()
-        await run.execute("UPDATE weft.runs SET seq = $1 WHERE run_id = $2", count, run_id)
-        journal._connections._idle.append(run)
-    else:
-        await journal._writer.run(
-            lambda connection: connection.execute("UPDATE runs SET seq = ? WHERE run_id = ?", (count, run_id)).rowcount
+        connection = await journal._connections._take()
+        rows = await connection.fetch(text.format("weft."))
+        journal._connections._idle.append(connection)
+        return list(rows)
+    return await journal._writer.run(lambda connection: connection.execute(text.format("")).fetchall())
+
+
+async def test_no_row_of_a_run_is_left_in_any_table(office):
+    archive, journal, _ = office
+    await append(journal, full("r1", ended_at=50.0))
+    await archive.append_logs([line("x")])
+    await archive.create_link(link())
+    if hasattr(journal, "_connections"):
+        columns = await execute(
+            journal,
+            "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'weft' "
+            "AND column_name = 'run_id' AND table_name !~ '^events_'",
         )
+    else:
+        columns = await execute(
+            journal,
+            "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c "
+            "WHERE m.type = 'table' AND c.name IN ('run_id', 'run_key')",
+        )
+    tables = sorted({table for table, _ in columns} - {"notices", "commands"})
+    assert {"runs", "events", "run_tags", "snapshots", "timers", "links", "logs", "log_heads", "idempotency"} <= set(
+        tables
+    )
+
+    async def count() -> dict[str, int]:
+        return {table: (await execute(journal, f"SELECT count(*) FROM {{}}{table}"))[0][0] for table in tables}
+
+    assert [table for table, rows in (await count()).items() if not rows] == []
+    assert await archive.prune_runs(100.0) == 1
+    assert [table for table, rows in (await count()).items() if rows] == []
+
+
+async def test_runs_that_stay_do_not_stand_in_the_way_of_those_that_go(office):
+    archive, journal, _ = office
+    await append(
+        journal,
+        *(commit(f"odd{number}", ended_at=1.0) for number in range(3)),
+        commit("parent"),
+        *(commit(f"parent/{number}", parent="parent", ended_at=2.0) for number in range(3)),
+        commit("old", ended_at=50.0),
+    )
+    for number in range(3):
+        await journal.mark_quarantined(f"odd{number}", "look at it")
+    assert await archive.prune_runs(100.0, limit=1) == 1
+    assert await journal.find_run("old") is None
 
 
 async def test_a_run_that_was_pruned_takes_no_more_events(office):

@@ -1,5 +1,7 @@
 """note_version, find_notes, count_users, list_users, delete_workflow: what is known of versions, who needs them, their end."""
 
+from typing import Any
+
 import pytest
 
 from tests.conformance.journal.commits import append, commit
@@ -8,7 +10,14 @@ from weft.errors import NotFound, Refused
 
 
 def note(version: int, **fields) -> VersionNote:
-    values = {"tenant": "acme", "workflow": "orders", "version": version, "by": "ada", "at": 5.0, "reason": "first"}
+    values: dict[str, Any] = {
+        "tenant": "acme",
+        "workflow": "orders",
+        "version": version,
+        "by": "ada",
+        "at": 5.0,
+        "reason": "first",
+    }
     return VersionNote(**values | fields)
 
 
@@ -18,7 +27,7 @@ async def register(journal, count: int = 3, *, name: str = "orders", tenant: str
 
 
 def run(run_id: str, version: int = 1, seq: int = 0, **fields):
-    values = {"workflow": "orders", "workflow_version": version, "tenant": "acme"}
+    values: dict[str, Any] = {"workflow": "orders", "workflow_version": version, "tenant": "acme"}
     return commit(run_id, seq, **values | fields)
 
 
@@ -139,6 +148,14 @@ async def test_the_number_of_a_deleted_version_is_never_given_out_again(office):
     assert await journal.register_workflow("orders", "hash3", ir_hash="ir3", tenant="acme") == 4
     await archive.delete_workflow("acme", "orders")
     assert await journal.register_workflow("orders", "hash1", ir_hash="ir1", tenant="acme") == 5
+
+
+async def test_deleting_an_earlier_version_does_not_give_back_the_number_of_a_later_one(office):
+    archive, journal, _ = office
+    await register(journal)
+    await archive.delete_workflow("acme", "orders", 3)
+    await archive.delete_workflow("acme", "orders", 1)
+    assert await journal.register_workflow("orders", "hash4", ir_hash="ir4", tenant="acme") == 4
 
 
 async def test_deleting_what_is_not_there_is_said(office):

@@ -52,16 +52,18 @@ HALF = {"partitions": [0, 2, 4, 6]}
 CURSOR = {"cursor_at": 9000.0, "cursor_key": "run00009000"}
 PLACE = {"cursor_at": 9000.0, "cursor_key": "a9000"}
 RUN = {"run_id": "run00000500"}
+RUNS_ASKED = {"run_ids": ["run00000001", "run00000500"]}
 TAG = {"tag_name": b"team", "tag_value": b"t3"}
 
 # (query, parameters, index that must be named)
 PLANS: list[tuple[str, dict[str, Any], str]] = [
-    ("find_run", RUN, "runs_pkey"),
+    ("find_run", RUNS_ASKED, "runs_pkey"),
     ("find_commit", RUN, "runs_pkey"),
-    ("find_snapshot", RUN, "snapshots_pkey"),
-    ("read_events", {"run_id": "run00000001", "after": 4000, **LIMIT}, "events_.._pkey"),
+    ("find_seqs", {"run_ids": ["run00000001", "run00000500"]}, "runs_pkey"),
+    ("find_snapshot", RUNS_ASKED, "snapshots_pkey"),
+    ("read_events", {**RUNS_ASKED, "afters": [4000, 0], **LIMIT}, "events_.._pkey"),
     ("find_idempotency", {"tenant": "default", "key": b"run00000500"}, "idempotency_pkey"),
-    ("find_answer", {"command_id": "krun00000500"}, "commands_command_id_key"),
+    ("find_answer", {"command_ids": ["krun00000500", "k"]}, "commands_command_id_key"),
     ("find_workflow", {"tenant": "default", "name": "flow7"}, "workflows_by_version"),
     ("find_workflow", {"tenant": "default", "name": "flow7", "version": 1}, "workflows_by_version"),
     ("find_workflow_version", {"tenant": "default", "name": "flow7", "definition_hash": "d28"}, "workflows_pkey"),

@@ -21,6 +21,7 @@ PLANS = [
     ("answer_command", {}, "command_id"),
     ("find_run", {}, "sqlite_autoindex_runs_1"),
     ("find_commit", {}, "sqlite_autoindex_runs_1"),
+    ("find_seqs", {}, "sqlite_autoindex_runs_1"),
     ("find_snapshot", {}, "INTEGER PRIMARY KEY"),
     ("find_idempotency", {}, "PRIMARY KEY"),
     ("find_answer", {}, "command_id"),

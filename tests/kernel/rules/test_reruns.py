@@ -116,6 +116,24 @@ def test_rule_40_a_loop_that_was_left_by_a_break_is_kept():
     assert second.status == "completed"
 
 
+def test_rule_40_what_left_a_loop_is_adopted_after_what_had_completed_in_it():
+    run = start(
+        node("h"),
+        node("y", "h", branch=pick(["z"], ["x"])),
+        node("w", "h"),
+        node("x", "w", loop=again("h")),
+        node("z", "x"),
+    )
+    run.complete("h", 1, (1,))
+    run.complete("w", 2, (1,))
+    run.complete("y", {"rule": 0}, (1,))
+    run.complete("z")
+    assert kept(run, "z") == ["h", "w", "y"]
+    second = rerun(run, "z")
+    assert second.state_of("w", (1,)) == "completed"
+    assert second.dispatched() == {"z"}
+
+
 def test_rule_40_the_node_and_its_inputs_must_be_there():
     run = start(*LOOPED)
     assert reruns.check(run.state, "z", ["x", "h"]) == []

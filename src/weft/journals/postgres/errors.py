@@ -73,6 +73,14 @@ def is_no_text(error: BaseException) -> bool:
     return isinstance(error, asyncpg.CharacterNotInRepertoireError) or isinstance(error.__cause__, UnicodeError)
 
 
+def is_text(value: str) -> bool:
+    """Whether PostgreSQL can hold it."""
+    try:
+        return b"\0" not in value.encode()
+    except UnicodeError:
+        return False
+
+
 def translate(error: Exception, name: str) -> WeftError:
     """Nothing was written, or nothing was to be."""
     if isinstance(error, WeftError):

@@ -25,6 +25,7 @@ from weft.journal import (
     DueTimer,
     HeldBy,
     HolderLock,
+    InvalidCommit,
     JournalClosed,
     LastCommit,
     Notice,
@@ -39,8 +40,10 @@ from weft.journal import (
 )
 from weft.journals.postgres.archive import PostgresArchive
 from weft.journals.postgres.connections import Connections, Options
+from weft.journals.postgres.errors import is_text
 from weft.journals.postgres.hold import Hold, hold
 from weft.journals.postgres.leases import PostgresLeases
+from weft.journals.postgres.together import Together
 from weft.journals.postgres.witness import Witness
 from weft.journals.postgres.writer import Writer
 from weft.journals.rows import (
@@ -91,6 +94,11 @@ class PostgresJournal:
         self._writer = Writer(options, clock, self._witness, writers, queue_limit)
         self._hold: Hold | None = None
         self._closed = False
+        self._runs = Together(self._find_runs, clock, most=200)
+        self._snapshots = Together(self._find_snapshots, clock, most=50)
+        self._events = Together(self._read_events, clock, most=50)
+        self._answers = Together(self._find_answers, clock, most=1000)
+        self._commands = Together(self._put_commands, clock, most=500, at_once=1)
         self.leases: Leases = PostgresLeases(self._connections)
         self.archive: Archive = PostgresArchive(self._connections, _run)
 
@@ -117,16 +125,38 @@ class PostgresJournal:
         return found(await self.find_run(run_id), "run", run_id)
 
     async def find_run(self, run_id: str) -> RunRecord | None:
-        return await self._find("find_run", {"run_id": run_id}, _run)
+        return await self._runs.ask(run_id) if is_text(run_id) else None
+
+    async def _find_runs(self, run_ids: list[str]) -> Mapping[str, RunRecord]:
+        return {record.run_id: record for record in await self._read("find_run", {"run_ids": run_ids}, _run)}
 
     async def find_commit(self, run_id: str) -> LastCommit | None:
         return await self._find("find_commit", {"run_id": run_id}, positional(LastCommit))
 
+    async def find_seqs(self, run_ids: Collection[str]) -> Mapping[str, int]:
+        return dict(await self._read("find_seqs", {"run_ids": list(run_ids)}, tuple))
+
     async def find_snapshot(self, run_id: str) -> Snapshot | None:
-        return await self._find("find_snapshot", {"run_id": run_id}, positional(Snapshot))
+        return await self._snapshots.ask(run_id) if is_text(run_id) else None
+
+    async def _find_snapshots(self, run_ids: list[str]) -> Mapping[str, Snapshot]:
+        return dict(await self._read("find_snapshot", {"run_ids": run_ids}, lambda row: (row[0], Snapshot(*row[1:]))))
 
     async def read_events(self, run_id: str, after: int = 0, limit: int = 1000) -> list[StoredEvent]:
-        return await self._read("read_events", {"run_id": run_id, "after": after, "limit": max(limit, 0)}, _event)
+        if not is_text(run_id):
+            return []
+        return await self._events.ask((run_id, after, max(limit, 0))) or []
+
+    async def _read_events(
+        self, places: list[tuple[str, int, int]]
+    ) -> Mapping[tuple[str, int, int], list[StoredEvent]]:
+        found: dict[tuple[str, int, int], list[StoredEvent]] = {}
+        for limit in {limit for _, _, limit in places}:
+            asked = [place for place in places if place[2] == limit]
+            parameters = {"run_ids": [one[0] for one in asked], "afters": [one[1] for one in asked], "limit": limit}
+            for row in await self._read("read_events", parameters, tuple):
+                found.setdefault(asked[row[0] - 1], []).append(_event(row[1:]))
+        return found
 
     async def list_runs(
         self, where: RunFilter = EVERYTHING, *, limit: int = 100, cursor: str | None = None
@@ -235,15 +265,21 @@ class PostgresJournal:
 
     async def put_command(self, run_id: str, body: bytes, *, command_id: str | None = None) -> str:
         command_id = command_id or self._clock.new_id()
+        if not (is_text(run_id) and is_text(command_id)):
+            raise InvalidCommit(f"journal {self._options.name} cannot store a command for run {run_id!r}")
+        await self._commands.ask((command_id, run_id, body))
+        return command_id
+
+    async def _put_commands(self, commands: list[tuple[str, str, bytes]]) -> Mapping[tuple[str, str, bytes], None]:
         parameters = {
-            "command_id": command_id,
-            "run_id": run_id,
-            "partition": partition_of(run_id, self.partition_count),
-            "put_at": self._clock.now(),
-            "body": body,
+            "command_ids": [command_id for command_id, _, _ in commands],
+            "run_ids": [run_id for _, run_id, _ in commands],
+            "partitions": [partition_of(run_id, self.partition_count) for _, run_id, _ in commands],
+            "put_ats": [self._clock.now()] * len(commands),
+            "bodies": [body for _, _, body in commands],
         }
         await self._write("put_command", parameters)
-        return command_id
+        return {}
 
     async def read_commands(
         self, partitions: Collection[int] | None = None, after: int = 0, limit: int = 1000
@@ -256,7 +292,10 @@ class PostgresJournal:
         await self._write("answer_command", parameters)
 
     async def find_answer(self, command_id: str) -> bytes | None:
-        return await self._find("find_answer", {"command_id": command_id}, _first)
+        return await self._answers.ask(command_id) if is_text(command_id) else None
+
+    async def _find_answers(self, command_ids: list[str]) -> Mapping[str, bytes]:
+        return dict(await self._read("find_answer", {"command_ids": command_ids}, tuple))
 
     # -- definitions and workflows
 

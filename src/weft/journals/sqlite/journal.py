@@ -137,6 +137,9 @@ class SqliteJournal:
     async def find_commit(self, run_id: str) -> LastCommit | None:
         return await self._find("find_commit", {"run_id": run_id}, positional(LastCommit))
 
+    async def find_seqs(self, run_ids: Collection[str]) -> Mapping[str, int]:
+        return dict(await self._readers.fetch("find_seqs", {"run_ids": as_json(run_ids)}, tuple))
+
     async def find_snapshot(self, run_id: str) -> Snapshot | None:
         return await self._find("find_snapshot", {"run_id": run_id}, positional(Snapshot))
 

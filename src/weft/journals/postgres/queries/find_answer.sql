@@ -1,3 +1,3 @@
-SELECT answer
+SELECT command_id, answer
 FROM weft.commands
-WHERE command_id = :command_id AND answered_at IS NOT NULL
+WHERE command_id = ANY (:command_ids) AND answered_at IS NOT NULL

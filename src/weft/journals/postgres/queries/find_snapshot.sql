@@ -1,3 +1,3 @@
-SELECT seq, version, body
+SELECT run_id, seq, version, body
 FROM weft.snapshots
-WHERE run_id = :run_id
+WHERE run_id = ANY (:run_ids)

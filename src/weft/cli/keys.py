@@ -1,0 +1,150 @@
+"""`weft keys`: who may use the server, made and taken back here, in the database itself. A key is shown once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from weft.cli.exits import say
+from weft.cli.group import Group, db_option, json_option, page_options
+from weft.cli.output import moment, print_json, print_page, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from weft.access import Audit
+    from weft.service import Service
+
+Result = TypeVar("Result")
+DAY_SECONDS = 86_400.0
+PREFIX = "weft_"
+
+tenant_option = click.option("--tenant", metavar="NAME", default="default", show_default=True, help="Whose key it is.")
+
+
+@click.group(cls=Group)
+def keys() -> None:
+    """API keys: who may use the server, and for what."""
+
+
+@keys.command()
+@click.argument("name")
+@click.option(
+    "--role",
+    "roles",
+    metavar="ROLE",
+    multiple=True,
+    default=["viewer"],
+    show_default=True,
+    help="viewer, operator, approver, author or admin; may be given several times.",
+)
+@click.option(
+    "--scope",
+    "scopes",
+    metavar="PERMISSION",
+    multiple=True,
+    help="Only this permission of its roles, such as runs:start; may be given several times.",
+)
+@click.option("--expires-days", type=click.FloatRange(0.0, min_open=True), help="It ends by itself after so many days.")
+@tenant_option
+@db_option
+@json_option
+def create(
+    name: str,
+    roles: tuple[str, ...],
+    scopes: tuple[str, ...],
+    expires_days: float | None,
+    tenant: str,
+    db: str | None,
+    as_json: bool,
+) -> None:
+    """Make a key for NAME, which stands in the journal and the audit as the one who did what the key does.
+
+    The key is printed once and cannot be shown again: only its hash is kept.
+    """
+
+    async def make(service: Service, audit: Audit) -> dict[str, Any]:
+        seconds = None if expires_days is None else expires_days * DAY_SECONDS
+        made = await service.keys.create(name, roles, scopes=scopes, expires_seconds=seconds)
+        shown = {field: value for field, value in made.items() if field != "key"}
+        await audit.record(service.scope.principal, "key.created", f"key {made['key_id']}", after=shown)
+        return made
+
+    made = asyncio.run(in_tenant(db, tenant, make, new=True))
+    if as_json:
+        print_json(made)
+        return
+    click.echo(made["key"])
+    say(f"Key {made['key_id']} for {name}: keep it now, it is not shown again.")
+
+
+@keys.command("list")
+@tenant_option
+@page_options
+@db_option
+@json_option
+def list_(tenant: str, limit: int, cursor: str | None, db: str | None, as_json: bool) -> None:
+    """List the keys of a tenant, newest first, revoked ones too. Never a secret."""
+    page = asyncio.run(in_tenant(db, tenant, lambda service, _: service.keys.find(limit=limit, cursor=cursor)))
+    if as_json:
+        print_page(page["items"], page["next_cursor"])
+        return
+    if not page["items"]:
+        click.echo(f"Tenant {tenant} has no keys. `weft keys create NAME --role operator` makes one.")
+        return
+    columns = ["key_id", "name", "roles", "scopes", "created", "expires", "last used", "state"]
+    print_table(columns, [_cells(key) for key in page["items"]])
+    if page["next_cursor"]:
+        say(f"There are more: --cursor {page['next_cursor']}")
+
+
+@keys.command()
+@click.argument("key_id")
+@tenant_option
+@db_option
+@json_option
+def revoke(key_id: str, tenant: str, db: str | None, as_json: bool) -> None:
+    """Take the key KEY_ID back: within a second no process accepts it any more."""
+
+    async def take_back(service: Service, audit: Audit) -> dict[str, Any]:
+        revoked = await service.keys.revoke(key_id.removeprefix(PREFIX))
+        await audit.record(service.scope.principal, "key.revoked", f"key {revoked['key_id']}", after=revoked)
+        return revoked
+
+    revoked = asyncio.run(in_tenant(db, tenant, take_back))
+    if as_json:
+        print_json(revoked)
+    else:
+        click.echo(f"Key {revoked['key_id']} of {revoked['name']} is revoked.")
+
+
+async def in_tenant(
+    db: str | None, tenant: str, work: Callable[[Service, Audit], Awaitable[Result]], *, new: bool = False
+) -> Result:
+    """Whoever is at the machine works on a tenant of the database; `new`: which is made if there is none."""
+    from weft.access import Audit, Role, make_principal
+    from weft.cli.database import opened, user
+    from weft.service import Service
+    from weft.service.scope import archive_of
+
+    principal = make_principal(tenant=tenant, name=user() or "local", kind="local", roles=(Role.ADMIN,))
+    async with opened(db, new=new) as engine:
+        return await work(Service(engine, principal), Audit(archive_of(engine), engine.clock))
+
+
+def _cells(key: dict[str, Any]) -> list[str]:
+    from weft.clock import system
+
+    expired = key["expires_at"] is not None and key["expires_at"] <= system.now()
+    return [
+        key["key_id"],
+        key["name"],
+        ", ".join(key["roles"]),
+        ", ".join(key["scopes"]),
+        moment(key["created_at"]),
+        moment(key["expires_at"]),
+        moment(key["last_used_at"]),
+        "revoked" if key["revoked_at"] is not None else "expired" if expired else "valid",
+    ]

@@ -1,0 +1,28 @@
+"""An archive in a real file, and a clock that tests move."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.doubles.fake_clock import FakeClock
+from weft.archive import Archive
+from weft.journals.sqlite import SqliteJournal
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+async def journal(tmp_path) -> AsyncIterator[SqliteJournal]:
+    journal = await SqliteJournal.open(tmp_path / "weft.db", partitions=8)
+    yield journal
+    await journal.close()
+
+
+@pytest.fixture
+def archive(journal) -> Archive:
+    return journal.archive

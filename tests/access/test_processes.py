@@ -1,0 +1,131 @@
+"""Keys over two processes that share a database: made in one, they work in the other; revoked in one, they stop within a second."""
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.access.test_keys import issue
+from weft.access import Authenticator, Unauthenticated
+from weft.clock import system
+from weft.deployment import open_journal
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_SECONDS = 30.0
+SLACK_SECONDS = 0.5
+"""For a machine that does other things: how late this test may notice."""
+
+
+class Child:
+    """Another process that authenticates."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    @classmethod
+    async def start(cls, url: str) -> "Child":
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.access.child", url),
+            cwd=ROOT,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        child = cls(process)
+        assert await child.read() == "ready"
+        return child
+
+    async def read(self) -> str:
+        assert self._process.stdout is not None
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return (await self._process.stdout.readline()).decode().strip()
+
+    async def ask(self, key: str) -> str:
+        assert self._process.stdin is not None
+        self._process.stdin.write(key.encode() + b"\n")
+        return await self.read()
+
+    async def until(self, key: str, answer: str) -> float:
+        """How long it takes until it gives this answer."""
+        start = time.monotonic()
+        while await self.ask(key) != answer:
+            assert time.monotonic() - start < PATIENCE_SECONDS
+        return time.monotonic() - start
+
+    async def end(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            assert await self._process.wait() == 0
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def shared(request, tmp_path, postgres_servers):
+    """The URL of a database, a journal on it here, and another process."""
+    if request.param == "sqlite":
+        url = f"sqlite:////{tmp_path}/weft.db"
+        journal: Any = await open_journal(url, system)
+        child = await Child.start(url)
+        yield journal.archive, child
+        await child.end()
+        await journal.close()
+        return
+    server = postgres_servers.get()
+    async with server.database(8) as name:
+        journal = await open_journal(server.url(name), system, require_durable=False)
+        child = await Child.start(server.url(name))
+        yield journal.archive, child
+        await child.end()
+        await journal.close()
+
+
+@pytest.mark.slow
+async def test_a_revoked_key_stops_within_a_second_in_the_other_process(shared):
+    archive, child = shared
+    issued = await issue(archive, system)
+    assert await child.ask(issued.text) == "ci"
+    for _ in range(100):
+        assert await child.ask(issued.text) == "ci"  # well remembered
+    await archive.revoke_key("acme", issued.key.key_id, system.now())
+    assert await child.until(issued.text, "refused") < 1.0 + SLACK_SECONDS
+    for _ in range(50):
+        assert await child.ask(issued.text) == "refused"
+
+
+@pytest.mark.slow
+async def test_keys_are_rotated_without_a_moment_in_which_none_works(shared):
+    archive, child = shared
+    old = await issue(archive, system, name="ci")
+    assert await child.ask(old.text) == "ci"
+    new = await issue(archive, system, name="ci")
+    assert await child.ask(new.text) == "ci"
+    assert await child.ask(old.text) == "ci"
+    await archive.revoke_key("acme", old.key.key_id, system.now())
+    await child.until(old.text, "refused")
+    assert await child.ask(new.text) == "ci"
+
+
+@pytest.mark.slow
+async def test_a_key_ends_by_itself_in_both_processes(shared):
+    archive, child = shared
+    here = Authenticator(archive, system, keys=True)
+    ends = system.now() + 0.7
+    issued = await issue(archive, system, expires_at=ends)
+    assert (await here.authenticate(f"Bearer {issued.text}")).name == "ci"
+    assert await child.ask(issued.text) == "ci"
+    await child.until(issued.text, "refused")
+    assert ends <= system.now() < ends + 1.0 + SLACK_SECONDS
+    with pytest.raises(Unauthenticated):
+        await here.authenticate(f"Bearer {issued.text}")
+
+
+@pytest.mark.slow
+async def test_the_use_in_the_other_process_is_seen_here(shared):
+    archive, child = shared
+    issued = await issue(archive, system)
+    assert (await archive.find_key(issued.key.key_id)).last_used_at is None
+    before = system.now()
+    await child.ask(issued.text)
+    assert before <= (await archive.find_key(issued.key.key_id)).last_used_at <= system.now()
