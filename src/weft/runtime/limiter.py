@@ -98,6 +98,7 @@ class Limiter:
             self._asked.clear()
         entered: list[bool] = []
         refused: list[tuple[str, Entry, Limit]] = []
+        room: dict[Limit, int] = {}
         for (name, entry, limits), answer in zip(asks, answers, strict=True):
             entered.append(isinstance(answer, Entered) and self._dispatcher.is_out(name))
             if isinstance(answer, Full):
@@ -108,8 +109,9 @@ class Limiter:
             self._own(name, limits)
             if not entered[-1]:  # over before it was published
                 self.done(name)
-            for limit, free in zip(limits, answer.free, strict=True):
-                self._call_up(limit, free)
+            room |= zip(limits, answer.free, strict=True)  # the last answer counts
+        for limit, free in room.items():
+            self._call_up(limit, free)
         for name, entry, limit in refused:
             self._turn_away(name, entry, limit)
         self._to_do.set()

@@ -22,7 +22,7 @@ from weft.runtime.coordinator import Coordinator
 from weft.runtime.loaded import load, read_continuation
 from weft.runtime.messages import Asked, Noticed
 from weft.runtime.requests import STARTS, Reply, Request, decode_request, encode_reply
-from weft.runtime.waiting import first_of
+from weft.runtime.waiting import Complaints, first_of
 
 logger = logging.getLogger("weft.listener")
 
@@ -48,6 +48,7 @@ class Listener:
         self._told: set[int] = set()
         """Notices that are with the coordinator."""
         self._noticed = asyncio.Event()
+        self._complaints = Complaints(clock, logger, "commands")
         coordinator.notice_written = self.look_soon
 
     def look_soon(self) -> None:
@@ -63,7 +64,7 @@ class Listener:
             try:
                 await self.listen()
             except StoreUnavailable as error:
-                logger.warning("commands: %s", error)
+                self._complaints.say(error)
             await first_of(self._clock.sleep(_POLL_SECONDS), self._noticed.wait())
             self._noticed.clear()
 

@@ -15,7 +15,7 @@ from weft.clock import Clock, OffsetClock
 from weft.errors import StoreUnavailable
 from weft.leases import Leased, Leases
 from weft.runtime.coordinator import Coordinator
-from weft.runtime.waiting import first_of
+from weft.runtime.waiting import Complaints, first_of
 
 logger = logging.getLogger("weft.sharing")
 
@@ -52,13 +52,15 @@ class Sharing:
         self._recover = recover
         self._lease_seconds = lease_seconds
         self._held: dict[int, int] = {}
-        self._unrecovered: set[int] = set()
-        """Taken, and their runs could not be listed yet."""
+        self._unrecovered: dict[int, int] = {}
+        """Taken, with their epoch, and not all of their runs are known yet."""
+        self._taken = asyncio.Event()
         self._until = 0.0
         """When the lease ends, by this process's own clock, counted from before it asked."""
         self._changed = asyncio.Event()
         self.settled = asyncio.Event()
         """It holds its share."""
+        self._complaints = Complaints(clock, logger, "leases")
         coordinator.share.divide()
         coordinator.share.lost = self._lost
 
@@ -73,12 +75,39 @@ class Sharing:
                 await self.renew()
                 pause = self._lease_seconds / 3
             except StoreUnavailable as error:
-                logger.warning("leases: %s", error)
+                self._complaints.say(error)
                 pause = _TROUBLE_SECONDS
                 if self._held and self._clock.monotonic() >= self._until:
                     logger.warning("the lease of %d partitions has lapsed", len(self._held))
                     await self._give_up(set(self._held))
             await first_of(self._clock.sleep(pause), self._changed.wait())
+
+    async def watch(self) -> None:
+        """Receive nothing from when the lease lapses, also while the database keeps an answer back for longer than that."""
+        while True:
+            left = self._until - self._clock.monotonic()
+            if left > 0:
+                await self._clock.sleep(left)
+                continue
+            self._receiver.hand_back(list(self._held))
+            await self._clock.sleep(self._lease_seconds / 3)
+
+    async def recover(self) -> None:
+        """Go on with the runs of what was taken. Beside renewing: there may be more of them than can be listed within a lease."""
+        while True:
+            await self._taken.wait()
+            self._taken.clear()
+            taken = dict(self._unrecovered)
+            try:
+                await self._recover(list(taken))
+            except StoreUnavailable as error:
+                logger.warning("the runs of %d partitions cannot be listed yet: %s", len(taken), error)
+                await self._clock.sleep(_TROUBLE_SECONDS)
+                self._taken.set()
+                continue
+            for one, epoch in taken.items():
+                if self._unrecovered.get(one) == epoch:  # or it was lost and taken anew meanwhile
+                    del self._unrecovered[one]
 
     async def renew(self) -> None:
         asked = self._clock.monotonic()
@@ -104,9 +133,6 @@ class Sharing:
             logger.info("gave back %d partitions", len(surplus))
         if gained:
             self._take(gained)
-        if self._unrecovered:
-            await self._recover(sorted(self._unrecovered))
-            self._unrecovered.clear()
         if len(self._held) >= leased.share:
             self.settled.set()
 
@@ -119,13 +145,14 @@ class Sharing:
         self._held.update(epochs)
         self._coordinator.share.take(epochs)
         self._receiver.take_over(list(epochs))
-        self._unrecovered |= set(epochs)
+        self._unrecovered.update(epochs)
+        self._taken.set()
 
     async def _let_go(self, partitions: set[int]) -> None:
         """For others to take: what is at hand is decided and acknowledged first."""
         for one in partitions:
             self._held.pop(one, None)
-        self._unrecovered -= partitions
+            self._unrecovered.pop(one, None)
         await self._coordinator.release(partitions)
         self._receiver.hand_back(partitions)
 
@@ -138,7 +165,7 @@ class Sharing:
         """The journal refused its epoch."""
         if self._held.pop(partition, None) is not None:
             self._receiver.hand_back([partition])
-        self._unrecovered.discard(partition)
+        self._unrecovered.pop(partition, None)
         self._changed.set()
 
     async def leave(self) -> None:

@@ -10,7 +10,7 @@ from weft.errors import StoreUnavailable
 from weft.journal import Journal
 from weft.runtime.coordinator import Coordinator
 from weft.runtime.messages import TimerDue
-from weft.runtime.waiting import first_of
+from weft.runtime.waiting import Complaints, first_of
 
 logger = logging.getLogger("weft.timekeeper")
 
@@ -30,6 +30,7 @@ class Timekeeper:
         self._checked = clock.monotonic()
         self._changed = asyncio.Event()
         self._told: set[tuple[str, str, float]] = set()
+        self._complaints = Complaints(clock, logger, "timers")
         coordinator.timer_set = self.note
 
     def note(self, due_at: float) -> None:
@@ -64,7 +65,7 @@ class Timekeeper:
                 if wait <= 0:
                     await self._tell()
             except StoreUnavailable as error:
-                logger.warning("timers: %s", error)
+                self._complaints.say(error)
                 if wait <= 0:
                     self._next = 0.0  # at once, also when the clock is set back meanwhile
                 await self._clock.sleep(_TROUBLE_SECONDS)

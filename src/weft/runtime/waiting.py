@@ -16,7 +16,28 @@ logger = logging.getLogger("weft.waiting")
 
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 2.0
+COMPLAINT_SECONDS = 10.0
 T = TypeVar("T")
+
+
+class Complaints:
+    """What keeps failing is said when it begins and every ten seconds: loops look many times a second, and an outage takes long."""
+
+    def __init__(self, clock: Clock, log: logging.Logger, what: str) -> None:
+        self._clock = clock
+        self._log = log
+        self._what = what
+        self._next = 0.0
+        self._unsaid = 0
+
+    def say(self, error: Exception) -> None:
+        now = self._clock.monotonic()
+        if now < self._next:
+            self._unsaid += 1
+            return
+        more = f" ({self._unsaid} more times meanwhile)" if self._unsaid else ""
+        self._log.warning("%s: %s%s", self._what, error, more)
+        self._next, self._unsaid = now + COMPLAINT_SECONDS, 0
 
 
 async def insist(clock: Clock, call: Callable[[], Awaitable[T]]) -> T:

@@ -81,6 +81,9 @@ class MemoryJournal:
         run = self._open.runs.get(run_id)
         return None if run is None else LastCommit(run.seq, run.commit_id)
 
+    async def find_seqs(self, run_ids: Collection[str]) -> Mapping[str, int]:
+        return {name: self._open.runs[name].seq for name in run_ids if name in self._open.runs}
+
     async def find_snapshot(self, run_id: str) -> Snapshot | None:
         return self._open.snapshots.get(run_id)
 

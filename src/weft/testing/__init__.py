@@ -6,6 +6,8 @@
     report = simulate("order.yaml", inputs={…}, stubs={…}, seeds=100)     # through crashes, duplicates and delays
     assert report.ok, report
 
+    assert replay("run.json").same                                        # what `weft runs export` wrote, played again
+
 The public surface is `__all__`.
 """
 
@@ -14,6 +16,7 @@ from __future__ import annotations
 from weft.outcomes import Chosen
 from weft.simulation.stubs import Call, Signal, Stub, StubInvalid, approve, nobody, one_of, reject
 from weft.testing.assertions import assert_run
+from weft.testing.replaying import Replay, ReplayInvalid, replay
 from weft.testing.report import Bad, End, Report
 from weft.testing.running import BrokenPromise, Run, run
 from weft.testing.simulating import simulate
@@ -24,6 +27,8 @@ __all__ = [
     "Call",
     "Chosen",
     "End",
+    "Replay",
+    "ReplayInvalid",
     "Report",
     "Run",
     "Signal",
@@ -34,6 +39,7 @@ __all__ = [
     "nobody",
     "one_of",
     "reject",
+    "replay",
     "run",
     "simulate",
 ]

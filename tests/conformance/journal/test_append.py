@@ -119,6 +119,14 @@ async def test_a_commit_without_events_changes_the_row_but_not_the_sequence(jour
     assert await journal.find_commit("r1") == LastCommit(2, "quiet")
 
 
+async def test_find_seqs_says_how_far_those_runs_are_that_there_are(journal):
+    assert await journal.find_seqs(["r1", "r2"]) == {}
+    await append(journal, commit("r1", 0, 2))
+    await append(journal, commit("r3"))
+    assert await journal.find_seqs(["r1", "r2", "r1"]) == {"r1": 2}
+    assert await journal.find_seqs([]) == {}
+
+
 async def test_find_commit_says_how_far_a_run_is(journal):
     assert await journal.find_commit("r1") is None
     await append(journal, commit("r1", 0, 2))

@@ -38,7 +38,7 @@ class Together(Generic[Key, Answer]):
         self._clock = clock
         self._most = most
         self._free = at_once
-        self._waiting: deque[tuple[Key, asyncio.Future[Answer | None | _Lead]]] = deque()
+        self._waiting: deque[tuple[Key, asyncio.Future[Answer | _Lead | None]]] = deque()
 
     async def ask(self, key: Key) -> Answer | None:
         if self._free:
@@ -49,8 +49,8 @@ class Together(Generic[Key, Answer]):
                 return found
         return await self._lead(key)
 
-    async def _follow(self, key: Key) -> Answer | None | _Lead:
-        future: asyncio.Future[Answer | None | _Lead] = asyncio.get_running_loop().create_future()
+    async def _follow(self, key: Key) -> Answer | _Lead | None:
+        future: asyncio.Future[Answer | _Lead | None] = asyncio.get_running_loop().create_future()
         self._waiting.append((key, future))
         try:
             return await future
@@ -60,7 +60,7 @@ class Together(Generic[Key, Answer]):
             raise
 
     async def _lead(self, key: Key) -> Answer | None:
-        taken: list[tuple[Key, asyncio.Future[Answer | None | _Lead]]] = []
+        taken: list[tuple[Key, asyncio.Future[Answer | _Lead | None]]] = []
         try:
             await self._clock.sleep(0)  # one turn of the loop, no time: whoever asks now comes along
             while self._waiting and len(taken) < self._most - 1:
@@ -84,7 +84,7 @@ class Together(Generic[Key, Answer]):
 
     def _pass_on(self) -> None:
         while self._waiting:
-            key, future = self._waiting.popleft()
+            _, future = self._waiting.popleft()
             if not future.done():
                 future.set_result(_LEAD)
                 return

@@ -1,0 +1,93 @@
+"""What is different between two values, and between two runs. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+MOST = 1000
+"""Differences that are listed; a person reads fewer, and a program asks for the values themselves."""
+_PASSING = {"started_at", "ended_at", "created_at", "run_id", "retry_at"}
+"""Different between any two runs, and never what is looked for."""
+
+Difference = dict[str, Any]
+
+
+def diff_values(before: Any, after: Any, path: str = "", found: list[Difference] | None = None) -> list[Difference]:
+    """Each difference with its place as a JSON pointer: `before`, `after`, or one of them where the other has nothing."""
+    found = [] if found is None else found
+    if before == after and type(before) is type(after):
+        return found
+    if len(found) >= MOST:
+        return found
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in sorted(before.keys() | after.keys()):
+            _diff_at(before, after, name, f"{path}/{_escape(name)}", name in before, name in after, found)
+    elif isinstance(before, list) and isinstance(after, list):
+        for number in range(max(len(before), len(after))):
+            there = (number < len(before), number < len(after))
+            _diff_at(before, after, number, f"{path}/{number}", *there, found)
+    else:
+        found.append({"path": path, "change": "changed", "before": before, "after": after})
+    return found
+
+
+def _diff_at(
+    before: Any, after: Any, key: Any, path: str, in_before: bool, in_after: bool, found: list[Difference]
+) -> None:
+    if len(found) >= MOST:
+        return
+    if not in_after:
+        found.append({"path": path, "change": "removed", "before": before[key]})
+    elif not in_before:
+        found.append({"path": path, "change": "added", "after": after[key]})
+    else:
+        diff_values(before[key], after[key], path, found)
+
+
+def _escape(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def diff_runs(first: tuple[int, dict[str, Any]], second: tuple[int, dict[str, Any]]) -> dict[str, Any]:
+    """Between two views of runs: their own fields, then node by node. Times are left out when they are two runs."""
+    (before_seq, before), (after_seq, after) = first, second
+    other = before["run_id"] != after["run_id"]
+    left_out = {"nodes", *(_PASSING if other else ())}
+    nodes: dict[str, list[Difference]] = {}
+    names = [*before["nodes"], *(name for name in after["nodes"] if name not in before["nodes"])]
+    for name in names:
+        one = _without(before["nodes"].get(name), _PASSING if other else set())
+        two = _without(after["nodes"].get(name), _PASSING if other else set())
+        if different := diff_values(one, two):
+            nodes[name] = different
+    return {
+        "before": {"run_id": before["run_id"], "seq": before_seq, "state": before["state"]},
+        "after": {"run_id": after["run_id"], "seq": after_seq, "state": after["state"]},
+        "run": diff_values(_without(before, left_out), _without(after, left_out)),
+        "nodes": nodes,
+    }
+
+
+def _without(view: dict[str, Any] | None, names: set[str]) -> dict[str, Any] | None:
+    return None if view is None else {name: value for name, value in view.items() if name not in names}
+
+
+def diff_definitions(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """Between two definitions in their canonical form, which always has `nodes` and `edges`: nodes by id, edges as `a -> b`."""
+    old = {node["id"]: node for node in before["nodes"]}
+    new = {node["id"]: node for node in after["nodes"]}
+    edges_before, edges_after = _edges(before), _edges(after)
+    changed = {name: diff_values(old[name], new[name]) for name in sorted(old.keys() & new.keys())}
+    parts = {"nodes", "edges"}
+    return {
+        "added": sorted(new.keys() - old.keys()),
+        "removed": sorted(old.keys() - new.keys()),
+        "changed": {name: found for name, found in changed.items() if found},
+        "edges_added": sorted(edges_after - edges_before),
+        "edges_removed": sorted(edges_before - edges_after),
+        "workflow": diff_values(_without(before, parts), _without(after, parts)),
+    }
+
+
+def _edges(definition: dict[str, Any]) -> set[str]:
+    return {f"{edge['from']} -> {edge['to']}" for edge in definition["edges"]}

@@ -1,0 +1,269 @@
+"""Runs over HTTP: what is asked is what happens, and what is shown is what the engine says."""
+
+import asyncio
+
+from tests.api.helpers import serving
+from tests.engine import tasks
+from tests.engine.helpers import check, task, transform, until_true, workflow
+
+TWO = workflow(transform("a", {"x": "{{ inputs.q }}"}), transform("b", "{{ a.x }}", ["a"]))
+SIGNALLED = workflow({"id": "w", "type": "wait", "config": {"signal": "go"}}, transform("after", "{{ w }}", ["w"]))
+
+
+async def until_state(server, run_id, wanted):
+    async def look():
+        return (await server.ok(f"/runs/{run_id}"))["state"] == wanted
+
+    await until_true(look, f"{run_id} is {wanted}")
+
+
+async def until_node(server, run_id, node, wanted):
+    async def look():
+        return (await server.ok(f"/runs/{run_id}/nodes/{node}"))["state"] == wanted
+
+    await until_true(look, f"{node} is {wanted}")
+
+
+async def test_a_run_is_started_waited_for_and_shown(server):
+    response = await server.post(
+        "/runs", {"definition": TWO, "inputs": {"q": 7}, "tags": {"who": "me"}, "wait_seconds": 20}
+    )
+    assert response.status_code == 201
+    started = response.json()
+    assert (started["state"], started["outputs"], started["error"]) == ("completed", {"b": 7}, None)
+    assert response.headers["location"] == f"/api/v1/runs/{started['run_id']}"
+    run = await server.ok(f"/runs/{started['run_id']}")
+    assert run["inputs"] == {"q": 7}
+    assert run["tags"] == {"who": "me"}
+    assert {name: node["output"] for name, node in run["nodes"].items()} == {"a": {"x": 7}, "b": 7}
+    await check(server.engine.journal, started["run_id"])
+
+
+async def test_a_start_is_answered_when_it_is_durable_and_the_wait_ends_with_its_time(server):
+    started = await server.ok("/runs", {"definition": SIGNALLED, "wait_seconds": 0.05})
+    assert (started["state"], started["outputs"]) == ("running", None)
+    assert await server.engine.journal.find_run(started["run_id"]) is not None
+    signalled = await server.ok(f"/runs/{started['run_id']}/signal", {"name": "go", "payload": {"n": 1}})
+    assert signalled["run_id"] == started["run_id"]
+    await until_state(server, started["run_id"], "completed")
+    assert (await server.ok(f"/runs/{started['run_id']}"))["outputs"] == {"after": {"n": 1}}
+
+
+async def test_the_same_key_starts_one_run_however_often_and_at_once(server):
+    body = {"definition": TWO, "inputs": {"q": 1}}
+    key = {"Idempotency-Key": "order-17"}
+    responses = await asyncio.gather(*(server.post("/runs", body, headers=key) for _ in range(20)))
+    assert sorted({response.status_code for response in responses}) == [200, 201]
+    assert [response.status_code for response in responses].count(201) == 1
+    assert len({response.json()["run_id"] for response in responses}) == 1
+    later = await server.post("/runs", body, headers=key)
+    assert (later.status_code, later.headers["idempotency-replayed"]) == (200, "true")
+    other = await server.post("/runs", {**body, "inputs": {"q": 2}}, headers=key)
+    assert (other.status_code, other.json()["code"]) == (409, "idempotency_conflict")
+    assert len((await server.ok("/runs"))["items"]) == 1
+
+
+async def test_runs_are_listed_in_pages_and_filtered(server):
+    for number in range(5):
+        await server.start(
+            {**TWO, "name": "even" if number % 2 == 0 else "odd"}, {"q": number}, tags={"n": str(number)}
+        )
+    first = await server.ok("/runs?limit=3")
+    rest = await server.ok("/runs", params={"limit": 3, "cursor": first["next_cursor"]}, method="GET")
+    ids = [run["run_id"] for run in first["items"] + rest["items"]]
+    assert (len(set(ids)), len(ids), rest["next_cursor"]) == (5, 5, None)
+    assert [run["workflow"] for run in (await server.ok("/runs?workflow=odd"))["items"]] == ["odd", "odd"]
+    assert [run["tags"] for run in (await server.ok("/runs?tag=n%3D3"))["items"]] == [{"n": "3"}]
+    assert (await server.ok("/runs?state=failed&state=cancelled"))["items"] == []
+    newest = first["items"][0]["created_at"]
+    assert [run["run_id"] for run in (await server.ok(f"/runs?since={newest}"))["items"]] == [ids[0]]
+    assert len((await server.ok(f"/runs?until={newest}"))["items"]) == 4
+    assert len((await server.ok("/runs?since=2020-01-01T00:00:00Z"))["items"]) == 5
+
+
+async def test_a_run_is_seen_from_every_side(server):
+    run_id = (await server.start(TWO, {"q": 3}))["run_id"]
+    events = (await server.ok(f"/runs/{run_id}/events"))["items"]
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert events[-1]["type"] == "run.completed"
+    page = await server.ok(f"/runs/{run_id}/events?after=2&limit=2")
+    assert ([event["seq"] for event in page["items"]], page["next_cursor"]) == ([3, 4], "4")
+    assert (await server.ok(f"/runs/{run_id}/state?at=1"))["state"] == "running"
+    assert (await server.get(f"/runs/{run_id}/state?at=999")).status_code == 404
+    path = (await server.ok(f"/runs/{run_id}/path"))["items"]
+    assert [(step["node"], step["rule"], step["taken"]) for step in path] == [("a", "all", ["b"]), ("b", "all", [])]
+    diff = await server.ok(f"/runs/{run_id}/diff?at=1")
+    assert {one["path"]: one["after"] for one in diff["run"] if "after" in one}["/outputs"] == {"b": 3}
+    assert sorted(diff["nodes"]) == ["a", "b"]
+
+
+async def test_two_runs_are_compared_by_what_matters(server):
+    first = (await server.start(TWO, {"q": 1}))["run_id"]
+    second = (await server.start(TWO, {"q": 2}))["run_id"]
+    diff = await server.ok(f"/runs/{first}/diff?other={second}")
+    assert {(one["path"], one["before"], one["after"]) for one in diff["run"]} == {
+        ("/inputs/q", 1, 2),
+        ("/outputs/b", 1, 2),
+    }
+    assert diff["nodes"] == {
+        "a": [{"path": "/output/x", "change": "changed", "before": 1, "after": 2}],
+        "b": [{"path": "/output", "change": "changed", "before": 1, "after": 2}],
+    }
+
+
+async def test_explain_says_what_a_node_waits_for(server):
+    run_id = (await server.start(SIGNALLED, wait=0))["run_id"]
+    await until_node(server, run_id, "w", "waiting")
+    said = (await server.ok(f"/runs/{run_id}/explain?node=w"))["nodes"]
+    assert said == {"w": "w waits for the signal 'go'."}
+    assert sorted((await server.ok(f"/runs/{run_id}/explain"))["nodes"]) == ["after", "w"]
+    missing = await server.get(f"/runs/{run_id}/explain?node=nope")
+    assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
+
+
+async def test_a_run_is_paused_resumed_and_cancelled(server):
+    run_id = (await server.start(SIGNALLED, wait=0))["run_id"]
+    assert (await server.ok(f"/runs/{run_id}/pause", {"reason": "lunch"}))["state"] == "paused"
+    assert (await server.ok(f"/runs/{run_id}/resume", {}))["state"] == "running"
+    assert (await server.ok(f"/runs/{run_id}/cancel", {"reason": "enough"}))["state"] in ("cancelling", "cancelled")
+    await until_state(server, run_id, "cancelled")
+    again = await server.post(f"/runs/{run_id}/pause")
+    assert (again.status_code, again.json()["code"]) == (409, "not_running")
+    events = (await server.ok(f"/runs/{run_id}/events"))["items"]
+    assert [event["data"].get("reason") for event in events if event["type"] == "run.paused"] == ["lunch"]
+
+
+async def test_a_failed_run_is_retried_and_rerun_from_a_node(server):
+    definition = workflow(transform("a", 1), task("b", "gated_failure", ["a"], retry={"max_attempts": 1}))
+    definition["nodes"][1]["config"]["function"] = "tests.api.test_runs:fail_until_open"
+    failed = await server.start(definition)
+    assert (failed["state"], failed["error"]["code"]) == ("failed", "error")
+    tasks.gate_of("open").set()
+    assert (await server.ok(f"/runs/{failed['run_id']}/retry", {}))["generation"] == 2
+    await until_state(server, failed["run_id"], "completed")
+    rerun = await server.ok(f"/runs/{failed['run_id']}/rerun", {"from_node": "b"})
+    assert rerun["origin"] == failed["run_id"]
+    await until_state(server, rerun["run_id"], "completed")
+    kept = (await server.ok(f"/runs/{rerun['run_id']}/events"))["items"]
+    assert [event["node"] for event in kept if event["data"].get("adopted")] == ["a"]
+    assert (await server.post(f"/runs/{failed['run_id']}/rerun", {"from_node": "nope"})).status_code == 404
+
+
+def fail_until_open():
+    if not tasks.gate_of("open").is_set():
+        raise RuntimeError("not yet")
+    return {"done": True}
+
+
+async def test_a_patch_is_tried_before_it_is_taken(server):
+    run_id = (await server.start(SIGNALLED, wait=0))["run_id"]
+    await until_node(server, run_id, "w", "waiting")
+    place = {"id": "more", "type": "transform", "config": {"value": 5}}
+    operations = [
+        {"op": "add", "path": "/nodes/-", "value": place},
+        {"op": "add", "path": "/edges/-", "value": {"from": "w", "to": "more"}},
+    ]
+    tried = await server.ok(f"/runs/{run_id}/patch", {"patch": operations, "dry_run": True})
+    assert (tried["possible"], tried["applied"], tried["added"]) == (True, False, ["more"])
+    assert "more" not in (await server.ok(f"/runs/{run_id}"))["nodes"]
+    gone = [
+        {"op": "remove", "path": "/nodes/1"},
+        {"op": "remove", "path": "/edges/0"},
+        {"op": "replace", "path": "/nodes/0/config/value", "value": 1},
+    ]
+    refused = await server.ok(f"/runs/{run_id}/patch", {"patch": gone, "dry_run": True})
+    assert not refused["possible"]
+    assert refused["refused"]
+    done = await server.ok(f"/runs/{run_id}/patch", {"patch": operations, "reason": "one more"})
+    assert done["applied"]
+    await server.ok(f"/runs/{run_id}/signal", {"name": "go"})
+    await until_state(server, run_id, "completed")
+    assert (await server.ok(f"/runs/{run_id}"))["outputs"]["more"] == 5
+    bad = await server.post(f"/runs/{run_id}/patch", {"patch": [{"op": "add", "path": "nodes"}]})
+    assert (bad.status_code, bad.json()["code"]) == (422, "patch_invalid")
+    neither = await server.post(f"/runs/{run_id}/patch", {})
+    assert (neither.status_code, neither.json()["problems"][0]["path"]) == (422, "patch")
+
+
+async def test_nodes_of_a_large_run_are_paged_and_their_outputs_given_on_demand(server):
+    nodes = [transform(f"n{number}", "x" * 100) for number in range(1200)]
+    run_id = (await server.start(workflow(*nodes)))["run_id"]
+    run = await server.ok(f"/runs/{run_id}")
+    assert (len(run["nodes"]), run["next_nodes"]) == (1000, list(run["nodes"])[-1])
+    seen, cursor = [], None
+    while True:
+        params = {"limit": 500} if cursor is None else {"limit": 500, "cursor": cursor}
+        page = await server.ok(f"/runs/{run_id}/nodes", params=params)
+        seen += [node["node"] for node in page["items"]]
+        assert all("output" not in node and node["size"] == 102 for node in page["items"])
+        if (cursor := page["next_cursor"]) is None:
+            break
+    assert sorted(seen) == sorted(node["id"] for node in nodes)
+    assert seen[:1000] == list(run["nodes"])
+    with_outputs = await server.ok(f"/runs/{run_id}/nodes?limit=1&outputs=true")
+    assert with_outputs["items"][0]["output"] == "x" * 100
+    assert (await server.ok(f"/runs/{run_id}/nodes/n7"))["output"] == "x" * 100
+
+
+async def test_a_large_output_is_a_preview_in_the_run_and_whole_in_its_node(server):
+    run_id = (await server.start(workflow(transform("big", {"text": "y" * 100_000}), transform("end", 1, ["big"]))))[
+        "run_id"
+    ]
+    run = await server.ok(f"/runs/{run_id}")
+    assert run["nodes"]["big"]["output"]["preview"].startswith('{"text":"yyy')
+    assert run["nodes"]["big"]["size"] > 100_000
+    node = await server.ok(f"/runs/{run_id}/nodes/big")
+    assert node["output"] == {"text": "y" * 100_000}
+    assert node["visits"][0]["output"] == node["output"]
+
+
+async def test_an_id_with_slashes_is_written_with_percent_2f(server):
+    child = workflow(transform("x", 1), name="child")
+    from weft.model import compile_definition
+
+    await server.engine.register(compile_definition(child))
+    parent = workflow({"id": "call", "type": "workflow", "config": {"workflow": "child"}}, name="parent")
+    run_id = (await server.start(parent))["run_id"]
+    found = (await server.ok(f"/runs?parent={run_id}"))["items"]
+    assert [run["run_id"] for run in found] == [f"{run_id}/call"]
+    assert (await server.ok(f"/runs/{run_id}%2Fcall"))["outputs"] == {"x": 1}
+    assert (await server.ok(f"/runs/{run_id}%2Fcall/events"))["items"]
+    assert (await server.get(f"/runs/{run_id}/call")).status_code == 404
+
+
+async def test_inputs_that_do_not_fit_are_refused_with_the_reason(server):
+    definition = {**TWO, "inputs": {"type": "object", "required": ["q"]}}
+    response = await server.post("/runs", {"definition": definition, "inputs": {"z": 1}})
+    assert (response.status_code, response.json()["code"]) == (422, "invalid_inputs")
+    assert "q" in response.json()["detail"]
+    bad = await server.post("/runs", {"definition": {"name": "x", "nodes": [{"id": "1"}], "edgs": []}})
+    assert (bad.status_code, bad.json()["code"]) == (422, "invalid_definition")
+    assert {problem["code"] for problem in bad.json()["problems"]} >= {"unknown_key", "invalid_id"}
+
+
+async def test_a_server_that_is_told_to_stop_ends_while_streams_are_open(tmp_path):
+    async with serving(tmp_path, real=True) as server:
+        run_id = (await server.start(SIGNALLED, wait=0))["run_id"]
+        async with server.client.stream("GET", f"/api/v1/runs/{run_id}/stream") as response:
+            lines = response.aiter_lines()
+            while not (await anext(lines)).startswith("id: "):
+                pass
+            server.app.state.context.feed.close()
+            assert [line async for line in lines][-1] == ""
+
+
+async def test_explain_says_which_limit_a_queued_node_waits_for(server):
+    held = task("b", "gate", args={"name": "held"}, concurrency={"key": "printer", "limit": 1})
+    first = (await server.start(workflow(held, name="one"), wait=0))["run_id"]
+    await until_true(lambda: tasks.gates.get("held"), "the first one has the printer")
+    second = (await server.start(workflow(held, name="two"), wait=0))["run_id"]
+    await until_node(server, second, "b", "queued")
+
+    async def said():
+        text = (await server.ok(f"/runs/{second}/explain?node=b"))["nodes"]["b"]
+        return text if "It waits:" in text else None
+
+    assert "printer" in await until_true(said, "it says why")
+    tasks.gate_of("held").set()
+    for run_id in (first, second):
+        await until_state(server, run_id, "completed")

@@ -1,0 +1,142 @@
+"""Live events: complete, in order, resumable from any process; slow readers cost nothing and are dropped."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from tests.api.helpers import API, served, serving
+from tests.api.test_runs import SIGNALLED, TWO
+from tests.engine.conftest import _nothing_left
+from tests.engine.helpers import DEADLINE, until_true
+from weft.api import streaming
+from weft.engine import Engine
+
+__all__ = ["_nothing_left"]
+
+
+@pytest.fixture
+async def server(tmp_path, _nothing_left):
+    async with serving(tmp_path, real=True) as made:
+        yield made
+
+
+async def read(response, until=lambda event: False):
+    """The events of a stream, to its end or to the one that is looked for."""
+    events, fields = [], {}
+    async for line in response.aiter_lines():
+        if line:
+            name, _, value = line.partition(": ")
+            fields[name] = value
+        elif "data" in fields:
+            event = msgspec.json.decode(fields["data"])
+            assert (int(fields["id"]), fields["event"]) == (event["seq"], event["type"])
+            events.append(event)
+            fields = {}
+            if until(event):
+                break
+    return events
+
+
+def stream(server, run_id, **more):
+    return server.client.stream("GET", f"{API}/runs/{run_id}/stream", **more)
+
+
+async def test_a_stream_has_every_event_and_ends_with_the_run(server):
+    run_id = (await server.start(TWO, {"q": 1}))["run_id"]
+    async with stream(server, run_id) as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        events = await read(response)
+    assert events == (await server.ok(f"/runs/{run_id}/events"))["items"]
+
+
+async def test_a_reader_that_comes_back_misses_nothing_and_sees_nothing_twice(server):
+    run_id = (await server.start(SIGNALLED, wait=0))["run_id"]
+    async with stream(server, run_id) as response:
+        first = await read(response, until=lambda event: event["type"] == "node.waiting")
+    await server.ok(f"/runs/{run_id}/signal", {"name": "go"})
+    async with stream(server, run_id, headers={"Last-Event-ID": str(first[-1]["seq"])}) as response:
+        rest = await read(response)
+    assert [event["seq"] for event in first + rest] == list(range(1, len(first) + len(rest) + 1))
+    assert rest[-1]["type"] == "run.completed"
+    done = await server.get(f"/runs/{run_id}/stream", headers={"Last-Event-ID": str(rest[-1]["seq"])})
+    assert (done.status_code, done.content) == (204, b"")
+
+
+async def test_events_arrive_while_they_happen(server):
+    run_id = (await server.start(SIGNALLED, wait=0))["run_id"]
+    async with asyncio.timeout(DEADLINE), stream(server, run_id) as response:
+        waiting = asyncio.ensure_future(read(response))
+        feed = server.app.state.context.feed
+        await until_true(lambda: feed.followed == 1, "somebody follows")
+        await server.ok(f"/runs/{run_id}/signal", {"name": "go"})
+        assert (await waiting)[-1]["type"] == "run.completed"
+    await until_true(lambda: feed.followed == 0, "nobody follows any more")
+
+
+async def test_another_process_that_decides_nothing_serves_the_same_stream(tmp_path):
+    async with serving(tmp_path, real=True) as holder:
+        run_id = (await holder.start(SIGNALLED, wait=0))["run_id"]
+        engine = await Engine.open(f"sqlite:///{tmp_path / 'weft.db'}")
+        try:
+            assert not await engine.hold()
+            async with served(engine) as follower, asyncio.timeout(DEADLINE):
+                streams = [asyncio.ensure_future(_whole(follower, run_id)) for _ in range(3)]
+                feed = follower.app.state.context.feed
+                await until_true(lambda: feed.followed == 3, "three follow")
+                await follower.ok(f"/runs/{run_id}/signal", {"name": "go"})
+                for events in await asyncio.gather(*streams):
+                    assert events == (await holder.ok(f"/runs/{run_id}/events"))["items"]
+                started = await follower.start(TWO, {"q": 5})
+                assert started["outputs"] == {"b": 5}
+        finally:
+            await engine.close(0.5)
+
+
+async def _whole(server, run_id):
+    async with stream(server, run_id) as response:
+        return await read(response)
+
+
+async def test_a_reader_that_leaves_is_forgotten(server):
+    run_id = (await server.start(SIGNALLED, wait=0))["run_id"]
+    async with stream(server, run_id) as response:
+        await read(response, until=lambda event: True)
+    await until_true(lambda: server.app.state.context.feed.followed == 0, "nobody follows any more")
+    metrics = (await server.client.get("/metrics")).text
+    await until_true(lambda: "weft_streams 0.0" in metrics, "no stream is open")
+
+
+async def test_a_reader_that_takes_nothing_is_dropped(server, monkeypatch):
+    monkeypatch.setattr(streaming, "SLOW_SECONDS", 0.05)
+    run_id = (await server.start(TWO, {"q": 1}))["run_id"]
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+        if len(sent) > 2:
+            await asyncio.Event().wait()
+
+    async def receive():
+        await asyncio.Event().wait()
+
+    service = _service(server)
+    response = streaming.EventStream(await service.runs.follow(run_id), lambda change: None)
+    async with asyncio.timeout(DEADLINE):
+        await response({}, receive, send)
+    assert len(sent) == 3
+    assert server.app.state.context.feed.followed == 0
+
+
+def _service(server):
+    from weft.access import LOCAL
+    from weft.service import Service
+
+    return Service(server.engine, LOCAL, server.app.state.context.feed)
+
+
+@pytest.mark.parametrize("given", ["x", "-1", "1" * 16, "1.5"])
+async def test_a_number_that_is_none_is_refused(server, given):
+    run_id = (await server.start(TWO, {"q": 1}))["run_id"]
+    response = await server.get(f"/runs/{run_id}/stream", headers={"Last-Event-ID": given})
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_query")
