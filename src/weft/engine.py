@@ -163,6 +163,7 @@ class Engine:
                 prefix=redis_prefix,
                 signing_keys=signing_keys,
                 heartbeat_seconds=heartbeat_seconds,
+                dead_seconds=dead_seconds,
                 stale_seconds=stale_seconds,
             )
         file = None if is_postgres(database_url) else database_file(database_url)
@@ -238,6 +239,8 @@ class Engine:
         self._sweep()
         self._spawn("roster", roster.run())
         self._spawn("sharing", self.sharing.run())
+        self._spawn("leases", self.sharing.watch())
+        self._spawn("recovery", self.sharing.recover())
 
     async def work(
         self,
@@ -258,10 +261,10 @@ class Engine:
     async def _take_over(self, partitions: Collection[int]) -> None:
         """Go on with the runs of partitions that another process decided for: those that have work out, at once."""
         assert self.coordinator is not None
-        async for record in self._list_busy(partitions):
-            self.coordinator.take(record.run_id)
         self.timekeeper.look_soon()
         self.listener.look_again()
+        async for record in self._list_busy(partitions):
+            self.coordinator.take(record.run_id)
 
     def _commanded(self, said: str) -> None:
         """Somebody asks something of the runs of a partition; empty: perhaps of any."""
@@ -494,7 +497,7 @@ class Engine:
 
     async def request(self, request: Request) -> Reply:
         """Decide a request here, or let the holder decide it."""
-        if request.kind == "start":
+        if request.kind == "start" and not self.distributed:
             self.own.add(request.run_id)
         body = encode_request(request)  # what cannot be stored is refused here, before it is anybody's
         if len(body) > INLINE_BYTES:
@@ -537,6 +540,8 @@ class Engine:
         return lambda: self._listeners.remove(listener)
 
     def _tell(self, state: State, events: list[Any]) -> None:
+        if state.terminal:
+            self.own.discard(state.run_id)
         for listener in list(self._listeners):
             try:
                 listener(state, events)

@@ -305,3 +305,19 @@ async def test_what_is_of_another_tenant_is_not_there(server):
         assert (await server.ok(path, headers=other))["items"] == []
     assert (await server.ok("/dead-letters/discard", {"run_id": found["run_id"]}, headers=other))["matched"] == 0
     assert (await server.client.get(f"{API}/approvals")).status_code == 401
+
+
+async def test_who_is_asked_may_let_somebody_else_decide(server):
+    approval = await ask(server, approvers=["ann", "bob"], quorum=2)
+    handed = await server.post(
+        f"{place(approval)}/delegate", {"to": "cat", "comments": "on holiday"}, headers=bearer("ann", "approver")
+    )
+    assert handed.status_code == 200
+    assert handed.json()["approvers"] == ["cat", "bob"]
+    refused = await server.post(f"{place(approval)}/delegate", {"to": "eve"}, headers=bearer("ann", "approver"))
+    assert (refused.status_code, refused.json()["code"]) == (409, "not_an_approver")
+    for name in ("cat", "bob"):
+        await server.post(f"{place(approval)}/decide", {"decision": "approve"}, headers=bearer(name, "approver"))
+    details = (await server.get(place(approval), headers=bearer("ann", "viewer"))).json()
+    assert details["decision"] == "approve"
+    assert [(one["approver"], one["to"], one["comments"]) for one in details["delegations"]] == [("ann", "cat", "on holiday")]

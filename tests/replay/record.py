@@ -219,6 +219,17 @@ def approvals_votes_and_escalation() -> Run:
 
 
 @scenario
+def approvals_by_roles_and_handed_over() -> Run:
+    run = start(human("ask"), node("z", "ask"))
+    approval = run.ask("ask", approvers=("role:finance", "ann"), quorum=2)
+    run.tell(c.Vote, approval=approval, decision="approve", by="bob", approver="role:finance")
+    run.tell(c.Delegate, approval=approval, by="ann", to="cat", comments="on holiday")
+    run.vote(approval, "approve", by="cat")
+    run.complete("z", 1)
+    return run
+
+
+@scenario
 def waits_for_signals_and_times() -> Run:
     wait = {"type": "wait", "config": {"seconds": 5}}
     run = start({"id": "s", **wait}, {"id": "t", **wait}, {"id": "late", **wait, "on_failure": "continue"})

@@ -60,6 +60,23 @@ async def decide(call: Call, body: Decide) -> Any:
     )
 
 
+class Delegate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    to: Annotated[str, Meta(description="Who is asked instead.", min_length=1, max_length=200)]
+    comments: Annotated[str, Meta(max_length=10_000)] = ""
+    approver: (
+        Annotated[str, Meta(description="Who hands over, where there is no authentication.", min_length=1, max_length=200)]
+        | None
+    ) = None
+
+
+@routes.post("/approvals/{approval_id:id}/delegate", Permission.APPROVALS_DECIDE, s.Approval)
+async def delegate(call: Call, body: Delegate) -> Any:
+    """Let somebody else decide in your place. The quorum stays, and so do the votes of the others."""
+    return await call.service.approvals.delegate(
+        call.path("approval_id"), body.to, comments=body.comments, approver=body.approver
+    )
+
+
 class MakeLinks(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     approver: Annotated[str, Meta(description="Who will decide by these links.", min_length=1, max_length=200)]
     expires_seconds: Annotated[float, Meta(ge=1, le=365 * DAY)] = 7 * DAY

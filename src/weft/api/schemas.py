@@ -398,10 +398,19 @@ class Ballot(View, frozen=True, kw_only=True, rename={"for_": "for"}):
     data: Any
 
 
+class Delegation(View, frozen=True, kw_only=True):
+    approver: str
+    to: str
+    by: str
+    at: float
+    comments: str
+
+
 class ApprovalDetails(Approval, frozen=True, kw_only=True):
     form: Any
     escalate_to: Maybe[list[str]] = UNSET
     ballots: list[Ballot]
+    delegations: list[Delegation]
     decision: Literal["approve", "reject", "timeout", "cancelled"] | None
     decided_by: str | None
     data: Any

@@ -116,8 +116,10 @@ class Lines:
                 return (
                     who,
                     event.decision + "d" * (event.decision == "approve") + "ed" * (event.decision == "reject"),
-                    (_sentence(f"by {event.by}" if event.by else "", event.comments)),
+                    (_sentence(f"by {event.person or event.by}" if event.by else "", event.comments)),
                 )
+            case e.ApprovalDelegated():
+                return who, "handed over", _sentence(f"by {event.approver} to {event.to}", event.comments)
             case e.NodeParked():
                 return who, "parked", error_text(event.error)
             case e.LoopAdvanced():

@@ -104,6 +104,7 @@ _HANDLERS: dict[type[e.Event], Callable[[Model, Any], None]] = {
     e.LoopEnded: tokens.ended,
     e.ApprovalRequested: waits.requested,
     e.ApprovalVoted: waits.voted,
+    e.ApprovalDelegated: waits.delegated,
     e.ApprovalDecided: waits.decided,
     e.ApprovalEscalated: waits.escalated,
     e.TimerSet: waits.timer_set,

@@ -45,6 +45,17 @@ def voted(model: Model, event: e.ApprovalVoted) -> None:
     approval.votes[event.by] = event.decision
 
 
+def delegated(model: Model, event: e.ApprovalDelegated) -> None:
+    approval = _pending(model, event.approval, "handed over")
+    if approval is None:
+        return
+    if event.approver not in approval.approvers or event.to in approval.approvers:
+        model.blame("W2", f"{event.approver} hands {event.approval} to {event.to}, and one of them is not to be asked")
+    if event.approver in approval.votes or event.to in approval.votes:
+        model.blame("W2", f"{event.approval} is handed from {event.approver} to {event.to} after one of them voted")
+    approval.approvers = tuple(event.to if one == event.approver else one for one in approval.approvers)
+
+
 def _pending(model: Model, name: str, what: str) -> Approval | None:
     approval = model.approvals.get(name)
     if approval is None:

@@ -114,6 +114,8 @@ class Suspend(NodeCommand, frozen=True, kw_only=True):
     timeout_seconds: float | None = None
     shown: Any = None
     form: Any = None
+    notify: dict[str, str] | None = None
+    """Another system that is told: its `url`, and the name of the `secret` that signs."""
     workflow: str = ""
     inputs: Any = None
 
@@ -141,6 +143,16 @@ class Vote(Command, frozen=True, kw_only=True):
     """The entry of `approvers` this person acts for; by default the person."""
     comments: str = ""
     data: Any = None
+
+
+class Delegate(Command, frozen=True, kw_only=True):
+    """Somebody who is asked asks somebody else instead."""
+
+    approval: str
+    to: str
+    approver: str | None = None
+    """The entry of `approvers` that is given away; by default the person's own."""
+    comments: str = ""
 
 
 class Signal(Command, frozen=True, kw_only=True):
@@ -210,6 +222,7 @@ AnyCommand = (
     | Release
     | FireTimer
     | Vote
+    | Delegate
     | Signal
     | EndChild
     | Pause

@@ -32,6 +32,7 @@ _HANDLERS: dict[type[c.Command], Callable[[Decider, Any], None]] = {
     c.Release: attempts.release,
     c.FireTimer: waits.fire_timer,
     c.Vote: waits.vote,
+    c.Delegate: waits.delegate,
     c.Signal: waits.signal,
     c.EndChild: waits.end_child,
     c.Pause: runs.pause,

@@ -305,14 +305,26 @@ class ApprovalRequested(NodeEvent, frozen=True, kw_only=True, tag="approval.requ
     escalate_to: tuple[str, ...] = ()
     shown: Any = None
     form: Any = None
+    notify: dict[str, str] | None = None
 
 
 class ApprovalVoted(NodeEvent, frozen=True, kw_only=True, tag="approval.voted"):
     approval: str
     decision: Literal["approve", "reject"]
     by: str
+    """The entry of `approvers` that the vote counts for."""
+    person: str = ""
+    """Who voted, where that is somebody else: one of those who have a role."""
     comments: str = ""
     data: Any = None
+
+
+class ApprovalDelegated(NodeEvent, frozen=True, kw_only=True, tag="approval.delegated"):
+    approval: str
+    approver: str
+    to: str
+    by: str = ""
+    comments: str = ""
 
 
 class ApprovalDecided(NodeEvent, frozen=True, kw_only=True, tag="approval.decided"):
@@ -444,6 +456,7 @@ AnyEvent = (
     | LoopEnded
     | ApprovalRequested
     | ApprovalVoted
+    | ApprovalDelegated
     | ApprovalDecided
     | ApprovalEscalated
     | TimerSet

@@ -208,6 +208,8 @@ class Approval(msgspec.Struct, kw_only=True, omit_defaults=True):
     approvers: tuple[str, ...] = ()
     quorum: int = 1
     votes: dict[str, str] = {}
+    persons: dict[str, str] = {}
+    """Who voted, by the entry of `approvers` it counts for, where that is not the person's own."""
     state: Literal["pending", "decided"] = "pending"
     on_timeout: Literal["reject", "approve", "fail", "escalate"] = "reject"
     escalate_to: tuple[str, ...] = ()
@@ -215,6 +217,7 @@ class Approval(msgspec.Struct, kw_only=True, omit_defaults=True):
     expires_at: float | None = None
     escalated: bool = False
     shown: Any = None
+    notify: dict[str, str] | None = None
     comments: str = ""
     data: Any = None
 

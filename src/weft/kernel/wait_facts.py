@@ -22,6 +22,7 @@ def _approval_requested(state: State, event: e.ApprovalRequested) -> None:
         requested_at=event.at,
         expires_at=event.expires_at,
         shown=event.shown,
+        notify=event.notify,
     )
     state.put(state.approvals, event.approval, approval)
     _set_expiry(state, activation, event.expires_at)
@@ -36,7 +37,15 @@ def _set_expiry(state: State, activation: Activation, expires_at: float | None) 
 def _approval_voted(state: State, event: e.ApprovalVoted) -> None:
     approval = state.edit(state.approvals[event.approval])
     state.put(approval.votes, event.by, event.decision)
+    if event.person:
+        state.put(approval.persons, event.by, event.person)
     approval.comments, approval.data = event.comments, event.data
+
+
+@folds(e.ApprovalDelegated)
+def _approval_delegated(state: State, event: e.ApprovalDelegated) -> None:
+    approval = state.edit(state.approvals[event.approval])
+    approval.approvers = tuple(event.to if one == event.approver else one for one in approval.approvers)
 
 
 @folds(e.ApprovalDecided)

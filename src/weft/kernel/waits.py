@@ -11,7 +11,7 @@ from weft.kernel.decider import Decider, Refusal
 from weft.kernel.inputs import Context, items
 from weft.kernel.outcomes import accept, exceed, fail_attempt, fail_for_good
 from weft.kernel.settle import finish, hold, schedule, send
-from weft.kernel.state import OPEN, Activation, NodeState, RunState, Timer, key_of
+from weft.kernel.state import OPEN, Activation, Approval, NodeState, RunState, Timer, key_of
 from weft.kernel.values import Error, Wait
 
 N, R = NodeState, RunState
@@ -62,21 +62,16 @@ def _ask(d: Decider, activation: Activation, command: c.Suspend) -> None:
         escalate_to=command.escalate_to,
         shown=command.shown,
         form=command.form,
+        notify=command.notify,
     )
 
 
 def vote(d: Decider, command: c.Vote) -> None:
-    approval = d.state.approvals.get(command.approval)
-    if approval is None:
-        raise Refusal("unknown_approval", f"run {d.state.run_id} has no approval {command.approval}")
-    if approval.state != "pending" or d.state.terminal:
-        raise Refusal("already_decided", f"approval {command.approval} is no longer pending")
     voter = command.approver or command.by
-    if approval.approvers and voter not in approval.approvers:
-        who = ", ".join(approval.approvers)
-        raise Refusal("not_an_approver", f"{voter or 'nobody'} may not decide {command.approval}; {who} may")
-    if voter in approval.votes:
-        raise Refusal("already_voted", f"{voter} has voted on {command.approval}")
+    approval = _pending(d, command.approval, voter)
+    person = command.by if command.by != voter else ""
+    if person and (person in approval.votes or person in approval.persons.values()):
+        raise Refusal("already_voted", f"{person} has voted on {command.approval}")
     activation = d.state.activations[approval.key]
     d.emit_for(
         e.ApprovalVoted,
@@ -84,10 +79,47 @@ def vote(d: Decider, command: c.Vote) -> None:
         approval=command.approval,
         decision=command.decision,
         by=voter,
+        person=person,
         comments=command.comments,
         data=command.data,
     )
-    _count_votes(d, command.approval, activation, voter)
+    _count_votes(d, command.approval, activation, person or voter)
+
+
+def _pending(d: Decider, name: str, voter: str) -> Approval:
+    """The approval, which this entry of its approvers has still to answer."""
+    approval = d.state.approvals.get(name)
+    if approval is None:
+        raise Refusal("unknown_approval", f"run {d.state.run_id} has no approval {name}")
+    if approval.state != "pending" or d.state.terminal:
+        raise Refusal("already_decided", f"approval {name} is no longer pending")
+    if approval.approvers and voter not in approval.approvers:
+        who = ", ".join(approval.approvers)
+        raise Refusal("not_an_approver", f"{voter or 'nobody'} may not decide {name}; {who} may")
+    if voter in approval.votes or voter in approval.persons.values():
+        raise Refusal("already_voted", f"{voter} has voted on {name}")
+    return approval
+
+
+def delegate(d: Decider, command: c.Delegate) -> None:
+    """Somebody else is asked in their place: the quorum stays, and so do the votes of the others."""
+    name, voter = command.approval, command.approver or command.by
+    approval = _pending(d, name, voter)
+    if not approval.approvers:
+        raise Refusal("anybody_may_decide", f"anybody may decide {name}; there is nothing to hand over")
+    if not command.to or command.to in approval.approvers:
+        raise Refusal("bad_delegate", f"{command.to or 'nobody'} cannot stand in for {voter}; name somebody who is not asked yet")
+    if command.to in approval.votes or command.to in approval.persons.values():
+        raise Refusal("bad_delegate", f"{command.to} has voted on {name} already")
+    d.emit_for(
+        e.ApprovalDelegated,
+        d.state.activations[approval.key],
+        approval=name,
+        approver=voter,
+        to=command.to,
+        by=command.by,
+        comments=command.comments,
+    )
 
 
 def _count_votes(d: Decider, approval_id: str, activation: Activation, by: str) -> None:

@@ -5,6 +5,7 @@ Owns loading (snapshot, then events) and the translation of decisions into journ
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -61,6 +62,7 @@ class Library:
         self._journal = journal
         self._blobs = blobs
         self._irs: dict[str, IR] = {}
+        self._reading: dict[str, asyncio.Lock] = {}
         self._lost: dict[str, WeftError] = {}
         """What was looked for and is not there; told once, since it may be put again."""
 
@@ -70,7 +72,9 @@ class Library:
     async def get(self, name: str) -> IR:
         found = self._irs.get(name)
         if found is None:
-            found = self._irs[name] = irs.decode(await self.read(name))
+            async with self._reading.setdefault(name, asyncio.Lock()):  # many runs of a new workflow may begin at once
+                found = self._irs.get(name) or self._keep(name, await self.read(name))
+            self._reading.pop(name, None)
         return found
 
     async def get_now(self, name: str) -> IR:
@@ -82,7 +86,14 @@ class Library:
             stored = await self._journal.get_definition(name)
             if stored.kind.endswith(_AS_BLOB):
                 raise NeedsDefinition(name)
-            found = self._irs[name] = irs.decode(stored.body)
+            found = self._keep(name, stored.body)
+        return found
+
+    def _keep(self, name: str, body: bytes) -> IR:
+        """One for all runs, whoever reads it first."""
+        found = self._irs.get(name)
+        if found is None:
+            found = self._irs[name] = irs.decode(body)
         return found
 
     async def fetch(self, name: str) -> None:
@@ -408,6 +419,8 @@ def approval_row(state: State, name: str, at: float) -> ApprovalRow:
         "scope": activation.scope,
         "comments": approval.comments,
     }
+    if approval.notify is not None:
+        body = {"notify": approval.notify, **body}  # first: databases know by that who is to be told (WANTS_NOTIFICATION)
     return ApprovalRow(
         approval_id=name,
         run_id=state.run_id,

@@ -192,6 +192,7 @@ class Renderer:
             timeout_seconds=answer.timeout_seconds,
             shown=self._keep_parts(answer.shown, state.tenant),
             form=self._keep(answer.form, state.tenant)[0],
+            notify=answer.notify,
             workflow=answer.workflow,
             inputs=self._keep(answer.inputs, state.tenant)[0],
         )

@@ -23,6 +23,7 @@ Kind = Literal[
     "rollback",
     "signal",
     "vote",
+    "delegate",
     "requeue",
     "discard",
     "patch",
@@ -57,6 +58,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     # vote
     approval: str = ""
     approver: str | None = None
+    to: str = ""
     decision: Literal["approve", "reject"] = "approve"
     comments: str = ""
     data: Any = None
@@ -125,6 +127,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                     decision=self.decision,
                     comments=self.comments,
                     data=self.data,
+                )
+            case "delegate":
+                return c.Delegate(
+                    **about, approval=self.approval, to=self.to, approver=self.approver, comments=self.comments
                 )
             case "patch":
                 if ir is None:

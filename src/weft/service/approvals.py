@@ -12,7 +12,6 @@ from typing import Any, Literal
 import msgspec
 
 from weft.access import Forbidden
-from weft.errors import Refused
 from weft.journal import ApprovalRow, RunRecord
 from weft.kernel import events as e
 from weft.kernel.segments import show
@@ -55,6 +54,7 @@ class Approvals:
         row = await self._scope.find_approval(approval_id)
         view: View = {**approval_view(row), "form": None, "decision": None, "decided_by": None, "data": None}
         view["ballots"] = ballots = []
+        view["delegations"] = []
         shown: Any = None
         async for event in self._about(row):
             match event:
@@ -62,8 +62,11 @@ class Approvals:
                     view["form"], shown = show(event.form), show(event.shown)
                     view["escalate_to"] = list(event.escalate_to)
                 case e.ApprovalVoted():
-                    ballot = {"by": _person(event), "decision": event.decision, "at": event.at}
+                    ballot = {"by": event.person or event.by, "decision": event.decision, "at": event.at}
                     ballots.append({**ballot, "for": event.by, "comments": event.comments, "data": show(event.data)})
+                case e.ApprovalDelegated():
+                    handed = {"approver": event.approver, "to": event.to, "by": event.by, "at": event.at}
+                    view["delegations"].append({**handed, "comments": event.comments})
                 case e.ApprovalDecided():
                     view |= {"decision": event.decision, "decided_by": event.by, "data": show(event.data)}
         view["changes"] = [] if view["data"] is None else diff_values(_subject(shown), view["data"])
@@ -108,16 +111,35 @@ class Approvals:
         await scope.ask(request)
         return approval_view(await scope.find_approval(approval_id))
 
+    async def delegate(self, approval_id: str, to: str, *, comments: str = "", approver: str | None = None) -> View:
+        """Let somebody else decide in the principal's place."""
+        scope = self._scope
+        row = await scope.find_approval(approval_id)
+        local = scope.principal.kind == "local"
+        if approver is not None and not local:
+            raise Forbidden(f"{scope.by} hands over what {scope.by} is asked; leave 'approver' out")
+        if not local:
+            await self._check_requester(row)
+        seat = None if local else await self._find_seat(row)
+        request = Request(
+            kind="delegate",
+            run_id=row.run_id,
+            approval=row.approval_id,
+            to=to,
+            comments=comments,
+            by=approver or scope.by,
+            approver=seat,
+        )
+        await scope.ask(request)
+        return approval_view(await scope.find_approval(approval_id))
+
     async def _find_seat(self, row: ApprovalRow) -> str | None:
         """Which entry of the approvers this person votes for: their own name, or else a role of theirs (`role:finance`) that
-        has no vote yet. Whoever has voted, under whatever entry, has voted."""
+        has no vote yet."""
         body = msgspec.json.decode(row.body)
         approvers: list[str] = body.get("approvers") or []
         if self._scope.by in approvers or not any(one.startswith(ROLE) for one in approvers):
             return None
-        async for event in self._about(row):
-            if isinstance(event, e.ApprovalVoted) and _person(event) == self._scope.by:
-                raise Refused(f"{self._scope.by} has voted on {row.approval_id}", code="already_voted")
         roles = {ROLE + role for role in self._scope.principal.roles}
         seats = [one for one in approvers if one in roles]
         return next((one for one in seats if one not in body.get("votes", {})), seats[0] if seats else None)
@@ -151,12 +173,6 @@ class Approvals:
         if problems:
             troubles = [Trouble("data", "wrong_value", problem) for problem in problems]
             raise InputsInvalid(f"the data does not fit the form of {row.approval_id}: {problems[0]}", troubles)
-
-
-def _person(event: e.ApprovalVoted) -> str:
-    """Who voted: the cause of a vote names the person, also where it counts for a role."""
-    kind, _, person = event.cause.partition(":")
-    return person if kind == "vote" and person else event.by
 
 
 def _subject(shown: Any) -> Any:

@@ -27,8 +27,8 @@ limit.reached result.ignored
 """
 """INTERFACES.md, section 2."""
 
-BESIDES = {"node.routed", "nodes.held", "nodes.cancelled", "loop.advanced", "loop.ended"}
-"""What the kernel needs to say besides: late routes, two more batch forms, and the turns of loops."""
+BESIDES = {"node.routed", "nodes.held", "nodes.cancelled", "loop.advanced", "loop.ended", "approval.delegated"}
+"""What the kernel needs to say besides: late routes, two more batch forms, the turns of loops, approvals handed over."""
 
 
 def test_rule_41_decide_returns_needs_first_and_the_decision_with_the_verdicts():

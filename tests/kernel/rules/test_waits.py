@@ -340,6 +340,53 @@ def test_rule_38_decided_at_k_approvals():
     assert run.state_of("z") == "queued"
 
 
+def test_rule_38_who_votes_for_a_role_is_named_and_votes_once():
+    run = start(human("ask"))
+    approval = run.ask("ask", approvers=("role:finance", "role:legal", "bob"), quorum=2)
+    run.tell(c.Vote, approval=approval, decision="approve", by="bob", approver="role:finance")
+    assert (run.events("approval.voted")[0].by, run.events("approval.voted")[0].person) == ("role:finance", "bob")
+    for seat in ("role:legal", None):
+        run.tell(c.Vote, approval=approval, decision="approve", by="bob", approver=seat)
+        assert run.refused.code == "already_voted"
+    run.tell(c.Vote, approval=approval, decision="approve", by="ann", approver="role:legal")
+    assert run.get("ask").output["decided_by"] == "ann"
+
+
+def test_rule_38_who_is_asked_may_ask_somebody_else_instead():
+    run = start(human("ask"), node("z", "ask"))
+    approval = run.ask("ask", approvers=("ann", "bob"), quorum=2)
+    run.tell(c.Delegate, approval=approval, by="ann", to="cat", comments="on holiday")
+    run.vote(approval, "approve", by="ann")
+    assert run.refused.code == "not_an_approver"
+    run.vote(approval, "approve", by="cat")
+    run.vote(approval, "approve", by="bob")
+    assert run.state_of("z") == "queued"
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"by": "eve", "to": "cat"}, "not_an_approver"),
+        ({"by": "ann", "to": "bob"}, "bad_delegate"),
+        ({"by": "ann", "to": ""}, "bad_delegate"),
+        ({"by": "bob", "to": "cat"}, "already_voted"),
+    ],
+)
+def test_rule_38_only_a_vote_one_still_has_can_be_handed_over_and_only_to_somebody_new(fields, code):
+    run = start(human("ask"))
+    approval = run.ask("ask", approvers=("ann", "bob"), quorum=2)
+    run.vote(approval, "approve", by="bob")
+    run.tell(c.Delegate, approval=approval, **fields)
+    assert run.refused.code == code
+
+
+def test_rule_38_where_anybody_may_decide_there_is_nothing_to_hand_over():
+    run = start(human("ask"))
+    approval = run.ask("ask")
+    run.tell(c.Delegate, approval=approval, by="ann", to="bob")
+    assert run.refused.code == "anybody_may_decide"
+
+
 def test_rule_38_rejected_as_soon_as_k_cannot_be_reached():
     run = start(human("ask", rejection_path=["no"]), node("no"))
     approval = run.ask("ask", approvers=("ann", "bob", "cat"), quorum=2)
