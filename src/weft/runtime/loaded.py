@@ -55,6 +55,10 @@ class NeedsDefinition(NotAtHand):
         self.name = name
 
 
+MOST_IRS = 2000
+"""IRs in memory; beyond that the one that was added first goes."""
+
+
 class Library:
     """IRs by hash, shared by all runs of a process. Large ones are kept as blobs."""
 
@@ -68,6 +72,8 @@ class Library:
 
     def add(self, ir: IR) -> None:
         self._irs.setdefault(ir.hash, ir)
+        while len(self._irs) > MOST_IRS:  # runs in memory keep theirs
+            del self._irs[next(iter(self._irs))]
 
     async def get(self, name: str) -> IR:
         found = self._irs.get(name)
@@ -93,7 +99,8 @@ class Library:
         """One for all runs, whoever reads it first."""
         found = self._irs.get(name)
         if found is None:
-            found = self._irs[name] = irs.decode(body)
+            found = irs.decode(body)
+            self.add(found)
         return found
 
     async def fetch(self, name: str) -> None:
