@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from weft.client.clients import AsyncClient, Client
     from weft.nodes.registry import NodeType
     from weft.outcomes import Abort, Failure, NotDone, RetryLater
     from weft.runtime.context import Context
@@ -22,7 +23,9 @@ __version__ = "0.1.0"
 __all__ = [
     "Abort",
     "Approval",
+    "AsyncClient",
     "BuildError",
+    "Client",
     "Context",
     "Decision",
     "Failure",
@@ -56,6 +59,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "weft.client.clients": ("AsyncClient", "Client"),
     "weft.nodes.registry": ("NodeType",),
     "weft.outcomes": ("Abort", "Failure", "NotDone", "RetryLater"),
     "weft.runtime.context": ("Context",),

@@ -121,6 +121,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     rate_limit_per_tenant: Rate = 4000.0
     """The same for all keys and subjects of a tenant together."""
 
+    public_url: Annotated[str, msgspec.Meta(pattern=r"^$|^https?://\S+$")] = ""
+    """Where others reach the server: for links to approvals, and where webhooks are told to answer; empty: paths alone."""
+
     server_url: Annotated[str, msgspec.Meta(pattern=r"^$|^https?://\S+$")] = ""
     """The server that commands and clients work on; empty: commands work on the database."""
 
@@ -183,7 +186,7 @@ Layer = dict[str, tuple[object, str]]
 
 _FIELDS = {field.name: field for field in msgspec.structs.fields(Settings) if field.name != "sources"}
 NAMES = tuple(_FIELDS)
-_HIDDEN = frozenset({"api_key", "encryption_keys", "jwt_secret"})
+_HIDDEN = frozenset({"api_key", "encryption_keys", "jwt_secret", "signing_keys"})
 
 
 def _read_file(path: Path | str | None) -> Layer:

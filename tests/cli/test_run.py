@@ -193,7 +193,7 @@ def test_db_takes_a_path_or_a_url_and_makes_its_folder(shell, tmp_path):
 
 def test_an_unknown_kind_of_database_is_named(shell, tmp_path):
     file = workflow(tmp_path, "one", {"id": "a", "type": "input"})
-    assert "sqlite:///path only" in shell.error("run", file, "--db", "mysql://host/db")
+    assert "expected sqlite:///path or postgresql://" in shell.error("run", file, "--db", "mysql://host/db")
 
 
 def test_maps_retries_and_handled_failures_are_lines_too(shell, tmp_path):

@@ -167,7 +167,7 @@ def test_an_export_is_the_run_its_definition_and_its_events(shell, waiting, tmp_
     result = shell.run("runs", "export", "waiting-1", *flags)
     text = (tmp_path / flags[1]).read_text() if "-o" in flags else result.stdout
     data = json.loads(text)
-    assert data.keys() == {"format", "run", "definitions", "events"}
+    assert data.keys() == {"format", "run", "definitions", "events", "blobs"}
     assert data["run"] == shell.json("runs", "show", "waiting-1")
     assert data["events"] == shell.json("runs", "events", "waiting-1")["items"]
     (definition,) = data["definitions"]

@@ -10,7 +10,7 @@ import pytest
 import weft
 
 NAMES = (
-    "Abort Approval BuildError Context Decision Loop NotDone Retry RetryLater Run RunFailed Task Workflow approval arun "
+    "Abort Approval AsyncClient BuildError Client Context Decision Loop NotDone Retry RetryLater Run RunFailed Task Workflow approval arun "
     "branch cel expr first http loop map node run secret switch task transform wait workflow"
 ).split()
 

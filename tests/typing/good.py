@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any, assert_type
 
 import weft
+from weft.client.views import Event, RunStarted, RunState, RunSummary
 
 
 @dataclasses.dataclass
@@ -95,3 +96,22 @@ async def main() -> None:
     assert_type(again.result(), dict[str, Any])
     assert_type(again.waiting[0].command, str)
     await fetch.fn("Oslo")
+
+
+def use(client: weft.Client) -> None:
+    assert_type(client.runs.start("orders", {"n": 1}, wait_seconds=5)["state"], RunState)
+    for run in client.runs.list(state=["failed"], limit=10):
+        assert_type(run, RunSummary)
+    assert_type(client.runs.list().first()["next_cursor"], str | None)
+    for event in client.runs.stream("r1"):
+        assert_type(event, Event)
+    assert_type(client.blobs.get("sha256:0"), bytes)
+
+
+async def use_later(client: weft.AsyncClient) -> None:
+    assert_type(await client.runs.start("orders", {"n": 1}), RunStarted)
+    async for run in client.runs.list():
+        assert_type(run, RunSummary)
+    async for event in client.runs.stream("r1"):
+        assert_type(event, Event)
+    assert_type(await client.blobs.get("sha256:0"), bytes)

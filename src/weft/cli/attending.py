@@ -5,44 +5,71 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from weft.cli.exits import say, say_error
 from weft.cli.waiting import Ask, Waiting, look
 from weft.kernel.state import NodeState, RunState, State
 
 if TYPE_CHECKING:
+    from weft.cli.following import Following
     from weft.cli.tree import Tree
     from weft.engine import Engine
     from weft.runtime.requests import Request
-    from weft.sdk.following import Follower
 
 CHILDREN_SECONDS = 0.5
 """Children have events of their own, which are not followed; they are looked at this often."""
 
 
-def make_tree(engine: Engine) -> Tree | None:
-    """A tree where a person sees it and it can be drawn."""
+def make_tree(engine: Engine | None = None) -> Tree | None:
+    """A tree where a person sees it and it can be drawn; with an engine, it shows what runs here."""
     if not sys.stderr.isatty():
         return None
     from weft.cli.output import make_console
     from weft.cli.tree import Tree
 
     console = make_console(stderr=True)
-    running = lambda: engine.worker.running if engine.worker is not None else ()  # noqa: E731
+    # Asked each time: a process may begin to work while it follows.
+    running = lambda: () if engine is None or engine.worker is None else engine.worker.running  # noqa: E731
     return Tree(console, running) if not console.is_dumb_terminal else None
 
 
-def _may_wait(state: State) -> bool:
+def may_wait(state: State) -> bool:
     """Whether it is worth looking at every activation for what waits."""
     tally = state.tally
     stopped = state.state in (RunState.PAUSED, RunState.COMPENSATING)
     return stopped or bool(tally.get(NodeState.WAITING) or tally.get(NodeState.PARKED))
 
 
-class Attendant:
-    def __init__(self, follower: Follower, *, no_wait: bool, tree: Tree | None, asks: bool) -> None:
+class People(Protocol):
+    """How what waits for a person is found, and how the answer gets there."""
+
+    async def look(self) -> Waiting: ...
+    async def vote(self, request: Request) -> str:
+        """Why it was refused; empty: it was not."""
+        ...
+
+
+class PeopleHere:
+    """People who wait for a run of this engine, children included."""
+
+    def __init__(self, engine: Engine, follower: Following) -> None:
+        self._engine = engine
         self._follower = follower
+
+    async def look(self) -> Waiting:
+        state = self._follower.state
+        return await look(self._engine, state) if may_wait(state) else Waiting(busy=True)
+
+    async def vote(self, request: Request) -> str:
+        reply = await self._engine.request(request)
+        return reply.message if reply.refused else ""
+
+
+class Attendant:
+    def __init__(self, follower: Following, people: People, *, no_wait: bool, tree: Tree | None, asks: bool) -> None:
+        self._follower = follower
+        self._people = people
         self._no_wait = no_wait
         self._tree = tree
         self._asks = asks
@@ -60,7 +87,7 @@ class Attendant:
         follower = self._follower
         while True:
             follower.changed.clear()
-            waiting = await look(follower.engine, follower.state) if _may_wait(follower.state) else Waiting(busy=True)
+            waiting = await self._people.look()
             follower.asks = waiting.asks
             open_asks = [ask for ask in waiting.asks if ask.kind == "approval" and ask.name not in self._asked]
             if self._asks and open_asks:
@@ -89,9 +116,9 @@ class Attendant:
             request = await self._unless_decided(ask, ask_person(ask))
             if request is None:
                 return
-            reply = await self._follower.engine.request(request)
-            if reply.refused:
-                say_error(reply.message)
+            refused = await self._people.vote(request)
+            if refused:
+                say_error(refused)
                 self._asked.discard(ask.name)
         finally:
             if self._tree is not None:
@@ -119,7 +146,7 @@ class Attendant:
                         self._later = True
                     return asking.result()
                 follower.changed.clear()
-                waiting = await look(follower.engine, follower.state)
+                waiting = await self._people.look()
                 if ask.name not in {one.name for one in waiting.asks}:
                     asking.cancel()
                     say("\n  Decided elsewhere.")

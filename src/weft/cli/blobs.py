@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from weft.cli.exits import say
-from weft.cli.group import Group, db_option, json_option
+from weft.cli.group import Group, json_option
 from weft.cli.output import moment, print_fields, print_json
+from weft.cli.where import Where, where_options
 
-if TYPE_CHECKING:
-    from weft.blobs import BlobStore
-
-TENANT = "default"
 MAX_BYTES = 1024 * 1024 * 1024
 
 
@@ -27,12 +24,12 @@ def blobs() -> None:
 
 @blobs.command()
 @click.argument("file")
-@db_option
+@where_options
 @json_option
-def put(file: str, db: str | None, as_json: bool) -> None:
+def put(file: str, where: Where, as_json: bool) -> None:
     """Keep the content of FILE (- reads standard input) and print its reference."""
     data = _read(file)
-    ref = asyncio.run(_put(db, data))
+    ref = asyncio.run(_put(where, data))
     if as_json:
         print_json({"ref": ref, "size": len(data)})
     else:
@@ -49,26 +46,21 @@ def _read(file: str) -> bytes:
     return data
 
 
-async def _put(db: str | None, data: bytes) -> str:
-    from weft.cli.database import load_settings, make_folder, open_engine
+async def _put(where: Where, data: bytes) -> str:
+    from weft.cli.backend import connected
 
-    settings = load_settings(db)
-    make_folder(settings)
-    engine = await open_engine(settings)
-    try:
-        return await engine.contents.blobs.put(TENANT, data)
-    finally:
-        await engine.close(0.0)
+    async with connected(where, make=True) as backend:
+        return await backend.put_blob(data)
 
 
 @blobs.command()
 @click.argument("ref")
 @click.option("-o", "--output", metavar="FILE", help="Write it there; default: standard output.")
-@db_option
+@where_options
 @json_option
-def get(ref: str, output: str | None, db: str | None, as_json: bool) -> None:
+def get(ref: str, output: str | None, where: Where, as_json: bool) -> None:
     """Print the content that REF (cas://sha256:…, or sha256:…) names, byte for byte, checked against its hash."""
-    data: bytes = asyncio.run(_with_store(db, lambda store: store.get(TENANT, ref)))
+    data = asyncio.run(_get(where, ref))
     if output is not None:
         try:
             Path(output).write_bytes(data)
@@ -89,20 +81,26 @@ def get(ref: str, output: str | None, db: str | None, as_json: bool) -> None:
 
 @blobs.command()
 @click.argument("ref")
-@db_option
+@where_options
 @json_option
-def stat(ref: str, db: str | None, as_json: bool) -> None:
+def stat(ref: str, where: Where, as_json: bool) -> None:
     """Say how large the content is that REF names, and when it was put last."""
-    found: Any = asyncio.run(_with_store(db, lambda store: store.stat(TENANT, ref)))
+    found = asyncio.run(_stat(where, ref))
     if as_json:
-        print_json({"ref": ref, "size": found.size, "modified_at": found.modified_at})
+        print_json({"ref": ref, **found})
     else:
-        print_fields({"ref": ref, "size": f"{found.size:,} bytes", "put": moment(found.modified_at)})
+        print_fields({"ref": ref, "size": f"{found['size']:,} bytes", "put": moment(found["modified_at"])})
 
 
-async def _with_store(db: str | None, ask: Any) -> Any:
-    from weft.cli.database import opened
+async def _get(where: Where, ref: str) -> bytes:
+    from weft.cli.backend import connected
 
-    async with opened(db) as engine:
-        store: BlobStore = engine.contents.blobs
-        return await ask(store)
+    async with connected(where) as backend:
+        return await backend.get_blob(ref)
+
+
+async def _stat(where: Where, ref: str) -> dict[str, Any]:
+    from weft.cli.backend import connected
+
+    async with connected(where) as backend:
+        return await backend.stat_blob(ref)

@@ -9,15 +9,16 @@ import click
 
 from weft.cli.database import by_option
 from weft.cli.exits import ExitCode, say
-from weft.cli.group import db_option, json_option, leave
+from weft.cli.group import json_option, leave
 from weft.cli.output import paint, print_json
 from weft.cli.run import check_run_id
+from weft.cli.where import Where, where_options
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from weft.cli.source import Source
-    from weft.engine import Engine
-    from weft.model import Compiled
-    from weft.runtime.patching import Changes
+    from weft.model import Problem
 
 _id = click.argument("run_id", metavar="ID")
 
@@ -31,9 +32,9 @@ _id = click.argument("run_id", metavar="ID")
 @click.option("--dry-run", is_flag=True, help="Say what would change and whether the run can take it; change nothing.")
 @click.option("--reason", default="", help="Why; it is written down.")
 @by_option
-@db_option
+@where_options
 @json_option
-def patch(run_id: str, file: str, dry_run: bool, reason: str, by: str | None, db: str | None, as_json: bool) -> None:
+def patch(run_id: str, file: str, dry_run: bool, reason: str, by: str | None, where: Where, as_json: bool) -> None:
     """Give a run under way another definition: the whole of it in FILE, or a JSON Patch (a list) of the one it has.
 
     What is activated keeps its config, retry and compensator; routing goes by the new definition at once, the body of a loop
@@ -45,11 +46,11 @@ def patch(run_id: str, file: str, dry_run: bool, reason: str, by: str | None, db
     from weft.cli.source import read_source_or_patch
 
     given, operations = read_source_or_patch(file)
-    leave(asyncio.run(_patch(db, run_id, given, operations, dry_run, reason, by, as_json)))
+    leave(asyncio.run(_patch(where, run_id, given, operations, dry_run, reason, by, as_json)))
 
 
 async def _patch(
-    db: str | None,
+    where: Where,
     name: str,
     given: Source,
     operations: Any,
@@ -58,85 +59,53 @@ async def _patch(
     by: str | None,
     as_json: bool,
 ) -> ExitCode:
-    from weft.cli.database import ask, find_run, going_on, opened, user
-    from weft.clock import system
-    from weft.runtime.patching import preview
-    from weft.runtime.requests import Request
+    from weft.cli.backend import connected, find_run
+    from weft.cli.problems import count, show_problems
+    from weft.model import DefinitionError
 
-    async with opened(db) as engine:
-        record = await find_run(engine, name)
-        state = await engine.state_of(record)
-        compiled = given.compiled if operations is None else await _patched(engine, state, operations)
-        if not _is_good(given, compiled, as_json=as_json):
+    def note(problems: Sequence[Problem]) -> None:
+        if not as_json:
+            show_problems(given.name, given.text, problems)
+
+    async with connected(where) as backend:
+        run_id = (await find_run(backend, name))["run_id"]
+        compiled = given.compiled if operations is None else None
+        about: dict[str, Any] = {"dry_run": dry_run, "reason": reason, "by": by, "note": note}
+        try:
+            changes = await backend.patch(run_id, compiled, operations, **about)
+        except DefinitionError as error:
+            show_problems(given.name, given.text, error.problems)
+            say(f"{given.name}: {count(error.problems)}; nothing was patched")
             return ExitCode.USAGE
-        changes = preview(state, compiled.get_ir(), system.now())
         if dry_run:
-            _show(record.run_id, changes, as_json=as_json)
-            return ExitCode.FAILED if changes.refused else ExitCode.OK
-        ir = await engine.keep(compiled)
-        who = user() if by is None else by
-        request = Request(kind="patch", run_id=record.run_id, by=who, ir=ir.hash, reason=reason, patch=operations)
-        await ask(engine, request)
-        state = await engine.state(record.run_id)
+            _show(changes, as_json=as_json)
+            return ExitCode.OK if changes["possible"] else ExitCode.FAILED
         if as_json:
-            print_json(await engine.contents.view(state))
+            print_json(await backend.get_run(run_id))
             return ExitCode.OK
-        click.echo(f"Patched {record.run_id}; it is {paint(state.state.value)} now")
+        click.echo(f"Patched {run_id}; it is {paint(changes['state'])} now")
         _list(changes)
-        if hint := going_on(engine, record.run_id, state.state.value):
+        if hint := backend.go_on(run_id, changes["state"]):
             say(hint)
     return ExitCode.OK
 
 
-async def _patched(engine: Engine, state: Any, operations: Any) -> Compiled:
-    from weft.model import compile_definition
-    from weft.runtime.patching import PatchInvalid, apply_patch, current_definition
-
-    definition = await current_definition(engine.library, state)
-    try:
-        return compile_definition(apply_patch(definition, operations))
-    except PatchInvalid as error:
-        raise click.UsageError(error.message) from error
-
-
-def _is_good(given: Source, compiled: Compiled, *, as_json: bool) -> bool:
-    from weft.cli.problems import count, show_problems
-    from weft.routing.checks import check_parts
-
-    problems = compiled.problems
-    if compiled.ir is not None:
-        problems = (*problems, *check_parts(compiled.ir))
-    bad = any(problem.severity == "error" for problem in problems)
-    if bad or not as_json:
-        show_problems(given.name, given.text, problems)
-    if bad:
-        say(f"{given.name}: {count(problems)}; nothing was patched")
-    return not bad
-
-
-def _show(run_id: str, changes: Changes, *, as_json: bool) -> None:
-    import msgspec
-
+def _show(changes: dict[str, Any], *, as_json: bool) -> None:
+    run_id = changes["run_id"]
     if as_json:
-        print_json({"run_id": run_id, "possible": not changes.refused, **msgspec.to_builtins(changes)})
+        print_json({name: value for name, value in changes.items() if name not in ("applied", "state")})
         return
     _list(changes)
-    if changes.refused:
-        say(f"{run_id} cannot be patched so: {changes.refused}")
+    if changes["refused"]:
+        say(f"{run_id} cannot be patched so: {changes['refused']}")
     else:
         click.echo(f"{run_id} can be patched so; nothing was changed")
 
 
-def _list(changes: Changes) -> None:
-    for word, names in (
-        ("added", changes.added),
-        ("removed", changes.removed),
-        ("changed", changes.changed),
-        ("edges added", changes.edges_added),
-        ("edges removed", changes.edges_removed),
-    ):
-        if names:
-            click.echo(f"  {word}: {', '.join(names)}")
+def _list(changes: dict[str, Any]) -> None:
+    for word in ("added", "removed", "changed", "edges_added", "edges_removed"):
+        if changes[word]:
+            click.echo(f"  {word.replace('_', ' ')}: {', '.join(changes[word])}")
 
 
 # -- rerun -------------------------------------------------------------------------------------------------------------
@@ -157,7 +126,7 @@ def _list(changes: Changes) -> None:
 @click.option("--inputs", "inputs_file", metavar="FILE", help="The same as a JSON object; - reads standard input.")
 @click.option("--run-id", "new_id", metavar="ID", callback=check_run_id, help="Name the new run.")
 @by_option
-@db_option
+@where_options
 @json_option
 def rerun(
     run_id: str,
@@ -166,7 +135,7 @@ def rerun(
     inputs_file: str | None,
     new_id: str | None,
     by: str | None,
-    db: str | None,
+    where: Where,
     as_json: bool,
 ) -> None:
     """Make a new run out of an old one, with the definition that one has now.
@@ -176,7 +145,7 @@ def rerun(
     """
     from weft.cli.source import read_inputs
 
-    view, hint = asyncio.run(_rerun(db, run_id, node, read_inputs(pairs, inputs_file), new_id, by))
+    view, hint = asyncio.run(_rerun(where, run_id, node, read_inputs(pairs, inputs_file), new_id, by))
     if as_json:
         print_json(view)
         return
@@ -186,20 +155,10 @@ def rerun(
 
 
 async def _rerun(
-    db: str | None, name: str, node: str, inputs: dict[str, Any] | None, new_id: str | None, by: str | None
+    where: Where, name: str, node: str, inputs: dict[str, Any] | None, new_id: str | None, by: str | None
 ) -> tuple[dict[str, Any], str]:
-    from weft.cli.database import ask, find_run, going_on, opened, user
-    from weft.clock import system
-    from weft.runtime.requests import Request
+    from weft.cli.backend import connected, find_run
 
-    async with opened(db) as engine:
-        record = await find_run(engine, name)
-        if inputs is not None and not node:
-            before = await engine.contents.resolve(record.row.tenant, (await engine.state_of(record)).inputs)
-            inputs = {**(before if isinstance(before, dict) else {}), **inputs}
-        new = new_id or system.new_id()
-        who = user() if by is None else by
-        await ask(engine, Request(kind="rerun", run_id=new, source=record.run_id, node=node, inputs=inputs, by=who))
-        state = await engine.state(new)
-        view = {**await engine.contents.view(state), "origin": record.run_id}
-        return view, going_on(engine, new, state.state.value)
+    async with connected(where) as backend:
+        view = await backend.rerun((await find_run(backend, name))["run_id"], node, inputs, new_id, by)
+        return view, backend.go_on(view["run_id"], view["state"])

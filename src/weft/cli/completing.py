@@ -16,15 +16,17 @@ from click.shell_completion import CompletionItem
 from weft.cli.parameters import ParamType
 
 if TYPE_CHECKING:
-    from weft.engine import Engine
+    from weft.cli.backend import Backend
 
 LOOKED_AT = 1000
 """So many of the newest are looked through."""
 OFFERED = 100
+PATIENCE_SECONDS = 3.0
+"""Nobody waits longer for a TAB, also where a server is slow."""
 
 Found = Iterable[tuple[str, str]]
 """(what is offered, what it is)"""
-Finder = Callable[["Engine", click.Context], Awaitable[Found]]
+Finder = Callable[["Backend", click.Context], Awaitable[Found]]
 
 
 def teach(command: click.Command) -> None:
@@ -36,6 +38,8 @@ def teach(command: click.Command) -> None:
             parameter.type = _Stored(_STORED[parameter.name])
         elif (command.name, parameter.name) == ("node-types", "name"):
             parameter.type = _NodeType()
+        elif parameter.name == "name" and command.name in ("versions", "alias", "patch"):
+            parameter.type = _Stored(_find_workflows)
         elif (command.name, parameter.name) == ("explain", "name"):
             parameter.type = _Stored(_find_nodes)
 
@@ -57,7 +61,7 @@ class _NodeType(ParamType):
 
 
 class _Stored(ParamType):
-    """Something in the database of this folder, or of --db."""
+    """Something in the database of this folder, or of --db, or on a server."""
 
     name = "id"
 
@@ -69,14 +73,16 @@ class _Stored(ParamType):
 
         try:
             return _offer(asyncio.run(self._read(ctx)), incomplete)
-        except (WeftError, OSError):
+        except (WeftError, OSError, click.ClickException):  # a timeout is an OSError
             return []
 
     async def _read(self, ctx: click.Context) -> Found:
-        from weft.cli.database import opened
+        from weft.cli.backend import connected
+        from weft.cli.where import Where
 
-        async with opened(ctx.params.get("db")) as engine:
-            return await self._find(engine, ctx)
+        where = Where(*(ctx.params.get(name) for name in ("db", "server", "api_key")))
+        async with asyncio.timeout(PATIENCE_SECONDS), connected(where) as backend:
+            return await self._find(backend, ctx)
 
 
 def _offer(found: Found, incomplete: str) -> list[CompletionItem]:
@@ -87,36 +93,37 @@ def _offer(found: Found, incomplete: str) -> list[CompletionItem]:
 # -- what is stored ----------------------------------------------------------------------------------------------------
 
 
-async def _find_runs(engine: Engine, ctx: click.Context) -> Found:
+async def _find_runs(backend: Backend, ctx: click.Context) -> Found:
+    from weft.cli.backend import RunsWhere
     from weft.cli.output import ago
 
-    page = await engine.journal.list_runs(limit=LOOKED_AT)
-    return [(one.run_id, f"{one.row.workflow}, {one.row.state}, {ago(one.row.created_at)}") for one in page.items]
+    page = await backend.list_runs(RunsWhere(), limit=LOOKED_AT, cursor=None)
+    return [(one["run_id"], f"{one['workflow']}, {one['state']}, {ago(one['created_at'])}") for one in page["items"]]
 
 
-async def _find_approvals(engine: Engine, ctx: click.Context) -> Found:
-    page = await engine.journal.list_approvals(state="pending", limit=LOOKED_AT)
-    return [(row.approval_id, f"{row.node} waits") for row in page.items]
+async def _find_approvals(backend: Backend, ctx: click.Context) -> Found:
+    page = await backend.list_waiting("approval", state="pending", run_id=None, limit=LOOKED_AT, cursor=None)
+    return [(one["approval_id"], f"{one['node']} waits") for one in page["items"]]
 
 
-async def _find_dead_letters(engine: Engine, ctx: click.Context) -> Found:
-    page = await engine.journal.list_dead_letters(state="pending", limit=LOOKED_AT)
-    return [(row.dead_letter_id, f"{row.node} is parked") for row in page.items]
+async def _find_dead_letters(backend: Backend, ctx: click.Context) -> Found:
+    page = await backend.list_waiting("dead_letter", state="pending", run_id=None, limit=LOOKED_AT, cursor=None)
+    return [(one["dead_letter_id"], f"{one['node']} is parked") for one in page["items"]]
 
 
-async def _find_workflows(engine: Engine, ctx: click.Context) -> Found:
-    page = await engine.journal.list_workflows(limit=LOOKED_AT)
-    return [(row.name, f"version {row.version}") for row in page.items]
+async def _find_workflows(backend: Backend, ctx: click.Context) -> Found:
+    page = await backend.list_workflows(limit=LOOKED_AT, cursor=None)
+    return [(one["name"], f"version {one['version']}") for one in page["items"]]
 
 
-async def _find_nodes(engine: Engine, ctx: click.Context) -> Found:
+async def _find_nodes(backend: Backend, ctx: click.Context) -> Found:
     """Of the run that is named before."""
-    from weft.cli.database import find_run
+    from weft.cli.backend import find_run
 
     # A flag that still lacks its value keeps click from giving the arguments before it their names.
-    record = await find_run(engine, ctx.params.get("run_id") or "".join(ctx.args[:1]))
-    ir = await engine.library.get(record.row.ir)
-    return [(node.id, node.type) for node in ir.nodes if node is not None]
+    record = await find_run(backend, ctx.params.get("run_id") or "".join(ctx.args[:1]))
+    view = await backend.get_run(record["run_id"])
+    return [(name, node["state"]) for name, node in view["nodes"].items()]
 
 
 _FILES = frozenset({"file", "inputs_file", "stubs_file", "others", "output", "modules", "db"})
@@ -125,6 +132,7 @@ _STORED: dict[str | None, Finder] = {
     "approval_id": _find_approvals,
     "dead_letter_id": _find_dead_letters,
     "workflow": _find_workflows,
+    "reference": _find_workflows,
     "node": _find_nodes,
     "node_id": _find_nodes,
     "from_node": _find_nodes,

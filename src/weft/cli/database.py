@@ -15,7 +15,6 @@ from weft.sdk.opening import load_settings, make_folder, open_engine
 
 if TYPE_CHECKING:
     from weft.engine import Engine
-    from weft.journal import RunRecord
     from weft.runtime.requests import Reply, Request
 
 ANSWER_SECONDS = 30.0
@@ -25,7 +24,6 @@ CLOSE_SECONDS = 1.0
 __all__ = [
     "ask",
     "by_option",
-    "find_run",
     "going_on",
     "holder",
     "load_settings",
@@ -57,32 +55,6 @@ async def opened(db: str | None, *, new: bool = False) -> AsyncIterator[Engine]:
         yield engine
     finally:
         await engine.close(CLOSE_SECONDS)
-
-
-async def find_run(engine: Engine, name: str) -> RunRecord:
-    """The run with this id, or the only one whose id begins so."""
-
-    record = await engine.journal.find_run(name)
-    if record is not None:
-        return record
-    found: list[RunRecord] = []
-    cursor = None
-    while name:
-        page = await engine.journal.list_runs(limit=1000, cursor=cursor)
-        found.extend(one for one in page.items if one.run_id.startswith(name))
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-    # A child is named after its parent: whoever writes the beginning means the parent.
-    parents = [one for one in found if "/" not in one.run_id[len(name) :]] or found
-    if len(parents) > 1:
-        some = ", ".join(one.run_id for one in parents[:3])
-        raise NotFound(
-            f"{len(parents)} runs begin with {name} ({some}{', …' * (len(parents) > 3)}); write more of the id"
-        )
-    if not parents:
-        raise NotFound(f"there is no run {name}; `weft runs list` shows those there are")
-    return parents[0]
 
 
 async def ask(engine: Engine, request: Request) -> Reply:

@@ -11,6 +11,7 @@ import click
 from weft.cli.exits import ExitCode, say
 from weft.cli.group import db_option, json_option, leave
 from weft.cli.output import print_json
+from weft.cli.where import check_here, here_only
 from weft.clock import system
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--repair", is_flag=True, help="Derive anew what differs from the journals; they stay as they are.")
 @db_option
+@here_only("it reads every journal of the database; run it where the database is")
 @json_option
 def doctor(repair: bool, db: str | None, as_json: bool) -> None:
     """Check that everything the database says is true.
@@ -30,6 +32,7 @@ def doctor(repair: bool, db: str | None, as_json: bool) -> None:
     runs that were quarantined and can be understood again are let go. Journals are never changed. Exit code 0 when all is well, 1
     when something is wrong.
     """
+    check_here(db)
     report, repaired = asyncio.run(_examine(db, repair=repair, show=not as_json and sys.stderr.isatty()))
     sound = report.sound or (repaired is not None and not repaired.left)
     if as_json:

@@ -15,16 +15,27 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weft.cli.exits import ExitCode, say
 from weft.kernel import events as e
 from weft.kernel.state import State
-from weft.sdk.following import Follower
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
+    from weft.cli.waiting import Ask
     from weft.engine import Engine
 
-__all__ = ["Follower", "Screen", "Silent", "Stop", "follow", "stopping"]
+__all__ = ["Following", "Screen", "Silent", "Stop", "follow", "stopping"]
 
 TAKE_OVER_SECONDS = 0.1
+
+
+class Following(Protocol):
+    """A run as it is durable, event by event, from a database here or from a server."""
+
+    state: State
+    changed: asyncio.Event
+    asks: list[Ask]
+
+    async def skip_past(self) -> None: ...
+    def events(self) -> AsyncIterator[e.Event]: ...
 
 
 class Screen(Protocol):
@@ -83,14 +94,15 @@ def stopping() -> Iterator[Stop]:
 
 
 async def follow(
-    follower: Follower,
+    follower: Following,
     screen: Screen,
     stop: Stop,
     *,
-    work: bool,
+    work: Engine | None,
     beside: Callable[[asyncio.Event], Any] | None = None,
 ) -> None:
-    """Until the run has ended, somebody wants to stop, or what runs `beside` it sets the event it is given."""
+    """Until the run has ended, somebody wants to stop, or what runs `beside` it sets the event it is given. `work` is the engine
+    that takes over when whoever does the work dies."""
     over = asyncio.Event()
     screen.begin(follower.state)
     try:
@@ -99,8 +111,8 @@ async def follow(
                 group.create_task(_watch(follower, screen, over)),
                 group.create_task(_when(stop.asked, over)),
             ]
-            if work:
-                tasks.append(group.create_task(_take_over(follower.engine)))
+            if work is not None:
+                tasks.append(group.create_task(_take_over(work)))
             if beside is not None:
                 tasks.append(group.create_task(beside(over)))
             await over.wait()
@@ -110,7 +122,7 @@ async def follow(
         screen.end()
 
 
-async def _watch(follower: Follower, screen: Screen, over: asyncio.Event) -> None:
+async def _watch(follower: Following, screen: Screen, over: asyncio.Event) -> None:
     if not _ended(follower):
         async for event in follower.events():
             screen.show(follower.state, event)
@@ -119,7 +131,7 @@ async def _watch(follower: Follower, screen: Screen, over: asyncio.Event) -> Non
     over.set()
 
 
-def _ended(follower: Follower) -> bool:
+def _ended(follower: Following) -> bool:
     return follower.state.terminal
 
 

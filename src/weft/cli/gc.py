@@ -11,6 +11,7 @@ import msgspec
 from weft.cli.exits import say
 from weft.cli.group import db_option, json_option
 from weft.cli.output import print_json
+from weft.cli.where import check_here, here_only
 
 if TYPE_CHECKING:
     from weft.runtime.collector import Collected
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     help="Leave what was written since then. Less than an hour only while nothing runs.",
 )
 @db_option
+@here_only("it works on the blob store itself; run it where that can be reached")
 @json_option
 def gc(dry_run: bool, grace_hours: float, db: str | None, as_json: bool) -> None:
     """Take away blobs that no run and no definition names any more.
@@ -33,6 +35,7 @@ def gc(dry_run: bool, grace_hours: float, db: str | None, as_json: bool) -> None
     What is unnamed and older than the grace is discarded: it is no longer listed, and can still be read. What was discarded
     by an earlier collection, a grace ago, and is still unnamed is deleted. Runs may go on meanwhile.
     """
+    check_here(db)
     done = asyncio.run(_collect(db, grace_hours * 3600, dry_run))
     if as_json:
         print_json({"dry_run": dry_run, **msgspec.to_builtins(done)})

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weft.cli.exits import ExitCode, say
-from weft.cli.group import db_option, json_option, leave
+from weft.cli.group import json_option, leave
+from weft.cli.where import Where, where_options
 
 if TYPE_CHECKING:
     from weft.drawing import Layout, Marks, Picture
@@ -33,7 +34,7 @@ SUFFIXES = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mer
     type=click.Choice(["down", "right"]),
     help="Where arrows lead. Default: for svg what is easier to read, else down.",
 )
-@db_option
+@where_options
 @json_option
 def graph(
     file: str | None,
@@ -41,7 +42,7 @@ def graph(
     format_: str | None,
     output: str | None,
     direction: Any,
-    db: str | None,
+    where: Where,
     as_json: bool,
 ) -> None:
     """Draw the workflow in FILE, or the run named with --run.
@@ -51,9 +52,9 @@ def graph(
     """
     if (file is None) == (run_id is None):
         raise click.UsageError("give a FILE, or name a run with --run ID")
-    if file is not None and db is not None:
-        raise click.UsageError("--db goes with --run")
-    ir, marks = _read_file(file, as_json) if file is not None else asyncio.run(_read_run(db, run_id or ""))
+    if file is not None and where != Where():
+        raise click.UsageError(f"{'--db' if where.db is not None else '--server'} goes with --run")
+    ir, marks = _read_file(file, as_json) if file is not None else asyncio.run(_read_run(where, run_id or ""))
     from weft.drawing import draw, make_picture, plan_layout
 
     if as_json:
@@ -85,13 +86,16 @@ def _read_file(file: str, quiet: bool) -> tuple[IR, None]:
     return ir, None
 
 
-async def _read_run(db: str | None, name: str) -> tuple[IR, Marks]:
-    from weft.cli.database import find_run, opened
+async def _read_run(where: Where, name: str) -> tuple[IR, Marks]:
+    from weft.cli.backend import connected, find_run
     from weft.drawing.marks import mark_run
 
-    async with opened(db) as engine:
-        state = await engine.state_of(await find_run(engine, name))
-        return state.ir, mark_run(state)
+    async with connected(where) as backend:
+        follower, _ = backend.follow((await find_run(backend, name))["run_id"])
+        await follower.skip_past()
+        if not follower.state.irs:
+            raise click.UsageError(f"the definition of run {name} is not registered there, so it cannot be drawn")
+        return follower.state.ir, mark_run(follower.state)
 
 
 def _as_data(picture: Picture, layout: Layout) -> dict[str, Any]:

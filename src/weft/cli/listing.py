@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
 
 from weft.cli.exits import say
-from weft.cli.group import db_option, json_option, page_options
+from weft.cli.group import json_option, page_options
 from weft.cli.output import print_page, print_table
+from weft.cli.where import Where, where_options
 
 if TYPE_CHECKING:
-    from weft.engine import Engine
-    from weft.journal import Page
+    from weft.cli.backend import Backend, Kind, View
 
-Row = TypeVar("Row")
-Lister = Callable[..., Awaitable["Page[Row]"]]
-"""`list_approvals` or `list_dead_letters` of a journal."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
     """How one kind of thing is listed."""
 
-    method: str
+    kind: Any  # weft.cli.backend.Kind
     columns: tuple[str, ...]
     flexible: str
-    as_data: Callable[[Any], dict[str, Any]]
-    as_cells: Callable[[Any], Sequence[str]]
+    as_cells: Callable[[dict[str, Any]], Sequence[str]]
     nothing_pending: str
     nothing: str
     hint: str
@@ -37,7 +33,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_options(*states: str) -> Callable[[F], F]:
-    """`--state --run-id --limit --cursor --db --json`"""
+    """`--state --run-id --limit --cursor --db --server --api-key --json`"""
 
     def add(function: F) -> F:
         state = click.option(
@@ -48,32 +44,31 @@ def list_options(*states: str) -> Callable[[F], F]:
             help="Only these.",
         )
         run = click.option("--run-id", metavar="ID", help="Only those of this run.")
-        return state(run(page_options(db_option(json_option(function)))))
+        return state(run(page_options(where_options(json_option(function)))))
 
     return add
 
 
 async def read_page(
-    listed: Listed, db: str | None, state: str, run_id: str | None, limit: int, cursor: str | None
-) -> Page[Any]:
-    from weft.cli.database import find_run, opened
+    listed: Listed, where: Where, state: str, run_id: str | None, limit: int, cursor: str | None
+) -> View:
+    from weft.cli.backend import connected, find_run
 
-    async with opened(db) as engine:
-        run = None if run_id is None else (await find_run(engine, run_id)).run_id
-        method = getattr(engine.journal, listed.method)
-        page: Page[Any] = await method(state=None if state == "all" else state, run_id=run, limit=limit, cursor=cursor)
-        return page
+    async with connected(where) as backend:
+        run = None if run_id is None else (await find_run(backend, run_id))["run_id"]
+        wanted = None if state == "all" else state
+        return await backend.list_waiting(listed.kind, state=wanted, run_id=run, limit=limit, cursor=cursor)
 
 
-def show_page(listed: Listed, page: Page[Any], state: str, as_json: bool) -> None:
+def show_page(listed: Listed, page: View, state: str, as_json: bool) -> None:
     if as_json:
-        print_page([listed.as_data(row) for row in page.items], page.next_cursor)
+        print_page(page["items"], page["next_cursor"])
         return
-    if not page.items:
+    if not page["items"]:
         say(listed.nothing_pending if state == "pending" else listed.nothing)
         return
-    print_table(listed.columns, [listed.as_cells(row) for row in page.items], flexible=listed.flexible)
-    say_more(page.next_cursor)
+    print_table(listed.columns, [listed.as_cells(view) for view in page["items"]], flexible=listed.flexible)
+    say_more(page["next_cursor"])
     if state == "pending":
         say(f"\n{listed.hint}")
 
@@ -83,26 +78,26 @@ def say_more(cursor: str | None) -> None:
         say(f"There are more: --cursor {cursor}")
 
 
-async def find_pending(
-    engine: Engine, method: str, fits: Callable[[Any], bool], *, run_id: str | None = None
-) -> list[Any]:
-    """Every pending one that fits."""
-    found: list[Any] = []
-    cursor = None
-    while True:
-        page = await getattr(engine.journal, method)(state="pending", run_id=run_id, limit=1000, cursor=cursor)
-        found.extend(row for row in page.items if fits(row))
-        cursor = page.next_cursor
-        if cursor is None:
-            return found
+async def find_pending(backend: Backend, kind: Kind, *, run_id: str | None = None) -> list[View]:
+    """Every pending one."""
+    from weft.cli.backend import MOST, read_all
+
+    return await read_all(
+        lambda cursor: backend.list_waiting(kind, state="pending", run_id=run_id, limit=MOST, cursor=cursor)
+    )
 
 
-def only_one(found: Sequence[Row], name: str, what: str, get_id: Callable[[Row], str], command: str) -> Row:
-    """The one that was meant by the beginning of its id."""
+async def find_one(backend: Backend, kind: Kind, name: str, command: str) -> View:
+    """The one with this id, or the only pending one whose id begins so."""
     from weft.errors import NotFound
 
+    exact = await backend.find_waiting(kind, name)
+    if exact is not None:
+        return exact
+    what, key = kind.replace("_", " "), f"{kind}_id"
+    found = [view for view in await find_pending(backend, kind) if view[key].startswith(name)]
     if len(found) > 1:
-        some = ", ".join(get_id(row) for row in found[:3])
+        some = ", ".join(view[key] for view in found[:3])
         more = ", …" * (len(found) > 3)
         raise NotFound(f"{len(found)} pending {what}s begin with {name} ({some}{more}); write more of the id")
     if not found:

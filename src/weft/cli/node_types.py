@@ -2,83 +2,94 @@
 
 from __future__ import annotations
 
+import asyncio
 import difflib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from weft.cli.exits import say
 from weft.cli.group import json_option
 from weft.cli.output import print_fields, print_json, print_page, print_table
-
-if TYPE_CHECKING:
-    from weft.nodes.registry import NodeType, Registry
+from weft.cli.where import Server, Where, server_options
 
 
 @click.command("node-types", short_help="Node types: what a workflow can be made of.")
 @click.argument("name", required=False)
+@server_options
 @json_option
-def node_types(name: str | None, as_json: bool) -> None:
+def node_types(name: str | None, server: str | None, api_key: str | None, as_json: bool) -> None:
     """List the node types there are here, or show the one called NAME with its schemas and an example.
 
     Types come with Weft or with installed packages (entry points `weft.node_types`); one that cannot be loaded is
-    named with the reason, and disturbs no other.
+    named with the reason, and disturbs no other. With --server, the types that server has.
     """
+    found = Where(server=server, api_key=api_key).find_server()
+    types = asyncio.run(_ask(found)) if found is not None else _installed()
+    if name is not None:
+        data = _find(types, name, "there" if found is not None else "here")
+        print_json(data) if as_json else _print(data)
+    elif as_json:
+        print_page(types, None)
+    else:
+        good = [one for one in types if one["problem"] is None]
+        rows = [[one["name"], one["version"], one["source"], _can(one), one["description"]] for one in good]
+        print_table(["name", "version", "from", "can", "description"], rows, flexible="description")
+        for one in types:
+            if one["problem"] is not None:
+                say(f"{click.style('warning:', fg='yellow')} {one['problem']}")
+
+
+def _installed() -> list[dict[str, Any]]:
     from weft.nodes import installed
     from weft.nodes.view import trouble_view, type_view
 
     registry = installed()
-    if name is not None:
-        _show(registry, name, as_json)
-    elif as_json:
-        types = [type_view(registry, one) for one in registry]
-        print_page([*types, *map(trouble_view, registry.troubles())], None)
-    else:
-        rows = [[one.name, one.version, registry.source(one.name), _can(one), one.description] for one in registry]
-        print_table(["name", "version", "from", "can", "description"], rows, flexible="description")
-        for trouble in registry.troubles():
-            say(f"{click.style('warning:', fg='yellow')} {trouble.message}")
+    return [*(type_view(registry, one) for one in registry), *map(trouble_view, registry.troubles())]
 
 
-def _can(node_type: NodeType) -> str:
-    return ", ".join(sorted(node_type.capabilities))
+async def _ask(server: Server) -> list[dict[str, Any]]:
+    from weft.cli.remote import reached
+
+    async with reached(server) as client:
+        return [dict(one) async for one in client.system.node_types()]
 
 
-def _show(registry: Registry, name: str, as_json: bool) -> None:
+def _can(data: dict[str, Any]) -> str:
+    return ", ".join(data["capabilities"])
+
+
+def _find(types: list[dict[str, Any]], name: str, where: str) -> dict[str, Any]:
     from weft.errors import NotFound
     from weft.nodes.plugins import PluginBroken
-    from weft.nodes.view import type_view
 
-    found = registry.find(name)
+    found = next((one for one in types if name in (one["name"], *one.get("aliases", ()))), None)
     if found is None:
-        if registry.is_broken(name):
-            raise PluginBroken(registry.explain(name))
-        close = difflib.get_close_matches(name, registry.names(), n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(registry.names())}"
-        raise NotFound(f"there is no node type '{name}' here; {hint}")
-    if as_json:
-        print_json(type_view(registry, found))
-    else:
-        _print(registry, found)
+        names = [one["name"] for one in types if one["problem"] is None]
+        close = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(names)}"
+        raise NotFound(f"there is no node type '{name}' {where}; {hint}")
+    if found["problem"] is not None:
+        raise PluginBroken(found["problem"])
+    return found
 
 
-def _print(registry: Registry, node_type: NodeType) -> None:
+def _print(data: dict[str, Any]) -> None:
     from weft.nodes.registry import CAPABILITIES
-    from weft.nodes.view import type_view
 
-    data = type_view(registry, node_type)
-    click.echo(f"{click.style(node_type.name, bold=True)}  {node_type.description}\n")
+    known = {str(name): said for name, said in CAPABILITIES.items()}
+    click.echo(f"{click.style(data['name'], bold=True)}  {data['description']}\n")
     fields = {key: data[key] for key in ("version", "source", "runs_on")}
-    print_fields({**fields, "aliases": ", ".join(node_type.aliases)})
-    for capability in sorted(node_type.capabilities):
-        click.echo(f"  {capability}: {CAPABILITIES[capability]}")
+    print_fields({**fields, "aliases": ", ".join(data["aliases"])})
+    for capability in data["capabilities"]:
+        click.echo(f"  {capability}: {known.get(capability, '')}")
     for key in ("config_schema", "output_schema", "example"):
         if data[key]:
             click.echo(f"\n{click.style(key.replace('_', ' '), bold=True)}")
-            click.echo(_yaml(data[key]))
+            click.echo(as_yaml(data[key]))
 
 
-def _yaml(value: Any) -> str:
+def as_yaml(value: Any) -> str:
     import msgspec
     import yaml
 

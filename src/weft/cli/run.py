@@ -10,8 +10,9 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from weft.cli.exits import ExitCode, say, say_error
-from weft.cli.group import db_option, json_option, leave
+from weft.cli.group import json_option, leave
 from weft.cli.parameters import tag_option
+from weft.cli.where import Where, where_options
 from weft.sdk.opening import RUN_ID, RUN_ID_RULE
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def check_run_id(ctx: click.Context, parameter: click.Parameter, value: str | No
 @click.option("--import", "modules", metavar="MODULE", multiple=True, help="Import a module or file.py of tasks first.")
 @tag_option
 @click.option("--no-wait", is_flag=True, help="Go as far as possible without a person, then exit with 3.")
-@db_option
+@where_options
 @json_option
 def run(
     file: str,
@@ -44,24 +45,37 @@ def run(
     modules: tuple[str, ...],
     tags: tuple[tuple[str, str], ...],
     no_wait: bool,
-    db: str | None,
+    where: Where,
     as_json: bool,
 ) -> None:
     """Run the workflow in FILE (YAML, JSON, or FILE.py[:workflow]; - reads standard input) and show how it goes.
 
     Every step is written down before the next begins. When this process is killed, the same command with --run-id
-    goes on where it was. When another process runs the database, the run is handed to it and followed here.
+    goes on where it was. When another process runs the database, the run is handed to it and followed here. With --server,
+    the definition is pushed there, started there and followed here; --no-wait then returns when the start is durable.
 
     \b
     Exit codes: 0 completed, 1 failed or cancelled, 2 bad definition or usage,
                 3 waiting for a person, 130 or 143 interrupted.
     """
     from weft.cli.problems import count, show_problems
+    from weft.cli.run_remote import run_remote
     from weft.cli.source import import_modules, read_inputs, read_source
 
     if file == "-" == inputs_file:
         raise click.UsageError("FILE and --inputs cannot both be standard input")
+    server = where.find_server()
     source = read_source(file)
+    if server is not None and source.compiled.definition is not None:
+        # Which node types there are, and what their configs may be, is for the server to say.
+        if modules:
+            raise click.UsageError("--import is for work that is done here; on a server, its workers import")
+        inputs = read_inputs(pairs, inputs_file)
+        if run_id is None:
+            _check_inputs(source.name, source.compiled.definition.get("inputs"), inputs or {})
+        about: dict[str, Any] = {"tags": dict(tags), "no_wait": no_wait, "as_json": as_json}
+        leave(asyncio.run(run_remote(server, where.flags, source, inputs, run_id, **about)))
+        return
     if source.compiled.problems and (source.compiled.ir is None or not as_json):
         show_problems(source.name, source.text, source.compiled.problems)
     if source.compiled.ir is None:
@@ -71,7 +85,7 @@ def run(
     if run_id is None:
         _check_inputs(source.name, source.compiled.ir.inputs_schema, inputs or {})
     import_modules(modules, file)
-    session = Session(source, inputs, run_id, db, tags=dict(tags), no_wait=no_wait, as_json=as_json)
+    session = Session(source, inputs, run_id, where.db, tags=dict(tags), no_wait=no_wait, as_json=as_json)
     leave(asyncio.run(session.go()))
 
 
@@ -123,6 +137,9 @@ class Session:
                 follower = Follower(engine, await self._start(engine))
                 if self.found is not None:
                     follower.state = self.found
+                if self.no_wait and engine.distributed:  # others run it; that it has begun is durable
+                    self.view = await engine.contents.view(await engine.state(self.run_id), raw=True)
+                    return self._say_started()
                 await self._follow(follower, stop)
                 if stop.code is not None:
                     stop.on_second(_give_up)
@@ -152,7 +169,7 @@ class Session:
             await self._find(engine, ir.hash)
             await engine.hold()
             return self.run_id
-        if not await engine.hold():
+        if not await engine.hold() and not engine.distributed:
             self._tell(f"{holder(engine)} runs this database; the run is handed to it and followed here.")
         request = Request(
             kind="start",
@@ -193,18 +210,20 @@ class Session:
     # -- following -----------------------------------------------------------------------------------------------------
 
     async def _follow(self, follower: Any, stop: Any) -> None:
-        from weft.cli.attending import Attendant, make_tree
+        from weft.cli.attending import Attendant, PeopleHere, make_tree
         from weft.cli.following import Silent, follow
         from weft.cli.lines import Lines
 
+        people = PeopleHere(follower.engine, follower)
         if self.as_json:
-            attendant = Attendant(follower, no_wait=self.no_wait, tree=None, asks=False)
-            await follow(follower, Silent(), stop, work=True, beside=attendant.run)
+            attendant = Attendant(follower, people, no_wait=self.no_wait, tree=None, asks=False)
+            await follow(follower, Silent(), stop, work=follower.engine, beside=attendant.run)
             return
         tree = make_tree(follower.engine)
-        asks = tree is not None and _asks_on(sys.stdin) and not self.no_wait
-        attendant = Attendant(follower, no_wait=self.no_wait, tree=tree, asks=asks)
-        await follow(follower, tree or Lines(follower.engine.registry), stop, work=True, beside=attendant.run)
+        asks = tree is not None and asks_on(sys.stdin) and not self.no_wait
+        attendant = Attendant(follower, people, no_wait=self.no_wait, tree=tree, asks=asks)
+        screen = tree or Lines(follower.engine.registry)
+        await follow(follower, screen, stop, work=follower.engine, beside=attendant.run)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -227,6 +246,16 @@ class Session:
         if not self.as_json:
             self._say_failed(state)
         return ExitCode.FAILED
+
+    def _say_started(self) -> ExitCode:
+        from weft.cli.output import print_json
+
+        if self.as_json:
+            print_json(self.view)
+        else:
+            click.echo(self.run_id)
+            say(f"Run {self.run_id} is {self.view['state']}; watch it with: weft runs watch {self.run_id}")
+        return ExitCode.OK
 
     def _say_failed(self, state: Any) -> None:
         from weft.cli.lines import error_text
@@ -272,6 +301,6 @@ def _give_up() -> None:
     os._exit(ExitCode.INTERRUPTED)
 
 
-def _asks_on(stream: IO[str] | None) -> bool:
+def asks_on(stream: IO[str] | None) -> bool:
     """Somebody can answer: standard input may be closed, and then there is none."""
     return stream is not None and not stream.closed and stream.isatty()

@@ -6,6 +6,9 @@ import click
 
 from weft.cli.group import Group, db_option, json_option
 from weft.cli.output import print_json, print_page, print_table
+from weft.cli.where import check_here, here_only
+
+ELSEWHERE = "secrets and keys belong to the machine they are on, and travel nowhere"
 
 
 @click.group(cls=Group)
@@ -14,6 +17,7 @@ def secrets() -> None:
 
 
 @secrets.command("list")
+@here_only(ELSEWHERE)
 @json_option
 def list_(as_json: bool) -> None:
     """List the names of the secrets that workers here can fill in, and for whom. Values are never shown."""
@@ -33,6 +37,7 @@ def list_(as_json: bool) -> None:
 
 @secrets.command()
 @db_option
+@here_only(ELSEWHERE)
 @json_option
 def rotate(db: str | None, as_json: bool) -> None:
     """Make a new key for sensitive fields. What older keys encrypted stays readable as long as they are kept.
@@ -44,6 +49,7 @@ def rotate(db: str | None, as_json: bool) -> None:
     from weft.deployment import keys_file
     from weft.secrets.keyring import open_file, parse, write_file
 
+    check_here(db)
     settings = load_settings(db)
     if settings.encryption_keys:
         ring = parse(settings.encryption_keys, settings.sources["encryption_keys"]).rotated()

@@ -12,6 +12,7 @@ import click
 from weft.cli.exits import ExitCode, say
 from weft.cli.group import json_option, leave
 from weft.cli.output import compact, paint, print_json, print_table
+from weft.cli.where import here_only
 
 if TYPE_CHECKING:
     from weft.simulation.user_world import Setting
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 @click.option("-i", "pairs", metavar="NAME=VALUE", multiple=True, help="An input; the value is JSON, or else text.")
 @click.option("--inputs", "inputs_file", metavar="FILE", help="A JSON object of inputs; - reads standard input.")
 @click.option("--workflow", "others", metavar="FILE", multiple=True, help="Another workflow, which this one starts.")
+@here_only("it is a game in this process; nothing is stored anywhere")
 @json_option
 def simulate(
     file: str,

@@ -24,6 +24,8 @@ class Source(msgspec.Struct, frozen=True):
     compiled: Any  # weft.model.Compiled, loaded late
     children: tuple[Any, ...] = ()
     """The workflows it starts, compiled; of a Python file."""
+    kind: Any = None
+    """`json` or `yaml`, where `text` is a definition."""
 
 
 def read_source(file: str) -> Source:
@@ -37,7 +39,7 @@ def read_source(file: str) -> Source:
             return _read_python(file)
     data, name, kind = _read_file(file)
     compiled = _check(compile_text(data, format=kind), data, kind)
-    return Source(name, data.decode(errors="replace"), compiled)
+    return Source(name, data.decode(errors="replace"), compiled, kind=kind or "yaml")
 
 
 def read_source_or_patch(file: str) -> tuple[Source, Any]:

@@ -2,43 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-import msgspec
 
+from weft.cli.exits import say
 from weft.cli.output import compact, duration, moment, paint, print_fields, print_pretty, print_table, shorten
 from weft.clock import system
 
-if TYPE_CHECKING:
-    from weft.journal import RunRecord
 
-
-def summary(record: RunRecord) -> dict[str, Any]:
-    """A run in a list: what its row says, without nodes."""
-    row = record.row
-    shown = {
-        "run_id": record.run_id,
-        "workflow": row.workflow,
-        "version": row.workflow_version,
-        "state": row.state,
-        "counter": row.counter,
-        "generation": row.generation,
-        "error": None if row.error is None else msgspec.json.decode(row.error),
-        "created_at": row.created_at,
-        "started_at": row.started_at,
-        "ended_at": row.ended_at,
-        "tags": msgspec.json.decode(row.tags),
-        "parent": row.parent,
-    }
-    return shown if record.quarantined is None else {**shown, "quarantined": record.quarantined}
-
-
-def error_of_record(record: RunRecord) -> str:
-    if record.row.error is None:
-        return ""
-    error = msgspec.json.decode(record.row.error)
-    return f"{error.get('code', '')}: {error.get('message', '')}"
+def error_of_summary(view: dict[str, Any]) -> str:
+    error = view["error"]
+    return "" if error is None else f"{error.get('code', '')}: {error.get('message', '')}"
 
 
 def print_run(view: dict[str, Any]) -> None:
@@ -60,6 +35,8 @@ def print_run(view: dict[str, Any]) -> None:
     click.echo()
     rows = [[name, *_node_cells(node)] for name, node in view["nodes"].items()]
     print_table(["node", "state", "attempt", "took", "details"], rows, flexible="details")
+    if "next_nodes" in view:
+        say(f"There are more nodes than these {len(rows):,}.")
     if view["outputs"] is not None:
         click.echo()
         print_pretty(view["outputs"])

@@ -7,44 +7,43 @@ import asyncio
 import click
 
 from weft.cli.exits import ExitCode
-from weft.cli.group import db_option, json_option, leave
+from weft.cli.group import json_option, leave
 from weft.cli.output import print_json, print_pretty
+from weft.cli.where import Where, where_options
 
 
 @click.command()
 @click.argument("run_id", metavar="ID")
-@db_option
+@where_options
 @json_option
-def watch(run_id: str, db: str | None, as_json: bool) -> None:
+def watch(run_id: str, where: Where, as_json: bool) -> None:
     """Follow a run until it ends. Looks only: it does no work and asks nothing.
 
     Exit codes: 0 completed, 1 failed or cancelled, 130 or 143 interrupted.
     """
-    leave(asyncio.run(_watch(db, run_id, as_json)))
+    leave(asyncio.run(_watch(where, run_id, as_json)))
 
 
-async def _watch(db: str | None, name: str, as_json: bool) -> ExitCode:
+async def _watch(where: Where, name: str, as_json: bool) -> ExitCode:
     from weft.cli.attending import make_tree
-    from weft.cli.database import find_run, opened
+    from weft.cli.backend import connected, find_run
     from weft.cli.following import Silent, follow, stopping
-    from weft.cli.lines import Lines
-    from weft.sdk.following import Follower
 
-    async with opened(db) as engine:
-        record = await find_run(engine, name)
-        follower = Follower(engine, record.run_id)
-        tree = None if as_json else make_tree(engine)
+    async with connected(where) as backend:
+        run_id = (await find_run(backend, name))["run_id"]
+        follower, lines = backend.follow(run_id)
+        tree = None if as_json else make_tree()
         if tree is not None:
             await follower.skip_past()
         with stopping() as stop:
-            screen = Silent() if as_json else tree or Lines(follower.engine.registry)
-            await follow(follower, screen, stop, work=False, beside=tree.redraw if tree is not None else None)
-        state = follower.state
-        view = await engine.contents.view(state, raw=True) if state.irs else {}
-    if as_json and view:
+            screen = Silent() if as_json else tree or lines
+            await follow(follower, screen, stop, work=None, beside=tree.redraw if tree is not None else None)
+        view = await backend.get_run(run_id)
+    ended = follower.state.terminal
+    if as_json:
         print_json(view)
-    elif state.terminal and view["outputs"] not in (None, {}):
+    elif ended and view["outputs"] not in (None, {}):
         print_pretty(view["outputs"])
-    if stop.code is not None and not state.terminal:
+    if stop.code is not None and not ended:
         return stop.code
-    return ExitCode.OK if state.state == "completed" else ExitCode.FAILED
+    return ExitCode.OK if view["state"] == "completed" else ExitCode.FAILED

@@ -1,0 +1,496 @@
+"""What answers look like, as types for editors and type checkers. The values are plain dictionaries, as the server sent them.
+
+Written by `python -m tests.client.generate` from the schemas of the API; a test fails when they differ. Keys may be added to
+answers later.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+RunState = Literal[
+    "running", "paused", "failing", "cancelling", "compensating", "completed", "failed", "cancelled", "rolled_back"
+]
+NodeState = Literal[
+    "pending",
+    "held",
+    "queued",
+    "running",
+    "waiting",
+    "retrying",
+    "parked",
+    "completed",
+    "failed",
+    "upstream_failed",
+    "skipped",
+    "cancelled",
+    "compensated",
+]
+
+
+class Problem(TypedDict):
+    """One thing that is wrong with what was sent."""
+
+    path: str
+    code: str
+    message: str
+    line: NotRequired[int | None]
+    column: NotRequired[int | None]
+    severity: NotRequired[Literal["error", "warning"]]
+
+
+class Error(TypedDict):
+    """Why something failed."""
+
+    code: str
+    message: NotRequired[str]
+    attempts: NotRequired[int]
+    details: NotRequired[Any]
+
+
+class RunSummary(TypedDict):
+    run_id: str
+    workflow: str
+    version: int
+    """0: it was started from a definition that is not registered."""
+    state: RunState
+    counter: int
+    generation: int
+    error: Error | None
+    created_at: float
+    started_at: float | None
+    ended_at: float | None
+    tags: dict[str, str]
+    parent: str | None
+    quarantined: NotRequired[str]
+
+
+class Node(TypedDict):
+    state: NodeState
+    visit: int
+    attempt: int
+    scope: NotRequired[list[int]]
+    output: NotRequired[Any]
+    """What is stored as a blob is `{"$ref": "cas://…", "preview": "…"}`."""
+    size: NotRequired[int]
+    error: NotRequired[Error]
+    started_at: NotRequired[float]
+    ended_at: NotRequired[float]
+    retry_at: NotRequired[float]
+    waiting_for: NotRequired[dict[str, Any]]
+    reason: NotRequired[str]
+    route: NotRequired[dict[str, Any]]
+    items: NotRequired[dict[str, int]]
+
+
+class NodeItem(Node):
+    node: str
+
+
+class NodeDetails(Node):
+    run_id: str
+    node: str
+    type: str
+    visits: list[Node]
+
+
+class Run(TypedDict):
+    run_id: str
+    workflow: str
+    version: int
+    state: RunState
+    counter: int
+    generation: int
+    inputs: Any
+    outputs: Any
+    error: Error | None
+    created_at: float
+    started_at: float | None
+    ended_at: float | None
+    tags: dict[str, str]
+    nodes: dict[str, Node]
+    next_nodes: NotRequired[str]
+    """There are more nodes: the cursor for GET /runs/{run_id}/nodes."""
+    at: NotRequired[int]
+    continued_as: NotRequired[str]
+    quarantined: NotRequired[str]
+    problems: NotRequired[list[str]]
+
+
+class RunStarted(TypedDict):
+    run_id: str
+    workflow: str
+    version: int
+    state: RunState
+    outputs: Any
+    """Of a run that has ended."""
+    error: Error | None
+    origin: NotRequired[str]
+
+
+class Event(TypedDict):
+    seq: int
+    type: str
+    version: int
+    at: float
+    counter: int
+    cause: NotRequired[str]
+    node: NotRequired[str]
+    scope: NotRequired[list[int]]
+    item: NotRequired[int | None]
+    visit: NotRequired[int]
+    attempt: NotRequired[int]
+    data: dict[str, Any]
+
+
+class Step(TypedDict):
+    seq: int
+    at: float
+    node: str
+    scope: list[int]
+    visit: int
+    rule: str
+    taken: list[str]
+    back: bool
+    reasoning: NotRequired[str]
+
+
+class Explanation(TypedDict):
+    run_id: str
+    state: RunState
+    nodes: dict[str, str]
+    quarantined: NotRequired[str]
+
+
+class Difference(TypedDict):
+    path: str
+    change: Literal["added", "removed", "changed"]
+    before: NotRequired[Any]
+    after: NotRequired[Any]
+
+
+class ComparedRun(TypedDict):
+    run_id: str
+    seq: int
+    state: RunState
+
+
+class RunDiff(TypedDict):
+    before: ComparedRun
+    after: ComparedRun
+    run: list[Difference]
+    nodes: dict[str, list[Difference]]
+
+
+class PatchResult(TypedDict):
+    run_id: str
+    possible: bool
+    applied: bool
+    state: RunState
+    added: list[str]
+    removed: list[str]
+    changed: list[str]
+    edges_added: list[str]
+    edges_removed: list[str]
+    refused: str
+
+
+class RunFile(TypedDict):
+    """A run as one file, with everything that is known of it."""
+
+    format: Literal[1]
+    run: Run
+    definitions: list[dict[str, Any]]
+    events: list[Event]
+    blobs: list[dict[str, Any]]
+
+
+class RunImported(TypedDict):
+    run_id: str
+    workflow: str
+    version: int
+    state: RunState
+    events: int
+    imported_from: str
+
+
+class Registered(TypedDict):
+    name: str
+    version: int
+    hash: str
+    created: bool
+    """False: this definition was a version already."""
+    problems: list[Problem]
+    """Warnings."""
+
+
+class Validated(TypedDict):
+    valid: bool
+    hash: str | None
+    problems: list[Problem]
+
+
+class DefinitionChanges(TypedDict):
+    added: list[str]
+    removed: list[str]
+    changed: dict[str, list[Difference]]
+    edges_added: list[str]
+    edges_removed: list[str]
+    workflow: list[Difference]
+
+
+class Patched(Registered):
+    changes: DefinitionChanges
+
+
+class WorkflowDiff(DefinitionChanges):
+    name: str
+    before: int
+    after: int
+
+
+class WorkflowDeleted(TypedDict):
+    name: str
+    versions_deleted: int
+
+
+class Workflow(TypedDict):
+    name: str
+    version: int
+    hash: str
+    registered_at: float
+
+
+class WorkflowVersion(Workflow):
+    by: str
+    reason: str
+
+
+class WorkflowDetails(WorkflowVersion):
+    definition: dict[str, Any]
+
+
+class AliasShare(TypedDict):
+    version: int
+    percent: float
+
+
+class Alias(TypedDict):
+    name: str
+    alias: str
+    version: int | None
+    """Null while several versions share the starts."""
+    versions: list[AliasShare]
+    revision: int
+    by: str
+    at: float
+    reason: str
+
+
+class AliasDeleted(TypedDict):
+    name: str
+    alias: str
+
+
+class DeadLetter(TypedDict):
+    dead_letter_id: str
+    run_id: str
+    node: str
+    state: Literal["pending", "resolved"]
+    created_at: float
+    resolved_at: float | None
+    scope: list[int]
+    item: int | None
+    attempt: int
+    undo: bool
+    error: Error | None
+
+
+class ChangeRefused(TypedDict):
+    dead_letter_id: str
+    code: str
+    message: str
+
+
+class ManyChanged(TypedDict):
+    matched: int
+    done: int
+    refused: list[ChangeRefused]
+
+
+class NodeType(TypedDict):
+    name: str
+    version: str
+    description: str
+    source: str
+    runs_on: str
+    capabilities: list[str]
+    aliases: list[str]
+    config_schema: Any
+    output_schema: Any
+    example: Any
+    problem: str | None
+
+
+class NodeTypeItem(TypedDict):
+    """A type that cannot be loaded has only a name, a source and the problem."""
+
+    name: str
+    source: str
+    problem: str | None
+    version: NotRequired[str]
+    description: NotRequired[str]
+    runs_on: NotRequired[str]
+    capabilities: NotRequired[list[str]]
+    aliases: NotRequired[list[str]]
+    config_schema: NotRequired[Any]
+    output_schema: NotRequired[Any]
+    example: NotRequired[Any]
+
+
+class Worker(TypedDict):
+    worker: str
+    queues: list[str]
+    types: list[str]
+    slots: int
+    running: int
+    silent_seconds: float
+    lag_seconds: float
+
+
+class Queue(TypedDict):
+    queue: str
+    workers: int
+    slots: int
+    running: int
+
+
+class BlobPut(TypedDict):
+    ref: str
+    size: int
+
+
+class Me(TypedDict):
+    name: str
+    tenant: str
+    kind: Literal["local", "key", "jwt"]
+    roles: list[str]
+    permissions: list[str]
+
+
+class Key(TypedDict):
+    key_id: str
+    name: str
+    prefix: str
+    roles: list[str]
+    scopes: list[str]
+    created_by: str
+    created_at: float
+    expires_at: float | None
+    revoked_at: float | None
+    last_used_at: float | None
+
+
+class IssuedKey(Key):
+    key: str
+    """Shown once and never again."""
+
+
+class AuditEntry(TypedDict):
+    seq: int
+    at: float
+    principal: str
+    action: str
+    object: str
+    detail: dict[str, Any]
+    request_id: str
+    hash: str
+
+
+class AuditVerdict(TypedDict):
+    intact: bool
+    entries: int
+    head: str | None
+    broken_seq: int | None
+    problem: str
+
+
+class LogLine(TypedDict):
+    position: int
+    node: str
+    visit: int
+    attempt: int
+    at: float
+    level: str
+    message: str
+
+
+class Notify(TypedDict):
+    url: str
+    secret: str
+    """The name of the secret that signs."""
+
+
+class Approval(TypedDict):
+    approval_id: str
+    run_id: str
+    node: str
+    state: Literal["pending", "decided"]
+    requested_at: float
+    expires_at: float | None
+    decided_at: float | None
+    approvers: list[str]
+    """Empty: anyone."""
+    quorum: int
+    votes: dict[str, str]
+    on_timeout: str
+    escalated: bool
+    shown: Any
+    scope: list[int]
+    comments: str
+    notify: NotRequired[Notify]
+    """The other system that is told."""
+
+
+Ballot = TypedDict(
+    "Ballot",
+    {"by": str, "for": str, "decision": Literal["approve", "reject"], "at": float, "comments": str, "data": Any},
+)
+
+
+class Delegation(TypedDict):
+    approver: str
+    to: str
+    by: str
+    at: float
+    comments: str
+
+
+class Notification(TypedDict):
+    state: Literal["waiting", "delivered", "failed", "stopped"]
+    attempts: int
+    delivered_at: float | None
+    next_at: float | None
+    last_error: str | None
+
+
+class ApprovalDetails(Approval):
+    form: Any
+    escalate_to: NotRequired[list[str]]
+    ballots: list[Ballot]
+    delegations: list[Delegation]
+    decision: Literal["approve", "reject", "timeout", "cancelled"] | None
+    decided_by: str | None
+    data: Any
+    changes: list[Difference]
+    """From what was shown to `data`."""
+    notification: Notification | None
+    """Whether the other system was told, or why not."""
+
+
+class ApprovalLinks(TypedDict):
+    approval_id: str
+    approver: str
+    expires_at: float
+    approve: str
+    reject: str

@@ -1,0 +1,172 @@
+"""`weft dev`: everything in one process, on a file or on servers of its own."""
+
+import json
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+
+from tests.cli.helpers import Shell, task, wait_until, workflow
+from weft.cli.dev import has_pages
+
+pytestmark = pytest.mark.slow
+
+
+def address(process):
+    process.wait_for("Ctrl-C ends all of this")
+    found = re.search(r"Listening on (http://\S+)", process.text)
+    assert found is not None
+    return found[1]
+
+
+def get(url):
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        return json.load(answer)
+
+
+def post(url, body):
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)
+
+
+def is_gone(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+# -- on a file
+
+
+def test_it_serves_the_api_and_executes_what_other_commands_start(shell, tmp_path):
+    process = shell.start("dev", "--port", "0")
+    where = address(process)
+    assert get(f"{where}/healthz") == {"status": "ok"}
+    file = workflow(tmp_path, "one", task("a", "echo", args={"value": 7}))
+    text = shell.start("run", file, "--run-id", "r1").wait(0)
+    assert f"process {process.pid} on" in text
+    assert get(f"{where}/api/v1/runs/r1")["state"] == "completed"
+    definition = json.loads(Path(file).read_text())
+    assert post(f"{where}/api/v1/runs", {"definition": definition, "wait_seconds": 20})["outputs"] == {"a": 7}
+    process.signal(signal.SIGINT)
+    assert "Traceback" not in process.wait(0)
+    assert shell.json("doctor")["ok"]
+
+
+def test_what_runs_when_it_is_stopped_goes_on_at_the_next_start(shell, tmp_path):
+    gate = tmp_path / "gate"
+    process = shell.start("dev", "--port", "0")
+    where = address(process)
+    nodes = [task("a", "block_until", args={"path": str(gate)}, isolation="process"), task("b", "echo", "a")]
+    started = post(f"{where}/api/v1/runs", {"definition": {"name": "slow", "nodes": nodes}})
+    process.kill()
+    again = shell.start("dev", "--port", "0")
+    where = address(again)
+    gate.touch()
+    wait_until(lambda: get(f"{where}/api/v1/runs/{started['run_id']}")["state"] == "completed", "the run to go on")
+    again.signal(signal.SIGTERM)
+    again.wait(0)
+
+
+def test_a_second_one_says_who_has_the_file(shell):
+    first = shell.start("dev", "--port", "0")
+    address(first)
+    text = shell.start("dev", "--port", "0").wait(1)
+    assert f"process {first.pid} on" in text
+    assert "stop it first, or name another database with --db" in text
+    assert "Traceback" not in text
+
+
+def test_a_port_that_is_taken_is_an_error_and_leaves_nothing_behind(shell):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        text = shell.start("dev", "--port", port).wait(1)
+    assert f"cannot listen on 127.0.0.1 port {port}" in text
+    assert "Traceback" not in text
+    assert "never awaited" not in text
+
+
+def test_it_refuses_a_deployment_of_several_processes(shell, monkeypatch):
+    monkeypatch.setenv("WEFT_REDIS_URL", "redis://somewhere")
+    text = shell.error("dev", code=2)
+    assert "redis_url is set (WEFT_REDIS_URL)" in text
+    assert "weft dev --distributed" in text
+
+
+def test_a_browser_is_opened_only_where_there_are_pages():
+    app = FastAPI()
+    assert not has_pages(app)
+    app.get("/")(lambda: "pages")
+    assert has_pages(app)
+
+
+# -- on servers of its own
+
+
+@pytest.fixture
+def folder():
+    """That the user of the servers can enter, whoever runs the tests."""
+    path = Path(tempfile.mkdtemp(prefix="weft-dev-", dir="/tmp"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def distributed(folder):
+    found = Shell(folder)
+    yield found
+    found.close()
+
+
+def servers(pid):
+    """The servers among the children of a process."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    named = {Path(f"/proc/{child}/comm").read_text().strip(): int(child) for child in children}
+    return {name: child for name, child in named.items() if name in ("postgres", "valkey-server", "redis-server")}
+
+
+def test_with_private_servers_data_stays_processes_join_and_nothing_outlives_it(distributed, folder):
+    first = distributed.start("dev", "--distributed", "--port", "0")
+    where = address(first)
+    pids = servers(first.pid)
+    assert len(pids) == 2
+    started = post(
+        f"{where}/api/v1/runs",
+        {"definition": {"name": "one", "nodes": [task("a", "echo", args={"value": 7})]}, "wait_seconds": 20},
+    )
+    assert started["outputs"] == {"a": 7}
+    # Another process with the settings that were printed.
+    settings = dict(re.findall(r"export (\w+)='(.*)'", first.text))
+    assert set(settings) == {"WEFT_DATABASE_URL", "WEFT_REDIS_URL"}
+    show = [sys.executable, "-m", "weft", "runs", "show", started["run_id"], "--json"]
+    shown = subprocess.run(show, cwd=folder, env=distributed.environment | settings, capture_output=True, check=True)
+    assert json.loads(shown.stdout)["state"] == "completed"
+    refused = distributed.start("dev", "--distributed", "--port", "0").wait(1)
+    assert f"process {first.pid} runs the servers in {folder}/.weft/dev already" in refused
+    first.kill()  # as kill -9
+    wait_until(lambda: all(is_gone(pid) for pid in pids.values()), "the servers to end with their parent")
+    # At once again: what was there is there.
+    second = distributed.start("dev", "--distributed", "--port", "0")
+    where = address(second)
+    assert get(f"{where}/api/v1/runs/{started['run_id']}")["outputs"] == {"a": 7}
+    pids = servers(second.pid)
+    second.signal(signal.SIGINT)
+    assert "Traceback" not in second.wait(0)
+    assert all(is_gone(pid) for pid in pids.values())
+
+
+def test_a_database_cannot_be_named_together_with_private_servers(shell):
+    assert "leave --db away" in shell.error("dev", "--distributed", "--db", "x.db", code=2)

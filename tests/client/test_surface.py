@@ -1,0 +1,134 @@
+"""The clients have everything the API has, and their types are those of its document."""
+
+import ast
+import inspect
+import re
+
+import msgspec
+import pytest
+
+import weft
+from tests.client import generate
+from weft.api.app import NOUNS
+from weft.client import AsyncClient, Client, people, runs, system, workflows
+from weft.client.calls import AsyncNoun, Noun, listing, operation, streaming
+
+SAMPLES = {"definition": {}, "operations": [], "file": {}, "data": b"", "roles": ["viewer"], "version": 1, "seq": 1}
+NOT_FOR_PROGRAMS = ("/api/v1/links/", "/api/v1/hooks/")
+"""Pages for people, and what other systems sign instead of showing a key."""
+
+
+def described():
+    """(noun, name, the function that describes the call)"""
+    for module in (runs, workflows, people, system):
+        for noun in vars(module).values():
+            if inspect.isclass(noun) and noun.__name__.endswith("Calls"):
+                for name, found in vars(noun).items():
+                    if isinstance(found, operation | listing | streaming):
+                        yield noun.__name__, name, found
+
+
+def sample(describe):
+    """A call with something for each parameter that must be given."""
+    needed = [
+        name
+        for name, parameter in list(inspect.signature(describe).parameters.items())[1:]
+        if parameter.default is inspect.Parameter.empty
+    ]
+    return describe(None, *[SAMPLES.get(name, "approve" if name == "decision" else "x") for name in needed])
+
+
+def endpoints():
+    """(method, path) to the endpoint, of what programs use."""
+    known = [endpoint for noun in NOUNS for endpoint in noun.endpoints if endpoint.path.startswith("/api/v1/")]
+    by_name = {(endpoint.method, endpoint.template): endpoint for endpoint in known}
+    return {name: endpoint for name, endpoint in by_name.items() if not name[1].startswith(NOT_FOR_PROGRAMS)}
+
+
+def reached(found):
+    """The endpoint that an operation calls. `/dead-letters/requeue` also looks like `/dead-letters/{id}`: the fixed one is meant."""
+    call = sample(found._describe)
+    path = f"/api/v1{call.path}"
+    fitting = [
+        name
+        for name in endpoints()
+        if name[0] == call.method and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", name[1]), path)
+    ]
+    assert fitting, f"{call.method} {path} is no operation of the API"
+    return min(fitting, key=lambda one: one[1].count("{"))
+
+
+def test_every_operation_of_the_api_is_an_operation_of_the_clients():
+    assert endpoints().keys() - {reached(found) for _, _, found in described()} == set()
+
+
+OTHERWISE = {"as": "as_", "object": "object_", "patch": "operations", "versions": "version", "input": "config"}
+"""What a parameter is called in Python, where the API has another word or two."""
+
+
+@pytest.mark.parametrize(("noun", "name", "found"), list(described()), ids=lambda value: str(value)[:30])
+def test_whatever_the_api_takes_can_be_given(noun, name, found):
+    endpoint = endpoints()[reached(found)]
+    fields = [
+        field.encode_name
+        for kind in (endpoint.query, endpoint.body)
+        if kind is not None
+        for field in msgspec.structs.fields(kind)
+    ]
+    taken = set(inspect.signature(found._describe).parameters)
+    missing = {OTHERWISE.get(field, field) for field in fields} - taken
+    if endpoint.template.endswith("/state"):
+        missing -= {"at"}  # it is `seq` there
+    if endpoint.template.endswith("/stream"):
+        missing -= {"cursor"}
+    assert missing == set()
+
+
+@pytest.mark.parametrize(("noun", "name", "found"), list(described()), ids=lambda value: str(value)[:30])
+def test_every_operation_says_what_it_does(noun, name, found):
+    assert found.__doc__ or name == "get"
+    assert inspect.signature(found._describe).return_annotation.startswith("Call[")
+
+
+def test_both_clients_offer_the_same():
+    def offered(client, kind):
+        with_nouns = {name: getattr(client, name) for name in dir(client) if not name.startswith("_")}
+        return {
+            name: {one for one in dir(noun) if not one.startswith("_")}
+            for name, noun in with_nouns.items()
+            if isinstance(noun, kind)
+        }
+
+    with Client("http://127.0.0.1:1") as client:
+        there = offered(client, Noun)
+        assert str(inspect.signature(client.runs.get)).startswith("(run_id: 'str', *, outputs: 'bool' = True)")
+        assert client.runs.get.__doc__
+    assert there == offered(AsyncClient("http://127.0.0.1:1"), AsyncNoun)
+    assert set(there) == {"runs", "workflows", "approvals", "dead_letters", "blobs", "system", "keys", "audit"}
+    assert weft.Client is Client
+    assert weft.AsyncClient is AsyncClient
+
+
+def _name(node):
+    return getattr(node, "name", "") or ast.unparse(node)[:60]
+
+
+def test_the_types_of_answers_are_those_of_the_server():
+    expected, found = ast.parse(generate.generate()), ast.parse(generate.VIEWS.read_text())
+    names = [
+        {node.name: ast.dump(node) for node in tree.body if isinstance(node, ast.ClassDef)}
+        for tree in (expected, found)
+    ]
+    differing = [name for name in names[0].keys() | names[1].keys() if names[0].get(name) != names[1].get(name)]
+    assert differing == [], "run: python -m tests.client.generate"
+    assert ast.dump(expected) == ast.dump(found), "run: python -m tests.client.generate"
+
+
+def test_a_client_needs_neither_engine_nor_server():
+    import subprocess
+    import sys
+
+    code = "import sys, weft; weft.Client('http://x'); print([m for m in sys.modules if m.startswith('weft.')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(ast.literal_eval(done.stdout))
+    assert {name.split(".")[1] for name in loaded} == {"client", "clock", "errors", "settings"}
