@@ -221,7 +221,8 @@ def test_a_parked_node_is_given_back():
 # -- the real ones -----------------------------------------------------------------------------------------------------
 
 
-def test_real_handlers_are_called_when_asked():
+def test_real_handlers_are_called_when_asked(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # they write where they stand
     found = run(
         EXAMPLES / "demo" / "order.yaml",
         inputs={"item": "lamp", "quantity": 3},

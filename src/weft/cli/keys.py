@@ -10,6 +10,7 @@ import click
 from weft.cli.exits import say
 from weft.cli.group import Group, db_option, json_option, page_options
 from weft.cli.output import moment, print_json, print_page, print_table
+from weft.cli.where import check_here
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -130,6 +131,7 @@ async def in_tenant(
     from weft.service.scope import archive_of
 
     principal = make_principal(tenant=tenant, name=user() or "local", kind="local", roles=(Role.ADMIN,))
+    check_here(db)
     async with opened(db, new=new) as engine:
         return await work(Service(engine, principal), Audit(archive_of(engine), engine.clock))
 

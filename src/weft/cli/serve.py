@@ -10,6 +10,7 @@ import click
 
 from weft.cli.exits import say
 from weft.cli.group import db_option, debug_option, json_option
+from weft.cli.where import here_only
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -88,6 +89,7 @@ def worker(queues: str, types: str, concurrency: int, name: str, modules: tuple[
 @click.option(
     "--restored", is_flag=True, help="Files of a backup were put back: refuse what is remembered from before."
 )
+@here_only("a server does not change its own schema; run it where the database is")
 @db_option
 @json_option
 def migrate(restored: bool, db: str | None, as_json: bool) -> None:
