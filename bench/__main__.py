@@ -1,4 +1,7 @@
-"""`make bench`: runs every scenario in a process of its own and prints a table. `make bench ARGS=chain` runs one."""
+"""`make bench`: runs every scenario in a process of its own and prints a table. `make bench ARGS=chain` runs one.
+
+`make bench ARGS=distributed` measures several processes on PostgreSQL and Valkey instead; see `bench.distributed`.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +33,14 @@ def show(values: dict[str, float]) -> str:
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["distributed"]:
+        from bench import distributed
+
+        return distributed.main(sys.argv[2:])
     wanted = sys.argv[1:] or list(TITLES)
     unknown = [name for name in wanted if name not in TITLES]
     if unknown:
-        print(f"unknown: {', '.join(unknown)}; there are {', '.join(TITLES)}", file=sys.stderr)
+        print(f"unknown: {', '.join(unknown)}; there are {', '.join(TITLES)}, distributed", file=sys.stderr)
         return 2
     print(f"{platform.machine()}, Python {platform.python_version()}, embedded engine, SQLite synchronous=FULL\n")
     with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:

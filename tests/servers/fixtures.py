@@ -10,6 +10,12 @@ from tests.servers.postgres import PostgresServers
 from tests.servers.redis import RedisServer, RedisServers
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--redis", choices=["wheel", "three"], default="wheel", help="one server, or a cluster of three (make cluster)"
+    )
+
+
 @pytest.fixture(scope="session")
 def postgres_servers() -> Iterator[PostgresServers]:
     """By installation, each started when it is first asked for."""
@@ -19,9 +25,9 @@ def postgres_servers() -> Iterator[PostgresServers]:
 
 
 @pytest.fixture(scope="session")
-def redis_servers() -> Iterator[RedisServers]:
+def redis_servers(request: pytest.FixtureRequest) -> Iterator[RedisServers]:
     """Shared: take a prefix of your own, and leave the server as it is."""
-    servers = RedisServers()
+    servers = RedisServers(request.config.getoption("--redis"))
     yield servers
     servers.remove()
 

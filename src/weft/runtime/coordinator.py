@@ -585,7 +585,8 @@ class Coordinator:
         for message in messages:
             if isinstance(message, Reported):
                 self.dispatcher_done(message.delivery.result.task_id)
-                receipts.append(message.delivery.receipt)
+                if not isinstance(error, UnknownEvent):  # or it waits for a process that can read the run (PROTOCOL 8)
+                    receipts.append(message.delivery.receipt)
             elif isinstance(message, BeginAsked):
                 await self.transport.grant_begin(message.request.task.task_id, False)
             elif isinstance(message, Asked) and message.future is not None and not message.future.done():

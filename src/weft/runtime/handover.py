@@ -19,6 +19,8 @@ from weft.transport import TransportUnavailable
 
 logger = logging.getLogger("weft.handover")
 
+LONGEST_LOOK_SECONDS = 1.0
+"""How often who is woken by a transport looks nevertheless."""
 PATIENCE_SECONDS = 30.0
 """How long a request waits for a coordinator that decides it, before its caller is told that nobody did."""
 
@@ -56,9 +58,13 @@ class Handover:
             await self._journal.put_command(run_id, body, command_id=command)
             if self._transport is not None:
                 await self._hint("commands", str(partition_of(run_id, self._journal.partition_count)))
-            while (answer := await self._journal.find_answer(command)) is None:
-                waiting.clear()
+            while True:
                 await first_of(self._clock.sleep(look_seconds), waiting.wait())
+                waiting.clear()  # before it looks: an answer that comes meanwhile wakes it again
+                if (answer := await self._journal.find_answer(command)) is not None:
+                    return decode_reply(answer)
+                if self._transport is not None:
+                    look_seconds = min(2 * look_seconds, LONGEST_LOOK_SECONDS)
                 if not await look() and self._clock.monotonic() - begun > PATIENCE_SECONDS:
                     raise NobodyDecides(
                         f"no coordinator answered for run {run_id} within {PATIENCE_SECONDS:.0f} s; is `weft serve` running? "
@@ -66,7 +72,6 @@ class Handover:
                     )
         finally:
             del self._waiting[command]
-        return decode_reply(answer)
 
     def _answered(self, said: str) -> None:
         for command in said.split() if said else list(self._waiting):

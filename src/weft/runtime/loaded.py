@@ -78,9 +78,13 @@ class Library:
     async def get(self, name: str) -> IR:
         found = self._irs.get(name)
         if found is None:
-            async with self._reading.setdefault(name, asyncio.Lock()):  # many runs of a new workflow may begin at once
-                found = self._irs.get(name) or self._keep(name, await self.read(name))
-            self._reading.pop(name, None)
+            try:
+                async with self._reading.setdefault(
+                    name, asyncio.Lock()
+                ):  # many runs of a new workflow may begin at once
+                    found = self._irs.get(name) or self._keep(name, await self.read(name))
+            finally:
+                self._reading.pop(name, None)
         return found
 
     async def get_now(self, name: str) -> IR:
@@ -427,7 +431,10 @@ def approval_row(state: State, name: str, at: float) -> ApprovalRow:
         "comments": approval.comments,
     }
     if approval.notify is not None:
-        body = {"notify": approval.notify, **body}  # first: databases know by that who is to be told (WANTS_NOTIFICATION)
+        body = {
+            "notify": approval.notify,
+            **body,
+        }  # first: databases know by that who is to be told (WANTS_NOTIFICATION)
     return ApprovalRow(
         approval_id=name,
         run_id=state.run_id,

@@ -1,4 +1,4 @@
-"""The pruner: forgets what is past its time. Ended runs after the retention, old answers, idempotency keys and links.
+"""The pruner: forgets what is past its time. Ended runs after the retention, old answers, idempotency keys, links, callbacks.
 
 Every coordinator may run it: what one deletes the others do not find. It works in small transactions and rests between them, so
 that runs do not wait for it. Blobs are `weft gc`'s.
@@ -23,6 +23,8 @@ ANSWERS_SECONDS = 3600.0
 KEYS_SECONDS = 7 * DAY
 """How long an idempotency key is remembered, at least; longer where the run it began is kept longer."""
 LINKS_SECONDS = 7 * DAY
+CALLBACKS_SECONDS = DAY
+"""Signatures are refused long before."""
 PAUSE_SECONDS = 600.0
 _REST_SECONDS = 0.05
 
@@ -50,6 +52,7 @@ class Pruner:
         await self._repeat(partial(self._journal.prune_commands, now - ANSWERS_SECONDS))
         await self._repeat(partial(self._journal.prune_idempotency, now - max(KEYS_SECONDS, self._retention)))
         await self._repeat(partial(self._archive.prune_links, now - LINKS_SECONDS))
+        await self._repeat(partial(self._archive.prune_callbacks, now - CALLBACKS_SECONDS))
         if runs:
             logger.info("forgot %d runs that ended more than %g days ago", runs, self._retention / DAY)
         return runs

@@ -22,8 +22,10 @@ from weft.archive import (
     AuditFilter,
     AuditHead,
     AuditRecord,
+    Callback,
     Link,
     LogLine,
+    Notification,
     StoredLine,
     VersionNote,
     audit_hash,
@@ -203,6 +205,24 @@ class SqliteArchive:
     async def release_link(self, token_hash: bytes, consumed_at: float) -> None:
         await self._write("release_link", {"token_hash": token_hash, "consumed_at": consumed_at})
 
+    # -- notifications
+
+    async def claim_notifications(self, now: float, until: float, limit: int = 100) -> list[Notification]:
+        found = await self._write("claim_notifications", {"now": now, "until": until, "limit": max(limit, 0)})
+        return [rows.notification(row) for row in found]
+
+    async def settle_notification(self, notification: Notification) -> bool:
+        return bool(await self._write("settle_notification", rows.notification_values(notification)))
+
+    async def find_notification(self, tenant: str, approval_id: str) -> Notification | None:
+        parameters = {"tenant": tenant, "approval_id": approval_id}
+        return await self._find("find_notification", parameters, rows.notification)
+
+    async def keep_callback(self, callback: Callback) -> Callback | None:
+        if await self._write("keep_callback", rows.struct_values(callback)):
+            return None
+        return await self._find("find_callback", {"callback_hash": callback.callback_hash}, rows.callback)
+
     # -- audit
 
     async def append_audit(self, entries: Sequence[AuditEntry]) -> None:
@@ -279,6 +299,9 @@ class SqliteArchive:
 
     async def prune_links(self, expired_before: float) -> int:
         return len(await self._write("prune_links", {"before": expired_before}))
+
+    async def prune_callbacks(self, received_before: float) -> int:
+        return len(await self._write("prune_callbacks", {"before": received_before}))
 
     # -- ways to the parts
 
