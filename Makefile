@@ -13,7 +13,7 @@ FAST := tests/model tests/kernel tests/routing tests/drawing tests/secrets tests
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --max-worker-restart=0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check sim fuzz bench pictures format lock clean
+.PHONY: help setup demo test check sim chaos cluster fuzz api bench pictures format lock clean
 .NOTPARALLEL:
 
 help: ## this list
@@ -46,10 +46,21 @@ check: setup ## format, lint, types and the fast tests; before every commit
 sim: setup ## SEEDS=100000 simulated histories from START on, or one: SEED=123; a failure prints how to repeat it
 	@$(PY) -m weft.simulation --jobs $(JOBS) $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),20000) --start $(or $(START),0)) $(ARGS)
 
+chaos: setup ## SECONDS=300 in which processes, servers and the network fail; SEED=123 repeats one, roughly
+	@$(PY) -m tests.chaos --seconds $(or $(SECONDS),300) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+cluster: setup ## the Redis transport on a cluster of three servers: conformance and faults; minutes
+	@$(PYTEST) --redis three -k "redis and not plain_python and not redis_7_knows" \
+	  tests/conformance/transport tests/conformance/limits \
+	  $(patsubst %,tests/transports/redis/test_%.py,cluster cluster_faults checkpoints engine faults handover keys losses scripts signing) $(ARGS)
+
 fuzz: setup ## CASES=1000000 bad inputs; a failure prints how to repeat it
 	@$(PY) -m tests.fuzz --cases $(or $(CASES),1000000) $(ARGS)
 
-bench: setup ## measure speed
+api: setup ## CASES=100000 requests made from the OpenAPI document, good and bad: no 5xx, nothing that is not as documented
+	@$(PY) -m tests.api.schemathesis --cases $(or $(CASES),100000) $(ARGS)
+
+bench: setup ## measure speed; ARGS=distributed for several processes, ARGS=http for starts over HTTP
 	@$(PY) -m bench $(ARGS)
 
 pictures: setup ## draw the pictures of the docs anew

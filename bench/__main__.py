@@ -37,10 +37,14 @@ def main() -> int:
         from bench import distributed
 
         return distributed.main(sys.argv[2:])
+    if sys.argv[1:2] == ["http"]:
+        from bench import http
+
+        return http.main(sys.argv[2:])
     wanted = sys.argv[1:] or list(TITLES)
     unknown = [name for name in wanted if name not in TITLES]
     if unknown:
-        print(f"unknown: {', '.join(unknown)}; there are {', '.join(TITLES)}, distributed", file=sys.stderr)
+        print(f"unknown: {', '.join(unknown)}; there are {', '.join(TITLES)}, distributed, http", file=sys.stderr)
         return 2
     print(f"{platform.machine()}, Python {platform.python_version()}, embedded engine, SQLite synchronous=FULL\n")
     with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
