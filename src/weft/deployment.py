@@ -109,6 +109,7 @@ async def open_transport(
     prefix: str,
     signing_keys: str,
     heartbeat_seconds: float,
+    dead_seconds: float,
     stale_seconds: float,
 ) -> RedisTransport:
     try:
@@ -123,5 +124,6 @@ async def open_transport(
         clock=clock,
         stale_seconds=stale_seconds,
         adopt_seconds=heartbeat_seconds + 1.0,
+        unlisted_seconds=dead_seconds,  # a worker that forgot what it had, because it began anew under its old name
         durable_checkpoints=True,
     )

@@ -42,6 +42,7 @@ from weft.runtime.listener import Listener, handle
 from weft.runtime.loaded import Library, load
 from weft.runtime.logs import LogKeeper
 from weft.runtime.messages import BeginAsked, Reported
+from weft.runtime.notifier import Notifier
 from weft.runtime.pruner import Pruner
 from weft.runtime.reclaimer import Reclaimer
 from weft.runtime.requests import VALUES, Reply, Request, decode_request, encode_request
@@ -81,6 +82,7 @@ class Engine:
         remote: Any = None,
         bounds: Bounds | None = None,
         retention_days: float = 30.0,
+        public_url: str = "",
     ) -> None:
         """`remote`: the transport of a distributed engine, opened when it is first needed."""
         self.journal = journal
@@ -89,6 +91,7 @@ class Engine:
         """What is kept beside journals; a journal in memory has none."""
         self._remote = remote
         self._retention_days = retention_days
+        self._public_url = public_url
         self.vault = vault
         self.clock = clock
         self.registry = registry
@@ -138,6 +141,7 @@ class Engine:
         retention_days: float = 30.0,
         journal_options: Mapping[str, Any] | None = None,
         bounds: Bounds | None = None,
+        public_url: str = "",
     ) -> Engine:
         """With `redis_url` it is a distributed engine. Without a vault, secrets come from the environment, and keys from the
         file beside the database."""
@@ -173,6 +177,8 @@ class Engine:
             vault=vault or default_vault(database_url),
             remote=remote,
             bounds=bounds,
+            retention_days=retention_days,
+            public_url=public_url,
             clock=clock,
             registry=registry or installed(),
             claims=None if file is None else file.with_name(file.name + ".claims"),
@@ -321,6 +327,10 @@ class Engine:
         if self.archive is not None:
             pruner = Pruner(self.journal, self.archive, self.clock, retention_days=self._retention_days)
             self._spawn("pruner", pruner.run())
+            if self.vault is not None:
+                notifier = Notifier(self.journal, self.archive, self.vault, self.clock, public_url=self._public_url)
+                self.listen(notifier.note)
+                self._spawn("notifier", notifier.run())
         _, dead, sweep = self._seconds
         reclaimer = Reclaimer(self.transport, self.coordinator, self.clock, dead_seconds=dead, sweep_seconds=sweep)
         self._spawn("reclaimer", reclaimer.run())

@@ -23,6 +23,7 @@ from weft.kernel.state import RunState, State
 from weft.runtime.coordinator import LostIncarnation
 from weft.runtime.messages import Reported, TimerDue
 from weft.runtime.quarantine import Quarantine
+from weft.runtime.share import Share
 from weft.runtime.timekeeper import Timekeeper
 from weft.simulation.plan import Plan
 from weft.simulation.report import simulate
@@ -97,6 +98,7 @@ class Listening:
         self.told: list[TimerDue] = []
         self.lost = False
         self.timer_set: Any = None
+        self.share = Share(1, FakeClock().monotonic)
 
     def put(self, message: TimerDue) -> None:
         self.told.append(message)
@@ -124,12 +126,12 @@ async def test_timers_go_on_after_the_journal_was_away_while_the_clock_was_ahead
     clock, coordinator, away = Jumping(), Listening(), True
     due = clock.now() + 10
 
-    async def list_due_timers(now: float, limit: int) -> list[DueTimer]:
+    async def list_due_timers(now: float, limit: int, partitions: Any = None) -> list[DueTimer]:
         if away:
             raise StoreUnavailable("away")
         return [DueTimer("r", "t", due)] if now >= due and not coordinator.told else []
 
-    async def next_timer() -> float | None:
+    async def next_timer(partitions: Any = None) -> float | None:
         if away:
             raise StoreUnavailable("away")
         return None if coordinator.told else due

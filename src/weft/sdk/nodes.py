@@ -102,10 +102,12 @@ def approval(
     on_timeout: Literal["reject", "approve", "fail", "escalate"] | None = None,
     escalate_to: Sequence[str] | str | None = None,
     form: Mapping[str, Any] | None = None,
+    notify: Mapping[str, str] | None = None,
     on_reject: Callable[[], Any] | None = None,
     **options: Unpack[NodeOptions],
 ) -> Decided:
-    """Wait for a person to approve what is shown; `timeout=` is the time to decide.
+    """Wait for a person to approve what is shown; `timeout=` is the time to decide. `notify={"url": …, "secret": NAME}` tells
+    another system.
 
     A rejection fails the run, unless `on_reject` says what happens then (what follows the approval is skipped), or a
     `weft.branch` on the approval looks at its `decision`.
@@ -117,6 +119,7 @@ def approval(
         "on_timeout": on_timeout,
         "escalate_to": escalate_to,
         "form": form,
+        "notify": notify,
     }
     config = {name: list(v) if isinstance(v, tuple) else v for name, v in given.items() if v is not None}
     handle = _node("weft.approval", "human", "approval", config, options)

@@ -54,6 +54,7 @@ async def open_engine(settings: Settings) -> Engine:
         signing_keys=settings.signing_keys,
         stale_seconds=settings.stale_result_seconds,
         retention_days=settings.retention_days,
+        public_url=settings.public_url,
         bounds=Bounds(
             read_queue_limits(settings.queue_limits, settings.sources.get("queue_limits", "queue_limits")),
             settings.max_backlog,

@@ -15,6 +15,12 @@ FROM weft.aliases, generate_series(1, 4) r;
 INSERT INTO weft.api_keys SELECT 'k' || n, 'tenant' || n % 5, 'ci', '', '[]', '[]', 'ada', n FROM generate_series(1, {ROWS}) n;
 INSERT INTO weft.links SELECT sha256(n::text::bytea), 'tenant1', 'a' || n, 'run' || n, 'approve', 'ada', n, n
 FROM generate_series(1, {ROWS}) n;
+INSERT INTO weft.callbacks SELECT sha256(n::text::bytea), 'tenant1', '', n FROM generate_series(1, {ROWS}) n;
+INSERT INTO weft.approvals SELECT 'told' || n, 'run' || lpad((n % 5000)::text, 8, '0'), 'n', 'told', 'tenant1', n, null, null, ''
+FROM generate_series(1, {ROWS}) n;
+INSERT INTO weft.notifications
+SELECT 'told' || n, 'tenant1', CASE WHEN n % 1000 = 0 THEN 'waiting' ELSE 'delivered' END, 1, n, n, null, ''
+FROM generate_series(1, {ROWS}) n;
 INSERT INTO weft.audit SELECT 'tenant' || n % 5, n / 5 + 1, n, 'user' || n % 1000, 'action' || n % 1000, 'object' || n % 1000,
     '', '', '', ''
 FROM generate_series(0, {ROWS - 1}) n;
@@ -57,6 +63,21 @@ PLANS: list[tuple[str, dict[str, Any], str]] = [
     ("find_link", HASH, "links_pkey"),
     ("consume_link", {**HASH, "approval_id": "a1", "decision": "approve", "now": 1.0}, "links_pkey"),
     ("release_link", {**HASH, "consumed_at": 1.0}, "links_pkey"),
+    ("claim_notifications", {"now": 1e9, "until": 2e9, **LIMIT}, "notifications_due"),
+    ("find_notification", {"tenant": "tenant1", "approval_id": "told7"}, "notifications_pkey"),
+    (
+        "settle_notification",
+        {
+            "approval_id": "told7",
+            "attempts": 1,
+            "state": "failed",
+            "next_at": 1.0,
+            "delivered_at": 1.0,
+            "last_error": b"",
+        },
+        "notifications_pkey",
+    ),
+    ("find_callback", {"callback_hash": bytes(32)}, "callbacks_pkey"),
     ("read_audit", {**TENANT, "after": 3000, **LIMIT}, "audit_pkey"),
     ("find_audit_head", TENANT, "audit_heads_pkey"),
     ("list_audit", {**TENANT, **LIMIT}, "audit_by_time"),
@@ -66,7 +87,10 @@ PLANS: list[tuple[str, dict[str, Any], str]] = [
     ("list_audit", {**TENANT, "object": "object503", **PLACE, **LIMIT}, "audit_by_object"),
     ("read_logs", LOGS, "logs_pkey"),
 ]
-LARGE: list[tuple[str, dict[str, Any], str]] = [("prune_links", {"before": 1e9}, "links_by_expiry")]
+LARGE: list[tuple[str, dict[str, Any], str]] = [
+    ("prune_links", {"before": 1e9}, "links_by_expiry"),
+    ("prune_callbacks", {"before": 1e9}, "callbacks_by_time"),
+]
 
 # Functions, whose inside is looked at.
 FUNCTIONS: dict[str, dict[str, Any]] = {
@@ -107,4 +131,4 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
 }
 
 # Inserts.
-UNPLANNED = {"note_version", "create_key", "create_link", *FUNCTIONS}
+UNPLANNED = {"note_version", "create_key", "create_link", "keep_callback", *FUNCTIONS}
