@@ -2,9 +2,9 @@
 
 from hypothesis import HealthCheck, settings
 
-from tests.servers.fixtures import postgres_servers, redis_server, redis_servers
+from tests.servers.fixtures import postgres_servers, pytest_addoption, redis_server, redis_servers
 
-__all__ = ["postgres_servers", "redis_server", "redis_servers"]
+__all__ = ["postgres_servers", "pytest_addoption", "redis_server", "redis_servers"]
 
 _base = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.servers.redis import RedisServer
+from tests.servers.redis_cluster import RedisCluster
 from weft.transports.redis import RedisTransport, open_redis
 
 PARTITIONS = 8
 
 
+LONG = "test_cluster_faults.py"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """These take minutes: `make cluster` runs them."""
+    return True if collection_path.name == LONG and config.getoption("--redis") != "three" else None
+
+
 class Opener:
     """Opens transports, all of them with the same prefix, and closes them in the end."""
 
-    def __init__(self, server: RedisServer) -> None:
+    def __init__(self, server: RedisServer | RedisCluster) -> None:
         self.server = server
         self.prefix = server.new_prefix()
         self._opened: list[RedisTransport] = []
@@ -40,8 +50,8 @@ class Opener:
 
 
 @pytest.fixture
-def own_server() -> Iterator[RedisServer]:
-    server = RedisServer().start()
+def own_server(redis_servers) -> Iterator[RedisServer]:
+    server = redis_servers.new()
     yield server
     server.remove()
 

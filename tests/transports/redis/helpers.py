@@ -54,7 +54,7 @@ class Coordinator:
     """Sends tasks, sends again what is missing, and accepts each result once, as a journal would."""
 
     def __init__(self, transport: RedisTransport, tasks: Collection[Task], *, window: int = 20) -> None:
-        self._transport = transport
+        self.transport = transport
         self._backlog = list(tasks)
         self._window = window
         self._out: dict[str, Task] = {}
@@ -69,9 +69,9 @@ class Coordinator:
             sweeping = group.create_task(self._sweep())
             while self._backlog or self._out:
                 await self._send()
-                for delivery in await insist(self._transport.receive, 100):
+                for delivery in await insist(self.transport.receive, 100):
                     self._accept(delivery.receipt, delivery.result.task_id)
-                    await insist(self._transport.acknowledge, [delivery.receipt])
+                    await insist(self.transport.acknowledge, [delivery.receipt])
                     self.acknowledged.add(delivery.receipt)
             sweeping.cancel()
 
@@ -85,11 +85,11 @@ class Coordinator:
         new = self._backlog[: self._window - len(self._out)]
         del self._backlog[: len(new)]
         self._out |= {task.task_id: task for task in new}
-        await insist(self._transport.publish, new)
+        await insist(self.transport.publish, new)
 
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(0.05)
-            missing = await insist(self._transport.find_missing, list(self._out))
+            missing = await insist(self.transport.find_missing, list(self._out))
             again = [self._out[task_id] for task_id in sorted(missing) if task_id in self._out]
-            await insist(self._transport.publish, again)
+            await insist(self.transport.publish, again)

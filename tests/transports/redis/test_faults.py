@@ -12,7 +12,6 @@ import pytest
 import redis
 
 from tests.conformance.transport.messages import beat, claim, result, soon, task
-from tests.proxy import Proxy
 from tests.servers.redis import RedisServer
 from tests.transports.redis.helpers import Coordinator, insist, wait_until, work
 from weft.transport import TransportUnavailable
@@ -130,6 +129,27 @@ async def test_a_server_that_is_away_is_unavailable_and_answers_again_when_it_is
 
 
 @pytest.mark.slow
+async def test_while_one_call_tries_to_connect_again_the_others_fail_at_once(opened_alone):
+    """Or each batch of a coordinator would take as long as several time-outs."""
+    transport = await opened_alone(timeout_seconds=0.5)
+    opened_alone.server.pause()
+    try:
+        with pytest.raises(TransportUnavailable):  # no answer
+            await transport.list_workers()
+        with pytest.raises(TransportUnavailable):  # no new connection either, and from now on that is known
+            await transport.list_workers()
+        link = transport._link
+        await wait_until(lambda: link._clock.monotonic() > link._not_before, "the next call may try again")
+        calls = [asyncio.create_task(transport.list_workers()) for _ in range(3)]
+        done, trying = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+        assert (len(done), len(trying)) == (2, 1)
+    finally:
+        opened_alone.server.go_on()
+    await asyncio.gather(*calls, return_exceptions=True)
+    await insist(transport.list_workers)
+
+
+@pytest.mark.slow
 async def test_a_paused_server_is_unavailable_in_time_and_goes_on_afterwards(opened_alone):
     transport = await opened_alone(timeout_seconds=0.4)
     opened_alone.server.pause()
@@ -145,7 +165,7 @@ async def test_a_paused_server_is_unavailable_in_time_and_goes_on_afterwards(ope
 
 
 async def test_a_connection_that_is_half_open_is_noticed_and_replaced(opened_alone):
-    with Proxy(opened_alone.server.socket) as proxy:
+    with opened_alone.server.proxy() as proxy:
         transport = await opened_alone(f"redis://{proxy.host}:{proxy.port}", timeout_seconds=0.4)
         waiting = asyncio.ensure_future(insist(transport.claim, "w1", ["default"], 1))
         await wait_until(lambda: transport._wakes.connections, "it listens")
@@ -163,7 +183,7 @@ async def test_a_connection_that_is_half_open_is_noticed_and_replaced(opened_alo
 
 
 async def test_a_network_that_refuses_and_cuts_is_outlived(opened_alone):
-    with Proxy(opened_alone.server.socket) as proxy:
+    with opened_alone.server.proxy() as proxy:
         transport = await opened_alone(f"redis://{proxy.host}:{proxy.port}", timeout_seconds=0.5)
         proxy.refuse()
         proxy.cut()
@@ -177,7 +197,7 @@ async def test_a_network_that_refuses_and_cuts_is_outlived(opened_alone):
 
 @pytest.mark.slow
 async def test_over_a_slow_network_everything_takes_longer_and_nothing_else(opened_alone):
-    with Proxy(opened_alone.server.socket) as proxy:
+    with opened_alone.server.proxy() as proxy:
         transport = await opened_alone(f"redis://{proxy.host}:{proxy.port}")
         proxy.slow_down(0.03)
         coordinator = Coordinator(transport, [task(f"n{number}") for number in range(40)])
@@ -192,7 +212,7 @@ async def test_over_a_slow_network_everything_takes_longer_and_nothing_else(open
 
 async def test_tasks_given_in_an_answer_that_got_lost_are_given_again_to_the_same_worker(opened_alone):
     coordinator = await opened_alone()
-    with Proxy(opened_alone.server.socket) as proxy:
+    with opened_alone.server.proxy() as proxy:
         worker = await opened_alone(f"redis://{proxy.host}:{proxy.port}", partitions=())
         await coordinator.publish([task("a"), task("b"), task("c")])
         assert await claim(worker, 1) == ["a"]
@@ -223,7 +243,7 @@ async def test_a_storm_of_faults_loses_nothing_and_accepts_nothing_twice(seed, o
     chance = random.Random(seed)
     server = opened_alone.server
     tasks = [task(f"n{number:03}", run_id=f"run{number % 17}") for number in range(400)]
-    with Proxy(server.socket) as proxy:
+    with server.proxy() as proxy:
         url = f"redis://{proxy.host}:{proxy.port}"
         transport = await opened_alone(url, timeout_seconds=0.4, stale_seconds=1.0, adopt_seconds=0.1)
         workers = [await opened_alone(url, timeout_seconds=0.4, partitions=()) for _ in range(2)]
@@ -231,10 +251,9 @@ async def test_a_storm_of_faults_loses_nothing_and_accepts_nothing_twice(seed, o
 
         async def pause() -> None:
             """Until somebody gives a connection up."""
-            connection = await insist(transport._link.connected)
+            await insist(transport.list_workers)
             server.pause()
             await insist_in_vain(transport.list_workers)
-            await wait_until(connection.lost.done, "the silence is noticed")
             server.go_on()
 
         faults: list[Callable[[], Awaitable[None]]] = [

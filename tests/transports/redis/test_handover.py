@@ -68,6 +68,29 @@ async def test_what_a_lost_process_had_received_is_taken_after_a_while(opened):
     waiting.cancel()
 
 
+async def test_what_a_lost_process_had_received_is_taken_also_while_other_results_keep_coming(opened, monkeypatch):
+    """Both believe that they hold partition 1; the first one received its result, and will not say so."""
+    monkeypatch.setattr("weft.transports.redis.results.POLL_SECONDS", 0.5)
+    first, second = await opened(partitions=[1]), await opened(stale_seconds=0.2)
+    received: list[str] = []
+    nodes = (f"other{number}" for number in range(1_000_000))
+
+    async def receive_another() -> None:
+        await first.report([result(task(next(nodes), run_id=HIGH))])
+        deliveries = await second.receive(100)
+        received.extend(one.result.node for one in deliveries)
+        await second.acknowledge([one.receipt for one in deliveries])
+
+    await wait_until(lambda: f"{opened.prefix}:wake:results" in second._wakes.heard, "it is woken by results")
+    while second._results._held[1].mode != "new":
+        await receive_another()
+    await first.report([result(task("lost", run_id=LOW))])
+    assert await receive(first) == ["lost"]
+    async with asyncio.timeout(20):
+        while "lost" not in received:
+            await receive_another()
+
+
 async def test_consumers_that_are_gone_are_removed(opened):
     names: list[str] = []
     for _ in range(3):

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from tests.conformance.transport.messages import beat, claim, receive, result, soon, task
-from tests.proxy import Proxy
 from tests.transports.redis.helpers import insist, wait_until
 from weft.transport import TransportUnavailable
 
@@ -126,7 +125,7 @@ async def test_what_belongs_to_a_worker_nobody_knows_is_found_to_be_lost(opened)
 
 async def test_a_task_reported_once_sent_again_and_given_in_a_lost_answer_is_found(opened_alone):
     transport = await opened_alone()
-    with Proxy(opened_alone.server.socket) as proxy:
+    with opened_alone.server.proxy() as proxy:
         worker = await opened_alone(f"redis://{proxy.host}:{proxy.port}", partitions=())
         await transport.publish([task("a")])
         await claim(worker)
@@ -160,7 +159,7 @@ async def test_a_wish_to_begin_survives_the_loss_of_everything(opened_alone):
 async def test_a_grant_that_was_lost_is_given_again_to_the_same_wish(opened_alone):
     once = task("a", effect="at_most_once")
     transport = await opened_alone()
-    with Proxy(opened_alone.server.socket) as proxy:
+    with opened_alone.server.proxy() as proxy:
         worker = await opened_alone(f"redis://{proxy.host}:{proxy.port}", partitions=())
         await transport.publish([once])
         await claim(worker)

@@ -9,6 +9,7 @@ from weft.envelopes import Keyring
 from weft.journal import PARTITIONS
 from weft.transports.redis.address import parse
 from weft.transports.redis.keys import Keys
+from weft.transports.redis.server import is_cluster
 from weft.transports.redis.transport import RedisTransport
 
 __all__ = ["RedisTransport", "open_redis"]
@@ -30,6 +31,8 @@ async def open_redis(
 ) -> RedisTransport:
     """A transport on the running event loop; raises `TransportUnavailable` if the server cannot be reached.
 
+    A server in cluster mode says so, and its cluster is followed; then the URL may name several of its servers.
+
     `partitions` are those whose results this process receives from the start; `take_over` and `hand_back` change them.
     `partition_count` is that of the journal, the same in every process, workers included. `stale_seconds`: what another
     process received and did not acknowledge for so long is taken over. `adopt_seconds`: a little more than the time between two
@@ -38,8 +41,9 @@ async def open_redis(
     `durable_checkpoints`: a checkpoint counts as reported when it is acknowledged, so that a step begins only after the one before
     is durable.
     """
+    address = parse(url)
     transport = RedisTransport(
-        parse(url),
+        address,
         clock=clock,
         keys=Keys(prefix),
         keyring=keyring,
@@ -49,6 +53,7 @@ async def open_redis(
         adopt_seconds=adopt_seconds,
         unlisted_seconds=unlisted_seconds,
         durable_checkpoints=durable_checkpoints,
+        is_cluster=await is_cluster(address, clock, timeout_seconds),
     )
     try:
         await transport.open()

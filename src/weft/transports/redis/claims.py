@@ -94,11 +94,10 @@ class Claims:
             if found:
                 return found
         shares = {queues[0]: limit} if len(queues) == 1 else await self._share(queues, limit, fitting)
-        connection = await self._link.connected()
+        await self._link.connected()
         asked_at = self._clock.monotonic()
         waiting = {
-            queue: self._link.start(connection, *self._claiming(queue, worker, share, fitting))
-            for queue, share in shares.items()
+            queue: self._link.start(*self._claiming(queue, worker, share, fitting)) for queue, share in shares.items()
         }
         taken: list[Taken] = []
         try:

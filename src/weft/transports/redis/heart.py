@@ -6,12 +6,13 @@ It owns the one connection that is not asynchronous. A wedged event loop does no
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from weft.clock import Clock
 from weft.transport import TransportUnavailable, WorkerBeat
 from weft.transports.redis.address import Address
 from weft.transports.redis.claims import Claim
@@ -19,14 +20,29 @@ from weft.transports.redis.keys import ADOPTED, REGISTRY_SECONDS, Keys
 from weft.transports.redis.messages import NOBODY, Messages
 from weft.transports.redis.scripts import all_scripts
 
+Command = tuple[str | bytes | float, ...]
+
+
+class Line(Protocol):
+    """How commands get to the server, or the servers; `ServerLine` or `ClusterLine`."""
+
+    address: Address
+
+    def execute(self, commands: list[Command]) -> list[Any]:
+        """Their replies, errors of the server among them. Raises RedisError."""
+
+    def everywhere(self, commands: list[Command]) -> None:
+        """At every server that keeps something. Raises RedisError."""
+
+    def close(self) -> None: ...
+
 
 class Heart:
-    def __init__(self, address: Address, keys: Keys, messages: Messages, *, seconds: float, name: str) -> None:
-        self._address = address
+    def __init__(self, line: Line, keys: Keys, messages: Messages) -> None:
+        self._line = line
         self._keys = keys
         self._messages = messages
         self._scripts = all_scripts()
-        self._client = _client(address, seconds, name)
 
     def beat(self, beat: WorkerBeat, claims: Mapping[str, Claim]) -> tuple[str, ...]:
         """The tasks that should stop: marked ones, and those that are not this worker's own."""
@@ -53,42 +69,65 @@ class Heart:
         return tuple(name for name in beat.running if name not in going_on)
 
     def close(self) -> None:
-        self._client.close()
+        self._line.close()
 
     def _run(self, calls: list[tuple[str, list[str], list[Any]]]) -> list[Any]:
+        commands: list[Command] = [
+            ("EVALSHA", self._scripts[name].hash, len(keys), *keys, *arguments) for name, keys, arguments in calls
+        ]
         try:
-            replies = self._execute(calls)
+            replies = self._line.execute(commands)
             if any(isinstance(reply, redis.exceptions.NoScriptError) for reply in replies):
                 self._load()
-                replies = self._execute(calls)
+                replies = self._line.execute(commands)
         except redis.RedisError as error:
-            raise TransportUnavailable(f"Redis at {self._address}: {error}") from error
+            raise TransportUnavailable(f"Redis at {self._line.address}: {error}") from error
         for reply in replies:
             if isinstance(reply, Exception):
-                raise TransportUnavailable(f"Redis at {self._address} answered: {reply}") from reply
+                raise TransportUnavailable(f"Redis at {self._line.address} answered: {reply}") from reply
         return replies
-
-    def _execute(self, calls: list[tuple[str, list[str], list[Any]]]) -> list[Any]:
-        with self._client.pipeline(transaction=False) as pipeline:
-            for name, keys, arguments in calls:
-                command = ("EVALSHA", self._scripts[name].hash, len(keys), *keys, *arguments)
-                pipeline.execute_command(*command)  # type: ignore[no-untyped-call]
-            return list(pipeline.execute(raise_on_error=False))
 
     def _load(self) -> None:
         """Where this user may not load scripts, somebody who may is asked to; the next beat comes soon."""
         try:
-            for script in self._scripts.values():
-                self._client.script_load(script.text)
+            self._line.everywhere([("SCRIPT", "LOAD", script.text) for script in self._scripts.values()])
         except redis.exceptions.NoPermissionError:
-            self._client.publish(self._keys.wake_scripts, "missing")
+            self._line.execute([("PUBLISH", self._keys.wake_scripts, "missing")])
+
+
+class ServerLine:
+    def __init__(self, address: Address, clock: Clock, *, seconds: float, name: str) -> None:
+        self.address = address
+        self._client = client_of(address, seconds, name)
+
+    def execute(self, commands: list[Command]) -> list[Any]:
+        return execute(self._client, commands)
+
+    def everywhere(self, commands: list[Command]) -> None:
+        load(self._client, commands)
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def execute(client: redis.Redis, commands: list[Command]) -> list[Any]:
+    with client.pipeline(transaction=False) as pipeline:
+        for command in commands:
+            pipeline.execute_command(*command)  # type: ignore[no-untyped-call]
+        return list(pipeline.execute(raise_on_error=False))
+
+
+def load(client: redis.Redis, commands: list[Command]) -> None:
+    for reply in execute(client, commands):
+        if isinstance(reply, Exception):
+            raise reply
 
 
 def _is_own(claim: Claim | None, worker: str) -> str:
     return "1" if claim is not None and claim.worker == worker else "0"
 
 
-def _client(address: Address, seconds: float, name: str) -> redis.Redis:
+def client_of(address: Address, seconds: float, name: str) -> redis.Redis:
     options: dict[str, Any] = {
         "db": address.database,
         "username": address.username or None,

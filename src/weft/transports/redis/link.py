@@ -1,21 +1,21 @@
-"""The link: all calls of a process share one connection, which comes back after it was lost.
+"""The link: what every duty of the transport calls, whether one server is behind it or a cluster.
 
-It owns reconnecting, time-outs, scripts and what errors mean. Calls that are made in one turn of the loop leave in one
-write. After a failure the next connection is tried at once, then with growing pauses; in a pause calls fail at once, because
-whoever calls has patience of its own.
+It owns scripts and what errors mean. `ServerLink` (one server) and `ClusterLink` (one of those per master) say how a command
+gets there. Calls that are made in one turn of the loop leave in one write per server.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from weft.clock import Clock
 from weft.transport import TransportClosed, TransportFull, TransportUnavailable
 from weft.transports.redis.address import Address
-from weft.transports.redis.connection import Connection, ConnectionLost, ReplyError, connect
+from weft.transports.redis.connection import ConnectionLost, ReplyError
 from weft.transports.redis.keys import Keys
 from weft.transports.redis.scripts import all_scripts
 
@@ -35,27 +35,59 @@ class ScriptMissing(TransportUnavailable):
     """The server has forgotten a script."""
 
 
-class Link:
-    def __init__(self, address: Address, keys: Keys, clock: Clock, *, seconds: float, name: str) -> None:
+class Link(ABC):
+    is_cluster: ClassVar[bool]
+    """Then a call may name keys of one slot only."""
+
+    def __init__(self, address: Address, keys: Keys, clock: Clock) -> None:
         self.address = address
         self._keys = keys
         self._clock = clock
-        self._seconds = seconds
-        self._name = name
-        self._connection: Connection | None = None
-        self._lock = asyncio.Lock()
-        self._pause = 0.0
-        self._not_before = 0.0
-        self._why = ""
-        self.connected_at = 0.0
-        """When the present connection was made."""
         self._closed = False
         self._scripts = all_scripts()
         self._load_wanted = asyncio.Event()
-        self.is_cluster = True
-        """Then a call may name keys of one slot only; so it is until the server says otherwise."""
         self.may_load = True
         """False once the server has said that this user may not load scripts: then somebody else does."""
+
+    # how a command gets there
+
+    @abstractmethod
+    async def connected(self) -> Any:
+        """Returns when `send` and `start` can be called, in the same turn; else raises `TransportUnavailable`."""
+
+    @abstractmethod
+    def send(self, *command: str | bytes | float) -> asyncio.Future[Any]:
+        """Send it and go on; an error comes as the result, for `fail`."""
+
+    def start(self, name: str, keys: Sequence[str], arguments: Sequence[str | bytes | float]) -> asyncio.Future[Any]:
+        """As `send`, for a script."""
+        return self.send("EVALSHA", self._scripts[name].hash, len(keys), *keys, *arguments)
+
+    @abstractmethod
+    def try_to_start(self, name: str, keys: Sequence[str], arguments: Sequence[str | bytes | float]) -> None:
+        """Send it if that is possible now; nobody waits for the answer."""
+
+    @property
+    @abstractmethod
+    def connected_at(self) -> float:
+        """When the newest of the present connections was made."""
+
+    @abstractmethod
+    async def watch(self) -> None:
+        """Ends connections that owe an answer for too long: whoever waits is told, and the next call connects anew."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    # who else connects
+
+    @abstractmethod
+    def next_place(self) -> Address:
+        """Where to subscribe, the next time somebody must."""
+
+    @abstractmethod
+    def is_place(self, address: Address) -> bool:
+        """Whether what is published is still heard there."""
 
     # calls
 
@@ -64,20 +96,24 @@ class Link:
 
     async def run_all(self, calls: Sequence[Call]) -> list[Any]:
         """Scripts, in this order and in one write; one that the server has forgotten is loaded and run again."""
-        connection = await self.connected()
-        sent = [self.start(connection, *call) for call in calls]
+        await self.connected()
+        sent = [self.start(*call) for call in calls]
         replies = [await future for future in sent]
         for number, reply in enumerate(replies):
-            if isinstance(reply, ReplyError) and _is_missing(reply):
+            if isinstance(reply, ReplyError) and is_missing(reply):
                 replies[number] = await self._run_missing(calls[number])
             elif isinstance(reply, Exception):
                 self.fail(reply)
         return replies
 
+    async def run_both(self, first: Sequence[Call], second: Sequence[Call]) -> None:
+        """The second may have happened only if the first has."""
+        await self.run_all([*first, *second])
+
     async def call_all(self, commands: Sequence[Sequence[str | bytes | float]]) -> list[Any]:
         """Plain commands, in this order and in one write."""
-        connection = await self.connected()
-        sent = [connection.send(*command) for command in commands]
+        await self.connected()
+        sent = [self.send(*command) for command in commands]
         replies = [await future for future in sent]
         for reply in replies:
             if isinstance(reply, Exception):
@@ -87,16 +123,9 @@ class Link:
     async def call(self, *command: str | bytes | float) -> Any:
         return (await self.call_all([command]))[0]
 
-    def start(
-        self, connection: Connection, name: str, keys: Sequence[str], arguments: Sequence[str | bytes | float]
-    ) -> asyncio.Future[Any]:
-        """Send it and go on; an error comes as the result, for `fail`."""
-        return connection.send("EVALSHA", self._scripts[name].hash, len(keys), *keys, *arguments)
-
-    def try_to_start(self, name: str, keys: Sequence[str], arguments: Sequence[str | bytes | float]) -> None:
-        """Send it if that is possible now; nobody waits for the answer."""
-        if self._connection is not None and not self._connection.lost.done():
-            self.start(self._connection, name, keys, arguments)
+    async def call_everywhere(self, *command: str | bytes | float) -> dict[Address, Any]:
+        """Of every server that keeps something."""
+        return {self.address: await self.call(*command)}
 
     def fail(self, error: Exception) -> NoReturn:
         """What an error of the server, or the loss of a reply, means to whoever called."""
@@ -108,54 +137,21 @@ class Link:
         if not isinstance(error, ReplyError):
             raise error
         word = text.partition(" ")[0]
-        if _is_missing(error):
+        if is_missing(error):
             raise ScriptMissing(f"Redis at {self.address} has no scripts now; a coordinator loads them") from error
         if word == "OOM":
             raise TransportFull(f"Redis at {self.address} is out of memory: raise maxmemory; {text}") from error
-        if word in {"READONLY", "LOADING", "MASTERDOWN"} and self._connection is not None:
-            self._connection.end(f"it is no longer the primary: {text}")
+        if word in {"READONLY", "LOADING", "MASTERDOWN"}:
+            self.doubt(f"it is no longer the primary: {text}")
         if word in {"NOPERM", "NOAUTH", "WRONGPASS"}:
             raise TransportUnavailable(
                 f"Redis at {self.address} refuses: {text}; see docs/operations/redis.md for the rights Weft needs"
             ) from error
         raise TransportUnavailable(f"Redis at {self.address} answered: {text}") from error
 
-    # the connection
-
-    async def connected(self) -> Connection:
-        connection = self._connection
-        if connection is not None and not connection.lost.done():
-            return connection
-        async with self._lock:
-            if self._closed:
-                raise TransportClosed("the transport was closed")
-            if self._connection is not None and not self._connection.lost.done():
-                return self._connection
-            if self._clock.monotonic() < self._not_before:
-                raise TransportUnavailable(f"Redis at {self.address} cannot be reached: {self._why}")
-            try:
-                self._connection = await connect(self.address, self._clock, self._seconds, self._name)
-            except (OSError, ReplyError) as error:  # TimeoutError is an OSError
-                self._pause = min(max(self._pause * 2, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
-                self._not_before = self._clock.monotonic() + self._pause * (0.5 + self._clock.random() / 2)
-                self._why = str(error) or type(error).__name__
-                raise TransportUnavailable(f"Redis at {self.address} cannot be reached: {self._why}") from error
-            self._pause = 0.0
-            self.connected_at = self._clock.monotonic()
-            return self._connection
-
-    async def watch(self) -> None:
-        """Ends a connection that owes an answer for too long: whoever waits is told, and the next call connects anew."""
-        while True:
-            await self._clock.sleep(self._seconds / 4)
-            connection = self._connection
-            if connection is not None and connection.silent_seconds > self._seconds:
-                connection.end(f"no answer for {self._seconds:g} s")
-
-    def close(self) -> None:
-        self._closed = True
-        if self._connection is not None:
-            self._connection.end("the transport was closed")
+    @abstractmethod
+    def doubt(self, why: str) -> None:
+        """The server should be looked for anew."""
 
     # scripts
 
@@ -170,22 +166,16 @@ class Link:
 
     async def load_scripts(self) -> None:
         """Where this user may not, somebody who may is asked to."""
-        if self.may_load:
-            connection = await self.connected()
-            sent = [connection.send("SCRIPT", "LOAD", script.text) for script in self._scripts.values()]
-            replies = [await future for future in sent]
-            refused = [reply for reply in replies if isinstance(reply, ReplyError)]
-            if not refused:
-                for reply in replies:
-                    if isinstance(reply, Exception):
-                        self.fail(reply)
-                hashes = [text for script in self._scripts.values() for text in (script.name, script.hash)]
-                await self.call("HSET", self._keys.scripts, *hashes)
-                return
-            if not str(refused[0]).startswith("NOPERM"):
-                self.fail(refused[0])
-            self.may_load = False
+        if self.may_load and await self.load():
+            hashes = [text for script in self._scripts.values() for text in (script.name, script.hash)]
+            await self.call("HSET", self._keys.scripts, *hashes)
+            return
+        self.may_load = False
         await self.call("PUBLISH", self._keys.wake_scripts, "missing")
+
+    @abstractmethod
+    async def load(self) -> bool:
+        """False: this user may not."""
 
     def load_soon(self) -> None:
         """Somebody misses a script."""
@@ -204,10 +194,11 @@ class Link:
     async def _run_missing(self, call: Call) -> Any:
         for _ in range(LOADING_TRIES):
             await self.load_scripts()
-            reply = await self.start(await self.connected(), *call)
+            await self.connected()
+            reply = await self.start(*call)
             if not isinstance(reply, Exception):
                 return reply
-            if not (isinstance(reply, ReplyError) and _is_missing(reply)):
+            if not (isinstance(reply, ReplyError) and is_missing(reply)):
                 self.fail(reply)
             await self._clock.sleep(LOADING_SECONDS)
         raise TransportUnavailable(
@@ -215,5 +206,5 @@ class Link:
         )
 
 
-def _is_missing(error: ReplyError) -> bool:
+def is_missing(error: ReplyError) -> bool:
     return str(error).startswith("NOSCRIPT")

@@ -158,7 +158,7 @@ class Results:
 
     async def _read(self) -> None:
         """Ask for a page of each partition that may have something. What comes is kept, whoever waits for it then."""
-        connection = await self._link.connected()
+        await self._link.connected()
         chosen = [partition for partition in self._dirty if partition not in self._reading][:AT_ONCE]
         size = 1 if self._link.is_cluster else AT_ONCE
         for first in range(0, len(chosen), size):
@@ -170,7 +170,7 @@ class Results:
             arguments: Arguments = [self._consumer, PAGE]
             for held in some.values():
                 arguments += (held.mode, held.cursor)
-            sent = self._link.start(connection, "receive", keys, arguments)
+            sent = self._link.start("receive", keys, arguments)
             sent.add_done_callback(functools.partial(self._arrived, some))
 
     def _arrived(self, asked: dict[int, Held], sent: asyncio.Future[Any]) -> None:
@@ -272,7 +272,7 @@ class Results:
             ended.setdefault(queue, []).extend(nowhere)
         if entries:
             # Crash between the two: the result comes again and is acknowledged again.
-            await self._link.run_all(self._tasks.settling(ended) + self._acknowledging(entries))
+            await self._link.run_both(self._tasks.settling(ended), self._acknowledging(entries))
         said: list[Arguments] = []
         for receipt, one in known:
             self._received.pop(receipt, None)

@@ -1,4 +1,7 @@
-"""What a server must be: new enough, and not one that forgets keys by itself. It looks, once, when a process starts."""
+"""What a server must be: new enough, and not one that forgets keys by itself. And whether it is one of a cluster.
+
+It looks, once, when a process starts.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,11 @@ import logging
 import re
 from collections.abc import Mapping
 
-from weft.errors import WeftError
+from weft.clock import Clock
+from weft.errors import SettingsInvalid, WeftError
 from weft.transport import TransportUnavailable
+from weft.transports.redis.address import Address
+from weft.transports.redis.connection import ReplyError, connect
 from weft.transports.redis.link import Link
 
 _log = logging.getLogger(__name__)
@@ -24,16 +30,40 @@ class ServerTooOld(WeftError):
     code = "redis_too_old"
 
 
+async def is_cluster(address: Address, clock: Clock, seconds: float) -> bool:
+    """What the first server that answers says of itself; everybody may ask `HELLO`. Raises `TransportUnavailable`."""
+    reasons: list[str] = []
+    for place in address.each():
+        try:
+            connection = await connect(place, clock, seconds, "weft-start")
+        except (OSError, ReplyError) as error:
+            reasons.append(f"Redis at {place} cannot be reached: {str(error) or type(error).__name__}")
+            continue
+        try:
+            said = await connection.send("HELLO")
+        finally:
+            connection.end("asked")
+        if isinstance(said, Exception):
+            reasons.append(f"Redis at {place} does not say what it is: {said}")
+            continue
+        answer = dict(zip(said[::2], said[1::2], strict=False)).get(b"mode") == b"cluster"
+        if address.others and not answer:
+            raise SettingsInvalid(
+                f"the URL of Redis: {place} is not in a cluster, so that only one server can be named"
+            )
+        return answer
+    raise TransportUnavailable("; ".join(reasons))
+
+
 async def check(link: Link) -> None:
-    """Refuse what cannot work, warn about what should be otherwise, and learn whether it is a cluster."""
+    """Refuse what cannot work, and warn about what should be otherwise."""
     try:
-        text = (await link.call("INFO")).decode()
+        texts = await link.call_everywhere("INFO")
     except TransportUnavailable:
         return  # this user may not ask; if the server is away, the next call says so
-    facts = dict(re.findall(r"^(\w+):(.*?)\r?$", text, re.MULTILINE))
-    link.is_cluster = facts.get("cluster_enabled") != "0"
-    for warning in judge(facts):
-        _log.warning("the server at %s %s", link.address, warning)
+    for address, text in texts.items():
+        for warning in judge(dict(re.findall(r"^(\w+):(.*?)\r?$", text.decode(), re.MULTILINE))):
+            _log.warning("the server at %s %s", address, warning)
 
 
 def judge(facts: Mapping[str, str]) -> list[str]:

@@ -69,9 +69,9 @@ class Tasks:
             self._published[task_id] = Published(task.queue, now)
         if not queues:
             return
-        connection = await self._link.connected()
-        connection.send("SADD", self._keys.queues, *queues)
-        connection.send("EXPIRE", self._keys.queues, REGISTRY_SECONDS)
+        await self._link.connected()
+        self._link.send("SADD", self._keys.queues, *queues)
+        self._link.send("EXPIRE", self._keys.queues, REGISTRY_SECONDS)
         calls = [self._publishing(queue, some) for queue, sent in queues.items() for some in batches(sent)]
         await self._link.run_all(calls)
 

@@ -28,13 +28,16 @@ from weft.transports.redis.address import Address
 from weft.transports.redis.begins import Begins
 from weft.transports.redis.checkpoints import Checkpoints
 from weft.transports.redis.claims import Claims
-from weft.transports.redis.heart import Heart
+from weft.transports.redis.cluster_line import ClusterLine
+from weft.transports.redis.cluster_link import ClusterLink
+from weft.transports.redis.heart import Heart, ServerLine
 from weft.transports.redis.keys import Keys
 from weft.transports.redis.limits import RedisLimits
 from weft.transports.redis.link import Arguments, Link
 from weft.transports.redis.messages import Messages
 from weft.transports.redis.results import Results, run_of
 from weft.transports.redis.server import check
+from weft.transports.redis.server_link import ServerLink
 from weft.transports.redis.tasks import Tasks
 from weft.transports.redis.wakes import Wakes
 
@@ -57,6 +60,7 @@ class RedisTransport:
         adopt_seconds: float,
         unlisted_seconds: float,
         durable_checkpoints: bool,
+        is_cluster: bool,
     ) -> None:
         self.process = clock.new_id()
         """Names this process to others, for as long as it lives."""
@@ -65,11 +69,14 @@ class RedisTransport:
         self._count = partition_count
         self._messages = Messages(keyring)
         name = f"weft-{self.process[-8:]}"
-        self._link = Link(address, keys, clock, seconds=seconds, name=name)
-        self._wakes = Wakes(address, clock, seconds=seconds, name=f"{name}-wakes")
+        kind = ClusterLink if is_cluster else ServerLink
+        self._link: Link = kind(address, keys, clock, seconds=seconds, name=name)
+        self._wakes = Wakes(self._link, clock, seconds=seconds, name=f"{name}-wakes")
         self.limits = RedisLimits(self._link, self._wakes, keys, process=self.process)
         """How many attempts may be out under one key, over all processes."""
-        self._heart = Heart(address, keys, self._messages, seconds=seconds, name=f"{name}-heart")
+        line_kind = ClusterLine if is_cluster else ServerLine
+        line = line_kind(address, clock, seconds=seconds, name=f"{name}-heart")
+        self._heart = Heart(line, keys, self._messages)
         self._tasks = Tasks(
             self._link,
             keys,

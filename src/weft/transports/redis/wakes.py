@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from weft.clock import Clock
-from weft.transports.redis.address import Address
 from weft.transports.redis.connection import Connection, ReplyError, connect
-from weft.transports.redis.link import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
+from weft.transports.redis.link import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, Link
 
 POLL_SECONDS = 2.0
 """How often somebody who waits looks without being woken."""
@@ -47,8 +46,10 @@ class Ticket:
 
 
 class Wakes:
-    def __init__(self, address: Address, clock: Clock, *, seconds: float, name: str) -> None:
-        self._address = address
+    def __init__(self, link: Link, clock: Clock, *, seconds: float, name: str) -> None:
+        self._link = link
+        self._address = link.address
+        """Of the present subscription; in a cluster any server will do, and after a failure it is the next one."""
         self._clock = clock
         self._seconds = seconds
         self._name = name
@@ -97,6 +98,7 @@ class Wakes:
         pause = 0.0
         failing = False
         while True:
+            self._address = self._link.next_place()
             try:
                 connection = await connect(self._address, self._clock, self._seconds, self._name)
             except (OSError, ReplyError) as error:
@@ -125,6 +127,8 @@ class Wakes:
             await asyncio.wait([connection.lost], timeout=self._seconds / 4)
             if connection.silent_seconds > self._seconds:
                 connection.end(f"no answer for {self._seconds:g} s")
+            elif not self._link.is_place(self._address):
+                connection.end("the server has left the cluster")
         _log.info("Redis at %s: the subscription was lost: %s", self._address, connection.lost.result())
 
     def _heard(self, reply: Any) -> None:
