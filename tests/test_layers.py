@@ -51,7 +51,10 @@ ALLOWED: dict[str, set[str]] = {
     "runtime": BASE | {"kernel", "settings"} | PORTS | MIDDLE,
     "deployment": BASE | {"settings", "envelopes", "runtime"} | PORTS | ADAPTERS | MIDDLE,  # from URLs to adapters
     "engine": BASE | {"deployment", "kernel", "settings", "runtime"} | PORTS | ADAPTERS | MIDDLE,
-    "sdk": BASE | {"deployment", "kernel", "settings", "runtime", "engine"} | PORTS | MIDDLE,  # it also runs what it builds
+    "sdk": BASE
+    | {"deployment", "kernel", "settings", "runtime", "engine"}
+    | PORTS
+    | MIDDLE,  # it also runs what it builds
     "doctor": BASE | {"kernel", "settings", "runtime", "engine", "invariants"} | PORTS,
     "repair": BASE | {"kernel", "runtime", "doctor"} | PORTS,
     "simulation": BASE
@@ -62,14 +65,24 @@ ALLOWED: dict[str, set[str]] = {
     "testing": BASE | {"kernel", "routing", "outcomes", "simulation"},
     # every operation, whoever asks: the API and the command line call it
     "service": BASE | {"kernel", "runtime", "engine", "archive", "access"} | PORTS | MIDDLE,
-    "api": BASE
-    | {"kernel", "settings", "runtime", "sdk", "engine", "archive", "access", "service"}
-    | PORTS
-    | MIDDLE,
+    "api": BASE | {"kernel", "settings", "runtime", "sdk", "engine", "archive", "access", "service"} | PORTS | MIDDLE,
     # programs that use a server: they need neither engine nor database
     "client": {"errors", "clock", "settings"},
     "cli": BASE
-    | {"deployment", "kernel", "settings", "runtime", "sdk", "engine", "doctor", "repair", "invariants", "api", "simulation", "testing"}
+    | {
+        "deployment",
+        "kernel",
+        "settings",
+        "runtime",
+        "sdk",
+        "engine",
+        "doctor",
+        "repair",
+        "invariants",
+        "api",
+        "simulation",
+        "testing",
+    }
     | {"drawing", "private_servers", "service", "client", "access"}
     | PORTS
     | MIDDLE,

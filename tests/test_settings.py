@@ -45,6 +45,7 @@ def test_defaults_are_the_documented_ones():
         "jwt_roles_claim": "roles",
         "rate_limit_per_key": 2000,
         "rate_limit_per_tenant": 4000,
+        "public_url": "",
         "server_url": "",
         "api_key": "",
         "log_format": "text",
@@ -76,7 +77,7 @@ def test_the_real_environment_is_the_default(monkeypatch):
 def test_every_setting_can_be_set_in_every_place(empty_folder):
     other: dict[str, object] = {name: "text" for name in NAMES if getattr(Settings(), name) == ""}
     other |= {"database_url": "sqlite:///x.db", "blob_url": "file:x", "worker_dead_seconds": 60.0}
-    other |= {"redis_url": "redis://x", "redis_prefix": "mine", "server_url": "http://x"}
+    other |= {"redis_url": "redis://x", "redis_prefix": "mine", "server_url": "http://x", "public_url": "https://x"}
     other |= {"log_format": "json", "log_level": "info"}
     other |= {"auth": "keys", "jwt_tenant_claim": "org", "jwt_roles_claim": "groups"}
     for name in NAMES:
@@ -159,8 +160,9 @@ def test_passwords_are_never_shown():
 
 
 def test_keys_are_never_shown_and_secrets_are_found_by_name():
-    settings = Settings.load(environ={"WEFT_ENCRYPTION_KEYS": "k1:canary"})
+    settings = Settings.load(environ={"WEFT_ENCRYPTION_KEYS": "k1:canary", "WEFT_SIGNING_KEYS": "k2:canary"})
     assert ("encryption_keys", "***", "WEFT_ENCRYPTION_KEYS") in settings.rows()
+    assert ("signing_keys", "***", "WEFT_SIGNING_KEYS") in settings.rows()
     assert "canary" not in repr(settings)
     assert read_secrets({"WEFT_SECRET_STRIPE": "x", "WEFT_PARTITIONS": "1", "PATH": "/"}) == {"STRIPE": "x"}
 

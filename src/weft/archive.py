@@ -4,8 +4,8 @@ It owns the words of this storage, and the three rules that every adapter shares
 version an alias means for a given key (`choose_version`), and how audit entries are chained (`audit_hash`). It must not know
 HTTP, permissions, secrets of keys, or what an event means.
 
-1. Every row belongs to a tenant, and every operation names it. Only `find_key`, `find_link` and the housekeeping do not: a
-   credential is looked up by its hash or id before anybody knows whose it is, and its row then says so.
+1. Every row belongs to a tenant, and every operation names it. Only `find_key`, `find_link`, what notifies and the housekeeping
+   do not: a credential is looked up by its hash or id before anybody knows whose it is, and its row then says so.
 2. What is asked for under another tenant does not exist: `NotFound`, None or an empty page, as if it were not there.
 3. Each call is one transaction. It ends as calls of the journal do: it returns, or raises `JournalUnavailable` (nothing was
    written) or `OutcomeUnknown` (perhaps; every write here may be repeated unless its docstring says otherwise).
@@ -24,7 +24,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -156,6 +156,39 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
     expires_at: float
     consumed_at: float | None = None
+
+
+# -- notifications -----------------------------------------------------------------------------------------------------
+
+WANTS_NOTIFICATION = b'{"notify":{'
+"""How the body of an approval begins that another system is told of. A database compares these bytes and reads no further: it
+writes the notification down together with the approval, so there is never one without the other."""
+
+
+class Notification(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of telling another system about an approval."""
+
+    approval_id: str
+    tenant: str
+    state: Literal["waiting", "delivered", "failed", "stopped"] = "waiting"
+    """`failed`: it was tried for as long as it is; `stopped`: the approval was no longer pending."""
+    attempts: int = 0
+    created_at: float
+    next_at: float
+    """When it may be tried: while somebody tries, the time after which others may."""
+    delivered_at: float | None = None
+    last_error: str = ""
+
+
+class Callback(msgspec.Struct, frozen=True, kw_only=True):
+    """A signed message that was accepted, remembered so that its id means nothing else."""
+
+    callback_hash: bytes
+    """SHA-256 of whose secret signed it and of its id."""
+    tenant: str
+    digest: bytes
+    """SHA-256 of the approval it is about and of its body."""
+    received_at: float
 
 
 # -- audit -------------------------------------------------------------------------------------------------------------
@@ -343,6 +376,23 @@ class Archive(Protocol):
         """Take back a consumption after which certainly nothing was decided (`JournalUnavailable`)."""
         ...
 
+    # notifications
+    async def claim_notifications(self, now: float, until: float, limit: int = 100) -> list[Notification]:
+        """Those that are due, to exactly one caller, with the attempt counted; others get them from `until` on."""
+        ...
+
+    async def settle_notification(self, notification: Notification) -> bool:
+        """Write down what came of an attempt. False, and nothing is written: another attempt was begun meanwhile."""
+        ...
+
+    async def find_notification(self, tenant: str, approval_id: str) -> Notification | None:
+        """None: nobody else was to be told."""
+        ...
+
+    async def keep_callback(self, callback: Callback) -> Callback | None:
+        """None: it is new, and kept. Otherwise what was kept under its hash, which stays."""
+        ...
+
     # audit
     async def append_audit(self, entries: Sequence[AuditEntry]) -> None:
         """At the end of the chains of their tenants, in this order. Not repeatable: twice is two entries."""
@@ -382,4 +432,8 @@ class Archive(Protocol):
 
     async def prune_links(self, expired_before: float) -> int:
         """Forget old links, a bounded number at a time; 0 means there are no more."""
+        ...
+
+    async def prune_callbacks(self, received_before: float) -> int:
+        """The same for callbacks."""
         ...

@@ -320,4 +320,6 @@ async def test_who_is_asked_may_let_somebody_else_decide(server):
         await server.post(f"{place(approval)}/decide", {"decision": "approve"}, headers=bearer(name, "approver"))
     details = (await server.get(place(approval), headers=bearer("ann", "viewer"))).json()
     assert details["decision"] == "approve"
-    assert [(one["approver"], one["to"], one["comments"]) for one in details["delegations"]] == [("ann", "cat", "on holiday")]
+    assert [(one["approver"], one["to"], one["comments"]) for one in details["delegations"]] == [
+        ("ann", "cat", "on holiday")
+    ]

@@ -90,7 +90,7 @@ def test_a_definition_the_server_refuses_is_shown_at_its_lines(remote, tmp_path)
 
 @pytest.mark.slow
 def test_looking_at_a_run_is_the_same_as_in_a_database(remote, server, tmp_path, monkeypatch):
-    run_id, _ = waiting(remote, tmp_path)
+    run_id, approval = waiting(remote, tmp_path)
     commands = [
         ("runs", "show", run_id),
         ("runs", "show", run_id, "--node", "a"),
@@ -101,6 +101,7 @@ def test_looking_at_a_run_is_the_same_as_in_a_database(remote, server, tmp_path,
         ("runs", "events", run_id, "--after", "1", "--limit", "2"),
         ("runs", "export", run_id),
         ("approvals", "list", "--run-id", run_id),
+        ("approvals", "show", approval),
         ("dlq", "list", "--run-id", run_id),
         ("runs", "list", "--workflow", "refund", "--limit", "1"),
     ]

@@ -78,7 +78,11 @@ async def test_a_child_is_decided_where_its_parent_is(deployment: Deployment):
 
     await client.register(compile_definition(child))
     parent = workflow(
-        {"id": "each", "type": "map", "config": {"over": [1, 2, 3], "workflow": "child", "inputs": {"n": "{{ item }}"}}},
+        {
+            "id": "each",
+            "type": "map",
+            "config": {"over": [1, 2, 3], "workflow": "child", "inputs": {"n": "{{ item }}"}},
+        },
         name="parent",
     )
     for number in range(6):

@@ -12,10 +12,12 @@ now: Counter[str] = Counter()
 most: Counter[str] = Counter()
 began: dict[str, list[float]] = defaultdict(list)
 order: list[str] = []
+stopping: dict[str, asyncio.Event] = {}
+"""What those that were told to stop wait for."""
 
 
 def reset() -> None:
-    for one in (now, most, began, order):
+    for one in (now, most, began, order, stopping):
         one.clear()
 
 
@@ -28,6 +30,22 @@ async def work(ctx: weft.Context, name: str = "", turns: int = 5) -> str:
     try:
         for _ in range(turns):
             await asyncio.sleep(0.001)
+    finally:
+        now[name] -= 1
+    return name
+
+
+async def stubborn(ctx: weft.Context, name: str = "") -> str:
+    """Told to stop, it goes on until the test lets it."""
+    began[name].append(time.monotonic())
+    now[name] += 1
+    most[name] = max(most[name], now[name])
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        let = stopping[name] = asyncio.Event()
+        await let.wait()
+        raise
     finally:
         now[name] -= 1
     return name

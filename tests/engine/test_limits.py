@@ -41,6 +41,15 @@ def work(id: str, name: str = "all", **more: Any) -> dict[str, Any]:
     }
 
 
+def stubborn(id: str, **more: Any) -> dict[str, Any]:
+    return {
+        "id": id,
+        "type": "task",
+        "config": {"function": "tests.engine.counting:stubborn", "args": {"name": "all"}},
+        **more,
+    }
+
+
 def gate(id: str, name: str, **more: Any) -> dict[str, Any]:
     return {"id": id, "type": "task", "config": {"function": "tests.engine.tasks:gate", "args": {"name": name}}, **more}
 
@@ -144,24 +153,28 @@ async def test_a_failed_attempt_leaves_its_slot_and_its_retry_takes_one(tmp_path
         assert engine.coordinator.limiter._held == {}
 
 
-async def test_a_cancelled_attempt_keeps_its_slot_until_its_worker_has_stopped_it(tmp_path):
+@pytest.mark.parametrize("effect", ["idempotent", "at_most_once"])
+async def test_a_cancelled_attempt_keeps_its_slot_until_its_worker_has_stopped_it(tmp_path, effect):
+    """Whether the journal knows that it has begun, or not."""
     limit = {"key": "k", "limit": 1}
     async with running(tmp_path) as engine:
-        await start(engine, workflow(gate("g", "first", concurrency=limit)), "first")
-        await until_true(lambda: tasks.seen, "it is at work")
-        await start(engine, workflow(gate("g", "second", concurrency=limit)), "second")
-        name = task_id("second", "g")
+        await start(engine, workflow(stubborn("s", concurrency=limit, effect=effect)), "first")
+        await until_true(lambda: counting.now["all"], "it is at work")
+        await start(engine, workflow(work("w", concurrency=limit)), "second")
+        name = task_id("second", "w")
         await until_true(lambda: engine.coordinator.dispatcher.why(name), "it waits")
         assert engine.coordinator.dispatcher.why(name) == "waits for concurrency key 'k' (1 of 1)"
         state = await engine.state("second")
-        assert engine.coordinator.publisher.why(state, "g") == "waits for concurrency key 'k' (1 of 1)"
+        assert engine.coordinator.publisher.why(state, "w") == "waits for concurrency key 'k' (1 of 1)"
         assert engine.coordinator.publisher.why(state, "nothing") is None
-        assert engine.coordinator.publisher.why(await engine.state("first"), "g") is None
+        assert engine.coordinator.publisher.why(await engine.state("first"), "s") is None
         await ask(engine, "cancel", "first")
-        await until_true(lambda: len(tasks.seen) == 2, "the other one is at work")
-        assert tasks.cancelled == ["g"], "the first had been stopped by then"
-        tasks.gate_of("second").set()
+        await until_true(lambda: counting.stopping, "it was told to stop")
+        await finish(engine, workflow(work("x", "other")), "third")
+        assert len(counting.began["all"]) == 1, "it has not stopped yet"
+        counting.stopping["all"].set()
         assert (await ended(engine, "second")).state is R.COMPLETED
+        assert counting.most["all"] == 1
 
 
 async def test_what_waits_for_a_slot_can_be_paused_and_cancelled(tmp_path):

@@ -302,3 +302,20 @@ def test_a_worker_may_seal_and_be_given_secrets():
         {"id": "c", "type": "map", "config": {"over": [1], "node": call}},
     ]
     assert check_configs(compile_definition(workflow(*nodes)).get_ir(), REGISTRY) == ()
+
+
+def test_a_limit_on_what_needs_no_worker_is_a_warning_with_its_place():
+    limit = {"key": "k", "limit": 1}
+    item = {"type": "task", "config": {"function": "m:f"}, "concurrency": limit}
+    nodes = [
+        {"id": "m", "type": "map", "config": {"over": [1], "node": item}, "concurrency": limit},
+        {"id": "h", "type": "human", "rate": {**limit, "per_seconds": 1}},
+        {"id": "t", "type": "task", "config": {"function": "m:f"}, "concurrency": limit},
+    ]
+    ir = compile_definition({"name": "w", "nodes": nodes}).get_ir()
+    found = [problem for problem in check_configs(ir, REGISTRY) if "has no effect" in problem.message]
+    assert sorted((problem.path, problem.severity) for problem in found) == [
+        ("nodes.h.rate", "warning"),
+        ("nodes.m.concurrency", "warning"),
+    ]
+    assert any("put it on its item" in problem.message for problem in found)

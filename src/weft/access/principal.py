@@ -20,7 +20,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     name: str
     """What stands in the journal and in the audit as the one who did it."""
-    kind: Literal["local", "key", "jwt", "link"]
+    kind: Literal["local", "key", "jwt", "link", "webhook"]
     roles: tuple[str, ...]
     scopes: tuple[str, ...] = ()
     key_id: str = ""
@@ -41,7 +41,7 @@ def make_principal(
     *,
     tenant: str,
     name: str,
-    kind: Literal["local", "key", "jwt", "link"],
+    kind: Literal["local", "key", "jwt", "link", "webhook"],
     roles: tuple[str, ...],
     scopes: tuple[str, ...] = (),
     key_id: str = "",

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from weft.access import Authenticator, RateLimiter, open_authenticator
-from weft.api import administration, approvals, dead_letters, links, runs, system, workflows
+from weft.api import administration, approvals, dead_letters, hooks, links, runs, system, workflows
 from weft.api.context import Context, Options
 from weft.api.openapi import make_document
 from weft.api.problems import Broken, NoMethod, NoRoute, problem
@@ -33,6 +33,7 @@ NOUNS: tuple[Routes, ...] = (
     runs.routes,
     workflows.routes,
     approvals.routes,
+    hooks.routes,
     dead_letters.routes,
     system.routes,
     administration.routes,
@@ -57,6 +58,7 @@ def create_app(
         limiter = limiter or RateLimiter(
             engine.clock, per_key=settings.rate_limit_per_key, per_tenant=settings.rate_limit_per_tenant
         )
+        options = options or Options(public_url=settings.public_url)
     context = Context(engine, options or Options(), authenticator, limiter)
     endpoints = [endpoint for noun in nouns for endpoint in noun.endpoints]
     for endpoint in endpoints:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from weft.access import Permission
-from weft.api import schemas as s
+from weft.api import approval_schemas as s
 from weft.api.parameters import Limit, Text
 from weft.api.reading import Body, Query
 from weft.api.routing import Call, Routes
@@ -64,7 +64,9 @@ class Delegate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     to: Annotated[str, Meta(description="Who is asked instead.", min_length=1, max_length=200)]
     comments: Annotated[str, Meta(max_length=10_000)] = ""
     approver: (
-        Annotated[str, Meta(description="Who hands over, where there is no authentication.", min_length=1, max_length=200)]
+        Annotated[
+            str, Meta(description="Who hands over, where there is no authentication.", min_length=1, max_length=200)
+        ]
         | None
     ) = None
 

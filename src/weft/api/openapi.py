@@ -26,6 +26,12 @@ _EVENT = {
     "properties": {"id": _TEXT, "event": _TEXT, "data": _TEXT, "retry": {"type": "integer"}},
 }
 
+_SIGNED = {
+    "webhook-id": "The id of this message; the same one again is answered as the first.",
+    "webhook-timestamp": "When it was signed, in seconds since 1970; at most five minutes ago.",
+    "webhook-signature": "`v1,` and the base64 of HMAC-SHA256 over `id.timestamp.body`; several with spaces between them.",
+}
+
 PATH_PARAMETERS: dict[str, str] = {
     "run_id": "Which run.",
     "node": "Which node, by its id in the definition.",
@@ -67,7 +73,7 @@ def _components(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     types: list[Any] = [ProblemDetails]
     for endpoint in endpoints:
         types += [one for one in endpoint.answers.values() if one is not None and not isinstance(one, str)]
-        types += [endpoint.body] if endpoint.body is not None else []
+        types += [one for one in (endpoint.body, endpoint.signed) if one is not None]
     _, components = msgspec.json.schema_components(dict.fromkeys(types), ref_template=_REF)
     return dict(components)
 
@@ -92,8 +98,8 @@ def _operation(endpoint: Endpoint, components: dict[str, Any]) -> dict[str, Any]
         operation["security"] = []
     else:
         operation["x-permission"] = str(endpoint.permission)
-    if endpoint.body is not None:
-        content = {"application/json": {"schema": _ref(endpoint.body.__name__)}}
+    if (body := endpoint.body or endpoint.signed) is not None:
+        content = {"application/json": {"schema": _ref(body.__name__)}}
         operation["requestBody"] = {"required": endpoint.needs_body, "content": content}
     elif endpoint.sends:
         content = {kind: {"schema": _sent(kind)} for kind in endpoint.sends}
@@ -173,6 +179,8 @@ def _header_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
                 {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
             )
         )
+    if endpoint.signed is not None:
+        headers += [_header(name, said, {"type": "string", "pattern": "^[!-~ ]*$"}) for name, said in _SIGNED.items()]
     if "text/event-stream" in endpoint.answers.values():
         headers.append(
             _header("Last-Event-ID", "Go on after this event.", {"type": "string", "pattern": "^[0-9]{0,15}$"})

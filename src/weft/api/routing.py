@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("weft.api")
 
 PREFIX = "/api/v1"
-PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json", "/links/{token}"})
-"""What answers without credentials. A link is a credential of its own; the others say nothing of anybody's data (X20)."""
+PUBLIC = frozenset(
+    {"/healthz", "/readyz", "/openapi.json", "/links/{token}", f"{PREFIX}/hooks/approvals/{{approval_id}}"}
+)
+"""What answers without credentials. A link is a credential of its own, a hook has a signature; the others say nothing of anybody's
+data (X20)."""
 _SAFE = {"GET", "HEAD"}
 
 Handler = Callable[..., Awaitable[Any]]
@@ -84,6 +87,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     audited: bool
     sends: tuple[str, ...]
     """Media types of a body that the handler reads by itself."""
+    signed: type[Body] | None
+    """What a signed body holds; the handler reads it when it has verified the signature."""
 
     @property
     def path_names(self) -> list[str]:
@@ -129,6 +134,7 @@ class Routes:
         audited: bool = True,
         needs_body: bool = True,
         sends: tuple[str, ...] = (),
+        signed: type[Body] | None = None,
     ) -> Callable[[Handler], Handler]:
         def add(handler: Handler) -> Handler:
             kinds = typing.get_type_hints(handler)
@@ -146,6 +152,7 @@ class Routes:
                 plain=plain,
                 audited=audited and method not in _SAFE,
                 sends=sends,
+                signed=signed,
             )
             self.endpoints.append(endpoint)
             return handler

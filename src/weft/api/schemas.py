@@ -1,6 +1,7 @@
 """What answers look like, as types: for the OpenAPI document and for whoever reads it. Nothing is converted with them.
 
 The views themselves are made in `weft.service` and `weft.kernel.view`. Fields that are not always there are `Maybe`.
+Those of approvals are in `approval_schemas.py`.
 """
 
 from __future__ import annotations
@@ -360,70 +361,7 @@ class AliasDeleted(View, frozen=True, kw_only=True):
     alias: str
 
 
-# -- approvals and dead letters ----------------------------------------------------------------------------------------
-
-
-class Approval(View, frozen=True, kw_only=True):
-    approval_id: str
-    run_id: str
-    node: str
-    state: Literal["pending", "decided"]
-    requested_at: float
-    expires_at: float | None
-    decided_at: float | None
-    approvers: list[str]
-    """Empty: anyone."""
-    quorum: int
-    votes: dict[str, str]
-    on_timeout: str
-    escalated: bool
-    shown: Any
-    scope: list[int]
-    comments: str
-
-
-class ApprovalPage(View, frozen=True, kw_only=True):
-    items: list[Approval]
-    next_cursor: str | None
-
-
-class Ballot(View, frozen=True, kw_only=True, rename={"for_": "for"}):
-    by: str
-    """Who voted."""
-    for_: str
-    """The entry of `approvers` it counts for: the same, or a role."""
-    decision: Literal["approve", "reject"]
-    at: float
-    comments: str
-    data: Any
-
-
-class Delegation(View, frozen=True, kw_only=True):
-    approver: str
-    to: str
-    by: str
-    at: float
-    comments: str
-
-
-class ApprovalDetails(Approval, frozen=True, kw_only=True):
-    form: Any
-    escalate_to: Maybe[list[str]] = UNSET
-    ballots: list[Ballot]
-    delegations: list[Delegation]
-    decision: Literal["approve", "reject", "timeout", "cancelled"] | None
-    decided_by: str | None
-    data: Any
-    changes: list[Difference]
-    """From what was shown to `data`."""
-
-
-class ApprovalLinks(View, frozen=True, kw_only=True):
-    approval_id: str
-    approver: str
-    expires_at: float
-    approve: str
-    reject: str
+# -- dead letters ------------------------------------------------------------------------------------------------------
 
 
 class DeadLetter(View, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ import click
 from weft.cli.exits import say
 from weft.cli.group import Group, json_option
 from weft.cli.listing import Listed, find_one, list_options, read_page, show_page
-from weft.cli.output import compact, print_json, since, until
+from weft.cli.output import compact, print_fields, print_json, print_pretty, print_table, since, until
 from weft.cli.parameters import data_option
 from weft.cli.where import Where, where_options
 
@@ -52,6 +52,67 @@ LISTED = Listed(
     nothing="No approvals.",
     hint="Decide with `weft approvals approve APPROVAL` or `weft approvals reject APPROVAL`.",
 )
+
+
+@approvals.command()
+@click.argument("approval_id", metavar="ID")
+@where_options
+@json_option
+def show(approval_id: str, where: Where, as_json: bool) -> None:
+    """Show an approval: who is asked, every vote, and whether another system was told."""
+    view = asyncio.run(_get(where, approval_id))
+    if as_json:
+        print_json(view)
+        return
+    people = ", ".join(view["approvers"]) or "anyone"
+    print_fields(
+        {
+            "approval": view["approval_id"],
+            "run": view["run_id"],
+            "node": view["node"],
+            "state": view["decision"] or view["state"],
+            "by": view["decided_by"] or "",
+            "comments": view["comments"],
+            "asked": f"{people}, {since(view['requested_at'])}",
+            "needed": f"{view['quorum']} of them" if view["quorum"] > 1 else "",
+            "until": "" if view["expires_at"] is None or view["state"] != "pending" else until(view["expires_at"]),
+            "told": _told(view),
+        }
+    )
+    if view["ballots"]:
+        click.echo()
+        rows = [[one["by"], one["decision"], since(one["at"]), one["comments"]] for one in view["ballots"]]
+        print_table(["vote of", "decision", "when", "comments"], rows, flexible="comments")
+    if view["shown"]:
+        click.echo()
+        print_pretty(view["shown"])
+
+
+def _told(view: dict[str, Any]) -> str:
+    """What became of telling another system."""
+    found = view.get("notification")
+    if found is None:
+        return ""
+    where = view["notify"]["url"].partition("?")[0]
+    match found["state"]:
+        case "delivered":
+            return f"{where}, {since(found['delivered_at'])}"
+        case "waiting" if found["last_error"]:
+            return f"not yet, {found['last_error']}; attempt {found['attempts'] + 1} {until(found['next_at'])}"
+        case "waiting":
+            return f"not yet, {where}"
+        case "failed":
+            return f"no, {found['last_error']}"
+        case _:
+            return "no, it was decided before"
+
+
+async def _get(where: Where, name: str) -> dict[str, Any]:
+    from weft.cli.backend import connected
+
+    async with connected(where) as backend:
+        found = await find_one(backend, "approval", name, "weft approvals list")
+        return await backend.get_approval(found["approval_id"])
 
 
 # -- deciding ----------------------------------------------------------------------------------------------------------

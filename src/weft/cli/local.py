@@ -284,6 +284,10 @@ class Local:
         except NotFound:
             return None
 
+    async def get_approval(self, approval_id: str) -> View:
+        row = await self.engine.journal.get_approval(approval_id)
+        return await self._service(row.tenant).approvals.get(approval_id)
+
     async def decide(
         self, approval_id: str, decision: Decision, comments: str, data: Any, by: str | None
     ) -> tuple[View, str]:

@@ -247,6 +247,9 @@ class Remote:
     def _noun(self, kind: Kind) -> Any:
         return self.client.approvals if kind == "approval" else self.client.dead_letters
 
+    async def get_approval(self, approval_id: str) -> View:
+        return _plain(await self.client.approvals.get(approval_id))
+
     async def decide(
         self, approval_id: str, decision: Decision, comments: str, data: Any, by: str | None
     ) -> tuple[View, str]:

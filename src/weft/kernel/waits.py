@@ -108,7 +108,9 @@ def delegate(d: Decider, command: c.Delegate) -> None:
     if not approval.approvers:
         raise Refusal("anybody_may_decide", f"anybody may decide {name}; there is nothing to hand over")
     if not command.to or command.to in approval.approvers:
-        raise Refusal("bad_delegate", f"{command.to or 'nobody'} cannot stand in for {voter}; name somebody who is not asked yet")
+        raise Refusal(
+            "bad_delegate", f"{command.to or 'nobody'} cannot stand in for {voter}; name somebody who is not asked yet"
+        )
     if command.to in approval.votes or command.to in approval.persons.values():
         raise Refusal("bad_delegate", f"{command.to} has voted on {name} already")
     d.emit_for(

@@ -101,6 +101,7 @@ def check_configs(ir: IR, registry: Registry) -> tuple[Problem, ...]:
     problems: list[Problem] = []
     for path, node in _nodes(ir):
         problems += _check_secrecy(path, node, registry.find(node.type))
+        problems += _check_limits(path, node, registry.find(node.type))
         for place, what, type_name, config in _configs(path, node):
             found = registry.find(type_name)
             if found is not None:
@@ -129,6 +130,23 @@ def _check_secrecy(path: Path, node: Node, node_type: NodeType | None) -> list[P
         message = f"node '{node.id}' is of type {node.type}, whose config is stored; a secret in it would be, too"
         problems.append(_problem((*path, "config"), "bad_config", message))
     return problems
+
+
+def _check_limits(path: Path, node: Node, node_type: NodeType | None) -> list[Problem]:
+    """What needs no worker is never published, and only that is limited."""
+    if node_type is None or not node_type.is_answered(node.config):
+        return []
+    hint = "put it on its item" if node.type == "map" else "take it away"
+    return [
+        _problem(
+            (*path, gate),
+            "bad_config",
+            f"{gate} of node '{node.id}' has no effect: a {node.type} needs no worker; {hint}",
+            "warning",
+        )
+        for gate, given in (("concurrency", node.concurrency), ("rate", node.rate))
+        if given is not None
+    ]
 
 
 def _check(place: Path, what: str, node_type: NodeType, config: Any) -> list[Problem]:

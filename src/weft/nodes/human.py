@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from weft.egress.errors import EgressRefused
+from weft.egress.urls import parse
 from weft.kernel.values import Wait
 from weft.nodes.registry import Answer, Call, NodeType, Path, Suspended, has_template
 
@@ -31,6 +33,7 @@ def _answer(call: Call) -> Answer:
         timeout_seconds=None if seconds is None else float(seconds),
         shown=shown,
         form=config.get("form"),
+        notify=config.get("notify"),
     )
 
 
@@ -40,6 +43,13 @@ def _people(value: Any) -> tuple[str, ...]:
 
 
 def _check(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+    notify = config.get("notify")
+    url = notify.get("url") if isinstance(notify, dict) else None
+    if isinstance(url, str) and not has_template(url):
+        try:
+            parse(url)
+        except EgressRefused as error:
+            yield ("notify", "url"), error.message
     quorum = config.get("quorum", 1)
     for key in ("approvers", "escalate_to"):
         named = config.get(key)
@@ -63,6 +73,20 @@ TYPE = NodeType(
             "form": {"type": "object", "description": "what the approver is asked for; passed on as it is"},
             "show": {"description": "what the approver sees besides the outputs that led here"},
             "approval_ui_url": {"type": "string", "description": "a page of yours, shown to the approver"},
+            "notify": {
+                "type": "object",
+                "description": "another system that is told by a signed webhook, and may answer with one",
+                "required": ["url", "secret"],
+                "properties": {
+                    "url": {"type": "string", "minLength": 1, "description": "where the request is sent"},
+                    "secret": {
+                        "type": "string",
+                        "pattern": "^[A-Za-z_][A-Za-z0-9_]*$",
+                        "description": "the name of the secret that signs; never its value",
+                    },
+                },
+                "additionalProperties": False,
+            },
         },
         "additionalProperties": False,
     },

@@ -69,6 +69,7 @@ class Suspended(msgspec.Struct, frozen=True, kw_only=True):
     timeout_seconds: float | None = None
     shown: Any = None
     form: Any = None
+    notify: dict[str, str] | None = None
     workflow: str = ""
     inputs: Any = None
 

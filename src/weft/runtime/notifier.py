@@ -19,7 +19,7 @@ import msgspec
 from weft import egress
 from weft.archive import Archive, Notification
 from weft.clock import Clock
-from weft.egress.errors import EgressError
+from weft.egress.errors import EgressError, NetworkFailed, TimedOut
 from weft.egress.urls import Url, parse
 from weft.errors import NotFound, StoreUnavailable, WeftError
 from weft.journal import ApprovalRow, Journal
@@ -40,7 +40,10 @@ CLAIM_SECONDS = 60.0
 FIRST_RETRY_SECONDS = 5.0
 LONGEST_RETRY_SECONDS = 3600.0
 GIVE_UP_SECONDS = 86_400.0
+SILENT_SECONDS = 30.0
+"""How long a host that did not answer is left alone, so that those of others need not wait behind it."""
 BATCH = 100
+_MOST_SILENT = 10_000
 _ANSWER_BYTES = 1024 * 1024
 _LONGEST_ERROR = 500
 _GONE = 410
@@ -67,11 +70,13 @@ class Notifier:
         self._pause = pause_seconds
         self._first_retry = first_retry_seconds
         self._wake = asyncio.Event()
+        self._silent: dict[tuple[str, str, str, int], float] = {}
+        """Tenant and origin, and until when nobody calls there."""
         self._complaints = Complaints(clock, logger, "notifying")
 
     def note(self, state: State, events: list[Any]) -> None:
-        """Something became durable here."""
-        if any(isinstance(event, e.ApprovalRequested) and event.notify is not None for event in events):
+        """Something became durable here. Runs that ask nobody pay nothing for this."""
+        if state.approvals and any(isinstance(one, e.ApprovalRequested) and one.notify is not None for one in events):
             self._wake.set()
 
     async def run(self) -> None:
@@ -144,7 +149,17 @@ class Notifier:
             seconds=ANSWER_SECONDS,
             max_bytes=_ANSWER_BYTES,
         )
-        return (await egress.shared().send(request)).status
+        where = (row.tenant, *url.origin)
+        if self._silent.get(where, 0.0) > self._clock.monotonic():
+            raise EgressError(f"{url.host} did not answer another request a moment ago")
+        self._silent.pop(where, None)
+        try:
+            return (await egress.shared().send(request)).status
+        except (TimedOut, NetworkFailed):
+            if len(self._silent) >= _MOST_SILENT:
+                self._silent.clear()
+            self._silent[where] = self._clock.monotonic() + SILENT_SECONDS
+            raise
 
     async def _body(self, url: Url, row: ApprovalRow) -> bytes:
         """What is told: what people are shown, with sealed fields masked as it is stored, and no secret known here."""

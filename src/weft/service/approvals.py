@@ -20,6 +20,7 @@ from weft.runtime.requests import Request
 from weft.service.diffs import diff_values
 from weft.service.errors import InputsInvalid, Trouble
 from weft.service.history import read_all
+from weft.service.notifications import notification_view
 from weft.service.scope import Scope
 from weft.service.views import View, approval_view, page_view
 
@@ -69,6 +70,7 @@ class Approvals:
                     view["delegations"].append({**handed, "comments": event.comments})
                 case e.ApprovalDecided():
                     view |= {"decision": event.decision, "decided_by": event.by, "data": show(event.data)}
+        view["notification"] = await notification_view(self._scope, row)
         view["changes"] = [] if view["data"] is None else diff_values(_subject(shown), view["data"])
         return view
 
