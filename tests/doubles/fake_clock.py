@@ -25,6 +25,9 @@ class FakeClock:
         return f"{next(self._ids):032x}"
 
     async def sleep(self, seconds: float) -> None:
+        if seconds <= 0:  # one turn of the loop, no time
+            await asyncio.sleep(0)
+            return
         sleeper = (self._now + max(0.0, seconds), asyncio.get_running_loop().create_future())
         self._sleepers.append(sleeper)
         try:

@@ -149,7 +149,7 @@ def reset() -> None:
 def _say(ctx: weft.Context, what: str) -> None:
     ctx.log.debug("nobody keeps this")
     ctx.log.info("%s %d", what, 1)
-    ctx.log.warning(f"{what} 2")
+    ctx.log.warning("%s %d", what, 2)
     try:
         raise ValueError(what)
     except ValueError:

@@ -16,7 +16,7 @@ from weft.runtime.pruner import DAY, Pruner
 async def lines(engine, run_id="r1", count=1):
     async with asyncio.timeout(20):
         while len(found := await engine.archive.read_logs("default", run_id)) < count:
-            await asyncio.sleep(0.01)
+            await engine._logs.flush()
     return [(line.line.node, line.line.level, line.line.message) for line in found]
 
 

@@ -49,7 +49,7 @@ def _() -> Iterator[None]:
 def _() -> Iterator[None]:
     real = Coordinator._write
 
-    async def write(self: Coordinator, commits: Any, touched: Any, answers: Any) -> set[str]:
+    async def write(self: Coordinator, commits: Any, touched: Any, answers: Any) -> tuple[set[str], set[str]]:
         for found in touched.values():
             for effect in found.effects:
                 if isinstance(effect, c.Dispatch):
@@ -65,7 +65,7 @@ def _() -> Iterator[None]:
 def _() -> Iterator[None]:
     real = Coordinator._write
 
-    async def write(self: Coordinator, commits: Any, touched: Any, answers: Any) -> set[str]:
+    async def write(self: Coordinator, commits: Any, touched: Any, answers: Any) -> tuple[set[str], set[str]]:
         for asked, answer in answers:
             if asked.future is not None and not asked.future.done():
                 asked.future.set_result(answer)
@@ -91,9 +91,9 @@ def _() -> Iterator[None]:
 def _() -> Iterator[None]:
     real = Coordinator._write
 
-    async def write(self: Coordinator, commits: Any, touched: Any, answers: Any) -> set[str]:
+    async def write(self: Coordinator, commits: Any, touched: Any, answers: Any) -> tuple[set[str], set[str]]:
         await real(self, commits, touched, answers)
-        return set()
+        return set(), set()
 
     with method(Coordinator, "_write", write):
         yield
