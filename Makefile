@@ -7,7 +7,7 @@ ARGS ?=
 
 # What `make check` tests: everything that needs no process of its own. The others are in `make test`.
 FAST := tests/model tests/kernel tests/routing tests/drawing tests/secrets tests/pipeline tests/egress \
-        tests/conformance $(wildcard tests/transports/test_*.py) $(wildcard tests/test_*.py)
+        $(addprefix tests/conformance/,blobs journal leases limits transport) $(wildcard tests/transports/test_*.py) $(wildcard tests/test_*.py)
 
 # A crashed worker ends the run: with loadgroup, xdist would wait for the tests that it still had.
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --max-worker-restart=0
