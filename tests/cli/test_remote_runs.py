@@ -336,3 +336,15 @@ def test_with_keys_each_person_does_what_their_role_allows(shell, tmp_path, monk
         shell.run("approvals", "approve", run_id, *anna)
         assert shell.json("runs", "watch", run_id, *operator)["outputs"]["ask"]["decided_by"] == "anna"
         assert "give --api-key KEY" in shell.error("runs", "list", "--server", server.url)
+
+
+def test_keys_and_the_audit_are_those_of_the_server(remote):
+    made = remote.json("keys", "create", "ci", "--role", "operator")
+    assert made["key"].startswith("weft_")
+    assert made["key_id"] in remote.run("keys", "list").stdout
+    assert f"Key {made['key_id']} of ci is revoked." in remote.run("keys", "revoke", made["key_id"]).stdout
+    actions = [entry["action"] for entry in remote.json("audit", "list")["items"]]
+    assert len(actions) >= 2
+    assert remote.json("audit", "verify")["intact"] is True
+    assert "leave --tenant out" in remote.error("keys", "list", "--tenant", "acme", code=2)
+    assert "--known" in remote.error("audit", "verify", "--known", f"1:{'0' * 64}", code=2)

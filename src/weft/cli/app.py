@@ -21,7 +21,7 @@ HELPS = {
     "workflows": "Workflows: what is registered, in which versions, under which names.",
     "doctor": "Check that everything the database says is true.",
     "migrate": "Bring the database to the schema this version needs.",
-    "gc": "Take away large values that nothing names any more.",
+    "gc": "Forget runs that ended long ago, and large values nothing names.",
     "blobs": "Blobs: large values, kept by the hash of their content.",
     "node-types": "Node types: what a workflow can be made of.",
     "secrets": "Secrets: which there are, and the keys of sensitive fields.",

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from weft.cli.exits import ExitCode, say
-from weft.cli.group import Group, db_option, json_option, leave, page_options
-from weft.cli.keys import in_tenant, tenant_option
+from weft.cli.group import Group, json_option, leave, page_options
+from weft.cli.keys import execute, tenant_option
 from weft.cli.output import moment, print_json, print_page, print_table
+from weft.cli.where import Where, where_options
 
 if TYPE_CHECKING:
-    from weft.access import AuditVerdict
     from weft.service import Service
 
 
@@ -28,7 +27,7 @@ def audit() -> None:
 @click.option("--object", "target", metavar="OBJECT", help="Only what was done to this.")
 @tenant_option
 @page_options
-@db_option
+@where_options
 @json_option
 def list_(
     by: str | None,
@@ -37,14 +36,21 @@ def list_(
     tenant: str,
     limit: int,
     cursor: str | None,
-    db: str | None,
+    where: Where,
     as_json: bool,
 ) -> None:
     """List the entries of a tenant, newest first."""
     from weft.archive import AuditFilter
 
-    where = AuditFilter(principal=by, action=action, object=target)
-    page = asyncio.run(in_tenant(db, tenant, lambda service, _: service.audit.find(where, limit=limit, cursor=cursor)))
+    wanted = AuditFilter(principal=by, action=action, object=target)
+    page = execute(
+        where,
+        tenant,
+        lambda service, _: service.audit.find(wanted, limit=limit, cursor=cursor),
+        lambda client: client.audit.list(
+            principal=by, action=action, object_=target, limit=limit, cursor=cursor
+        ).first(),
+    )
     if as_json:
         print_page(page["items"], page["next_cursor"])
         return
@@ -65,40 +71,44 @@ def list_(
     help="What an earlier verify printed and you kept elsewhere; may be given several times.",
 )
 @tenant_option
-@db_option
+@where_options
 @json_option
-def verify(known: tuple[str, ...], tenant: str, db: str | None, as_json: bool) -> None:
+def verify(known: tuple[str, ...], tenant: str, where: Where, as_json: bool) -> None:
     """Walk the chain of a tenant and name the first entry that is not as it was written.
 
     Prints the end of the chain. Kept elsewhere and given as --known later, it also proves that the whole chain was not
     written anew. Exits with 1 if something is wrong.
     """
     hashes = dict(map(_read_known, known))
-    verdict = asyncio.run(in_tenant(db, tenant, lambda service, _: _verify(service, hashes)))
-    head = verdict.head
-    if as_json:  # as the API
-        print_json(
-            {
-                "intact": verdict.broken_seq is None,
-                "entries": verdict.entries,
-                "head": head and head.hash.hex(),
-                "broken_seq": verdict.broken_seq,
-                "problem": verdict.problem,
-            }
+    if hashes and where.find_server() is not None:
+        raise click.UsageError(
+            "--known is compared with a database; a server says its head, which you can compare yourself"
         )
-    elif verdict.broken_seq is None:
-        click.echo(f"{verdict.entries:,} {'entry is' if verdict.entries == 1 else 'entries are'} as written")
+    verdict = execute(where, tenant, lambda service, _: _verify(service, hashes), lambda client: client.audit.verify())
+    entries, head = verdict["entries"], verdict["head"]
+    if as_json:
+        print_json(verdict)
+    elif verdict["intact"]:
+        click.echo(f"{entries:,} {'entry is' if entries == 1 else 'entries are'} as written")
         if head is not None:
-            click.echo(f"{head.seq}:{head.hash.hex()}")
+            click.echo(f"{entries}:{head}")
     else:
-        say(f"{click.style('Wrong:', fg='red')} {verdict.problem}; the {verdict.entries:,} before it are as written")
-    leave(ExitCode.OK if verdict.broken_seq is None else ExitCode.FAILED)
+        say(f"{click.style('Wrong:', fg='red')} {verdict['problem']}; the {entries:,} before it are as written")
+    leave(ExitCode.OK if verdict["intact"] else ExitCode.FAILED)
 
 
-async def _verify(service: Service, known: dict[int, bytes]) -> AuditVerdict:
+async def _verify(service: Service, known: dict[int, bytes]) -> dict[str, Any]:
+    """As the API says it."""
     from weft.access import verify_audit
 
-    return await verify_audit(service.scope.archive, service.scope.tenant, known)
+    verdict = await verify_audit(service.scope.archive, service.scope.tenant, known)
+    return {
+        "intact": verdict.broken_seq is None,
+        "entries": verdict.entries,
+        "head": verdict.head and verdict.head.hash.hex(),
+        "broken_seq": verdict.broken_seq,
+        "problem": verdict.problem,
+    }
 
 
 def _read_known(text: str) -> tuple[int, bytes]:

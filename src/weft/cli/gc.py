@@ -1,4 +1,4 @@
-"""`weft gc`: take away blobs that no run and no definition names any more."""
+"""`weft gc`: forget runs that ended long ago, and take away blobs that nothing names any more."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from weft.runtime.collector import Collected
 
 
-@click.command(short_help="Take away large values that nothing names any more.")
+@click.command(short_help="Forget runs that ended long ago, and large values nothing names.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option(
     "--grace-hours",
@@ -30,18 +30,20 @@ if TYPE_CHECKING:
 @here_only("it works on the blob store itself; run it where that can be reached")
 @json_option
 def gc(dry_run: bool, grace_hours: float, db: str | None, as_json: bool) -> None:
-    """Take away blobs that no run and no definition names any more.
+    """Forget runs that ended longer ago than the setting retention_days, and take away blobs that nothing names any more.
 
-    What is unnamed and older than the grace is discarded: it is no longer listed, and can still be read. What was discarded
+    Coordinators forget such runs by themselves, too. What is unnamed and older than the grace is discarded: it is no longer listed, and can still be read. What was discarded
     by an earlier collection, a grace ago, and is still unnamed is deleted. Runs may go on meanwhile.
     """
     check_here(db)
-    done = asyncio.run(_collect(db, grace_hours * 3600, dry_run))
+    forgotten, done = asyncio.run(_collect(db, grace_hours * 3600, dry_run))
     if as_json:
-        print_json({"dry_run": dry_run, **msgspec.to_builtins(done)})
+        print_json({"dry_run": dry_run, "forgotten": forgotten, **msgspec.to_builtins(done)})
         return
     would = "would be " if dry_run else ""
     runs, kept = "run" if done.runs == 1 else "runs", "blob stays" if done.kept == 1 else "blobs stay"
+    if forgotten:
+        click.echo(f"{forgotten:,} {'run' if forgotten == 1 else 'runs'} {would}forgotten: they ended long ago")
     click.echo(f"{done.runs:,} {runs} looked at; {done.kept:,} {kept}")
     click.echo(f"{done.discarded:,} {would}discarded ({_size(done.discarded_bytes)})")
     click.echo(f"{done.deleted:,} {would}deleted for good ({_size(done.deleted_bytes)})")
@@ -53,15 +55,21 @@ def gc(dry_run: bool, grace_hours: float, db: str | None, as_json: bool) -> None
         say(f"{click.style('warning:', fg='yellow')} {ref} is named and not there")
 
 
-async def _collect(db: str | None, grace_seconds: float, dry_run: bool) -> Collected:
-    from weft.cli.database import opened
+async def _collect(db: str | None, grace_seconds: float, dry_run: bool) -> tuple[int, Collected]:
+    from weft.cli.database import load_settings, opened
     from weft.runtime.collector import Collector
+    from weft.runtime.pruner import Pruner
 
     async with opened(db) as engine:
+        forgotten = 0
+        if engine.archive is not None:
+            days = load_settings(db).retention_days
+            pruner = Pruner(engine.journal, engine.archive, engine.clock, retention_days=days)
+            forgotten = await (pruner.count() if dry_run else pruner.prune())
         collector = Collector(
             engine.journal, engine.contents.blobs, engine.library, engine.clock, grace_seconds=grace_seconds
         )
-        return await collector.collect(dry_run=dry_run)
+        return forgotten, await collector.collect(dry_run=dry_run)
 
 
 def _size(size: int) -> str:

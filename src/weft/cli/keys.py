@@ -1,4 +1,4 @@
-"""`weft keys`: who may use the server, made and taken back here, in the database itself. A key is shown once."""
+"""`weft keys`: who may use the server, made and taken back in the database, or on a server by an admin. A key is shown once."""
 
 from __future__ import annotations
 
@@ -6,23 +6,28 @@ import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+import msgspec
 
 from weft.cli.exits import say
-from weft.cli.group import Group, db_option, json_option, page_options
+from weft.cli.group import Group, json_option, page_options
 from weft.cli.output import moment, print_json, print_page, print_table
-from weft.cli.where import check_here
+from weft.cli.where import Server, Where, where_options
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from weft.access import Audit
+    from weft.client import AsyncClient
     from weft.service import Service
 
 Result = TypeVar("Result")
 DAY_SECONDS = 86_400.0
 PREFIX = "weft_"
 
-tenant_option = click.option("--tenant", metavar="NAME", default="default", show_default=True, help="Whose key it is.")
+DEFAULT_TENANT = "default"
+tenant_option = click.option(
+    "--tenant", metavar="NAME", default=DEFAULT_TENANT, show_default=True, help="Whose key it is."
+)
 
 
 @click.group(cls=Group)
@@ -50,7 +55,7 @@ def keys() -> None:
 )
 @click.option("--expires-days", type=click.FloatRange(0.0, min_open=True), help="It ends by itself after so many days.")
 @tenant_option
-@db_option
+@where_options
 @json_option
 def create(
     name: str,
@@ -58,7 +63,7 @@ def create(
     scopes: tuple[str, ...],
     expires_days: float | None,
     tenant: str,
-    db: str | None,
+    where: Where,
     as_json: bool,
 ) -> None:
     """Make a key for NAME, which stands in the journal and the audit as the one who did what the key does.
@@ -66,14 +71,18 @@ def create(
     The key is printed once and cannot be shown again: only its hash is kept.
     """
 
+    seconds = None if expires_days is None else expires_days * DAY_SECONDS
+
     async def make(service: Service, audit: Audit) -> dict[str, Any]:
-        seconds = None if expires_days is None else expires_days * DAY_SECONDS
         made = await service.keys.create(name, roles, scopes=scopes, expires_seconds=seconds)
         shown = {field: value for field, value in made.items() if field != "key"}
         await audit.record(service.scope.principal, "key.created", f"key {made['key_id']}", after=shown)
         return made
 
-    made = asyncio.run(in_tenant(db, tenant, make, new=True))
+    def ask(client: AsyncClient) -> Awaitable[Any]:
+        return client.keys.create(name, roles, scopes=scopes, expires_seconds=seconds)
+
+    made = execute(where, tenant, make, ask, new=True)
     if as_json:
         print_json(made)
         return
@@ -84,11 +93,16 @@ def create(
 @keys.command("list")
 @tenant_option
 @page_options
-@db_option
+@where_options
 @json_option
-def list_(tenant: str, limit: int, cursor: str | None, db: str | None, as_json: bool) -> None:
+def list_(tenant: str, limit: int, cursor: str | None, where: Where, as_json: bool) -> None:
     """List the keys of a tenant, newest first, revoked ones too. Never a secret."""
-    page = asyncio.run(in_tenant(db, tenant, lambda service, _: service.keys.find(limit=limit, cursor=cursor)))
+    page = execute(
+        where,
+        tenant,
+        lambda service, _: service.keys.find(limit=limit, cursor=cursor),
+        lambda client: client.keys.list(limit=limit, cursor=cursor).first(),
+    )
     if as_json:
         print_page(page["items"], page["next_cursor"])
         return
@@ -104,24 +118,51 @@ def list_(tenant: str, limit: int, cursor: str | None, db: str | None, as_json: 
 @keys.command()
 @click.argument("key_id")
 @tenant_option
-@db_option
+@where_options
 @json_option
-def revoke(key_id: str, tenant: str, db: str | None, as_json: bool) -> None:
+def revoke(key_id: str, tenant: str, where: Where, as_json: bool) -> None:
     """Take the key KEY_ID back: within a second no process accepts it any more."""
+    key_id = key_id.removeprefix(PREFIX)
 
     async def take_back(service: Service, audit: Audit) -> dict[str, Any]:
-        revoked = await service.keys.revoke(key_id.removeprefix(PREFIX))
+        revoked = await service.keys.revoke(key_id)
         await audit.record(service.scope.principal, "key.revoked", f"key {revoked['key_id']}", after=revoked)
         return revoked
 
-    revoked = asyncio.run(in_tenant(db, tenant, take_back))
+    revoked = execute(where, tenant, take_back, lambda client: client.keys.revoke(key_id))
     if as_json:
         print_json(revoked)
     else:
         click.echo(f"Key {revoked['key_id']} of {revoked['name']} is revoked.")
 
 
-async def in_tenant(
+def execute(
+    where: Where,
+    tenant: str,
+    here: Callable[[Service, Audit], Awaitable[Any]],
+    there: Callable[[AsyncClient], Awaitable[Any]],
+    *,
+    new: bool = False,
+) -> dict[str, Any]:
+    """In a database here, or on a server, where the tenant is that of the key one shows."""
+    server = where.find_server()
+    if server is None:
+        found: dict[str, Any] = asyncio.run(_in_tenant(where.db, tenant, here, new=new))
+        return found
+    if tenant != DEFAULT_TENANT:
+        raise click.UsageError("on a server the tenant is that of the key you show; leave --tenant out")
+    return asyncio.run(_on_server(server, there))
+
+
+async def _on_server(server: Server, work: Callable[[AsyncClient], Awaitable[Any]]) -> dict[str, Any]:
+    from weft.cli.remote import reached
+
+    async with reached(server) as client:
+        found: dict[str, Any] = msgspec.to_builtins(await work(client))
+        return found
+
+
+async def _in_tenant(
     db: str | None, tenant: str, work: Callable[[Service, Audit], Awaitable[Result]], *, new: bool = False
 ) -> Result:
     """Whoever is at the machine works on a tenant of the database; `new`: which is made if there is none."""
@@ -131,7 +172,6 @@ async def in_tenant(
     from weft.service.scope import archive_of
 
     principal = make_principal(tenant=tenant, name=user() or "local", kind="local", roles=(Role.ADMIN,))
-    check_here(db)
     async with opened(db, new=new) as engine:
         return await work(Service(engine, principal), Audit(archive_of(engine), engine.clock))
 

@@ -13,7 +13,7 @@ from functools import partial
 from weft.archive import Archive
 from weft.clock import Clock
 from weft.errors import StoreUnavailable
-from weft.journal import Journal
+from weft.journal import Journal, RunFilter
 
 logger = logging.getLogger("weft.pruner")
 
@@ -56,6 +56,16 @@ class Pruner:
         if runs:
             logger.info("forgot %d runs that ended more than %g days ago", runs, self._retention / DAY)
         return runs
+
+    async def count(self) -> int:
+        """How many runs would go, as far as can be said without trying: some wait for a child or a parent."""
+        before, total, cursor = self._clock.now() - self._retention, 0, None
+        ended = RunFilter(until=before, quarantined=False)  # created before then, at least
+        while True:
+            page = await self._journal.list_runs(ended, limit=1000, cursor=cursor)
+            total += sum(one.row.ended_at is not None and one.row.ended_at < before for one in page.items)
+            if (cursor := page.next_cursor) is None:
+                return total
 
     async def _repeat(self, some: Callable[[], Awaitable[int]]) -> int:
         total = 0
