@@ -157,7 +157,7 @@ def test_the_reference_has_exactly_the_commands_there_are():
 
 UNTIL_STOPPED = {"dev", "serve", "worker"}
 """They print no result."""
-WITH_SERVER = {"graph", "run", "runs", "approvals", "dlq", "workflows", "blobs", "node-types"}
+WITH_SERVER = {"audit", "keys", "graph", "run", "runs", "approvals", "dlq", "workflows", "blobs", "node-types"}
 """They work through a server too; the rest is for whoever has the database, or needs neither."""
 WITHOUT_DATABASE = {"validate", "simulate", "init", "completion", "secrets list", "node-types"}
 

@@ -13,7 +13,15 @@ from tests.journals.model import appends, commits, do, everything, raises
 from weft.journal import Commit
 from weft.journals.postgres import open_postgres
 
-apart = st.lists(commits(), min_size=1, max_size=3, unique_by=lambda commit: commit.run_id)
+
+def keep_apart(step: list[Commit]) -> list[Commit]:
+    """Nobody consumes a notice that is written in the same append: they could not have read it."""
+    if not any(commit.notices for commit in step):
+        return step
+    return [msgspec.structs.replace(commit, notices_consumed=()) for commit in step]
+
+
+apart = st.lists(commits(), min_size=1, max_size=3, unique_by=lambda commit: commit.run_id).map(keep_apart)
 """Commits that do not meet: then notices have the same numbers too."""
 
 
