@@ -52,7 +52,9 @@ async def migrate_postgres(url: str, *, partitions: int = PARTITIONS, **options:
     from weft.journals.postgres import schema
     from weft.journals.postgres.connections import Options
 
-    return await schema.migrate(Options(url=url, **{"lock_seconds": 60.0} | options), partitions)
+    return await schema.migrate(
+        Options(url=url, **{"lock_seconds": 60.0, "statement_seconds": 3600.0} | options), partitions
+    )
 
 
 def _check_driver() -> None:

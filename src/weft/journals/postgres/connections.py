@@ -58,7 +58,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     application_name: str = "weft"
     connect_seconds: float = 10.0
-    statement_seconds: float = 30.0
+    statement_seconds: float = 15.0
     lock_seconds: float = 10.0
     require_durable: bool = True
     plans: str = "force_custom_plan"
