@@ -104,3 +104,15 @@ async def test_what_no_worker_can_take_is_held_and_goes_on_when_one_comes(deploy
     await eventually(is_held)
     await deployment.worker(("gpu",))
     assert (await ended(client, "r1")).state.value == "completed"
+
+
+async def test_a_function_that_its_worker_cannot_import_fails_its_attempt_and_is_not_held_for_ever(
+    deployment: Deployment,
+):
+    await deployment.coordinator()
+    await deployment.worker()
+    client = await deployment.open()
+    node = {"id": "a", "type": "task", "config": {"function": "no_such_module:work"}, "retry": {"max_attempts": 1}}
+    await start(client, workflow(node), "r1")
+    state = await ended(client, "r1")
+    assert (state.state.value, state.error.code) == ("failed", "function_not_found")

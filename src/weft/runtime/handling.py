@@ -114,7 +114,8 @@ class Handling:
 
     def _is_foreign(self, result: Result) -> bool:
         """This process lacks the function, and did not start the run: somebody who has it will come."""
-        if result.code != "function_not_found" or result.undo:
+        # Where workers say what they have, one that was given a task and lacks its module has failed at it, as at any other.
+        if result.code != "function_not_found" or result.undo or self._coordinator.share.divided:
             return False
         # A child belongs to whoever runs its parent.
         return result.run_id.partition("/")[0] not in self._coordinator.own

@@ -58,15 +58,9 @@ class Sharing:
         self._until = 0.0
         """When the lease ends, by this process's own clock, counted from before it asked."""
         self._changed = asyncio.Event()
-        self.settled = asyncio.Event()
-        """It holds its share."""
         self._complaints = Complaints(clock, logger, "leases")
         coordinator.share.divide()
         coordinator.share.lost = self._lost
-
-    @property
-    def held(self) -> int:
-        return len(self._held)
 
     async def run(self) -> None:
         while True:
@@ -133,8 +127,6 @@ class Sharing:
             logger.info("gave back %d partitions", len(surplus))
         if gained:
             self._take(gained)
-        if len(self._held) >= leased.share:
-            self.settled.set()
 
     def _surplus(self, leased: Leased) -> set[int]:
         """What is above the share: those taken last, by their number."""
