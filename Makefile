@@ -44,7 +44,7 @@ check: setup ## format, lint, types and the fast tests; before every commit
 	@$(PYTEST) -q -m "not slow" --hypothesis-profile=fast $(FAST) $(ARGS)
 
 sim: setup ## SEEDS=100000 simulated histories from START on, or one: SEED=123; a failure prints how to repeat it
-	@$(PY) -m weft.simulation --jobs $(JOBS) $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),20000) --start $(or $(START),0)) $(ARGS)
+	@$(PY) -m perdure.simulation --jobs $(JOBS) $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),20000) --start $(or $(START),0)) $(ARGS)
 
 chaos: setup ## SECONDS=300 in which processes, servers and the network fail; SEED=123 repeats one, roughly
 	@$(PY) -m tests.chaos --seconds $(or $(SECONDS),300) $(if $(SEED),--seed $(SEED)) $(ARGS)

@@ -47,13 +47,13 @@ def main() -> int:
         print(f"unknown: {', '.join(unknown)}; there are {', '.join(TITLES)}, distributed, http", file=sys.stderr)
         return 2
     print(f"{platform.machine()}, Python {platform.python_version()}, embedded engine, SQLite synchronous=FULL\n")
-    with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="perdure-bench-") as folder:
         commits, median = raw.commits_per_second(Path(folder))
         print(f"  raw: {commits:,.0f} commits/s of 3 events one by one ({median * 1e6:,.0f} µs each, median)")
         print(f"  raw: {raw.rows_per_second(Path(folder)):,.0f} events/s in commits of 3,000")
         print(f"  raw: {raw.calls_per_second():,.0f} coroutines/s on a bare event loop\n")
     for name in wanted:
-        with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
+        with tempfile.TemporaryDirectory(prefix="perdure-bench-") as folder:
             start = time.perf_counter()
             command = [sys.executable, "-m", "bench.scenarios", name, folder]
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)

@@ -10,17 +10,17 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from weft.kernel.commands import Need, Question
-from weft.kernel.inputs import Context, Seen
-from weft.model.conditions import read_condition
-from weft.model.ir import Condition
-from weft.model.problems import Problems
-from weft.model.references import find_in_condition
-from weft.routing.conditions import evaluate
-from weft.routing.errors import NeedsVerdict
-from weft.routing.scope import Run
-from weft.sandbox import Sandbox
-from weft.sandbox.jq import Jq
+from perdure.kernel.commands import Need, Question
+from perdure.kernel.inputs import Context, Seen
+from perdure.model.conditions import read_condition
+from perdure.model.ir import Condition
+from perdure.model.problems import Problems
+from perdure.model.references import find_in_condition
+from perdure.routing.conditions import evaluate
+from perdure.routing.errors import NeedsVerdict
+from perdure.routing.scope import Run
+from perdure.sandbox import Sandbox
+from perdure.sandbox.jq import Jq
 
 RUN = Run("run-1", "bench", {"city": "Oslo"})
 NODES = {

@@ -1,6 +1,6 @@
 """`python -m bench.distributed [SCENARIO …]`: a coordinator process and a worker process on PostgreSQL and Valkey, fsync on.
 
-Both are real (`weft serve`, `weft worker`), on private servers from the wheels, and so is the client: it hands its starts over as any
+Both are real (`perdure serve`, `perdure worker`), on private servers from the wheels, and so is the client: it hands its starts over as any
 other process does. Beside each figure stands the processor time that a node took of each process: on a machine that is shared
 that says more than nodes a second. `--profile` shows where the two processes spend theirs.
 """
@@ -29,20 +29,20 @@ from bench.postgres import TABLE
 from bench.postgres import raw as raw_inserts
 from bench.redis import raw as raw_commands
 from bench.work import task
+from perdure.engine import Engine
+from perdure.journal import Accepted, Commit, RunRow, StoredEvent
+from perdure.journals.postgres import migrate_postgres, open_postgres
+from perdure.model import compile_definition
+from perdure.private_servers.users import as_user
+from perdure.runtime.requests import Request
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
-from weft.engine import Engine
-from weft.journal import Accepted, Commit, RunRow, StoredEvent
-from weft.journals.postgres import migrate_postgres, open_postgres
-from weft.model import compile_definition
-from weft.private_servers.users import as_user
-from weft.runtime.requests import Request
 
 ROOT = Path(__file__).parents[1]
 TICK = os.sysconf("SC_CLK_TCK")
 HELD = """
-    SELECT count(*) = (SELECT count(*) FROM weft.partitions)
-    FROM weft.partitions JOIN weft.coordinators USING (holder) WHERE expires_at > now()
+    SELECT count(*) = (SELECT count(*) FROM perdure.partitions)
+    FROM perdure.partitions JOIN perdure.coordinators USING (holder) WHERE expires_at > now()
 """
 SLOTS = 100
 """Tasks that the worker had when it was killed: they lapse only when it has been silent for 15 s."""
@@ -51,13 +51,13 @@ AT_ONCE = 500
 
 
 class Process:
-    """`weft serve` or `weft worker`, as somebody would start it."""
+    """`perdure serve` or `perdure worker`, as somebody would start it."""
 
     def __init__(self, name: str, folder: Path, environment: dict[str, str], *arguments: str, profile: bool) -> None:
         self.name = name
         self.profile = folder / f"{name}.profile" if profile else None
         watched = ["-m", "cProfile", "-o", str(self.profile)] if self.profile else []
-        command = [sys.executable, *watched, "-m", "weft", name, *arguments]
+        command = [sys.executable, *watched, "-m", "perdure", name, *arguments]
         self.log = folder / f"{name}.log"
         with self.log.open("ab") as log:
             self.popen = subprocess.Popen(
@@ -120,11 +120,11 @@ class Deployment:
 
     def start(self, *names: str) -> None:
         environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("WEFT_")},
-            "WEFT_DATABASE_URL": self.url,
-            "WEFT_REDIS_URL": self.redis.url,
-            "WEFT_REDIS_PREFIX": self.prefix,
-            "WEFT_BLOB_URL": self._blobs,
+            **{name: value for name, value in os.environ.items() if not name.startswith("PERDURE_")},
+            "PERDURE_DATABASE_URL": self.url,
+            "PERDURE_REDIS_URL": self.redis.url,
+            "PERDURE_REDIS_PREFIX": self.prefix,
+            "PERDURE_BLOB_URL": self._blobs,
         }
         for name in names or ("serve", "worker"):
             arguments = ["--port", "0"] if name == "serve" else []
@@ -187,7 +187,7 @@ class Deployment:
         await asyncio.gather(*(one() for _ in range(min(count, AT_ONCE))))
 
     async def ended(self, prefix: str, count: int) -> None:
-        query = "SELECT count(*) FROM weft.runs WHERE run_id >= $1 AND run_id < $2 AND ended_at IS NOT NULL"
+        query = "SELECT count(*) FROM perdure.runs WHERE run_id >= $1 AND run_id < $2 AND ended_at IS NOT NULL"
 
         async def all_ended() -> bool:
             found: int = await self.count(query, f"{prefix}-", f"{prefix}.")
@@ -283,7 +283,7 @@ async def chain(deployment: Deployment) -> None:
         await deployment.ended(f"chain{number}", 1)
         times.append(
             await deployment.count(
-                "SELECT ended_at - created_at FROM weft.runs WHERE run_id = $1", f"chain{number}-0000000"
+                "SELECT ended_at - created_at FROM perdure.runs WHERE run_id = $1", f"chain{number}-0000000"
             )
         )
     times.sort()
@@ -322,7 +322,7 @@ async def restart(deployment: Deployment) -> None:
     deployment.end(signal.SIGKILL)
     gate.touch()
     await deployment.until(
-        lambda: deployment.count("SELECT count(*) = 0 FROM weft.coordinators WHERE expires_at > now()"),
+        lambda: deployment.count("SELECT count(*) = 0 FROM perdure.coordinators WHERE expires_at > now()"),
         "the leases to lapse",
     )
     start = time.perf_counter()
@@ -330,7 +330,7 @@ async def restart(deployment: Deployment) -> None:
     await deployment.until(lambda: deployment.count(HELD), "the partitions")
     held = time.perf_counter() - start
     query = """
-        SELECT count(DISTINCT run_id) FROM weft.events WHERE type = 'node.completed' AND run_id >= 'unfinished-'
+        SELECT count(DISTINCT run_id) FROM perdure.events WHERE type = 'node.completed' AND run_id >= 'unfinished-'
         AND run_id < 'unfinished.'
     """
     found: dict[str, float] = {"partitions taken": held}
@@ -355,7 +355,7 @@ async def flat(deployment: Deployment) -> None:
     for size in (0, deployment.options.events // 100, deployment.options.events // 10, deployment.options.events):
         await fill(journal, filled, size)
         filled = size
-        await deployment.count("VACUUM ANALYZE weft.events, weft.runs")
+        await deployment.count("VACUUM ANALYZE perdure.events, perdure.runs")
         meter = Meter(deployment)
         await deployment.submit(ir, 500, f"at{size}")
         await deployment.ended(f"at{size}", 500)
@@ -431,7 +431,7 @@ def servers() -> Iterator[tuple[PostgresServer, RedisServer]]:
 
 
 async def run(options: argparse.Namespace) -> None:
-    with servers() as (postgres, redis), tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
+    with servers() as (postgres, redis), tempfile.TemporaryDirectory(prefix="perdure-bench-") as folder:
         load = " ".join(f"{value:.1f}" for value in os.getloadavg())
         print(
             f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, load {load}, fsync on\n"

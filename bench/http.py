@@ -1,6 +1,6 @@
 """`python -m bench.http [--seconds 5] [--connections 32]`: starts over HTTP, embedded and durable (SQLite synchronous=FULL).
 
-The server is a process of its own with uvicorn, a coordinator and a worker, as `weft dev` is. Each start is one POST /runs of a
+The server is a process of its own with uvicorn, a coordinator and a worker, as `perdure dev` is. Each start is one POST /runs of a
 workflow with one node, answered when it is durable; the run itself goes on beside it. Beside starts a second stand the processor
 time of the server for each, which means more on a shared machine, and the same for GET /healthz: what HTTP alone costs.
 """
@@ -20,17 +20,17 @@ import tempfile
 import time
 from pathlib import Path
 
-from weft.api import create_app
-from weft.api.server import loop_factory, serve
-from weft.engine import Engine
-from weft.model import compile_definition
+from perdure.api import create_app
+from perdure.api.server import loop_factory, serve
+from perdure.engine import Engine
+from perdure.model import compile_definition
 
 QUICK = {"name": "quick", "nodes": [{"id": "a", "type": "transform", "config": {"value": 1}}]}
 HEAD = "Host: 127.0.0.1\r\nContent-Type: application/json\r\n"
 
 
 async def serve_until_told(folder: Path) -> None:
-    engine = await Engine.open(f"sqlite:///{folder / 'weft.db'}")
+    engine = await Engine.open(f"sqlite:///{folder / 'perdure.db'}")
     try:
         await engine.hold()
         await engine.register(compile_definition(QUICK))
@@ -89,7 +89,7 @@ def main(arguments: list[str] | None = None) -> int:
     body = b'{"workflow": "quick"}'
     start = f"POST /api/v1/runs HTTP/1.1\r\n{HEAD}Content-Length: {len(body)}\r\n\r\n".encode() + body
     health = f"GET /healthz HTTP/1.1\r\n{HEAD}\r\n".encode()
-    with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="perdure-bench-") as folder:
         command = [sys.executable, "-m", "bench.http", "--serve", folder]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:

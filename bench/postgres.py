@@ -16,9 +16,9 @@ from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]
 
+from perdure.journal import Accepted, Commit, Epoch, RunRow, StoredEvent, partition_of
+from perdure.journals.postgres import migrate_postgres, open_postgres
 from tests.servers.postgres import PostgresServer
-from weft.journal import Accepted, Commit, Epoch, RunRow, StoredEvent, partition_of
-from weft.journals.postgres import migrate_postgres, open_postgres
 
 EVENTS = 3
 BODY = b'{"output":"' + b"x" * 240 + b'"}'

@@ -19,13 +19,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from perdure.clock import system
+from perdure.envelopes import Keyring
+from perdure.transport import Result, Task
+from perdure.transports.redis import RedisTransport, open_redis
+from perdure.transports.redis.address import parse
+from perdure.transports.redis.connection import connect
 from tests.servers.redis import RedisServer
-from weft.clock import system
-from weft.envelopes import Keyring
-from weft.transport import Result, Task
-from weft.transports.redis import RedisTransport, open_redis
-from weft.transports.redis.address import parse
-from weft.transports.redis.connection import connect
 
 PARTITIONS = 256
 SLOTS = 100

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.work import task
-from weft.engine import Engine
-from weft.model import compile_definition
-from weft.runtime.requests import Request
+from perdure.engine import Engine
+from perdure.model import compile_definition
+from perdure.runtime.requests import Request
 
 
 def memory_mb() -> float:

@@ -1,6 +1,6 @@
 """`make demo`: an order goes through a fan-out, a fan-in, a loop and an approval, and survives `kill -9` on the way.
 
-Everything you see is `weft run` itself: the demo only types the commands, in a folder of its own, and kills the process
+Everything you see is `perdure run` itself: the demo only types the commands, in a folder of its own, and kills the process
 once. Where nobody can be asked, it also decides. Nothing is left behind.
 """
 
@@ -43,7 +43,7 @@ def main() -> int:
     say("An order: checked from three sides, agreed on, approved, charged, shipped.", "1")
     say(GRAPH)
     say("Each step is on disk before the next begins. In `charge` we kill the process.")
-    with tempfile.TemporaryDirectory(prefix="weft-demo-") as name:
+    with tempfile.TemporaryDirectory(prefix="perdure-demo-") as name:
         try:
             return Demo(Path(name), asks=ASKS).show()
         except KeyboardInterrupt:
@@ -56,32 +56,32 @@ class Demo:
         self.asks = asks
         self.bank = folder / "bank.txt"
         self.killed = False
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PERDURE_")}
         self.environment = kept | {"PYTHONDONTWRITEBYTECODE": "1"}
         for file in ("order.yaml", "tasks.py"):
             shutil.copy(HERE / file, folder)
 
     def show(self) -> int:
-        code = self.weft(START if self.asks else f"{START} --no-wait")
+        code = self.perdure(START if self.asks else f"{START} --no-wait")
         if code == WAITS:
             why = "You leave it for later" if self.asks else "There is nobody to ask"
             say(f"\n{why}, so the demo decides. Meanwhile no process is alive.", "33;1")
-            self.weft("approvals approve demo --as manager")
-            code = self.weft(GO_ON)
+            self.perdure("approvals approve demo --as manager")
+            code = self.perdure(GO_ON)
         if code == KILLED:
             self.killed = True
             say("\n✗ The process is gone. The bank has the money, and `charge` could not say so.", "31;1")
-            say("  All that is left is a file, .weft/weft.db. The same command goes on:", "31;1")
-            code = self.weft(GO_ON)
+            say("  All that is left is a file, .perdure/perdure.db. The same command goes on:", "31;1")
+            code = self.perdure(GO_ON)
         if code == 0:
             self.sum_up()
         return code
 
-    def weft(self, arguments: str) -> int:
+    def perdure(self, arguments: str) -> int:
         """One command as a person would type it, and its exit code."""
-        say(f"\n$ weft {arguments}", "36;1")
+        say(f"\n$ perdure {arguments}", "36;1")
         process = subprocess.Popen(
-            [sys.executable, "-m", "weft", *shlex.split(arguments)],
+            [sys.executable, "-m", "perdure", *shlex.split(arguments)],
             cwd=self.folder,
             env=self.environment,
             stdin=None if self.asks else subprocess.DEVNULL,
@@ -108,7 +108,7 @@ class Demo:
         try:
             process.wait(PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
-            command = [sys.executable, "-m", "weft", *shlex.split("approvals approve demo --as manager")]
+            command = [sys.executable, "-m", "perdure", *shlex.split("approvals approve demo --as manager")]
             subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, check=False)
 
     def kill_in_charge(self, process: subprocess.Popen[bytes]) -> None:
@@ -130,7 +130,7 @@ class Demo:
         paid = "once" if len(lines) == 1 else f"{len(lines)} times"
         say(f"\n✓ `charge` began twice, under one key: the customer paid {paid}.", "32;1")
         say("  What had completed before did not run again: it was on disk.", "32;1")
-        say("\nA project of your own: .venv/bin/weft init hello")
+        say("\nA project of your own: .venv/bin/perdure init hello")
         say("More to see:           examples/README.md, docs/tutorial.md")
 
 

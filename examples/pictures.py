@@ -13,9 +13,9 @@ PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
 
 def draw_order(file: Path) -> None:
     """The run of `make demo`, with its loop, its retries, its approval and its crash."""
-    with tempfile.TemporaryDirectory(prefix="weft-pictures-") as name:
+    with tempfile.TemporaryDirectory(prefix="perdure-pictures-") as name:
         demo = Demo(Path(name), asks=False)
-        code = demo.show() or demo.weft(f"graph --run demo --direction down -o {shlex.quote(str(file.resolve()))}")
+        code = demo.show() or demo.perdure(f"graph --run demo --direction down -o {shlex.quote(str(file.resolve()))}")
         if code != 0:
             raise SystemExit(code)
 

@@ -75,7 +75,7 @@ def build() -> None:
     venv.create(VENV, with_pip=importlib.util.find_spec("ensurepip") is not None)
     say(f"installing {packages} locked packages")
     pip("--require-hashes", "--only-binary=:all:", "-r", str(LOCK))
-    say("installing weft itself, editable")
+    say("installing perdure itself, editable")
     pip("--no-deps", "--no-build-isolation", "-e", ".")
     READY.write_text(fingerprint())
     say("ready")

@@ -8,7 +8,7 @@ import ast
 import re
 from pathlib import Path
 
-SOURCE = Path(__file__).parent.parent / "src" / "weft"
+SOURCE = Path(__file__).parent.parent / "src" / "perdure"
 WORD = re.compile(r"[a-z]+(?:_[a-z]+)*")
 
 TAKES_A_CODE = {

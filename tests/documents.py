@@ -65,7 +65,7 @@ def execute(document: Path, folder: Path) -> int:
     """How many commands were run. The document of an example is executed in a copy of its folder."""
     if document.parent.parent.name == "examples":
         folder = Path(shutil.copytree(document.parent, folder / document.parent.name))
-    ours = ("WEFT_", "PYTHONUNBUFFERED")
+    ours = ("PERDURE_", "PYTHONUNBUFFERED")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     environment |= {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "110", "TERM": "dumb"}
     count = 0

@@ -1,5 +1,5 @@
 """Child processes of tests: none outlives the test run, however that ends."""
 
-from weft.private_servers.launcher import die_with_parent
+from perdure.private_servers.launcher import die_with_parent
 
 __all__ = ["die_with_parent"]

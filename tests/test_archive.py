@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.archive import LOG_LINE_BYTES, Alias, InvalidAlias, Share, check_alias, choose_version, cut_message
+from perdure.archive import LOG_LINE_BYTES, Alias, InvalidAlias, Share, check_alias, choose_version, cut_message
 
 
 def alias(*shares: tuple[int, float], name: str = "live") -> Alias:

@@ -6,12 +6,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from perdure.kernel.events import TYPES
+from perdure.model import definition, policies, routing
+from perdure.model.problems import CODES
+from perdure.routing.filters import FILTERS, TESTS
 from tests.codes import find_codes
 from tests.documents import blocks, execute, matches
-from weft.kernel.events import TYPES
-from weft.model import definition, policies, routing
-from weft.model.problems import CODES
-from weft.routing.filters import FILTERS, TESTS
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("**/README.md")])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.envelopes import EnvelopeRefused, Keyring
+from perdure.envelopes import EnvelopeRefused, Keyring
 
 OLD, NEW = b"o" * 32, b"n" * 32
 RING = Keyring({"old": OLD})
@@ -81,8 +81,8 @@ def test_the_first_key_signs_and_all_of_them_verify():
 
 
 def test_a_signature_is_what_the_documents_say_it_is():
-    key = hmac.digest(OLD, b"weft/1/tenant/acme", "sha256")
-    mac = hmac.digest(key, b"weft/1/task\nacme\n" + MESSAGE, "sha256").hex()
+    key = hmac.digest(OLD, b"perdure/1/tenant/acme", "sha256")
+    mac = hmac.digest(key, b"perdure/1/task\nacme\n" + MESSAGE, "sha256").hex()
     assert RING.sign("task", "acme", MESSAGE) == f"old:acme:{mac}"
 
 

@@ -3,19 +3,19 @@
 import ast
 from pathlib import Path
 
-from weft import errors
-from weft.errors import Conflict, Refused, WeftError
+from perdure import errors
+from perdure.errors import Conflict, PerdureError, Refused
 
 DOCSTRING = errors.__doc__ or ""
 
 
-def all_errors() -> list[type[WeftError]]:
-    return [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, WeftError)]
+def all_errors() -> list[type[PerdureError]]:
+    return [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, PerdureError)]
 
 
 def test_codes_are_unique_and_never_renamed():
     assert {kind.__name__: kind.code for kind in all_errors()} == {
-        "WeftError": "error",
+        "PerdureError": "error",
         "SettingsInvalid": "settings_invalid",
         "NotFound": "not_found",
         "Refused": "refused",

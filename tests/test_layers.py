@@ -1,4 +1,4 @@
-"""Import directions, kept: who may import whom inside `weft`, and what the pure layers may import from outside.
+"""Import directions, kept: who may import whom inside `perdure`, and what the pure layers may import from outside.
 
 The table is the architecture. Whoever needs a new arrow changes it here, in the same commit, with the reason.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-SRC = Path(__file__).parent.parent / "src" / "weft"
+SRC = Path(__file__).parent.parent / "src" / "perdure"
 LONGEST_FILE = 600
 
 PORTS = {"journal", "archive", "leases", "limits", "transport", "blobs"}
@@ -18,7 +18,7 @@ ADAPTERS = {"journals", "transports", "blob_stores"}
 BASE = {"errors", "clock", "model"}
 MIDDLE = {"routing", "nodes", "agents", "functions", "outcomes", "secrets", "egress", "sandbox", "pipeline"}
 
-# A part of `weft` (a module or a folder) -> the parts it may import. Itself is always allowed.
+# A part of `perdure` (a module or a folder) -> the parts it may import. Itself is always allowed.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "clock": set(),
@@ -119,7 +119,7 @@ PURE = {
     "unicodedata",
 }
 
-# What the pure layers may import from outside `weft`; the others are free.
+# What the pure layers may import from outside `perdure`; the others are free.
 OUTSIDE: dict[str, set[str]] = {
     "model": PURE | {"msgspec", "yaml"},
     "kernel": PURE | {"msgspec"},
@@ -133,7 +133,7 @@ def part_of(path: Path, root: Path) -> str:
 
 def imports_of(path: Path, root: Path) -> Iterator[tuple[int, str]]:
     """Every module a file imports, wherever in the file, with its line. Relative imports come out absolute."""
-    package = ["weft", *path.relative_to(root).parts[:-1]]
+    package = ["perdure", *path.relative_to(root).parts[:-1]]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
         if isinstance(node, ast.Import):
             for name in node.names:
@@ -141,10 +141,10 @@ def imports_of(path: Path, root: Path) -> Iterator[tuple[int, str]]:
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else []
             module = ".".join([*base, *([node.module] if node.module else [])])
-            # `from weft import kernel` names the part only in what is imported.
+            # `from perdure import kernel` names the part only in what is imported.
             yield from (
-                ((node.lineno, f"weft.{name.name}") for name in node.names)
-                if module == "weft"
+                ((node.lineno, f"perdure.{name.name}") for name in node.names)
+                if module == "perdure"
                 else [(node.lineno, module)]
             )
 
@@ -159,10 +159,10 @@ def violations(root: Path) -> list[str]:
             continue
         for line, module in imports_of(path, root):
             top, _, rest = module.partition(".")
-            if top == "weft":
+            if top == "perdure":
                 target = rest.partition(".")[0] or "__init__"
                 if target not in ALLOWED[part] | {part}:
-                    found.append(f"{where}:{line}: '{part}' may not import 'weft.{target}'")
+                    found.append(f"{where}:{line}: '{part}' may not import 'perdure.{target}'")
             elif part in OUTSIDE and top not in OUTSIDE[part]:
                 found.append(f"{where}:{line}: '{part}' may not import '{top}'")
     return found
@@ -200,20 +200,32 @@ def test_pure_modules_are_of_the_standard_library():
         ("kernel/x.py", "import os.path", "kernel/x.py:1: 'kernel' may not import 'os'"),
         ("kernel/x.py", "from time import time", "kernel/x.py:1: 'kernel' may not import 'time'"),
         ("kernel/x.py", "def f():\n    import socket", "kernel/x.py:2: 'kernel' may not import 'socket'"),
-        ("kernel/x.py", "import weft.clock", "kernel/x.py:1: 'kernel' may not import 'weft.clock'"),
-        ("kernel/x.py", "from weft import errors", "kernel/x.py:1: 'kernel' may not import 'weft.errors'"),
-        ("kernel/a/x.py", "from ...journal import Journal", "kernel/a/x.py:1: 'kernel' may not import 'weft.journal'"),
-        ("model/x.py", "from weft.kernel.state import State", "model/x.py:1: 'model' may not import 'weft.kernel'"),
-        ("model/x.py", "import weft", "model/x.py:1: 'model' may not import 'weft.__init__'"),
+        ("kernel/x.py", "import perdure.clock", "kernel/x.py:1: 'kernel' may not import 'perdure.clock'"),
+        ("kernel/x.py", "from perdure import errors", "kernel/x.py:1: 'kernel' may not import 'perdure.errors'"),
+        (
+            "kernel/a/x.py",
+            "from ...journal import Journal",
+            "kernel/a/x.py:1: 'kernel' may not import 'perdure.journal'",
+        ),
+        (
+            "model/x.py",
+            "from perdure.kernel.state import State",
+            "model/x.py:1: 'model' may not import 'perdure.kernel'",
+        ),
+        ("model/x.py", "import perdure", "model/x.py:1: 'model' may not import 'perdure.__init__'"),
         (
             "journals/sqlite/x.py",
-            "import weft.kernel",
-            "journals/sqlite/x.py:1: 'journals' may not import 'weft.kernel'",
+            "import perdure.kernel",
+            "journals/sqlite/x.py:1: 'journals' may not import 'perdure.kernel'",
         ),
-        ("journal.py", "from weft import journals", "journal.py:1: 'journal' may not import 'weft.journals'"),
-        ("runtime/x.py", "import weft.journals.sqlite", "runtime/x.py:1: 'runtime' may not import 'weft.journals'"),
-        ("api/x.py", "from weft.transports import local", "api/x.py:1: 'api' may not import 'weft.transports'"),
-        ("clock.py", "from weft import settings", "clock.py:1: 'clock' may not import 'weft.settings'"),
+        ("journal.py", "from perdure import journals", "journal.py:1: 'journal' may not import 'perdure.journals'"),
+        (
+            "runtime/x.py",
+            "import perdure.journals.sqlite",
+            "runtime/x.py:1: 'runtime' may not import 'perdure.journals'",
+        ),
+        ("api/x.py", "from perdure.transports import local", "api/x.py:1: 'api' may not import 'perdure.transports'"),
+        ("clock.py", "from perdure import settings", "clock.py:1: 'clock' may not import 'perdure.settings'"),
         ("helpers.py", "", "helpers.py: 'helpers' has no place in the table of layers"),
     ],
 )
@@ -227,10 +239,13 @@ def test_a_forbidden_import_is_caught(tmp_path, file, code, expected):
 @pytest.mark.parametrize(
     ("file", "code"),
     [
-        ("kernel/x.py", "import msgspec\nfrom collections.abc import Mapping\nfrom weft.model.ir import IR"),
-        ("kernel/x.py", "from weft.kernel.state import State\nfrom .events import Event\nfrom . import commands"),
-        ("journals/sqlite.py", "import sqlite3\nfrom weft.journal import Journal\nfrom weft.errors import Conflict"),
-        ("engine.py", "from weft.journals.sqlite import SqliteJournal\nfrom weft.runtime import coordinator"),
+        ("kernel/x.py", "import msgspec\nfrom collections.abc import Mapping\nfrom perdure.model.ir import IR"),
+        ("kernel/x.py", "from perdure.kernel.state import State\nfrom .events import Event\nfrom . import commands"),
+        (
+            "journals/sqlite.py",
+            "import sqlite3\nfrom perdure.journal import Journal\nfrom perdure.errors import Conflict",
+        ),
+        ("engine.py", "from perdure.journals.sqlite import SqliteJournal\nfrom perdure.runtime import coordinator"),
     ],
 )
 def test_an_allowed_import_is_not(tmp_path, file, code):

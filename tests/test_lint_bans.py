@@ -52,7 +52,7 @@ def banned_in(path: str, code: str) -> dict[int, str]:
 
 
 @pytest.mark.parametrize(
-    "path", ["src/weft/x.py", "src/weft/kernel/x.py", "src/weft/runtime/x.py", "src/weft/cli/x.py"]
+    "path", ["src/perdure/x.py", "src/perdure/kernel/x.py", "src/perdure/runtime/x.py", "src/perdure/cli/x.py"]
 )
 def test_each_banned_thing_is_caught_in_each_spelling(path):
     lines: list[str] = []
@@ -70,7 +70,7 @@ def test_every_ban_in_the_configuration_is_tried_here():
     assert set(project["tool"]["ruff"]["lint"]["flake8-tidy-imports"]["banned-api"]) == set(BANNED)
 
 
-@pytest.mark.parametrize("path", ["src/weft/clock.py", "src/weft/settings.py"])
+@pytest.mark.parametrize("path", ["src/perdure/clock.py", "src/perdure/settings.py"])
 def test_the_owners_may(path):
     assert banned_in(path, "import os\nimport time\n\nos.environ\n") == {}
     assert banned_in(path.replace(".py", "s.py"), "import os\nimport time\n\nos.environ\n") != {}

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.errors import SettingsInvalid
-from weft.settings import NAMES, Settings, read_secrets
+from perdure.errors import SettingsInvalid
+from perdure.settings import NAMES, Settings, read_secrets
 
 
 @pytest.fixture(autouse=True)
@@ -17,9 +17,9 @@ def empty_folder(tmp_path, monkeypatch):
 def test_defaults_are_the_documented_ones():
     settings = Settings.load(environ={})
     assert {name: getattr(settings, name) for name in NAMES} == {
-        "database_url": "sqlite:///.weft/weft.db",
+        "database_url": "sqlite:///.perdure/perdure.db",
         "redis_url": "",
-        "redis_prefix": "weft",
+        "redis_prefix": "perdure",
         "signing_keys": "",
         "blob_url": "",
         "worker_heartbeat_seconds": 5,
@@ -55,22 +55,22 @@ def test_defaults_are_the_documented_ones():
 
 
 def test_file_is_beaten_by_environment_and_environment_by_flags(empty_folder):
-    (empty_folder / "weft.toml").write_text("partitions = 1\nretention_days = 1\nsweep_seconds = 1\n")
+    (empty_folder / "perdure.toml").write_text("partitions = 1\nretention_days = 1\nsweep_seconds = 1\n")
     settings = Settings.load(
         flags={"sweep_seconds": 3.0, "partitions": None},
-        environ={"WEFT_SWEEP_SECONDS": "2", "WEFT_RETENTION_DAYS": "2"},
+        environ={"PERDURE_SWEEP_SECONDS": "2", "PERDURE_RETENTION_DAYS": "2"},
     )
     assert (settings.partitions, settings.retention_days, settings.sweep_seconds) == (1, 2, 3.0)
     assert {name: settings.sources[name] for name in ("partitions", "retention_days", "sweep_seconds")} == {
-        "partitions": "weft.toml",
-        "retention_days": "WEFT_RETENTION_DAYS",
+        "partitions": "perdure.toml",
+        "retention_days": "PERDURE_RETENTION_DAYS",
         "sweep_seconds": "--sweep-seconds",
     }
     assert settings.sources["database_url"] == "default"
 
 
 def test_the_real_environment_is_the_default(monkeypatch):
-    monkeypatch.setenv("WEFT_PARTITIONS", "8")
+    monkeypatch.setenv("PERDURE_PARTITIONS", "8")
     assert Settings.load().partitions == 8
 
 
@@ -86,13 +86,13 @@ def test_every_setting_can_be_set_in_every_place(empty_folder):
         (empty_folder / "one.toml").write_text(text.replace("'", '"'))
         loaded = [
             Settings.load(environ={}, path="one.toml"),
-            Settings.load(environ={f"WEFT_{name.upper()}": str(value)}),
+            Settings.load(environ={f"PERDURE_{name.upper()}": str(value)}),
             Settings.load(flags={name: value}, environ={}),
         ]
         assert [getattr(settings, name) for settings in loaded] == [value] * 3
         assert [settings.sources[name] for settings in loaded] == [
             "one.toml",
-            f"WEFT_{name.upper()}",
+            f"PERDURE_{name.upper()}",
             "--" + name.replace("_", "-"),
         ]
 
@@ -101,24 +101,24 @@ def test_every_setting_can_be_set_in_every_place(empty_folder):
     ("arguments", "expected"),
     [
         (
-            {"environ": {"WEFT_PARTITION": "3"}},
-            "unknown setting 'WEFT_PARTITION' in the environment; did you mean 'WEFT_PARTITIONS'?",
+            {"environ": {"PERDURE_PARTITION": "3"}},
+            "unknown setting 'PERDURE_PARTITION' in the environment; did you mean 'PERDURE_PARTITIONS'?",
         ),
         (
             {"environ": {}, "flags": {"retention_day": 3}},
             "unknown setting 'retention_day' among the flags; did you mean 'retention_days'?",
         ),
-        ({"environ": {"WEFT_PARTITIONS": "many"}}, "setting partitions from WEFT_PARTITIONS: expected `int`"),
+        ({"environ": {"PERDURE_PARTITIONS": "many"}}, "setting partitions from PERDURE_PARTITIONS: expected `int`"),
         (
-            {"environ": {"WEFT_PARTITIONS": "0"}},
-            "setting partitions from WEFT_PARTITIONS: expected `int` >= 1, got '0'",
+            {"environ": {"PERDURE_PARTITIONS": "0"}},
+            "setting partitions from PERDURE_PARTITIONS: expected `int` >= 1, got '0'",
         ),
-        ({"environ": {"WEFT_SWEEP_SECONDS": "nan"}}, "setting sweep_seconds from WEFT_SWEEP_SECONDS: expected"),
+        ({"environ": {"PERDURE_SWEEP_SECONDS": "nan"}}, "setting sweep_seconds from PERDURE_SWEEP_SECONDS: expected"),
         ({"environ": {}, "flags": {"partitions": 1.5}}, "setting partitions from --partitions: expected `int`"),
         ({"environ": {}, "path": "absent.toml"}, "cannot read settings from absent.toml"),
         (
-            {"environ": {"WEFT_WORKER_DEAD_SECONDS": "5"}},
-            "expected worker_dead_seconds (WEFT_WORKER_DEAD_SECONDS) greater than worker_heartbeat_seconds (default)",
+            {"environ": {"PERDURE_WORKER_DEAD_SECONDS": "5"}},
+            "expected worker_dead_seconds (PERDURE_WORKER_DEAD_SECONDS) greater than worker_heartbeat_seconds (default)",
         ),
     ],
 )
@@ -131,40 +131,40 @@ def test_what_is_wrong_is_said_with_its_place_and_a_way_out(arguments, expected)
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("partitons = 3", "unknown setting 'partitons' in weft.toml; did you mean 'partitions'?"),
-        ("zzz = 3", "unknown setting 'zzz' in weft.toml; known are: database_url, "),
-        ("sources = {}", "unknown setting 'sources' in weft.toml; known are: "),
-        ("partitions = 3 3", "cannot read settings from weft.toml: "),
-        ("partitions = true", "setting partitions from weft.toml: expected `int`"),
+        ("partitons = 3", "unknown setting 'partitons' in perdure.toml; did you mean 'partitions'?"),
+        ("zzz = 3", "unknown setting 'zzz' in perdure.toml; known are: database_url, "),
+        ("sources = {}", "unknown setting 'sources' in perdure.toml; known are: "),
+        ("partitions = 3 3", "cannot read settings from perdure.toml: "),
+        ("partitions = true", "setting partitions from perdure.toml: expected `int`"),
     ],
 )
 def test_a_bad_file_is_refused(empty_folder, text, expected):
-    (empty_folder / "weft.toml").write_text(text)
+    (empty_folder / "perdure.toml").write_text(text)
     with pytest.raises(SettingsInvalid) as caught:
         Settings.load(environ={})
     assert caught.value.message.startswith(expected)
 
 
 def test_secrets_and_other_programs_variables_are_not_settings():
-    Settings.load(environ={"WEFT_SECRET_STRIPE": "x", "PATH": "/bin", "WEFTED": "x"})
+    Settings.load(environ={"PERDURE_SECRET_STRIPE": "x", "PATH": "/bin", "PERDUREED": "x"})
 
 
 def test_passwords_are_never_shown():
-    settings = Settings.load(environ={"WEFT_DATABASE_URL": "postgresql://weft:p@ss:w0rd@db:5432/weft"})
-    assert settings.database_url == "postgresql://weft:p@ss:w0rd@db:5432/weft"
-    assert settings.rows()[0] == ("database_url", "postgresql://weft:***@db:5432/weft", "WEFT_DATABASE_URL")
+    settings = Settings.load(environ={"PERDURE_DATABASE_URL": "postgresql://perdure:p@ss:w0rd@db:5432/perdure"})
+    assert settings.database_url == "postgresql://perdure:p@ss:w0rd@db:5432/perdure"
+    assert settings.rows()[0] == ("database_url", "postgresql://perdure:***@db:5432/perdure", "PERDURE_DATABASE_URL")
     assert "w0rd" not in repr(settings)
     with pytest.raises(SettingsInvalid) as caught:
-        Settings.load(environ={"WEFT_DATABASE_URL": "weft w0rd@db"})
+        Settings.load(environ={"PERDURE_DATABASE_URL": "perdure w0rd@db"})
     assert "w0rd" not in caught.value.message
 
 
 def test_keys_are_never_shown_and_secrets_are_found_by_name():
-    settings = Settings.load(environ={"WEFT_ENCRYPTION_KEYS": "k1:canary", "WEFT_SIGNING_KEYS": "k2:canary"})
-    assert ("encryption_keys", "***", "WEFT_ENCRYPTION_KEYS") in settings.rows()
-    assert ("signing_keys", "***", "WEFT_SIGNING_KEYS") in settings.rows()
+    settings = Settings.load(environ={"PERDURE_ENCRYPTION_KEYS": "k1:canary", "PERDURE_SIGNING_KEYS": "k2:canary"})
+    assert ("encryption_keys", "***", "PERDURE_ENCRYPTION_KEYS") in settings.rows()
+    assert ("signing_keys", "***", "PERDURE_SIGNING_KEYS") in settings.rows()
     assert "canary" not in repr(settings)
-    assert read_secrets({"WEFT_SECRET_STRIPE": "x", "WEFT_PARTITIONS": "1", "PATH": "/"}) == {"STRIPE": "x"}
+    assert read_secrets({"PERDURE_SECRET_STRIPE": "x", "PERDURE_PARTITIONS": "1", "PATH": "/"}) == {"STRIPE": "x"}
 
 
 def test_every_setting_is_documented_with_its_variable_and_default():
@@ -173,4 +173,4 @@ def test_every_setting_is_documented_with_its_variable_and_default():
     for name in NAMES:
         default = getattr(defaults, name)
         shown = (f"`{default}`" if default else "none") if isinstance(default, str) else f"{default:.12g}"
-        assert f"| `{name}` | `WEFT_{name.upper()}` | {shown} |" in text
+        assert f"| `{name}` | `PERDURE_{name.upper()}` | {shown} |" in text

@@ -1,9 +1,9 @@
 import asyncio
 
-import weft
+import perdure
 
 
-async def weather(city: str, ctx: weft.Context) -> dict[str, int]:
+async def weather(city: str, ctx: perdure.Context) -> dict[str, int]:
     if ctx.attempt == 1:
         raise ConnectionError("no answer from the weather service")
     return {"degrees": 17 + len(city)}

@@ -5,7 +5,7 @@ import signal
 import sys
 from pathlib import Path
 
-import weft
+import perdure
 
 OLD_BANK = {"ada": 120, "ben": 75, "chloe": 310, "dan": 8}
 NEW_BANK = Path("new-bank.txt")
@@ -29,8 +29,8 @@ def open_account(account: dict[str, object], key: str) -> int:
     return [*known, key].index(key) + 1
 
 
-@weft.task(retry=weft.Retry(max_attempts=3))
-def move(ctx: weft.Context, names: list[str]) -> dict[str, int]:
+@perdure.task(retry=perdure.Retry(max_attempts=3))
+def move(ctx: perdure.Context, names: list[str]) -> dict[str, int]:
     numbers = {}
     for name in names:
         account = ctx.step(f"export {name}", export, name)
@@ -39,5 +39,5 @@ def move(ctx: weft.Context, names: list[str]) -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    run = weft.run(move, names=list(OLD_BANK), run_id="move-1")
+    run = perdure.run(move, names=list(OLD_BANK), run_id="move-1")
     print(run.state, run.result())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import weft
+import perdure
 
 BANK = Path("bank.txt")
 """The bank's book: a line for each charge, with the key it came under."""
@@ -16,7 +16,7 @@ async def check_stock(item: str, quantity: int) -> dict[str, object]:
     return {"item": item, "available": quantity * 2}
 
 
-async def check_credit(ctx: weft.Context) -> dict[str, object]:
+async def check_credit(ctx: perdure.Context) -> dict[str, object]:
     await asyncio.sleep(0.2)
     if ctx.attempt < 3:
         raise ConnectionError("the credit bureau does not answer")
@@ -34,7 +34,7 @@ async def make_offer(freight: int, turn: int) -> dict[str, object]:
     return {"price": price, "agreed": price <= 115}
 
 
-async def charge(amount: int, ctx: weft.Context) -> dict[str, int]:
+async def charge(amount: int, ctx: perdure.Context) -> dict[str, int]:
     """The key is the same in every attempt, so the bank can tell a repeated charge from a second one."""
     if take(f"{ctx.idempotency_key}  {amount}\n"):
         await asyncio.sleep(3)  # the receipt takes a while; `make demo` kills the process here

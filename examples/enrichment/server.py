@@ -1,6 +1,6 @@
 """The three services, on this machine: `python server.py COMMAND` runs a command while they are up.
 
-`{services}` in the command becomes their address, which WEFT_EGRESS_ALLOW allows: nodes may not call this machine otherwise.
+`{services}` in the command becomes their address, which PERDURE_EGRESS_ALLOW allows: nodes may not call this machine otherwise.
 """
 
 import json
@@ -65,4 +65,4 @@ if __name__ == "__main__":
     threading.Thread(target=server.serve_forever, daemon=True).start()
     place = f"127.0.0.1:{server.server_port}"
     command = [word.replace("{services}", f"http://{place}") for word in sys.argv[1:]]
-    sys.exit(subprocess.run(command, env=os.environ | {"WEFT_EGRESS_ALLOW": place}, check=False).returncode)
+    sys.exit(subprocess.run(command, env=os.environ | {"PERDURE_EGRESS_ALLOW": place}, check=False).returncode)

@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-import weft
+import perdure
 
 
-def sales(region: str, day: str, ctx: weft.Context) -> dict[str, Any]:
+def sales(region: str, day: str, ctx: perdure.Context) -> dict[str, Any]:
     if region == "north" and ctx.attempt == 1:
         raise ConnectionError("north does not answer")
     if region == "moon":
-        raise weft.Abort("no line to the moon")
+        raise perdure.Abort("no line to the moon")
     return {"region": region, "day": day, "amount": 100 * len(region)}
 
 

@@ -1,6 +1,6 @@
 """A shop and its payment gateway. The gateway does not answer the first time, and some cards have a low limit."""
 
-import weft
+import perdure
 
 LIMITS = {"visa": 100.0, "master": 1_000.0}
 
@@ -13,7 +13,7 @@ def release(order: str) -> dict[str, str]:
     return {"order": order, "state": "released"}
 
 
-def charge(amount: float, cards: list[str], turn: int, ctx: weft.Context) -> dict[str, object]:
+def charge(amount: float, cards: list[str], turn: int, ctx: perdure.Context) -> dict[str, object]:
     """One card in each turn. A real gateway would be given `ctx.idempotency_key`, which is the same in every attempt."""
     if turn == 1 and ctx.attempt == 1:
         raise TimeoutError("the gateway does not answer")
@@ -22,4 +22,4 @@ def charge(amount: float, cards: list[str], turn: int, ctx: weft.Context) -> dic
 
 
 def give_up(order: str) -> None:
-    raise weft.Abort(f"order {order} was not paid")
+    raise perdure.Abort(f"order {order} was not paid")

@@ -2,7 +2,7 @@
 
 from typing import TypedDict
 
-import weft
+import perdure
 
 
 class Article(TypedDict):
@@ -20,54 +20,54 @@ DESK: dict[str, list[Article]] = {
 }
 
 
-@weft.task(retry=weft.Retry(max_attempts=4, backoff_ms=50))
-def gather(ctx: weft.Context, source: str) -> list[Article]:
+@perdure.task(retry=perdure.Retry(max_attempts=4, backoff_ms=50))
+def gather(ctx: perdure.Context, source: str) -> list[Article]:
     if source == "sport" and ctx.attempt < 3:
         raise ConnectionError("the sports desk is at lunch")
     return DESK[source]
 
 
-@weft.task
+@perdure.task
 def pick(found: list[list[Article]], most: int) -> list[Article]:
     articles = [article for articles in found for article in articles]
     return sorted(articles, key=lambda article: -article["score"])[:most]
 
 
-@weft.task
+@perdure.task
 def write(articles: list[Article]) -> str:
     return "; ".join(article["title"] for article in articles)
 
 
-@weft.task
+@perdure.task
 def shorten(text: str, limit: int) -> str:
     """One title less, if it is too long."""
     return text.rpartition("; ")[0] if len(text) > limit else text
 
 
-@weft.task
-def send(ctx: weft.Context, reader: str, text: str) -> str:
+@perdure.task
+def send(ctx: perdure.Context, reader: str, text: str) -> str:
     return f"{reader}: {text}"  # a real one gives ctx.idempotency_key to the mail server
 
 
-@weft.workflow
+@perdure.workflow
 def newsletter(sources: list[str], readers: list[str], most: int = 3, limit: int = 30):
-    found = weft.map(gather, sources, max_concurrency=2)
+    found = perdure.map(gather, sources, max_concurrency=2)
     best = pick(found, most)
     draft = write(best)
-    text = weft.loop(
-        lambda loop: shorten(weft.expr(f"{loop.previous} or {draft}"), limit),
-        while_=lambda short: weft.cel(f"size({short}) > {limit}"),
+    text = perdure.loop(
+        lambda loop: shorten(perdure.expr(f"{loop.previous} or {draft}"), limit),
+        while_=lambda short: perdure.cel(f"size({short}) > {limit}"),
         max_iterations=20,
     )
-    delicate = weft.cel(f"{best}.exists(article, article.delicate)")
-    cleared = weft.branch(
+    delicate = perdure.cel(f"{best}.exists(article, article.delicate)")
+    cleared = perdure.branch(
         best,
-        {delicate: lambda: weft.approval({"text": text}, approvers=["editor"])},
-        default=lambda: weft.transform("nobody has to look", id="harmless"),
+        {delicate: lambda: perdure.approval({"text": text}, approvers=["editor"])},
+        default=lambda: perdure.transform("nobody has to look", id="harmless"),
     )
-    return weft.map(lambda reader: send(reader, text), readers, after=cleared)
+    return perdure.map(lambda reader: send(reader, text), readers, after=cleared)
 
 
 if __name__ == "__main__":
-    run = weft.run(newsletter, sources=list(DESK), readers=["ann"], on_approval=lambda approval: True)
+    run = perdure.run(newsletter, sources=list(DESK), readers=["ann"], on_approval=lambda approval: True)
     print(run.state, run.result())

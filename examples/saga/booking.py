@@ -3,14 +3,14 @@
 import hashlib
 from pathlib import Path
 
-import weft
+import perdure
 
 BOOK = Path("bookings.txt")
 
 
-def book(what: str, where: str, ctx: weft.Context, nights: int = 0) -> dict[str, str]:
+def book(what: str, where: str, ctx: perdure.Context, nights: int = 0) -> dict[str, str]:
     if what == "car" and where == "Venice":
-        raise weft.Abort("there are no cars in Venice")  # trying again will not help
+        raise perdure.Abort("there are no cars in Venice")  # trying again will not help
     # The key is the same on every attempt, and so is the number: a repeated booking is the same booking.
     number = f"{what}-{hashlib.sha256(ctx.idempotency_key.encode()).hexdigest()[:6]}"
     _write(f"booked    {number}")

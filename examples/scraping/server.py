@@ -1,6 +1,6 @@
 """A shop with sixty pages, on this machine: `python server.py COMMAND` runs a command while it is open.
 
-`{shop}` in the command becomes its address, which WEFT_EGRESS_ALLOW allows: nodes may not call this machine otherwise. When
+`{shop}` in the command becomes its address, which PERDURE_EGRESS_ALLOW allows: nodes may not call this machine otherwise. When
 the command is done, the shop says how many visits it had, and how many at once.
 """
 
@@ -65,6 +65,6 @@ if __name__ == "__main__":
     threading.Thread(target=server.serve_forever, daemon=True).start()
     place = f"127.0.0.1:{server.server_port}"
     command = [word.replace("{shop}", f"http://{place}") for word in sys.argv[1:]]
-    code = subprocess.run(command, env=os.environ | {"WEFT_EGRESS_ALLOW": place}, check=False).returncode
+    code = subprocess.run(command, env=os.environ | {"PERDURE_EGRESS_ALLOW": place}, check=False).returncode
     print(f"{sum(Shop.visits.values())} visits, never more than {Shop.most} at once", flush=True)
     sys.exit(code)

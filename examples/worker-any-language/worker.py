@@ -1,4 +1,4 @@
-"""A worker for Weft that imports nothing of Weft. docs/reference/worker-protocol.md explains every step.
+"""A worker for Perdure that imports nothing of Perdure. docs/reference/worker-protocol.md explains every step.
 
 python worker.py redis://localhost:6379 my-worker images
 """
@@ -11,7 +11,7 @@ import zlib
 
 import redis
 
-URL, NAME, QUEUE, PREFIX, PARTITIONS = (*sys.argv[1:4], (sys.argv[4:] or ["weft"])[0], 256)
+URL, NAME, QUEUE, PREFIX, PARTITIONS = (*sys.argv[1:4], (sys.argv[4:] or ["perdure"])[0], 256)
 FUNCTIONS = {"shout": lambda text: text.upper(), "add": lambda a, b: a + b}
 COPIED = {"run_id", "node", "scope", "item", "attempt", "generation", "undo", "tenant", "incarnation"}
 server = redis.Redis.from_url(URL)

@@ -6,10 +6,10 @@ import asyncio
 import sys
 from typing import Any
 
+from perdure.access import Authenticator, Unauthenticated
+from perdure.clock import system
+from perdure.deployment import open_journal
 from tests.processes import die_with_parent
-from weft.access import Authenticator, Unauthenticated
-from weft.clock import system
-from weft.deployment import open_journal
 
 
 async def main(url: str) -> None:

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from perdure.archive import Archive
+from perdure.journals.sqlite import SqliteJournal
 from tests.doubles.fake_clock import FakeClock
-from weft.archive import Archive
-from weft.journals.sqlite import SqliteJournal
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 async def journal(tmp_path) -> AsyncIterator[SqliteJournal]:
-    journal = await SqliteJournal.open(tmp_path / "weft.db", partitions=8)
+    journal = await SqliteJournal.open(tmp_path / "perdure.db", partitions=8)
     yield journal
     await journal.close()
 

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
+from perdure.access import LOCAL, Audit, make_principal, verify_audit
+from perdure.access.audit import DETAIL_BYTES
+from perdure.archive import Archive, AuditEntry, audit_hash, audit_payload
+from perdure.errors import PerdureError
+from perdure.journals.postgres import open_postgres
 from tests.servers.postgres import installations
-from weft.access import LOCAL, Audit, make_principal, verify_audit
-from weft.access.audit import DETAIL_BYTES
-from weft.archive import Archive, AuditEntry, audit_hash, audit_payload
-from weft.errors import WeftError
-from weft.journals.postgres import open_postgres
 
 ADA = make_principal(tenant="acme", name="ada", kind="key", roles=("admin",), key_id="k1")
 
@@ -107,7 +107,7 @@ async def store(request, tmp_path, journal, postgres_servers):
         admin = await asyncpg.connect(server.url(name))
 
         async def plain_postgres(text: str) -> None:
-            await admin.execute(text.format(audit="weft.audit", heads="weft.audit_heads"))
+            await admin.execute(text.format(audit="perdure.audit", heads="perdure.audit_heads"))
 
         async def force_postgres(text: str) -> None:
             await admin.execute("SET session_replication_role = replica")
@@ -140,7 +140,7 @@ async def fill(archive: Archive) -> None:
     ],
 )
 async def test_the_database_refuses_to_change_or_delete_an_entry(store, text):
-    with pytest.raises((WeftError, asyncpg.PostgresError), match="never"):
+    with pytest.raises((PerdureError, asyncpg.PostgresError), match="never"):
         await store.plain(text)
     assert (await verify_audit(store.archive, "acme")).entries == 10
 

@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from perdure.access import LOCAL, Authenticator, Unauthenticated, check_exposure, open_authenticator
+from perdure.access.authenticator import REMEMBER_SECONDS, REMEMBERED_KEYS, TOUCH_SECONDS
+from perdure.errors import SettingsInvalid
+from perdure.journals.sqlite import SqliteJournal
+from perdure.settings import Settings
 from tests.access.test_keys import issue
-from weft.access import LOCAL, Authenticator, Unauthenticated, check_exposure, open_authenticator
-from weft.access.authenticator import REMEMBER_SECONDS, REMEMBERED_KEYS, TOUCH_SECONDS
-from weft.errors import SettingsInvalid
-from weft.journals.sqlite import SqliteJournal
-from weft.settings import Settings
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ async def test_a_key_gives_its_tenant_name_and_roles(authenticator, archive, clo
 
 
 @pytest.mark.parametrize(
-    "header", [None, "", "Bearer", "Bearer ", "Basic eDp5", "weft_0123456789abcdef_x", "Bearer\tx y"]
+    "header", [None, "", "Bearer", "Bearer ", "Basic eDp5", "perdure_0123456789abcdef_x", "Bearer\tx y"]
 )
 async def test_without_a_credential_nobody_gets_in(authenticator, header):
     assert "Authorization: Bearer <API key>" in await refused(authenticator, header)
@@ -61,13 +61,13 @@ async def test_every_wrong_key_has_the_same_answer(authenticator, archive, clock
     await clock.advance(1)
     wrong = [
         good.text[:-1] + ("a" if good.text[-1] != "a" else "b"),
-        f"weft_{'0' * 16}_{good.text[-43:]}",
+        f"perdure_{'0' * 16}_{good.text[-43:]}",
         f"{expired.key.prefix}_{good.text[-43:]}",
         expired.text,
         revoked.text,
         good.text + "x",
         good.text[:-1],
-        "weft_nonsense",
+        "perdure_nonsense",
         "eyJhbGciOiJIUzI1NiJ9.e30.x",
     ]
     assert len({await refused(authenticator, f"Bearer {text}") for text in wrong}) == 1
@@ -94,7 +94,7 @@ async def test_the_archive_is_asked_at_most_once_in_the_time_a_key_is_remembered
     issued = await issue(archive, clock)
     counting = Counting(archive)
     authenticator = Authenticator(counting, clock, keys=True)
-    unknown = f"Bearer weft_{'0' * 16}_{'a' * 43}"
+    unknown = f"Bearer perdure_{'0' * 16}_{'a' * 43}"
     for _ in range(100):
         await authenticator.authenticate(f"Bearer {issued.text}")
         await refused(authenticator, unknown)
@@ -113,7 +113,7 @@ async def test_what_is_remembered_is_bounded(archive, clock):
     nothing: Any = Nothing()
     authenticator = Authenticator(nothing, clock, keys=True)
     for number in range(REMEMBERED_KEYS + 50):
-        await refused(authenticator, f"Bearer weft_{number:016x}_{'a' * 43}")
+        await refused(authenticator, f"Bearer perdure_{number:016x}_{'a' * 43}")
     assert len(authenticator._remembered) == REMEMBERED_KEYS
 
 
@@ -144,7 +144,7 @@ async def test_a_wrong_secret_leaves_no_trace_of_use(authenticator, archive, clo
 async def test_a_key_works_where_its_use_cannot_be_noted(archive, clock, journal, tmp_path, caplog):
     issued = await issue(archive, clock)
     await journal.close()
-    reading = await SqliteJournal.open(tmp_path / "weft.db", read_only=True)
+    reading = await SqliteJournal.open(tmp_path / "perdure.db", read_only=True)
     principal = await Authenticator(reading.archive, clock, keys=True).authenticate(f"Bearer {issued.text}")
     await reading.close()
     assert principal.name == "ci"
@@ -153,7 +153,7 @@ async def test_a_key_works_where_its_use_cannot_be_noted(archive, clock, journal
 
 async def test_an_open_server_takes_everybody_for_the_local_administrator(archive, clock):
     authenticator = open_authenticator(Settings(), archive, clock)
-    for header in (None, "Bearer weft_x", "nonsense"):
+    for header in (None, "Bearer perdure_x", "nonsense"):
         assert await authenticator.authenticate(header) is LOCAL
     assert (LOCAL.tenant, LOCAL.name, LOCAL.roles, LOCAL.kind) == ("default", "local", ("admin",), "local")
 
@@ -205,7 +205,7 @@ def test_an_open_server_may_listen_on_the_loopback_interface(host):
     ],
 )
 def test_an_open_server_refuses_to_listen_elsewhere(host):
-    with pytest.raises(SettingsInvalid, match="WEFT_AUTH=keys"):
+    with pytest.raises(SettingsInvalid, match="PERDURE_AUTH=keys"):
         check_exposure(Settings(), host)
     for auth in ("keys", "jwt", "keys,jwt"):
         check_exposure(msgspec.structs.replace(Settings(), auth=auth), host)

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from weft.access import PERMISSIONS, Permission, Role
+from perdure.access import PERMISSIONS, Permission, Role
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "operations" / "access.md").read_text(encoding="utf-8")
 

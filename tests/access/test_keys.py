@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from weft.access import InvalidKey, InvalidRole, Links, issue_key
-from weft.access.keys import PresentedKey, is_valid, nobody, read_key
-from weft.journals.postgres import open_postgres
+from perdure.access import InvalidKey, InvalidRole, Links, issue_key
+from perdure.access.keys import PresentedKey, is_valid, nobody, read_key
+from perdure.journals.postgres import open_postgres
 
 
 async def issue(archive, clock, **fields):
@@ -20,7 +20,7 @@ async def issue(archive, clock, **fields):
 async def test_a_key_is_an_id_and_256_random_bits(archive, clock):
     issued = [await issue(archive, clock) for _ in range(50)]
     for one in issued:
-        assert re.fullmatch(r"weft_[0-9a-f]{16}_[A-Za-z0-9_-]{43}", one.text)
+        assert re.fullmatch(r"perdure_[0-9a-f]{16}_[A-Za-z0-9_-]{43}", one.text)
         assert one.text.startswith(one.key.prefix + "_")
     assert len({one.text for one in issued}) == len({one.key.key_id for one in issued}) == 50
     assert len({one.text[-43:-20] for one in issued}) == 50
@@ -42,7 +42,7 @@ async def test_the_key_is_nowhere_but_in_the_answer(archive, clock, journal, tmp
 async def test_a_dump_of_the_database_has_no_key(archive, clock, journal, tmp_path):
     issued = await issue(archive, clock)
     await journal.close()
-    connection = sqlite3.connect(tmp_path / "weft.db")
+    connection = sqlite3.connect(tmp_path / "perdure.db")
     dump = "\n".join(connection.iterdump())
     connection.close()
     assert issued.key.key_id in dump
@@ -103,15 +103,15 @@ async def test_everything_that_is_wrong_is_said_at_once(archive, clock):
     "text",
     [
         "",
-        "weft_",
-        "weft__",
-        "weft_abc_def",
+        "perdure_",
+        "perdure__",
+        "perdure_abc_def",
         "x" * 70,
-        "weft_" + "0" * 16 + "_" + "a" * 42,
-        "weft_" + "0" * 16 + "_" + "a" * 44,
-        "weft_" + "0" * 16 + "_" + "ä" * 43,
-        "weft_" + "G" * 16 + "_" + "a" * 43,
-        "weft_" + "0" * 16 + "_" + "a" * 43 + "\n",
+        "perdure_" + "0" * 16 + "_" + "a" * 42,
+        "perdure_" + "0" * 16 + "_" + "a" * 44,
+        "perdure_" + "0" * 16 + "_" + "ä" * 43,
+        "perdure_" + "G" * 16 + "_" + "a" * 43,
+        "perdure_" + "0" * 16 + "_" + "a" * 43 + "\n",
     ],
 )
 def test_what_has_not_the_form_of_a_key_is_none(text):

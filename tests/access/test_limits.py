@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.access import LOCAL, Buckets, RateLimited, RateLimiter, make_principal
+from perdure.access.limits import BURST_SECONDS
 from tests.doubles.fake_clock import FakeClock
-from weft.access import LOCAL, Buckets, RateLimited, RateLimiter, make_principal
-from weft.access.limits import BURST_SECONDS
 
 
 def principal(tenant: str = "acme", name: str = "ci", key_id: str = "k1", kind: Literal["key", "jwt"] = "key"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from weft.access import LinkInvalid, Links, Permission, link_principal
+from perdure.access import LinkInvalid, Links, Permission, link_principal
 
 
 @pytest.fixture

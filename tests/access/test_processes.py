@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from perdure.access import Authenticator, Unauthenticated
+from perdure.clock import system
+from perdure.deployment import open_journal
 from tests.access.test_keys import issue
-from weft.access import Authenticator, Unauthenticated
-from weft.clock import system
-from weft.deployment import open_journal
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 30.0
@@ -65,7 +65,7 @@ class Child:
 async def shared(request, tmp_path, postgres_servers):
     """The URL of a database, a journal on it here, and another process."""
     if request.param == "sqlite":
-        url = f"sqlite:////{tmp_path}/weft.db"
+        url = f"sqlite:////{tmp_path}/perdure.db"
         journal: Any = await open_journal(url, system)
         child = await Child.start(url)
         yield journal.archive, child

@@ -2,7 +2,7 @@
 
 import pytest
 
-from weft.access import (
+from perdure.access import (
     PERMISSIONS,
     Forbidden,
     InvalidRole,

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import pytest
 
+from perdure.access import Authenticator, Unauthenticated
+from perdure.clock import new_key, system
 from tests.access.test_keys import issue
-from weft.access import Authenticator, Unauthenticated
-from weft.clock import new_key, system
 
 KEYS = 100
 ROUNDS = 100
@@ -62,14 +62,14 @@ def altered(text: str, place: int) -> str:
 @pytest.mark.parametrize("case", ["unknown or known id", "first or last letter wrong"])
 async def test_the_time_of_a_refusal_tells_nothing(archive, case, monkeypatch):
     # Remembered for the whole test: what is measured is the program, not the disk.
-    monkeypatch.setattr("weft.access.authenticator.REMEMBER_SECONDS", 3600.0)
+    monkeypatch.setattr("perdure.access.authenticator.REMEMBER_SECONDS", 3600.0)
     found = []
     for _ in range(TRIES):
         authenticator = Authenticator(archive, system, keys=True)
         issued = [(await issue(archive, system)).text for _ in range(KEYS)]
         one, other = {
             "unknown or known id": (
-                [f"weft_{new_key(8).hex()}_{text[-43:]}" for text in issued],
+                [f"perdure_{new_key(8).hex()}_{text[-43:]}" for text in issued],
                 [altered(text, 40) for text in issued],
             ),
             "first or last letter wrong": (

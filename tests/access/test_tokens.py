@@ -10,9 +10,9 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from weft.access import Unauthenticated
-from weft.access.tokens import LEEWAY_SECONDS, TOKEN_BYTES, TokenRules, Tokens
-from weft.errors import SettingsInvalid
+from perdure.access import Unauthenticated
+from perdure.access.tokens import LEEWAY_SECONDS, TOKEN_BYTES, TokenRules, Tokens
+from perdure.errors import SettingsInvalid
 
 SECRET = "correct horse battery staple 12345"
 RSA = rsa.generate_private_key(65537, 2048)
@@ -187,8 +187,8 @@ def test_algorithms_can_be_narrowed(files):
 
 
 def test_audience_and_issuer_must_be_those_of_the_settings():
-    tokens = Tokens(TokenRules(secret=SECRET, audience="weft", issuer="https://id.example"))
-    right = {"aud": ["other", "weft"], "iss": "https://id.example"}
+    tokens = Tokens(TokenRules(secret=SECRET, audience="perdure", issuer="https://id.example"))
+    right = {"aud": ["other", "perdure"], "iss": "https://id.example"}
     assert tokens.principal(token(**right)).name == "ada"
     for wrong in ({"aud": "other"}, {"aud": None}, {"iss": "https://evil.example"}, {"iss": None}):
         refuse(tokens, token(**right | wrong))

@@ -11,13 +11,13 @@ from typing import Any
 import httpx2
 import jwt
 
+from perdure.access import Authenticator
+from perdure.access.tokens import TokenRules, Tokens
+from perdure.api import Options, create_app
+from perdure.api.server import serve
+from perdure.clock import system
+from perdure.engine import Engine
 from tests.engine.helpers import DEADLINE
-from weft.access import Authenticator
-from weft.access.tokens import TokenRules, Tokens
-from weft.api import Options, create_app
-from weft.api.server import serve
-from weft.clock import system
-from weft.engine import Engine
 
 API = "/api/v1"
 
@@ -87,7 +87,7 @@ async def serving(
     path: Path, *, options: Options | None = None, tokens: bool = False, real: bool = False, **more: Any
 ) -> AsyncIterator[Server]:
     """An engine that works, and a server over it, which asks for tokens if wanted. `more` goes to `create_app`."""
-    engine = await Engine.open(f"sqlite:///{path / 'weft.db'}")
+    engine = await Engine.open(f"sqlite:///{path / 'perdure.db'}")
     try:
         await engine.hold()
         if tokens:

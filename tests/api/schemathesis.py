@@ -33,9 +33,9 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from perdure.api import Options
 from tests.api.helpers import Server, serving
 from tests.engine.helpers import task, transform, until_true, workflow
-from weft.api import Options
 
 CHECKS = [
     not_a_server_error,

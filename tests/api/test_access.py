@@ -6,12 +6,12 @@ from urllib.parse import quote
 
 import pytest
 
+from perdure.access import PERMISSIONS, Authenticator, Permission, RateLimiter, Role
+from perdure.access.keys import issue_key
+from perdure.service.scope import archive_of
 from tests.api.helpers import bearer, serving
 from tests.api.test_people import asking, parked, pending
 from tests.engine.helpers import transform, until_true, workflow
-from weft.access import PERMISSIONS, Authenticator, Permission, RateLimiter, Role
-from weft.access.keys import issue_key
-from weft.service.scope import archive_of
 
 GOLDEN = Path(__file__).parent / "permissions.txt"
 CANARY = "zanzibar"
@@ -267,7 +267,7 @@ async def test_a_tenant_named_in_a_request_changes_nothing(server):
 async def test_a_key_gives_no_more_than_its_maker_has(server):
     scoped = await server.post("/keys", {"name": "ci", "roles": ["operator"]}, headers=bearer("root", "admin"))
     assert scoped.status_code == 201
-    assert re.fullmatch(r"weft_[0-9a-f]{16}_[A-Za-z0-9_-]{43}", scoped.json()["key"])
+    assert re.fullmatch(r"perdure_[0-9a-f]{16}_[A-Za-z0-9_-]{43}", scoped.json()["key"])
     listed = await server.ok("/keys", headers=bearer("root", "admin"))
     assert [one["name"] for one in listed["items"]] == ["ci"]
     assert "key" not in listed["items"][0]

@@ -8,14 +8,14 @@ import httpx2
 import msgspec
 import pytest
 
+from perdure.access import Permission
+from perdure.api import Options, create_app
+from perdure.api import server as servers
+from perdure.api.routing import Routes, UndeclaredRoute
+from perdure.engine import Engine
+from perdure.errors import SettingsInvalid
 from tests.api.helpers import API, bearer, served, serving, with_tokens
 from tests.api.test_runs import TWO
-from weft.access import Permission
-from weft.api import Options, create_app
-from weft.api import server as servers
-from weft.api.routing import Routes, UndeclaredRoute
-from weft.engine import Engine
-from weft.errors import SettingsInvalid
 
 
 async def test_errors_are_problem_details_with_a_code_and_the_id_of_the_request(server):
@@ -24,7 +24,7 @@ async def test_errors_are_problem_details_with_a_code_and_the_id_of_the_request(
     assert response.headers["content-type"] == "application/problem+json"
     assert response.headers["x-request-id"] == "mine-1"
     assert response.json() == {
-        "type": "urn:weft:error:not_found",
+        "type": "urn:perdure:error:not_found",
         "title": "Not found",
         "status": 404,
         "code": "not_found",
@@ -139,11 +139,11 @@ async def test_an_open_server_answers_to_its_own_names_only(tmp_path):
 
 
 async def test_pages_of_the_address_people_use_may_ask_for_changes(tmp_path):
-    options = Options(public_url="https://weft.example")
+    options = Options(public_url="https://perdure.example")
     async with serving(tmp_path, options=options) as server:
-        headers = {"Origin": "https://weft.example"}
+        headers = {"Origin": "https://perdure.example"}
         assert (await server.post("/runs", {"definition": TWO, "inputs": {"q": 1}}, headers=headers)).status_code == 201
-        headers = {"Origin": "https://weft.example.evil"}
+        headers = {"Origin": "https://perdure.example.evil"}
         assert (await server.post("/runs", {"definition": TWO}, headers=headers)).status_code == 403
 
 
@@ -177,7 +177,7 @@ async def test_a_route_without_a_permission_keeps_the_server_from_starting(tmp_p
     async def odd(call):
         return {}
 
-    engine = await Engine.open(f"sqlite:///{tmp_path / 'weft.db'}")
+    engine = await Engine.open(f"sqlite:///{tmp_path / 'perdure.db'}")
     try:
         with pytest.raises(UndeclaredRoute, match="GET /api/v1/odd has no permission"):
             create_app(engine, nouns=[routes])
@@ -186,7 +186,7 @@ async def test_a_route_without_a_permission_keeps_the_server_from_starting(tmp_p
 
 
 async def test_an_open_server_does_not_listen_beyond_this_machine(tmp_path):
-    engine = await Engine.open(f"sqlite:///{tmp_path / 'weft.db'}")
+    engine = await Engine.open(f"sqlite:///{tmp_path / 'perdure.db'}")
     try:
         for host in ("0.0.0.0", "::", "", "example.org", "192.0.2.1"):
             with pytest.raises(SettingsInvalid, match="without authentication"):
@@ -199,7 +199,7 @@ async def test_an_open_server_does_not_listen_beyond_this_machine(tmp_path):
 
 
 async def test_a_port_that_is_taken_is_said(tmp_path):
-    engine = await Engine.open(f"sqlite:///{tmp_path / 'weft.db'}")
+    engine = await Engine.open(f"sqlite:///{tmp_path / 'perdure.db'}")
     try:
         async with served(engine) as server:
             port = int(server.url.rpartition(":")[2])
@@ -226,10 +226,10 @@ async def test_metrics_count_by_route_and_never_by_id(server):
     await server.ok(f"/runs/{run_id}")
     await server.client.get("/somewhere/else")
     text = (await server.client.get("/metrics")).text
-    assert 'weft_http_requests_total{method="GET",route="/api/v1/runs/{run_id}",status="200"} 1.0' in text
-    assert 'weft_http_requests_total{method="GET",route="none",status="404"} 1.0' in text
-    assert 'weft_runs_ended_total{state="completed"} 1.0' in text
-    assert 'weft_events_total{type="node.completed"} 2.0' in text
+    assert 'perdure_http_requests_total{method="GET",route="/api/v1/runs/{run_id}",status="200"} 1.0' in text
+    assert 'perdure_http_requests_total{method="GET",route="none",status="404"} 1.0' in text
+    assert 'perdure_runs_ended_total{state="completed"} 1.0' in text
+    assert 'perdure_events_total{type="node.completed"} 2.0' in text
     assert run_id not in text
 
 

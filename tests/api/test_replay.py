@@ -4,12 +4,12 @@ import copy
 
 import pytest
 
+from perdure.testing import ReplayInvalid, replay
 from tests.api.helpers import API
 from tests.api.test_people import place
 from tests.api.test_runs import until_state
 from tests.engine import tasks
 from tests.engine.helpers import task, transform, until_true, workflow
-from weft.testing import ReplayInvalid, replay
 
 ORDER = workflow(
     task("price", args={"value": 120}),

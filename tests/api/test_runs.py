@@ -219,7 +219,7 @@ async def test_a_large_output_is_a_preview_in_the_run_and_whole_in_its_node(serv
 
 async def test_an_id_with_slashes_is_written_with_percent_2f(server):
     child = workflow(transform("x", 1), name="child")
-    from weft.model import compile_definition
+    from perdure.model import compile_definition
 
     await server.engine.register(compile_definition(child))
     parent = workflow({"id": "call", "type": "workflow", "config": {"workflow": "child"}}, name="parent")

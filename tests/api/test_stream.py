@@ -5,12 +5,12 @@ import asyncio
 import msgspec
 import pytest
 
+from perdure.api import streaming
+from perdure.engine import Engine
 from tests.api.helpers import API, served, serving
 from tests.api.test_runs import SIGNALLED, TWO
 from tests.engine.conftest import _nothing_left
 from tests.engine.helpers import DEADLINE, until_true
-from weft.api import streaming
-from weft.engine import Engine
 
 __all__ = ["_nothing_left"]
 
@@ -77,7 +77,7 @@ async def test_events_arrive_while_they_happen(server):
 async def test_another_process_that_decides_nothing_serves_the_same_stream(tmp_path):
     async with serving(tmp_path, real=True) as holder:
         run_id = (await holder.start(SIGNALLED, wait=0))["run_id"]
-        engine = await Engine.open(f"sqlite:///{tmp_path / 'weft.db'}")
+        engine = await Engine.open(f"sqlite:///{tmp_path / 'perdure.db'}")
         try:
             assert not await engine.hold()
             async with served(engine) as follower, asyncio.timeout(DEADLINE):
@@ -104,7 +104,7 @@ async def test_a_reader_that_leaves_is_forgotten(server):
         await read(response, until=lambda event: True)
     await until_true(lambda: server.app.state.context.feed.followed == 0, "nobody follows any more")
     metrics = (await server.client.get("/metrics")).text
-    await until_true(lambda: "weft_streams 0.0" in metrics, "no stream is open")
+    await until_true(lambda: "perdure_streams 0.0" in metrics, "no stream is open")
 
 
 async def test_a_reader_that_takes_nothing_is_dropped(server, monkeypatch):
@@ -129,8 +129,8 @@ async def test_a_reader_that_takes_nothing_is_dropped(server, monkeypatch):
 
 
 def _service(server):
-    from weft.access import LOCAL
-    from weft.service import Service
+    from perdure.access import LOCAL
+    from perdure.service import Service
 
     return Service(server.engine, LOCAL, server.app.state.context.feed)
 

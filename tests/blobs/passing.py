@@ -8,24 +8,24 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import weft
-from weft.engine import Engine
-from weft.model import compile_definition
-from weft.runtime.requests import Request
+import perdure
+from perdure.engine import Engine
+from perdure.model import compile_definition
+from perdure.runtime.requests import Request
 
 
-async def make(ctx: weft.Context, size: int) -> Any:
+async def make(ctx: perdure.Context, size: int) -> Any:
     """Parts of different lengths, so that nothing is shared."""
     step = 1_000_000
     return {"parts": ["p" * step + str(number) for number in range(size // step)]}
 
 
-async def passes(ctx: weft.Context, value: Any) -> Any:
+async def passes(ctx: perdure.Context, value: Any) -> Any:
     value["seen"] = value.get("seen", 0) + 1
     return value
 
 
-def passes_in_thread(ctx: weft.Context, value: Any) -> Any:
+def passes_in_thread(ctx: perdure.Context, value: Any) -> Any:
     value["seen"] = value.get("seen", 0) + 1
     return value
 
@@ -53,7 +53,7 @@ async def main(folder: Path, size: int, isolation: str) -> dict[str, Any]:
     )
     assert compiled.ir is not None, compiled.problems
     before = peak_mb()
-    engine = await Engine.open(f"sqlite:///{folder / 'weft.db'}")
+    engine = await Engine.open(f"sqlite:///{folder / 'perdure.db'}")
     await engine.hold()
     await engine.register(compiled)
     await engine.request(Request(kind="start", run_id="r1", ir=compiled.ir.hash))

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from perdure.blob_stores.urls import open_store
+from perdure.blobs import BlobStoreUnavailable
+from perdure.kernel.state import RunState
+from perdure.runtime import fetcher
 from tests.engine import tasks
 from tests.engine.helpers import DEADLINE, ended, finish, opened, output_of, running, start, task, until_true, workflow
 from tests.engine.test_blobs import BIG, big, content, ref_to
 from tests.servers.s3 import BUCKET, S3Server, shared
-from weft.blob_stores.urls import open_store
-from weft.blobs import BlobStoreUnavailable
-from weft.kernel.state import RunState
-from weft.runtime import fetcher
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("s3")]
@@ -41,7 +41,7 @@ async def test_a_run_keeps_its_large_values_in_s3(tmp_path):
         state = await finish(engine, definition)
         assert output_of(state, "b")["length"] == BIG
         assert await engine.contents.outputs(state) == {"a": content(), "c": BIG}
-    assert not (tmp_path / "weft.db.blobs").exists()
+    assert not (tmp_path / "perdure.db.blobs").exists()
     store = open_store(f"{url}?endpoint={shared().endpoint}&region=us-east-1")
     assert len(await store.get("default", ref_to(content()))) == len(content()["text"]) + 25
     await store.close()
@@ -86,16 +86,16 @@ async def test_a_server_that_goes_away_and_comes_back_costs_time(tmp_path, monke
 def test_the_command_line_uses_it(tmp_path):
     import os
 
-    environment = os.environ | {"WEFT_BLOB_URL": f"s3://{BUCKET}/{tmp_path.name}"}
+    environment = os.environ | {"PERDURE_BLOB_URL": f"s3://{BUCKET}/{tmp_path.name}"}
     (tmp_path / "data.json").write_text('{"value": 1}')
 
-    def weft(*arguments: str) -> str:
-        command = [sys.executable, "-m", "weft", *arguments, "--db", str(tmp_path / "weft.db")]
+    def perdure(*arguments: str) -> str:
+        command = [sys.executable, "-m", "perdure", *arguments, "--db", str(tmp_path / "perdure.db")]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    ref = weft("blobs", "put", str(tmp_path / "data.json")).strip()
-    assert weft("blobs", "get", ref) == '{"value": 1}'
-    assert "12 bytes" in weft("blobs", "stat", ref)
-    assert "1 would be discarded" in weft("gc", "--dry-run", "--grace-hours", "0")
+    ref = perdure("blobs", "put", str(tmp_path / "data.json")).strip()
+    assert perdure("blobs", "get", ref) == '{"value": 1}'
+    assert "12 bytes" in perdure("blobs", "stat", ref)
+    assert "1 would be discarded" in perdure("gc", "--dry-run", "--grace-hours", "0")

@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from perdure.blob_stores.folder import FolderObjects
+from perdure.blob_stores.objects import ObjectBlobs
+from perdure.blobs import BlobMissing, ForeignBlobStore, key_of
+from perdure.clock import system
+from perdure.kernel.state import RunState
+from perdure.runtime.collector import Collector
 from tests.doubles.blob_faults import BlobFault, FaultyBlobs
 from tests.engine import tasks
 from tests.engine.helpers import compiled, crash, ended, finish, opened, running, start, task, workflow
 from tests.engine.test_blobs import BIG, big, content
-from weft.blob_stores.folder import FolderObjects
-from weft.blob_stores.objects import ObjectBlobs
-from weft.blobs import BlobMissing, ForeignBlobStore, key_of
-from weft.clock import system
-from weft.kernel.state import RunState
-from weft.runtime.collector import Collector
 
 R = RunState
 HOUR = 3600.0
@@ -125,7 +125,7 @@ async def test_large_definitions_stay_as_long_as_a_workflow_or_a_run_has_them(tm
         with_clock(engine, clock)
         await engine.register(compiled(definition))
         kept = await engine.keep(compiled(patched))  # no workflow and no run has it
-        assert len(await engine.blobs.list_blobs("weft:definitions")) == 4
+        assert len(await engine.blobs.list_blobs("perdure:definitions")) == 4
         clock.passed = 2 * GRACE
         assert (await collector(engine, clock).collect()).discarded == 2
         clock.passed = 4 * GRACE
@@ -142,7 +142,7 @@ async def test_a_command_that_waits_for_a_process_keeps_what_it_names(tmp_path, 
     engine = await opened(tmp_path)
     with_clock(engine, clock)
     ir, _ = await engine.register(compiled(workflow(big("m", "measure", args={"value": "{{ inputs }}"}))))
-    from weft.runtime.requests import Request, encode_request
+    from perdure.runtime.requests import Request, encode_request
 
     request = await engine._slim(Request(kind="start", run_id="r1", ir=ir.hash, inputs=content()))
     await engine.journal.put_command("r1", encode_request(request))
@@ -292,7 +292,7 @@ async def test_a_blob_whose_process_died_before_the_append_is_collected(tmp_path
 async def test_unfinished_writes_are_tidied_up(tmp_path, clock):
     async with running(tmp_path) as engine:
         await finish(engine, workflow(big("a")))
-        (file,) = (tmp_path / "weft.db.blobs").glob("*/kept/*/*")
+        (file,) = (tmp_path / "perdure.db.blobs").glob("*/kept/*/*")
         left = file.with_name(".unfinished-left")
         left.write_bytes(b"half of it")
         assert len(await engine.blobs.list_blobs("default")) == 1
@@ -334,5 +334,5 @@ async def test_collecting_where_there_is_nothing_makes_no_folder(tmp_path, clock
     engine = await opened(tmp_path)
     done = await collector(engine, clock).collect()
     assert (done.kept, done.discarded) == (0, 0)
-    assert not (tmp_path / "weft.db.blobs").exists()
+    assert not (tmp_path / "perdure.db.blobs").exists()
     await engine.close()

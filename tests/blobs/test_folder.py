@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from weft.blob_stores import folder as module
-from weft.blob_stores.folder import FolderObjects
-from weft.blob_stores.urls import open_store
-from weft.blobs import BlobStoreFull, BlobStoreUnavailable, ref_of
-from weft.errors import SettingsInvalid
+from perdure.blob_stores import folder as module
+from perdure.blob_stores.folder import FolderObjects
+from perdure.blob_stores.urls import open_store
+from perdure.blobs import BlobStoreFull, BlobStoreUnavailable, ref_of
+from perdure.errors import SettingsInvalid
 
 ROOT = Path(__file__).parents[2]
 
@@ -84,8 +84,8 @@ async def test_a_write_that_fails_leaves_nothing_behind(objects, tmp_path, monke
 
 FULL = """
 import asyncio, resource, sys
-from weft.blob_stores.urls import open_store
-from weft.blobs import BlobStoreFull
+from perdure.blob_stores.urls import open_store
+from perdure.blobs import BlobStoreFull
 
 async def main():
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
@@ -118,7 +118,7 @@ def test_a_file_system_that_takes_no_more_is_said_to_be_full(tmp_path):
 
 KILLED = """
 import asyncio, os, sys
-from weft.blob_stores.urls import open_store
+from perdure.blob_stores.urls import open_store
 
 async def main():
     store = open_store(sys.argv[1])

@@ -58,6 +58,6 @@ async def test_a_blob_that_is_gone_fails_the_attempt_in_an_isolated_process_too(
 
 
 def _key(ref: str) -> str:
-    from weft.blobs import key_of
+    from perdure.blobs import key_of
 
     return key_of("default", ref)

@@ -22,7 +22,7 @@ def test_100_mb_through_three_nodes_take_less_than_400_mb_of_memory_and_1_mb_of_
     found = json.loads(done.stdout)
     assert min(found["sizes"].values()) > SIZE
     assert found["peak"] < 400, f"{found}: a copy too many"
-    journal = sum(file.stat().st_size for file in tmp_path.glob("weft.db*") if file.is_file())
-    assert journal < 1_000_000, {file.name: file.stat().st_size for file in tmp_path.glob("weft.db*")}
-    blobs = sum(file.stat().st_size for file in (tmp_path / "weft.db.blobs").rglob("*") if file.is_file())
+    journal = sum(file.stat().st_size for file in tmp_path.glob("perdure.db*") if file.is_file())
+    assert journal < 1_000_000, {file.name: file.stat().st_size for file in tmp_path.glob("perdure.db*")}
+    blobs = sum(file.stat().st_size for file in (tmp_path / "perdure.db.blobs").rglob("*") if file.is_file())
     assert 3 * SIZE < blobs < 3.1 * SIZE

@@ -99,11 +99,11 @@ class Chaos:
         for _ in range(3):
             await self._round(load)
         self.counts["restore"] += 1
-        (before,) = await self.cluster.query("SELECT incarnation FROM weft.meta")
+        (before,) = await self.cluster.query("SELECT incarnation FROM perdure.meta")
         self.cluster.restore()
 
         async def is_later() -> bool:
-            (row,) = await self.cluster.query("SELECT incarnation FROM weft.meta")
+            (row,) = await self.cluster.query("SELECT incarnation FROM perdure.meta")
             return bool(row["incarnation"] > before["incarnation"])
 
         await eventually(is_later, HEALED_SECONDS)
@@ -159,7 +159,7 @@ def main() -> int:
         f"chaos: {given.seconds:g} s; repeat with: make chaos SEED={given.seed} SECONDS={given.seconds:g}", flush=True
     )
     postgres, redis = PostgresServer(), RedisServer()
-    folder = Path(tempfile.mkdtemp(prefix="weft-chaos-"))
+    folder = Path(tempfile.mkdtemp(prefix="perdure-chaos-"))
     try:
         postgres.start()
         redis.start()

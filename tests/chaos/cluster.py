@@ -19,12 +19,12 @@ from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]
 
+from perdure.engine import Engine
+from perdure.journals.postgres import migrate_postgres
+from perdure.transports.redis.keys import Keys
 from tests.proxy import Proxy
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
-from weft.engine import Engine
-from weft.journals.postgres import migrate_postgres
-from weft.transports.redis.keys import Keys
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 60.0
@@ -32,11 +32,11 @@ PARTITIONS = 16
 LEASE_SECONDS = 1.5
 DEAD_SECONDS = 1.0
 SETTINGS = {
-    "WEFT_WORKER_HEARTBEAT_SECONDS": "0.2",
-    "WEFT_WORKER_DEAD_SECONDS": str(DEAD_SECONDS),
-    "WEFT_SWEEP_SECONDS": "0.4",
-    "WEFT_STALE_RESULT_SECONDS": "2",
-    "WEFT_LEASE_SECONDS": str(LEASE_SECONDS),
+    "PERDURE_WORKER_HEARTBEAT_SECONDS": "0.2",
+    "PERDURE_WORKER_DEAD_SECONDS": str(DEAD_SECONDS),
+    "PERDURE_SWEEP_SECONDS": "0.4",
+    "PERDURE_STALE_RESULT_SECONDS": "2",
+    "PERDURE_LEASE_SECONDS": str(LEASE_SECONDS),
 }
 SITES = ("a", "b")
 
@@ -54,7 +54,7 @@ class Site:
 
 
 class Process:
-    """One of Weft's own, with what it said in a file."""
+    """One of Perdure's own, with what it said in a file."""
 
     def __init__(self, name: str, arguments: list[str], environment: dict[str, str], log: Path) -> None:
         self.name = name
@@ -69,7 +69,7 @@ class Process:
         launcher = [sys.executable, "-m", "tests.servers.launcher", str(os.getuid()), str(os.getgid())]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*launcher, sys.executable, "-m", "weft", *self._arguments],
+                [*launcher, sys.executable, "-m", "perdure", *self._arguments],
                 cwd=ROOT,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
@@ -159,7 +159,7 @@ class Cluster:
                 proxy.__exit__(None, None, None)
 
     def _environment(self, site: str) -> dict[str, str]:
-        plain = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("PERDURE_")}
         network = self.sites[site]
         return (
             plain
@@ -167,10 +167,10 @@ class Cluster:
             | {
                 "CHAOS_EFFECTS": str(self.effects_file),
                 "PYTHONUNBUFFERED": "1",
-                "WEFT_DATABASE_URL": f"postgresql://weft@{Proxy.host}:{network.postgres.port}/{self.database}",
-                "WEFT_REDIS_URL": f"redis://{Proxy.host}:{network.redis.port}/0",
-                "WEFT_REDIS_PREFIX": self.prefix,
-                "WEFT_BLOB_URL": f"file:{self.folder / 'blobs'}",
+                "PERDURE_DATABASE_URL": f"postgresql://perdure@{Proxy.host}:{network.postgres.port}/{self.database}",
+                "PERDURE_REDIS_URL": f"redis://{Proxy.host}:{network.redis.port}/0",
+                "PERDURE_REDIS_PREFIX": self.prefix,
+                "PERDURE_BLOB_URL": f"file:{self.folder / 'blobs'}",
             }
         )
 
@@ -270,7 +270,7 @@ class Cluster:
     async def holders(self) -> dict[str, int]:
         """How many partitions each living coordinator has."""
         rows = await self.query(
-            "SELECT c.holder, count(p.partition) AS held FROM weft.coordinators c LEFT JOIN weft.partitions p USING (holder) "
+            "SELECT c.holder, count(p.partition) AS held FROM perdure.coordinators c LEFT JOIN perdure.partitions p USING (holder) "
             "WHERE c.expires_at > clock_timestamp() GROUP BY c.holder"
         )
         return {row["holder"]: row["held"] for row in rows}

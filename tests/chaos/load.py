@@ -8,16 +8,16 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
+from perdure.doctor import Doctor, Report
+from perdure.engine import Engine
+from perdure.errors import StoreUnavailable
+from perdure.kernel.state import NodeState, State
+from perdure.runtime.requests import Reply, Request
+from perdure.transport import TransportUnavailable
 from tests.chaos.cluster import Cluster
 from tests.chaos.workflows import CHILD, CHILD_EFFECTS, EFFECTS, LONG, MIXED, ONCE, PERSON
 from tests.distributed.helpers import eventually
 from tests.engine.helpers import compiled
-from weft.doctor import Doctor, Report
-from weft.engine import Engine
-from weft.errors import StoreUnavailable
-from weft.kernel.state import NodeState, State
-from weft.runtime.requests import Reply, Request
-from weft.transport import TransportUnavailable
 
 HEALED_SECONDS = 30.0
 """After the last fault, everything moves again within this."""
@@ -97,7 +97,7 @@ class Load:
 
     async def unfinished(self) -> dict[str, str]:
         """Runs that have neither ended nor wait for a person, and what they do instead."""
-        rows = await self.cluster.query("SELECT run_id FROM weft.runs WHERE ended_at IS NULL")
+        rows = await self.cluster.query("SELECT run_id FROM perdure.runs WHERE ended_at IS NULL")
         found: dict[str, str] = {}
         for run_id in {row["run_id"] for row in rows} & set(self.names):
             state = await self.engine.state(run_id)
@@ -135,7 +135,7 @@ class Load:
         """The database went back in time: runs that it does not know any more are nobody's."""
         self.most_payments += 1
         self.approved.clear()
-        there = {row["run_id"] for row in await self.cluster.query("SELECT run_id FROM weft.runs")}
+        there = {row["run_id"] for row in await self.cluster.query("SELECT run_id FROM perdure.runs")}
         lost = set(self.names) - there
         for run_id in lost:
             del self.names[run_id]

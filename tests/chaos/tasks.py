@@ -10,10 +10,10 @@ import os
 import random
 from typing import Any
 
-import weft
+import perdure
 
 
-def record(ctx: weft.Context) -> None:
+def record(ctx: perdure.Context) -> None:
     line = f"{ctx.node} {ctx.idempotency_key} {ctx.attempt} {os.getpid()}\n".encode()
     descriptor = os.open(os.environ["CHAOS_EFFECTS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
@@ -22,7 +22,7 @@ def record(ctx: weft.Context) -> None:
         os.close(descriptor)
 
 
-async def slowly(ctx: weft.Context, most: float = 0.02) -> Any:
+async def slowly(ctx: perdure.Context, most: float = 0.02) -> Any:
     """Some work, of a length that nobody knows, with the effect in the middle."""
     await asyncio.sleep(random.random() * most)
     record(ctx)
@@ -30,14 +30,14 @@ async def slowly(ctx: weft.Context, most: float = 0.02) -> Any:
     return {"done": bool(ctx.scope) and ctx.scope[-1] >= 3}
 
 
-async def fail_first(ctx: weft.Context) -> Any:
+async def fail_first(ctx: perdure.Context) -> Any:
     record(ctx)
     if ctx.attempt == 1:
         raise RuntimeError("the first attempt fails, as it should")
     return {}
 
 
-async def long(ctx: weft.Context, seconds: float) -> Any:
+async def long(ctx: perdure.Context, seconds: float) -> Any:
     record(ctx)
     await asyncio.sleep(seconds)
     return {}

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from perdure.clock import SystemClock
+from perdure.engine import Engine
+from perdure.journal import JournalUnavailable
 from tests.distributed.helpers import PARTITIONS, Deployment, deployed, eventually
 from tests.engine import tasks
 from tests.engine.helpers import ask, crash, ended, events, start, task, workflow
 from tests.servers.postgres import PostgresServers
 from tests.servers.redis import RedisServer
-from weft.clock import SystemClock
-from weft.engine import Engine
-from weft.journal import JournalUnavailable
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +51,7 @@ def held(engine: Engine) -> set[int]:
 
 def stop_renewing(engine: Engine) -> None:
     """It asks for the lease no more and goes on believing in it, as on a machine whose clock stood still with it."""
-    (renewing,) = [one for one in engine._tasks if one.get_name() == "weft-sharing"]
+    (renewing,) = [one for one in engine._tasks if one.get_name() == "perdure-sharing"]
     engine._tasks.remove(renewing)
     renewing.cancel()
     assert engine.coordinator is not None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from perdure.kernel.events import NodeCompleted
 from tests.chaos.cluster import PARTITIONS, Cluster
 from tests.chaos.load import loaded
 from tests.chaos.workflows import LONG
 from tests.distributed.helpers import eventually
 from tests.engine.helpers import events
-from weft.kernel.events import NodeCompleted
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("chaos")]
 
@@ -73,7 +73,7 @@ async def test_who_is_asked_to_leave_hands_over_before_its_lease_lapses_and_hand
         for process in leaving:
             process.ask_to_leave()
         assert leaving[0].wait() == 0
-        left = await cluster.query("SELECT FROM weft.coordinators")  # those whose lease has lapsed are in it too
+        left = await cluster.query("SELECT FROM perdure.coordinators")  # those whose lease has lapsed are in it too
         assert len(left) == 1
         await eventually(lambda: _held(cluster, [PARTITIONS]))
         assert leaving[1].wait() == 0

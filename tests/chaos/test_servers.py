@@ -49,7 +49,7 @@ async def test_connections_that_the_database_ends_are_made_anew(cluster: Cluster
 async def test_a_database_that_went_back_in_time_goes_on_from_there(cluster: Cluster):
     async with loaded(cluster, "restored") as load:
         cluster.back_up()
-        (before,) = await cluster.query("SELECT incarnation FROM weft.meta")
+        (before,) = await cluster.query("SELECT incarnation FROM perdure.meta")
         await load.started(10)
         await load.effects(20)
         cluster.restore()
@@ -59,5 +59,5 @@ async def test_a_database_that_went_back_in_time_goes_on_from_there(cluster: Clu
 
 
 async def _is_later(cluster: Cluster, before: int) -> bool:
-    (row,) = await cluster.query("SELECT incarnation FROM weft.meta")
+    (row,) = await cluster.query("SELECT incarnation FROM perdure.meta")
     return bool(row["incarnation"] > before)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from weft.cli.app import app
+from perdure.cli.app import app
 
 ROOT = Path(__file__).parent.parent.parent
 DEADLINE_SECONDS = 30.0
@@ -72,14 +72,14 @@ class Shell:
 
     @property
     def environment(self):
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PERDURE_")}
         return {**kept, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"}
 
     def start(self, *args):
         return self._keep(
             Process(
                 subprocess.Popen(
-                    [sys.executable, "-m", "weft", *map(str, args)],
+                    [sys.executable, "-m", "perdure", *map(str, args)],
                     cwd=self.folder,
                     env=self.environment,
                     stdin=subprocess.DEVNULL,
@@ -93,7 +93,7 @@ class Shell:
         ours, theirs = pty.openpty()
         termios.tcsetwinsize(theirs, (size[1], size[0]))
         popen = subprocess.Popen(
-            [sys.executable, "-m", "weft", *map(str, args)],
+            [sys.executable, "-m", "perdure", *map(str, args)],
             cwd=self.folder,
             env={**self.environment, "COLUMNS": str(size[0]), "LINES": str(size[1]), **(environment or {})},
             stdin=theirs,

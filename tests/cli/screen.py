@@ -1,4 +1,4 @@
-"""A terminal that only remembers: what a person would see after these bytes. Enough of one for what Weft writes."""
+"""A terminal that only remembers: what a person would see after these bytes. Enough of one for what Perdure writes."""
 
 import re
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 import pytest
 
+from perdure.cli.app import HELPS, app
+from perdure.cli.exits import ExitCode
 from tests.cli.helpers import ROOT, workflow
-from weft.cli.app import HELPS, app
-from weft.cli.exits import ExitCode
 
 REFERENCE = ROOT / "docs" / "reference" / "cli.md"
 
@@ -39,15 +39,15 @@ COMMANDS = dict(commands(app))
 
 HEAVY = {
     "asyncio", "concurrent.futures", "jinja2", "msgspec", "rich", "sqlite3", "ssl", "tomllib", "yaml",
-    "weft.cli.run", "weft.cli.runs", "weft.drawing", "weft.engine", "weft.kernel", "weft.model", "weft.nodes", "weft.runtime", "weft.sdk", "weft.settings",
+    "perdure.cli.run", "perdure.cli.runs", "perdure.drawing", "perdure.engine", "perdure.kernel", "perdure.model", "perdure.nodes", "perdure.runtime", "perdure.sdk", "perdure.settings",
 }  # fmt: skip
-"""What takes time to import, and what `weft --help` has no use for."""
+"""What takes time to import, and what `perdure --help` has no use for."""
 
 
 @pytest.mark.parametrize("args", [["--help"], ["--version"], ["-h"]], ids=" ".join)
 def test_help_and_version_import_nothing_heavy(args):
     code = (
-        f"import sys; from weft.cli.app import app\n"
+        f"import sys; from perdure.cli.app import app\n"
         f"try: app({args})\n"
         f"except SystemExit: pass\n"
         f"sys.exit(', '.join(sorted({HEAVY} & set(sys.modules))) or 0)"
@@ -59,10 +59,10 @@ def test_help_and_version_import_nothing_heavy(args):
 @pytest.mark.parametrize("name", ["run", "runs list", "graph", "init"])
 def test_help_of_a_command_does_not_import_the_engine(name):
     code = (
-        f"import sys; from weft.cli.app import app\n"
+        f"import sys; from perdure.cli.app import app\n"
         f"try: app([*{name.split()}, '--help'])\n"
         f"except SystemExit: pass\n"
-        f"sys.exit(', '.join(sorted({{'asyncio.base_events', 'rich', 'weft.engine', 'weft.drawing'}} & set(sys.modules) - {{'asyncio.base_events'}})) or 0)"
+        f"sys.exit(', '.join(sorted({{'asyncio.base_events', 'rich', 'perdure.engine', 'perdure.drawing'}} & set(sys.modules) - {{'asyncio.base_events'}})) or 0)"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
@@ -76,8 +76,8 @@ def test_the_list_of_commands_says_what_they_say_themselves():
 
 
 def test_python_dash_m_works():
-    result = subprocess.run([sys.executable, "-m", "weft", "--version"], capture_output=True, text=True, check=True)
-    assert re.fullmatch(r"weft \d+\.\d+\.\d+\n", result.stdout)
+    result = subprocess.run([sys.executable, "-m", "perdure", "--version"], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"perdure \d+\.\d+\.\d+\n", result.stdout)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -111,28 +111,28 @@ def test_a_bug_is_one_line_and_a_traceback_only_with_debug(shell, tmp_path, monk
     def broken(*args, **kwargs):
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr("weft.cli.database.load_settings", broken)
+    monkeypatch.setattr("perdure.cli.database.load_settings", broken)
     text = shell.error("runs", "list")
-    assert "Error: ZeroDivisionError: oops\nThis is a bug in Weft." in text
+    assert "Error: ZeroDivisionError: oops\nThis is a bug in Perdure." in text
     with pytest.raises(ZeroDivisionError):
         shell.run("runs", "list", "--debug")
 
 
 def test_bad_settings_exit_with_2(shell, tmp_path, monkeypatch):
-    (tmp_path / "weft.toml").write_text("retention_day = 3\n")
+    (tmp_path / "perdure.toml").write_text("retention_day = 3\n")
     assert "did you mean 'retention_days'?" in shell.error("runs", "list", code=2)
-    monkeypatch.setenv("WEFT_RETENTION_DAYS", "many")
-    (tmp_path / "weft.toml").unlink()
-    assert "WEFT_RETENTION_DAYS" in shell.error("config", "show", code=2)
+    monkeypatch.setenv("PERDURE_RETENTION_DAYS", "many")
+    (tmp_path / "perdure.toml").unlink()
+    assert "PERDURE_RETENTION_DAYS" in shell.error("config", "show", code=2)
 
 
 def test_config_show_says_where_each_value_came_from(shell, tmp_path):
-    (tmp_path / "weft.toml").write_text("retention_days = 3\n")
+    (tmp_path / "perdure.toml").write_text("retention_days = 3\n")
     items = {item["name"]: item for item in shell.json("config", "show", "--db", "x.db")["items"]}
-    assert (items["retention_days"]["value"], items["retention_days"]["source"]) == (3, "weft.toml")
+    assert (items["retention_days"]["value"], items["retention_days"]["source"]) == (3, "perdure.toml")
     assert items["database_url"]["source"] == "--db"
     assert items["partitions"]["source"] == "default"
-    assert re.search(r"^retention_days +3 +weft.toml$", shell.run("config", "show").stdout, re.MULTILINE)
+    assert re.search(r"^retention_days +3 +perdure.toml$", shell.run("config", "show").stdout, re.MULTILINE)
 
 
 def test_a_journal_that_cannot_be_opened_is_an_error_without_traceback(shell, tmp_path):
@@ -145,9 +145,9 @@ def test_a_journal_that_cannot_be_opened_is_an_error_without_traceback(shell, tm
 
 
 def sections():
-    """Heading to text: `### weft runs list` and what follows it."""
+    """Heading to text: `### perdure runs list` and what follows it."""
     text = REFERENCE.read_text(encoding="utf-8")
-    parts = re.split(r"^### `weft ([a-z -]+?)(?: [A-Z\[][^`]*)?`$", text, flags=re.MULTILINE)
+    parts = re.split(r"^### `perdure ([a-z -]+?)(?: [A-Z\[][^`]*)?`$", text, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
@@ -176,7 +176,9 @@ def test_the_reference_has_exactly_the_flags_of_each_command(name):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_reference_names_the_arguments_as_the_usage_does(name):
-    heading = re.search(rf"^### `weft ({name}(?: [A-Z\[].*)?)`$", REFERENCE.read_text(encoding="utf-8"), re.MULTILINE)
+    heading = re.search(
+        rf"^### `perdure ({name}(?: [A-Z\[].*)?)`$", REFERENCE.read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert heading is not None
     usage = [
         parameter.make_metavar(click.Context(COMMANDS[name]))
@@ -190,7 +192,7 @@ def test_other_names_of_commands_are_in_the_reference():
     text = REFERENCE.read_text(encoding="utf-8")
     found = [(path, alias) for path, group in groups(app) for alias in group.aliases]
     assert found
-    assert [alias for path, alias in found if f"`weft {' '.join((*path, alias))}`" not in text] == []
+    assert [alias for path, alias in found if f"`perdure {' '.join((*path, alias))}`" not in text] == []
 
 
 def test_the_reference_has_every_exit_code():
@@ -201,7 +203,7 @@ def test_the_reference_has_every_exit_code():
 
 
 def test_examples_in_the_reference_are_commands_there_are():
-    lines = re.findall(r"^weft (.+)$", Path(REFERENCE).read_text(encoding="utf-8"), re.MULTILINE)
+    lines = re.findall(r"^perdure (.+)$", Path(REFERENCE).read_text(encoding="utf-8"), re.MULTILINE)
     assert lines
     known = {name.split()[0] for name in COMMANDS}
     assert [line for line in lines if line.split()[0] not in known] == []

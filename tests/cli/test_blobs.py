@@ -1,4 +1,4 @@
-"""`weft blobs`, `weft gc`, and runs whose values are large: what people see."""
+"""`perdure blobs`, `perdure gc`, and runs whose values are large: what people see."""
 
 import json
 
@@ -62,7 +62,7 @@ def test_a_run_whose_blobs_are_gone_says_so(shell, tmp_path):
 
     file = workflow(tmp_path, "large", repeat("a"))
     shell.run("run", file, "-i", f"text={BIG}", "--run-id", "r1")
-    (folder,) = (tmp_path / ".weft").glob("*.blobs")
+    (folder,) = (tmp_path / ".perdure").glob("*.blobs")
     shutil.rmtree(folder)
     view = shell.json("runs", "show", "r1")
     assert "there is no blob" in view["problems"][0]
@@ -89,4 +89,4 @@ def test_a_workflow_may_keep_a_config_as_a_blob(shell, tmp_path):
     file = workflow(tmp_path, "elsewhere", {"id": "a", "type": "transform", "config_ref": ref})
     assert shell.json("run", file, "-i", "n=2")["outputs"] == {"a": 3}
     missing = workflow(tmp_path, "missing", {"id": "a", "type": "transform", "config_ref": "sha256:" + "0" * 64})
-    assert "weft blobs put FILE" in shell.error("run", missing)
+    assert "perdure blobs put FILE" in shell.error("run", missing)

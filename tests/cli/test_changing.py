@@ -1,4 +1,4 @@
-"""`weft runs patch` and `weft runs rerun`, when nobody holds the file and when another process does."""
+"""`perdure runs patch` and `perdure runs rerun`, when nobody holds the file and when another process does."""
 
 import json
 
@@ -134,7 +134,7 @@ def test_a_rerun_from_a_node_keeps_what_came_before_it(shell, done):
 def test_a_rerun_without_a_node_has_the_old_inputs_with_others_on_top(shell, done):
     result = shell.run("runs", "rerun", "done-1", "-i", "m=1", "--run-id", "again-2")
     assert result.stdout == "Started again-2 out of done-1; it is running now\n"
-    assert "No process works on this database now; `weft run FILE --run-id again-2`" in result.stderr
+    assert "No process works on this database now; `perdure run FILE --run-id again-2`" in result.stderr
     assert shell.json("runs", "show", "again-2")["inputs"] == {"n": 5, "m": 1}
     assert shell.json("runs", "rerun", "done-1")["run_id"] not in ("done-1", "again-2")
 

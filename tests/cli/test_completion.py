@@ -8,14 +8,14 @@ import sys
 import pytest
 from click.shell_completion import get_completion_class
 
+from perdure.cli.app import HELPS, app
 from tests.cli.helpers import human, task, workflow
-from weft.cli.app import HELPS, app
 
 
 def complete(*words):
     """What TAB offers after these words; the last one is being written."""
     *args, incomplete = words
-    return get_completion_class("bash")(app, {}, "weft", "_WEFT_COMPLETE").get_completions(list(args), incomplete)
+    return get_completion_class("bash")(app, {}, "perdure", "_PERDURE_COMPLETE").get_completions(list(args), incomplete)
 
 
 def values(*words):
@@ -85,23 +85,23 @@ def test_files_complete_where_files_are_taken(shell):
         assert (item.type, item.value) == ("file", "or")
 
 
-@pytest.mark.parametrize("trouble", ["nothing", "no database", "weft.toml"])
+@pytest.mark.parametrize("trouble", ["nothing", "no database", "perdure.toml"])
 def test_nothing_is_offered_and_nothing_said_when_something_is_wrong(shell, tmp_path, capfd, trouble):
     if trouble == "no database":
-        (tmp_path / ".weft").mkdir()
-        (tmp_path / ".weft" / "weft.db").write_text("this is no database, but long enough to look like one" * 100)
-    if trouble == "weft.toml":
-        (tmp_path / "weft.toml").write_text("nonsense = 3")
+        (tmp_path / ".perdure").mkdir()
+        (tmp_path / ".perdure" / "perdure.db").write_text("this is no database, but long enough to look like one" * 100)
+    if trouble == "perdure.toml":
+        (tmp_path / "perdure.toml").write_text("nonsense = 3")
     assert values("runs", "show", "") == []
     assert capfd.readouterr() == ("", "")
 
 
 def test_completing_names_of_commands_imports_no_command():
     code = (
-        "import sys\nfrom click.shell_completion import get_completion_class\nfrom weft.cli.app import app\n"
-        "found = get_completion_class('bash')(app, {}, 'weft', '_WEFT_COMPLETE').get_completions([], 'r')\n"
+        "import sys\nfrom click.shell_completion import get_completion_class\nfrom perdure.cli.app import app\n"
+        "found = get_completion_class('bash')(app, {}, 'perdure', '_PERDURE_COMPLETE').get_completions([], 'r')\n"
         "assert [item.value for item in found] == ['run', 'runs'], found\n"
-        "sys.exit(', '.join(name for name in sys.modules if name in ('msgspec', 'weft.cli.run', 'weft.engine')) or 0)"
+        "sys.exit(', '.join(name for name in sys.modules if name in ('msgspec', 'perdure.cli.run', 'perdure.engine')) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -111,9 +111,9 @@ def test_completing_names_of_commands_imports_no_command():
 
 
 @pytest.mark.parametrize("shell_name", ["bash", "zsh", "fish"])
-def test_the_script_of_each_shell_asks_weft(shell, shell_name):
+def test_the_script_of_each_shell_asks_perdure(shell, shell_name):
     script = shell.run("completion", shell_name).stdout
-    assert f"_WEFT_COMPLETE={shell_name}_complete" in script
+    assert f"_PERDURE_COMPLETE={shell_name}_complete" in script
     assert shell.json("completion", shell_name)["script"].strip() == script.strip()
     program = shutil.which(shell_name)
     if program is not None:  # it is well-formed, too
@@ -128,12 +128,12 @@ def test_an_unknown_shell_is_refused_with_those_there_are(shell):
 def test_bash_completes_with_the_script(shell, runs, tmp_path):
     folder = tmp_path / "bin"
     folder.mkdir()
-    (folder / "weft").write_text(f'#!/bin/sh\nexec {sys.executable} -m weft "$@"\n')
-    (folder / "weft").chmod(0o755)
+    (folder / "perdure").write_text(f'#!/bin/sh\nexec {sys.executable} -m perdure "$@"\n')
+    (folder / "perdure").chmod(0o755)
     script = """
-    eval "$(weft completion bash)"
-    COMP_WORDS=(weft runs show alp); COMP_CWORD=3
-    _weft_completion weft
+    eval "$(perdure completion bash)"
+    COMP_WORDS=(perdure runs show alp); COMP_CWORD=3
+    _perdure_completion perdure
     printf '%s\\n' "${COMPREPLY[@]}"
     """
     path = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}

@@ -1,4 +1,4 @@
-"""`weft dev`: everything in one process, on a file or on servers of its own."""
+"""`perdure dev`: everything in one process, on a file or on servers of its own."""
 
 import json
 import re
@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from fastapi import FastAPI
 
+from perdure.cli.dev import has_pages
 from tests.cli.helpers import Shell, task, wait_until, workflow
-from weft.cli.dev import has_pages
 
 pytestmark = pytest.mark.slow
 
@@ -99,10 +99,10 @@ def test_a_port_that_is_taken_is_an_error_and_leaves_nothing_behind(shell):
 
 
 def test_it_refuses_a_deployment_of_several_processes(shell, monkeypatch):
-    monkeypatch.setenv("WEFT_REDIS_URL", "redis://somewhere")
+    monkeypatch.setenv("PERDURE_REDIS_URL", "redis://somewhere")
     text = shell.error("dev", code=2)
-    assert "redis_url is set (WEFT_REDIS_URL)" in text
-    assert "weft dev --distributed" in text
+    assert "redis_url is set (PERDURE_REDIS_URL)" in text
+    assert "perdure dev --distributed" in text
 
 
 def test_a_browser_is_opened_only_where_there_are_pages():
@@ -118,7 +118,7 @@ def test_a_browser_is_opened_only_where_there_are_pages():
 @pytest.fixture
 def folder():
     """That the user of the servers can enter, whoever runs the tests."""
-    path = Path(tempfile.mkdtemp(prefix="weft-dev-", dir="/tmp"))
+    path = Path(tempfile.mkdtemp(prefix="perdure-dev-", dir="/tmp"))
     path.chmod(0o755)
     yield path
     shutil.rmtree(path, ignore_errors=True)
@@ -150,12 +150,12 @@ def test_with_private_servers_data_stays_processes_join_and_nothing_outlives_it(
     assert started["outputs"] == {"a": 7}
     # Another process with the settings that were printed.
     settings = dict(re.findall(r"export (\w+)='(.*)'", first.text))
-    assert set(settings) == {"WEFT_DATABASE_URL", "WEFT_REDIS_URL"}
-    show = [sys.executable, "-m", "weft", "runs", "show", started["run_id"], "--json"]
+    assert set(settings) == {"PERDURE_DATABASE_URL", "PERDURE_REDIS_URL"}
+    show = [sys.executable, "-m", "perdure", "runs", "show", started["run_id"], "--json"]
     shown = subprocess.run(show, cwd=folder, env=distributed.environment | settings, capture_output=True, check=True)
     assert json.loads(shown.stdout)["state"] == "completed"
     refused = distributed.start("dev", "--distributed", "--port", "0").wait(1)
-    assert f"process {first.pid} runs the servers in {folder}/.weft/dev already" in refused
+    assert f"process {first.pid} runs the servers in {folder}/.perdure/dev already" in refused
     first.kill()  # as kill -9
     wait_until(lambda: all(is_gone(pid) for pid in pids.values()), "the servers to end with their parent")
     # At once again: what was there is there.

@@ -1,12 +1,12 @@
-"""`weft doctor` names what is wrong with a database, and nothing else. Damage is planted in the file directly."""
+"""`perdure doctor` names what is wrong with a database, and nothing else. Damage is planted in the file directly."""
 
 import shutil
 import sqlite3
 
 import pytest
 
+from perdure.kernel.snapshot import SNAPSHOT_VERSION
 from tests.cli.helpers import Shell, human, task, workflow
-from weft.kernel.snapshot import SNAPSHOT_VERSION
 
 
 @pytest.fixture(scope="module")
@@ -17,20 +17,20 @@ def template(tmp_path_factory):
 
     def run(run_id, *nodes, code):
         file = workflow(folder, run_id, *nodes)
-        shell.run("run", file, "--run-id", run_id, "--no-wait", "--db", folder / "weft.db", code=code)
+        shell.run("run", file, "--run-id", run_id, "--no-wait", "--db", folder / "perdure.db", code=code)
 
     run("good", task("a", "echo"), task("b", "echo", "a"), code=0)
     run("bad", task("a", "boom"), code=1)
     run("asks", human("review"), code=3)
     run("parks", task("a", "boom", on_failure="park"), code=3)
     run("timed", human("review", timeout_seconds=3600), code=3)
-    return folder / "weft.db"
+    return folder / "perdure.db"
 
 
 @pytest.fixture
 def database(shell, tmp_path, template):
-    (tmp_path / ".weft").mkdir()
-    return shutil.copy(template, tmp_path / ".weft" / "weft.db")
+    (tmp_path / ".perdure").mkdir()
+    return shutil.copy(template, tmp_path / ".perdure" / "perdure.db")
 
 
 def damage(database, *statements):

@@ -1,4 +1,4 @@
-"""`weft graph`: pictures of workflows and of runs, from the command line."""
+"""`perdure graph`: pictures of workflows and of runs, from the command line."""
 
 import json
 import xml.etree.ElementTree as ET

@@ -1,4 +1,4 @@
-"""`weft init`: a project that runs at once, whose tests pass, and that overwrites nothing."""
+"""`perdure init`: a project that runs at once, whose tests pass, and that overwrites nothing."""
 
 import os
 import subprocess
@@ -6,17 +6,17 @@ import sys
 
 import pytest
 
+from perdure.cli.init import FILES, read_starter
 from tests.cli.helpers import ROOT
-from weft.cli.init import FILES, read_starter
 
 
 def environment():
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("WEFT_", "PYTEST"))}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PERDURE_", "PYTEST"))}
     return {**kept, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def weft(folder, *args, code=0):
-    command = [sys.executable, "-m", "weft", *args]
+def perdure(folder, *args, code=0):
+    command = [sys.executable, "-m", "perdure", *args]
     done = subprocess.run(
         command, cwd=folder, env=environment(), capture_output=True, text=True, check=False, timeout=60
     )
@@ -29,7 +29,7 @@ def test_every_file_is_written_and_the_next_steps_are_said(shell, tmp_path):
     assert {path.name for path in (tmp_path / "hello").iterdir()} == set(FILES)
     assert "+ hello/order.yaml" in result.stdout
     assert "cd hello" in result.stderr
-    assert "weft run order.yaml -i item=lamp -i quantity=2" in result.stderr
+    assert "perdure run order.yaml -i item=lamp -i quantity=2" in result.stderr
     assert shell.json("init", "other") == {"directory": "other", "files": list(FILES)}
 
 
@@ -58,14 +58,14 @@ def test_the_starter_is_valid_without_warnings(shell):
 
 @pytest.mark.slow
 def test_it_runs_at_once_and_its_tests_pass(tmp_path):
-    weft(tmp_path, "init", "hello")
+    perdure(tmp_path, "init", "hello")
     folder = tmp_path / "hello"
-    cheap = weft(folder, "run", "order.yaml", "-i", "item=lamp", "-i", "quantity=2")
+    cheap = perdure(folder, "run", "order.yaml", "-i", "item=lamp", "-i", "quantity=2")
     assert '"total": 80' in cheap.stdout
     assert "attempt 1 failed" in cheap.stderr
-    dear = weft(folder, "run", "order.yaml", "-i", "item=desk", "-i", "quantity=1", "--no-wait", code=3)
-    assert "weft approvals approve" in dear.stderr
-    wrong = weft(folder, "run", "order.yaml", "-i", "item=boat", "-i", "quantity=1", code=1)
+    dear = perdure(folder, "run", "order.yaml", "-i", "item=desk", "-i", "quantity=1", "--no-wait", code=3)
+    assert "perdure approvals approve" in dear.stderr
+    wrong = perdure(folder, "run", "order.yaml", "-i", "item=boat", "-i", "quantity=1", code=1)
     assert "we do not sell boat" in wrong.stderr
     tests = subprocess.run(
         [
@@ -91,19 +91,21 @@ def test_it_runs_at_once_and_its_tests_pass(tmp_path):
 
 @pytest.mark.slow
 def test_the_commands_of_its_readme_are_commands_there_are(tmp_path):
-    weft(tmp_path, "init")
-    shown = [line.split("#")[0].split() for line in read_starter("README.md").splitlines() if line.startswith("weft ")]
+    perdure(tmp_path, "init")
+    shown = [
+        line.split("#")[0].split() for line in read_starter("README.md").splitlines() if line.startswith("perdure ")
+    ]
     assert len(shown) >= 6
     codes = {"item=boat": 1, "item=desk": 3}
     for words in shown:
-        run = words[:2] == ["weft", "run"]
+        run = words[:2] == ["perdure", "run"]
         extra = ["--no-wait"] if run else ["--seeds", "2"] if words[1] == "simulate" else []
         code = next((code for word, code in codes.items() if word in words), 0) if run else 0
-        weft(tmp_path, *words[1:], *extra, code=code)
+        perdure(tmp_path, *words[1:], *extra, code=code)
 
 
 def test_the_starter_is_part_of_the_package():
     assert all(read_starter(name) for name in FILES)
-    assert {path.name for path in (ROOT / "src/weft/cli/starter").iterdir()} == {
+    assert {path.name for path in (ROOT / "src/perdure/cli/starter").iterdir()} == {
         f"{name.removeprefix('.')}.txt" for name in FILES
     }

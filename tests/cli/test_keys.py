@@ -1,4 +1,4 @@
-"""`weft keys` and `weft audit`: credentials made and taken back here, and the trace of it."""
+"""`perdure keys` and `perdure audit`: credentials made and taken back here, and the trace of it."""
 
 import json
 import sqlite3
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-DATABASE = Path(".weft") / "weft.db"
+DATABASE = Path(".perdure") / "perdure.db"
 
 
 def create(shell, *args):
@@ -17,13 +17,13 @@ def create(shell, *args):
 def test_a_key_is_shown_once_and_kept_nowhere(shell):
     result = shell.run("keys", "create", "ci", "--role", "operator")
     key = result.stdout.strip()
-    assert key.startswith("weft_")
+    assert key.startswith("perdure_")
     assert "not shown again" in result.stderr
     secret = key.split("_", 2)[2]
     listed = shell.run("keys", "list").stdout + shell.run("keys", "list", "--json").stdout
     assert key.split("_")[1] in listed
     assert secret not in listed + shell.run("audit", "list", "--json").stdout
-    files = [path for path in Path(".weft").rglob("*") if path.is_file()]
+    files = [path for path in Path(".perdure").rglob("*") if path.is_file()]
     assert DATABASE in files
     assert [path for path in files if secret.encode() in path.read_bytes()] == []
 
@@ -49,7 +49,7 @@ def test_what_cannot_be_a_key_is_refused_with_all_its_problems(shell):
 def test_a_key_is_revoked_by_its_id_with_or_without_the_prefix(shell):
     ids = [create(shell, name)["key_id"] for name in ("a", "b")]
     assert "is revoked" in shell.run("keys", "revoke", ids[0]).stdout
-    assert shell.json("keys", "revoke", f"weft_{ids[1]}")["revoked_at"] is not None
+    assert shell.json("keys", "revoke", f"perdure_{ids[1]}")["revoked_at"] is not None
     assert [line.split()[-1] for line in shell.run("keys", "list").stdout.splitlines()[1:]] == ["revoked"] * 2
     assert "does not exist" in shell.error("keys", "revoke", "nope")
     third = create(shell, "c")["key_id"]
@@ -68,7 +68,7 @@ def test_without_keys_it_says_how_to_have_one_and_without_a_database_where_it_lo
     assert "there is no database" in shell.error("keys", "list")
     assert "there is no database" in shell.error("audit", "verify")
     create(shell, "ci")
-    assert "weft keys create" in shell.run("keys", "list", "--tenant", "acme").stdout
+    assert "perdure keys create" in shell.run("keys", "list", "--tenant", "acme").stdout
 
 
 def test_the_audit_has_what_was_done_and_can_be_filtered(shell):
@@ -103,7 +103,7 @@ def test_a_chain_that_was_written_anew_is_noticed_by_what_was_noted(shell):
     create(shell, "a")
     noted = shell.run("audit", "verify").stdout.splitlines()[1]
     DATABASE.unlink()
-    for path in Path(".weft").glob("weft.db-*"):
+    for path in Path(".perdure").glob("perdure.db-*"):
         path.unlink()
     create(shell, "a")
     assert "1 entry is as written" in shell.run("audit", "verify").stdout

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
+from perdure.cli import output
+from perdure.cli.tree import render
+from perdure.engine import Engine
 from tests.cli.helpers import human, task, workflow
-from weft.cli import output
-from weft.cli.tree import render
-from weft.engine import Engine
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_table_without_rows_has_its_head(capsys):
 
 
 async def lines_of(folder, run_id, width=100, height=40):
-    engine = await Engine.open(f"sqlite:///{folder / 'weft.db'}")
+    engine = await Engine.open(f"sqlite:///{folder / 'perdure.db'}")
     try:
         return [line.plain for line in render(await engine.state(run_id), 0, width, height)]
     finally:
@@ -67,7 +67,7 @@ async def lines_of(folder, run_id, width=100, height=40):
 def run(shell, tmp_path):
     def run(*nodes, code=0, width=100, height=40):
         file = workflow(tmp_path, "flow", *nodes)
-        shell.run("run", file, "--run-id", "r1", "--no-wait", "--db", "weft.db", code=code)
+        shell.run("run", file, "--run-id", "r1", "--no-wait", "--db", "perdure.db", code=code)
         return asyncio.run(lines_of(tmp_path, "r1", width, height))
 
     return run
@@ -141,7 +141,7 @@ async def test_a_tree_that_is_too_high_folds_what_has_ended_and_what_is_to_come(
     nodes = [task(f"n{number}", "echo") for number in range(60)]
     later = [task(f"z{number}", "echo", "review") for number in range(40)]
     file = workflow(tmp_path, "wide", *nodes, human("review", approvers=["x"]), *later)
-    process = shell.start("run", file, "--run-id", "r1", "--no-wait", "--db", "weft.db")
+    process = shell.start("run", file, "--run-id", "r1", "--no-wait", "--db", "perdure.db")
     process.wait(3)
     lines = await lines_of(tmp_path, "r1", height=10)
     assert len(lines) == 10

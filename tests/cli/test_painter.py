@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
+from perdure.cli.painter import Painter, Redirection
 from tests.cli.screen import Screen
-from weft.cli.painter import Painter, Redirection
 
 COLUMNS, ROWS = 20, 8
 LINE = st.text(st.sampled_from("ab─✓ "), max_size=COLUMNS + 5)

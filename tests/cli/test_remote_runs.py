@@ -6,13 +6,13 @@ import re
 
 import pytest
 
+from perdure import Client
+from perdure.archive import LogLine
+from perdure.settings import Settings
 from tests.cli.helpers import human, task, wait_until, workflow
 from tests.cli.test_completion import values
 from tests.client.helpers import Background
 from tests.client.scripted import Scripted, answer, problem
-from weft import Client
-from weft.archive import LogLine
-from weft.settings import Settings
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def server(tmp_path_factory):
 
 @pytest.fixture
 def remote(shell, server, monkeypatch):
-    monkeypatch.setenv("WEFT_SERVER_URL", server.url)
+    monkeypatch.setenv("PERDURE_SERVER_URL", server.url)
     return shell
 
 
@@ -41,7 +41,7 @@ def test_a_file_is_pushed_started_and_followed_there(remote, tmp_path):
     assert json.loads(result.stdout) == {"b": None}
     assert re.search(r"run +created +good version 1, ", result.stderr)
     assert re.search(r"\d\d:\d\d:\d\d  a +completed", result.stderr)
-    assert not (tmp_path / ".weft").exists()
+    assert not (tmp_path / ".perdure").exists()
     view = remote.json("run", file, "-i", "n=8")
     assert (view["state"], view["version"], view["inputs"]) == ("completed", 1, {"n": 8})
     listed = remote.json("runs", "list", "--tag", "team=blue", "--workflow", "good")["items"]
@@ -53,10 +53,10 @@ def test_a_run_that_fails_there_exits_with_1_and_says_what_to_do(remote, server,
     file = workflow(tmp_path, "bad", task("a", "boom", retry={"max_attempts": 1}))
     told = remote.error("run", file, code=1)
     (run_id,) = re.findall(r"run (\w+) is failed: a failed: .*kaputt", told)
-    assert f"look:   weft runs show {run_id}\n" in told
-    monkeypatch.delenv("WEFT_SERVER_URL")
+    assert f"look:   perdure runs show {run_id}\n" in told
+    monkeypatch.delenv("PERDURE_SERVER_URL")
     told = remote.error("run", file, "--server", server.url, code=1)
-    assert re.search(rf"retry:  weft runs retry \w+ --server {re.escape(server.url)}\n", told)
+    assert re.search(rf"retry:  perdure runs retry \w+ --server {re.escape(server.url)}\n", told)
     view = remote.json("runs", "retry", run_id, "--server", server.url)
     assert view["generation"] == 2
 
@@ -65,7 +65,7 @@ def test_without_waiting_the_id_comes_back_and_the_same_command_follows_it(remot
     file = workflow(tmp_path, "short", task("a", "echo", args={"value": 1}))
     result = remote.run("run", file, "--no-wait")
     run_id = result.stdout.strip()
-    assert f"weft runs watch {run_id}" in result.stderr
+    assert f"perdure runs watch {run_id}" in result.stderr
     assert json.loads(remote.run("run", file, "--run-id", run_id).stdout) == {"a": 1}
     assert remote.json("runs", "watch", run_id[:30])["state"] == "completed"
     assert "names its runs itself" in remote.error("run", file, "--run-id", "mine", code=2)
@@ -106,8 +106,8 @@ def test_looking_at_a_run_is_the_same_as_in_a_database(remote, server, tmp_path,
         ("runs", "list", "--workflow", "refund", "--limit", "1"),
     ]
     there = [[remote.run(*command).output, remote.json(*command)] for command in commands]
-    monkeypatch.delenv("WEFT_SERVER_URL")
-    file = str(server.folder / "weft.db")
+    monkeypatch.delenv("PERDURE_SERVER_URL")
+    file = str(server.folder / "perdure.db")
     here = [[remote.run(*command, "--db", file).output, remote.json(*command, "--db", file)] for command in commands]
     for command, (text, data), (text_here, data_here) in zip(commands, there, here, strict=True):
         assert data == data_here, command
@@ -127,7 +127,7 @@ def test_large_and_sealed_values_are_as_in_a_database(remote, server, tmp_path):
     assert json.loads(result.stdout)["b"]["city"] == "Oslo"
     assert "completed" in result.stderr
     run_id = remote.json("runs", "list", "--workflow", "large")["items"][0]["run_id"]
-    here = ("--db", server.folder / "weft.db")
+    here = ("--db", server.folder / "perdure.db")
     for command in (("runs", "show", run_id), ("runs", "show", run_id, "--node", "a"), ("runs", "events", run_id)):
         assert remote.json(*command) == remote.json(*command, *here)
     assert remote.json("runs", "show", run_id, "--node", "a")["output"] == big
@@ -202,22 +202,22 @@ def test_a_run_with_very_many_nodes_is_shown_whole(remote, server, tmp_path):
     assert remote.json("runs", "watch", run_id)["state"] == "completed"
     view = remote.json("runs", "show", run_id)
     assert len(view["nodes"]) == 1200
-    assert view == remote.json("runs", "show", run_id, "--db", server.folder / "weft.db")
+    assert view == remote.json("runs", "show", run_id, "--db", server.folder / "perdure.db")
     events = remote.json("runs", "events", run_id, "--limit", "2000")
     assert len(events["items"]) > 1200
-    assert events == remote.json("runs", "events", run_id, "--limit", "2000", "--db", server.folder / "weft.db")
+    assert events == remote.json("runs", "events", run_id, "--limit", "2000", "--db", server.folder / "perdure.db")
     assert "There are more nodes" in remote.run("runs", "show", run_id, "--at", "5").stderr
 
 
 def test_a_run_there_is_drawn_and_its_logs_are_read(remote, server, tmp_path):
     run_id, _ = waiting(remote, tmp_path, "drawn")
     drawn = remote.run("graph", "--run", run_id).stdout
-    assert drawn == remote.run("graph", "--run", run_id, "--db", server.folder / "weft.db").stdout
+    assert drawn == remote.run("graph", "--run", run_id, "--db", server.folder / "perdure.db").stdout
     assert "waiting" in drawn
     line = LogLine(tenant="default", run_id=run_id, node="a", at=1.0, message="hello there")
     server.do(server.archive.append_logs([line]))
     assert "hello there" in remote.run("runs", "logs", run_id, "--node", "a").stdout
-    here = ("runs", "logs", run_id, "--db", server.folder / "weft.db")
+    here = ("runs", "logs", run_id, "--db", server.folder / "perdure.db")
     assert remote.json(*here) == remote.json("runs", "logs", run_id)
     assert "Nothing was said" in remote.run("runs", "logs", run_id, "--node", "ask").stderr
 
@@ -265,7 +265,7 @@ def test_a_stop_leaves_the_run_to_the_server(shell, server, tmp_path):
     process.wait_for("queued")
     process.signal(2)
     told = process.wait(130)
-    (run_id,) = re.findall(rf"weft runs watch (\w+) --server {re.escape(server.url)}", told)
+    (run_id,) = re.findall(rf"perdure runs watch (\w+) --server {re.escape(server.url)}", told)
     free.write_text("")
     assert shell.json("runs", "watch", run_id, "--server", server.url)["outputs"] == {"a": "free"}
 
@@ -283,17 +283,17 @@ def test_a_database_that_is_named_wins_over_a_server_that_is_set(remote, tmp_pat
 
 def test_a_key_is_shown_to_the_server_it_belongs_to(shell, monkeypatch):
     empty = answer({"items": [], "next_cursor": None})
-    monkeypatch.setenv("WEFT_API_KEY", "weft_secret")
+    monkeypatch.setenv("PERDURE_API_KEY", "perdure_secret")
     with Scripted([empty] * 4) as one:
         shell.run("runs", "list", "--server", one.url)
-        shell.run("runs", "list", "--server", one.url, "--api-key", "weft_other")
-        monkeypatch.setenv("WEFT_SERVER_URL", one.url)
+        shell.run("runs", "list", "--server", one.url, "--api-key", "perdure_other")
+        monkeypatch.setenv("PERDURE_SERVER_URL", one.url)
         shell.run("runs", "list")
-        monkeypatch.setenv("WEFT_SERVER_URL", "http://127.0.0.1:1")
+        monkeypatch.setenv("PERDURE_SERVER_URL", "http://127.0.0.1:1")
         shell.run("runs", "list", "--server", one.url)
     shown = [headers.get("authorization") for _, _, headers, _ in one.asked]
-    assert shown == ["Bearer weft_secret", "Bearer weft_other", "Bearer weft_secret", None]
-    assert "weft_secret" not in shell.run("config", "show").output
+    assert shown == ["Bearer perdure_secret", "Bearer perdure_other", "Bearer perdure_secret", None]
+    assert "perdure_secret" not in shell.run("config", "show").output
     assert "***" in shell.run("config", "show").output
 
 
@@ -314,7 +314,7 @@ def test_what_no_server_can_do_says_so(shell, command):
 @pytest.mark.parametrize("command", [("doctor",), ("gc",), ("secrets", "rotate")], ids=" ".join)
 def test_what_is_for_databases_takes_none_that_nobody_named(remote, command):
     assert "name the database with --db" in remote.error(*command, code=2)
-    assert not os.path.exists(".weft")
+    assert not os.path.exists(".perdure")
 
 
 def test_with_keys_each_person_does_what_their_role_allows(shell, tmp_path, monkeypatch):
@@ -340,7 +340,7 @@ def test_with_keys_each_person_does_what_their_role_allows(shell, tmp_path, monk
 
 def test_keys_and_the_audit_are_those_of_the_server(remote):
     made = remote.json("keys", "create", "ci", "--role", "operator")
-    assert made["key"].startswith("weft_")
+    assert made["key"].startswith("perdure_")
     assert made["key_id"] in remote.run("keys", "list").stdout
     assert f"Key {made['key_id']} of ci is revoked." in remote.run("keys", "revoke", made["key_id"]).stdout
     actions = [entry["action"] for entry in remote.json("audit", "list")["items"]]

@@ -1,4 +1,4 @@
-"""`weft run` in one process: exit codes, inputs, outputs, going on with a run that exists."""
+"""`perdure run` in one process: exit codes, inputs, outputs, going on with a run that exists."""
 
 import json
 
@@ -20,7 +20,7 @@ def test_a_failed_run_exits_with_1_and_says_what_failed_and_what_to_do(shell, tm
     text = shell.error("run", file, "--run-id", "r1", code=1)
     assert "run r1 is failed: a failed: " in text
     assert "ValueError: kaputt" in text
-    assert "weft runs retry r1" in text
+    assert "perdure runs retry r1" in text
 
 
 def test_a_bad_definition_exits_with_2_and_runs_nothing(shell, tmp_path):
@@ -28,14 +28,14 @@ def test_a_bad_definition_exits_with_2_and_runs_nothing(shell, tmp_path):
     text = shell.error("run", "bad.yaml", code=2)
     assert "bad.yaml:3:" in text
     assert "nothing was run" in text
-    assert not (tmp_path / ".weft").exists()
+    assert not (tmp_path / ".perdure").exists()
 
 
 def test_no_wait_exits_with_3_and_says_how_to_decide(shell, tmp_path):
     file = workflow(tmp_path, "refund", task("a", "echo"), human("review", "a", approvers=["finance"]))
     text = shell.error("run", file, "--run-id", "r1", "--no-wait", code=3)
-    assert "weft approvals approve r1/review/1 --by finance" in text
-    assert f"weft run {file} --run-id r1" in text
+    assert "perdure approvals approve r1/review/1 --by finance" in text
+    assert f"perdure run {file} --run-id r1" in text
 
 
 def test_no_wait_goes_on_with_what_needs_no_person(shell, tmp_path):
@@ -54,8 +54,8 @@ def test_no_wait_goes_on_with_what_needs_no_person(shell, tmp_path):
 @pytest.mark.parametrize(
     ("node", "command"),
     [
-        ({"id": "a", "type": "wait", "config": {"signal": "go"}}, "weft runs signal r1 go"),
-        (task("a", "boom", on_failure="park"), "weft dlq requeue --run-id r1 --node-id a"),
+        ({"id": "a", "type": "wait", "config": {"signal": "go"}}, "perdure runs signal r1 go"),
+        (task("a", "boom", on_failure="park"), "perdure dlq requeue --run-id r1 --node-id a"),
     ],
     ids=["signal", "parked"],
 )
@@ -68,7 +68,9 @@ def test_no_wait_looks_into_children(shell, tmp_path):
     child = workflow(tmp_path, "child", human("inner"))
     shell.run("run", child, "--run-id", "c1", "--no-wait", code=3)  # which registers it
     parent = workflow(tmp_path, "parent", {"id": "sub", "type": "workflow", "config": {"workflow": "child"}})
-    assert "weft approvals approve r1/sub/inner/1" in shell.error("run", parent, "--run-id", "r1", "--no-wait", code=3)
+    assert "perdure approvals approve r1/sub/inner/1" in shell.error(
+        "run", parent, "--run-id", "r1", "--no-wait", code=3
+    )
 
 
 def test_json_is_the_run_object(shell, tmp_path):

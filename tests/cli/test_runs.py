@@ -1,12 +1,12 @@
-"""`weft runs`, `weft approvals`, `weft dlq`: looking at runs and changing their course when nobody holds the file."""
+"""`perdure runs`, `perdure approvals`, `perdure dlq`: looking at runs and changing their course when nobody holds the file."""
 
 import datetime
 import json
 
 import pytest
 
+from perdure.cli.parameters import Moment
 from tests.cli.helpers import human, task, workflow
-from weft.cli.parameters import Moment
 
 NOW = 1_794_735_000.0
 
@@ -90,12 +90,12 @@ def test_runs_are_chosen_by_tag_and_time(shell, tmp_path):
     ],
 )
 def test_times_are_read_as_people_write_them(monkeypatch, text, expected):
-    monkeypatch.setattr("weft.cli.parameters.system.now", lambda: NOW)
+    monkeypatch.setattr("perdure.cli.parameters.system.now", lambda: NOW)
     assert Moment()(text) == expected
 
 
 def test_times_without_a_zone_are_those_of_this_machine(monkeypatch):
-    monkeypatch.setattr("weft.cli.parameters.system.now", lambda: NOW)
+    monkeypatch.setattr("perdure.cli.parameters.system.now", lambda: NOW)
     local = datetime.datetime.fromtimestamp(Moment()("2026-11-15")).astimezone()
     assert (local.year, local.month, local.day, local.hour) == (2026, 11, 15, 0)
     clock = datetime.datetime.fromtimestamp(Moment()("9:30")).astimezone()
@@ -135,7 +135,7 @@ def test_a_prefix_is_enough_while_it_is_unique(shell, tmp_path):
         shell.run("run", file, "--run-id", name)
     assert shell.json("runs", "show", "alpi")["run_id"] == "alpine"
     assert "2 runs begin with alp" in shell.error("runs", "show", "alp")
-    assert "there is no run beta; `weft runs list`" in shell.error("runs", "show", "beta")
+    assert "there is no run beta; `perdure runs list`" in shell.error("runs", "show", "beta")
 
 
 def test_events_are_in_order_and_begin_where_asked(shell, waiting):
@@ -200,7 +200,7 @@ def test_watch_of_an_ended_run_gives_its_end(shell, tmp_path):
     ids=" ".join,
 )
 def test_without_a_database_it_is_said_and_none_is_made(shell, tmp_path, command):
-    assert "there is no database .weft/weft.db; `weft run FILE` makes one" in shell.error(*command)
+    assert "there is no database .perdure/perdure.db; `perdure run FILE` makes one" in shell.error(*command)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -315,7 +315,7 @@ def test_a_dead_letter_is_listed_and_requeued(shell, tmp_path, parked):
 def test_requeue_is_also_called_reprocess_and_takes_the_beginning_of_an_id(shell, tmp_path, parked):
     (tmp_path / "there").touch()
     assert shell.json("dlq", "reprocess", "parked")["dead_letter_id"] == "parked-1/a"
-    assert "there is no pending dead letter zz; `weft dlq list`" in shell.error("dlq", "requeue", "zz")
+    assert "there is no pending dead letter zz; `perdure dlq list`" in shell.error("dlq", "requeue", "zz")
 
 
 def test_requeue_with_other_config_runs_with_it(shell, tmp_path, parked):

@@ -1,18 +1,18 @@
-"""`weft secrets`: names and keys, and never a value."""
+"""`perdure secrets`: names and keys, and never a value."""
 
 import json
 from pathlib import Path
 
-from weft.clock import new_key
-from weft.secrets.keyring import Keyring, parse, read_file
+from perdure.clock import new_key
+from perdure.secrets.keyring import Keyring, parse, read_file
 
 
 def test_names_are_listed_with_their_scope_and_source_and_no_value(shell, monkeypatch):
-    monkeypatch.setenv("WEFT_SECRET_STRIPE", "canary")
+    monkeypatch.setenv("PERDURE_SECRET_STRIPE", "canary")
     file = Path("secrets.toml")
     file.write_text('[[scope]]\ntenant = "acme"\nsecrets = { token = "canary" }\n')
     file.chmod(0o600)
-    monkeypatch.setenv("WEFT_SECRETS_FILE", str(file))
+    monkeypatch.setenv("PERDURE_SECRETS_FILE", str(file))
     shown = shell.run("secrets", "list").stdout
     assert "canary" not in shown
     assert [line.split() for line in shown.splitlines()[1:]] == [
@@ -24,7 +24,7 @@ def test_names_are_listed_with_their_scope_and_source_and_no_value(shell, monkey
 
 
 def test_without_secrets_it_says_how_to_have_one(shell):
-    assert "WEFT_SECRET_<NAME>" in shell.run("secrets", "list").stdout
+    assert "PERDURE_SECRET_<NAME>" in shell.run("secrets", "list").stdout
 
 
 def test_rotation_changes_the_file_beside_the_database_and_keeps_the_old_key(shell):
@@ -40,7 +40,7 @@ def test_rotation_changes_the_file_beside_the_database_and_keeps_the_old_key(she
 
 def test_keys_from_the_settings_are_rotated_by_telling_the_new_ones(shell, monkeypatch):
     before = Keyring({"k7": new_key(32)})
-    monkeypatch.setenv("WEFT_ENCRYPTION_KEYS", before.dumps())
+    monkeypatch.setenv("PERDURE_ENCRYPTION_KEYS", before.dumps())
     answer = json.loads(shell.run("secrets", "rotate", "--json").stdout)
     after = parse(answer["encryption_keys"], "the answer")
     assert after.ids == ["k8", "k7"]

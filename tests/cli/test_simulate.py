@@ -1,4 +1,4 @@
-"""`weft simulate`: the table, what was never reached, the shortest bad history, and the exit code."""
+"""`perdure simulate`: the table, what was never reached, the shortest bad history, and the exit code."""
 
 import pytest
 
@@ -59,7 +59,7 @@ def test_a_workflow_that_gets_stuck_is_shown_and_exits_with_1(shell, tmp_path):
     assert "without any fault" in text
     assert "ask is decided: reject" in text
     assert "stuck: appeal waits for the signal 'appeal'." in text
-    assert f"As it was: weft simulate {file} --stubs stubs.json --seed" in text
+    assert f"As it was: perdure simulate {file} --stubs stubs.json --seed" in text
     data = shell.json("simulate", file, "--stubs", "stubs.json", "--seeds", 20, code=1)
     assert (data["ok"], data["bad"]["kind"], data["bad"]["faults"]) == (False, "stuck", [])
     assert data["bad"]["history"]

@@ -157,7 +157,7 @@ def test_ctrl_c_leaves_the_tree_and_says_how_to_go_on(shell, tmp_path):
     process.wait(130)
     screen = screen_of(process)
     assert screen.cursor_visible
-    assert screen.text.endswith("Stopped; nothing is lost. To go on:\n  weft run long.json --run-id r1")
+    assert screen.text.endswith("Stopped; nothing is lost. To go on:\n  perdure run long.json --run-id r1")
 
 
 def test_watch_shows_the_same_tree(shell, tmp_path):
@@ -230,7 +230,7 @@ def test_a_closed_pipe_ends_it_quietly(shell, tmp_path, command):
     file = workflow(tmp_path, "large", *nodes)
     shell.run("run", file, "--run-id", "r1")
     words = [file if word == "FILE" else word for word in command.split()]
-    pipe = "set -o pipefail; " + " ".join([sys.executable, "-m", "weft", *words]) + " | head -c 1 >/dev/null"
+    pipe = "set -o pipefail; " + " ".join([sys.executable, "-m", "perdure", *words]) + " | head -c 1 >/dev/null"
     done = subprocess.run(
         ["bash", "-c", pipe], cwd=tmp_path, env=shell.environment, capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""`weft validate`: every problem at once, each with its line, as compilers print them."""
+"""`perdure validate`: every problem at once, each with its line, as compilers print them."""
 
 import json
 import re
@@ -6,8 +6,8 @@ import unicodedata
 
 import pytest
 
+from perdure.cli.problems import aim
 from tests.cli.helpers import task, workflow
-from weft.cli.problems import aim
 
 BAD = """\
 name: refund

@@ -1,4 +1,4 @@
-"""`weft workflows` and what is newer of `weft runs`, in a database and on a server: the same commands, the same words."""
+"""`perdure workflows` and what is newer of `perdure runs`, in a database and on a server: the same commands, the same words."""
 
 import json
 import os
@@ -18,7 +18,7 @@ def server(tmp_path_factory):
 @pytest.fixture(params=["database", "server"])
 def anywhere(request, shell, server, monkeypatch):
     if request.param == "server":
-        monkeypatch.setenv("WEFT_SERVER_URL", server.url)
+        monkeypatch.setenv("PERDURE_SERVER_URL", server.url)
     return shell
 
 
@@ -144,7 +144,7 @@ def test_a_run_is_exported_and_imported_to_look_at(anywhere, tmp_path):
 
 def test_a_decision_is_handed_to_somebody_else(anywhere, tmp_path):
     file = workflow(tmp_path, "handed", human("ask", approvers=["anna"]))
-    run_id = anywhere.json("run", file, "--no-wait", code=3 if "WEFT_SERVER_URL" not in os.environ else 0)["run_id"]
+    run_id = anywhere.json("run", file, "--no-wait", code=3 if "PERDURE_SERVER_URL" not in os.environ else 0)["run_id"]
     listed = wait_until(lambda: anywhere.json("approvals", "list", "--run-id", run_id)["items"], "the question")
     approval = listed[0]["approval_id"]
     told = anywhere.run("approvals", "delegate", run_id, "ben", "--as", "anna", "--comments", "away").stdout

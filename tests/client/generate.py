@@ -1,4 +1,4 @@
-"""`python -m tests.client.generate` writes `weft/client/views.py` from the schemas of the API, so that the two cannot differ.
+"""`python -m tests.client.generate` writes `perdure/client/views.py` from the schemas of the API, so that the two cannot differ.
 
 The server's types are structs, for its document; a client's are TypedDicts, for editors, and need nothing of the server.
 """
@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SRC = Path(__file__).parents[2] / "src" / "weft"
+SRC = Path(__file__).parents[2] / "src" / "perdure"
 SCHEMAS = [SRC / "api" / "schemas.py", *sorted((SRC / "api").glob("*_schemas.py"))]
 VIEWS = SRC / "client" / "views.py"
 
@@ -54,7 +54,7 @@ def _pair(field: ast.AnnAssign) -> tuple[str, str]:
 
 
 def _is_page(node: ast.ClassDef) -> bool:
-    """`{items, next_cursor}` is `weft.client.calls.Page`."""
+    """`{items, next_cursor}` is `perdure.client.calls.Page`."""
     names = [ast.unparse(field.target) for field in node.body if isinstance(field, ast.AnnAssign)]
     return names == ["items", "next_cursor"]
 

@@ -8,12 +8,12 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any
 
-from weft import AsyncClient, Client
-from weft.access import issue_key
-from weft.api import create_app
-from weft.api.server import serve
-from weft.client.calls import AsyncPages
-from weft.engine import Engine
+from perdure import AsyncClient, Client
+from perdure.access import issue_key
+from perdure.api import create_app
+from perdure.api.server import serve
+from perdure.client.calls import AsyncPages
+from perdure.engine import Engine
 
 DEADLINE = 30.0
 
@@ -36,7 +36,7 @@ class Background:
         self.folder = folder
         self._more = more
         self._started = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), name="weft server")
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), name="perdure server")
         self._failed: BaseException | None = None
         self.url = ""
         self.port = port
@@ -70,7 +70,7 @@ class Background:
         self.loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         try:
-            self.engine = await Engine.open(f"sqlite:///{self.folder / 'weft.db'}")
+            self.engine = await Engine.open(f"sqlite:///{self.folder / 'perdure.db'}")
             try:
                 await self.engine.hold()
                 self.app = create_app(self.engine, **self._more)

@@ -1,4 +1,4 @@
-"""A server that answers what it was told to, whatever it is asked: for answers a healthy Weft does not give on demand."""
+"""A server that answers what it was told to, whatever it is asked: for answers a healthy Perdure does not give on demand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def problem(status: int, code: str, detail: str = "no", **headers: str) -> tuple[int, dict[str, str], bytes]:
-    body = {"type": f"urn:weft:error:{code}", "title": "No", "status": status, "code": code, "detail": detail}
+    body = {"type": f"urn:perdure:error:{code}", "title": "No", "status": status, "code": code, "detail": detail}
     return status, {"Content-Type": "application/problem+json", **headers}, json.dumps(body).encode()
 
 

@@ -4,10 +4,10 @@ import ast
 
 from click.testing import CliRunner
 
+from perdure.cli.app import app
 from tests.cli.helpers import ROOT
 from tests.client.helpers import Background
 from tests.documents import blocks
-from weft.cli.app import app
 
 GUIDE = ROOT / "docs" / "guides" / "client.md"
 ADDRESS = "http://127.0.0.1:8700"

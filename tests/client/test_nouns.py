@@ -2,9 +2,9 @@
 
 import pytest
 
+from perdure.archive import LogLine
+from perdure.client import Conflict, Invalid, NotFound
 from tests.client.helpers import DEADLINE, ONE
-from weft.archive import LogLine
-from weft.client import Conflict, Invalid, NotFound
 
 YAML = "name: written\nnodes:\n  - id: a\n    type: transform\n    config: {value: 1}\n"
 ASKING = {"name": "asking", "nodes": [{"id": "ask", "type": "human", "config": {"approvers": ["anna", "ben"]}}]}
@@ -172,7 +172,7 @@ def test_what_the_server_is_made_of_can_be_read(client):
 
 def test_keys_are_made_listed_and_revoked_and_all_of_it_is_audited(client, name):
     made = client.keys.create(name, ["viewer"], scopes=["runs:read"], expires_seconds=3600)
-    assert made["key"].startswith("weft_")
+    assert made["key"].startswith("perdure_")
     assert made["key_id"] in [one["key_id"] for one in client.keys.list()]
     assert client.keys.revoke(made["key_id"])["revoked_at"] is not None
     entries = list(client.audit.list(object_=made["key_id"], since=0))

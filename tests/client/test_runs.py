@@ -2,9 +2,9 @@
 
 import pytest
 
+from perdure import errors
+from perdure.client import Conflict, Invalid, NotFound
 from tests.client.helpers import DEADLINE, ONE, SIGNALLED, TWO
-from weft import errors
-from weft.client import Conflict, Invalid, NotFound
 
 PARKING = {
     "name": "undone",

@@ -7,11 +7,11 @@ import re
 import msgspec
 import pytest
 
-import weft
+import perdure
+from perdure.api.app import NOUNS
+from perdure.client import AsyncClient, Client, people, runs, system, workflows
+from perdure.client.calls import AsyncNoun, Noun, listing, operation, streaming
 from tests.client import generate
-from weft.api.app import NOUNS
-from weft.client import AsyncClient, Client, people, runs, system, workflows
-from weft.client.calls import AsyncNoun, Noun, listing, operation, streaming
 
 SAMPLES = {"definition": {}, "operations": [], "file": {}, "data": b"", "roles": ["viewer"], "version": 1, "seq": 1}
 NOT_FOR_PROGRAMS = ("/api/v1/links/", "/api/v1/hooks/")
@@ -105,8 +105,8 @@ def test_both_clients_offer_the_same():
         assert client.runs.get.__doc__
     assert there == offered(AsyncClient("http://127.0.0.1:1"), AsyncNoun)
     assert set(there) == {"runs", "workflows", "approvals", "dead_letters", "blobs", "system", "keys", "audit"}
-    assert weft.Client is Client
-    assert weft.AsyncClient is AsyncClient
+    assert perdure.Client is Client
+    assert perdure.AsyncClient is AsyncClient
 
 
 def _name(node):
@@ -128,7 +128,9 @@ def test_a_client_needs_neither_engine_nor_server():
     import subprocess
     import sys
 
-    code = "import sys, weft; weft.Client('http://x'); print([m for m in sys.modules if m.startswith('weft.')])"
+    code = (
+        "import sys, perdure; perdure.Client('http://x'); print([m for m in sys.modules if m.startswith('perdure.')])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(ast.literal_eval(done.stdout))
     assert {name.split(".")[1] for name in loaded} == {"client", "clock", "errors", "settings"}

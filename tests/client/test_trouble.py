@@ -4,12 +4,8 @@ import threading
 
 import pytest
 
-from tests.cli.helpers import wait_until
-from tests.client.helpers import DEADLINE, ONE, SIGNALLED, TWO, Background
-from tests.client.scripted import Scripted, answer, events, problem
-from tests.proxy import Proxy
-from weft import Client
-from weft.client import (
+from perdure import Client
+from perdure.client import (
     ApiError,
     Conflict,
     Forbidden,
@@ -20,8 +16,12 @@ from weft.client import (
     Unavailable,
     Unreachable,
 )
-from weft.errors import SettingsInvalid
-from weft.settings import Settings
+from perdure.errors import SettingsInvalid
+from perdure.settings import Settings
+from tests.cli.helpers import wait_until
+from tests.client.helpers import DEADLINE, ONE, SIGNALLED, TWO, Background
+from tests.client.scripted import Scripted, answer, events, problem
+from tests.proxy import Proxy
 
 
 @pytest.fixture
@@ -173,9 +173,12 @@ def test_each_answer_is_an_error_of_its_kind_with_its_code(clients, status, kind
     assert (caught.value.code, caught.value.http_status) == ("some_code", status)
 
 
-def test_an_answer_that_is_not_from_weft_is_said_to_be_none(clients):
+def test_an_answer_that_is_not_from_perdure_is_said_to_be_none(clients):
     html = (502, {"Content-Type": "text/html"}, b"<h1>Bad\n gateway</h1>")
-    with Scripted([html]) as server, pytest.raises(ServerBroken, match="answered 502, not as Weft does: <h1>Bad gate"):
+    with (
+        Scripted([html]) as server,
+        pytest.raises(ServerBroken, match="answered 502, not as Perdure does: <h1>Bad gate"),
+    ):
         clients(server.url).runs.get("r1")
 
 
@@ -183,7 +186,7 @@ def test_a_page_of_somebody_else_is_no_answer(clients):
     page = (200, {"Content-Type": "text/html"}, b"<h1>Welcome</h1>")
     with Scripted([page, page]) as server:
         client = clients(server.url)
-        with pytest.raises(ApiError, match="answered 200, not as Weft does: <h1>Welcome</h1>"):
+        with pytest.raises(ApiError, match="answered 200, not as Perdure does: <h1>Welcome</h1>"):
             client.runs.get("r1")
         with pytest.raises(ApiError, match="no stream of events; is the URL right"):
             list(client.runs.stream("r1"))
@@ -254,7 +257,7 @@ def test_a_url_that_is_none_is_refused_without_showing_a_password(clients, url):
 
 def test_what_cannot_be_sent_is_refused_before_it_is(clients):
     with pytest.raises(SettingsInvalid, match="an API key is one word"):
-        clients("http://127.0.0.1:1", api_key="weft_ä")
+        clients("http://127.0.0.1:1", api_key="perdure_ä")
     for key in ("order 17", "ordre-é", "", "a\nb", "x" * 256):
         with pytest.raises(Invalid, match="idempotency_key"):
             clients("http://127.0.0.1:1").runs.start("orders", idempotency_key=key)
@@ -262,13 +265,13 @@ def test_what_cannot_be_sent_is_refused_before_it_is(clients):
 
 def test_without_a_url_it_is_the_one_of_the_settings_with_its_key(clients, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SettingsInvalid, match="WEFT_SERVER_URL"):
+    with pytest.raises(SettingsInvalid, match="PERDURE_SERVER_URL"):
         clients()
     with Scripted([answer({}), answer({})]) as server:
-        monkeypatch.setenv("WEFT_SERVER_URL", server.url + "/")
-        monkeypatch.setenv("WEFT_API_KEY", "weft_1_2")
+        monkeypatch.setenv("PERDURE_SERVER_URL", server.url + "/")
+        monkeypatch.setenv("PERDURE_API_KEY", "perdure_1_2")
         clients().runs.get("r1")
         clients(server.url + "/api/v1").runs.get("r1")
     shown = [headers.get("authorization") for _, _, headers, _ in server.asked]
-    assert shown == ["Bearer weft_1_2", None]  # a key of the settings goes to the server of the settings
+    assert shown == ["Bearer perdure_1_2", None]  # a key of the settings goes to the server of the settings
     assert [path for _, path, _, _ in server.asked] == ["/api/v1/runs/r1"] * 2

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from perdure.engine import Engine
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
-from weft.engine import Engine
 
 DEADLINE = 30.0
 PARTITIONS = 16

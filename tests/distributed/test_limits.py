@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from perdure.limits import Bounds, read_queue_limits
+from perdure.runtime import limiter
+from perdure.transport import task_id
 from tests.distributed.helpers import Deployment, eventually
 from tests.engine import counting, tasks
 from tests.engine.helpers import ask, crash, ended, start, workflow
 from tests.engine.test_limits import gate, map_of, stubborn, work
-from weft.limits import Bounds, read_queue_limits
-from weft.runtime import limiter
-from weft.transport import task_id
 
 pytestmark = pytest.mark.slow
 

@@ -74,7 +74,7 @@ async def test_a_child_is_decided_where_its_parent_is(deployment: Deployment):
     await deployment.worker()
     client = await deployment.open()
     child = workflow(task("inner", args={"value": "{{ inputs.n }}"}), name="child")
-    from weft.model import compile_definition
+    from perdure.model import compile_definition
 
     await client.register(compile_definition(child))
     parent = workflow(

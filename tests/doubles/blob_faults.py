@@ -9,7 +9,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import Any
 
-from weft.blobs import BlobStore, BlobStoreFull, BlobStoreUnavailable
+from perdure.blobs import BlobStore, BlobStoreFull, BlobStoreUnavailable
 
 
 class BlobFault(Enum):

@@ -10,11 +10,11 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from weft.blob_stores.memory import MemoryObjects
-from weft.blob_stores.objects import ObjectBlobs
-from weft.clock import Clock, system
-from weft.simulation.faults import Chaos
-from weft.simulation.store import Store
+from perdure.blob_stores.memory import MemoryObjects
+from perdure.blob_stores.objects import ObjectBlobs
+from perdure.clock import Clock, system
+from perdure.simulation.faults import Chaos
+from perdure.simulation.store import Store
 
 
 class CalmWorld:

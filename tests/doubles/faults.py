@@ -13,8 +13,8 @@ from typing import Any, cast
 
 import msgspec
 
-from weft.clock import Clock, system
-from weft.journal import Appended, Commit, Conflict, Journal, JournalUnavailable, OutcomeUnknown
+from perdure.clock import Clock, system
+from perdure.journal import Appended, Commit, Conflict, Journal, JournalUnavailable, OutcomeUnknown
 
 
 class FaultKind(enum.Enum):

@@ -1,6 +1,6 @@
 """The journal in memory stands beside the simulator, which runs on it; tests know it under this name."""
 
-from weft.simulation.memory import MemoryJournal
-from weft.simulation.store import Store
+from perdure.simulation.memory import MemoryJournal
+from perdure.simulation.store import Store
 
 __all__ = ["MemoryJournal", "Store"]

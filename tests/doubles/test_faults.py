@@ -2,10 +2,10 @@
 
 import pytest
 
+from perdure.journal import Accepted, Conflict, JournalUnavailable, OutcomeUnknown
 from tests.conformance.journal.commits import append, commit
 from tests.doubles.faults import Fault, FaultKind, FaultyJournal
 from tests.doubles.memory_journal import MemoryJournal
-from weft.journal import Accepted, Conflict, JournalUnavailable, OutcomeUnknown
 
 
 class Clock:

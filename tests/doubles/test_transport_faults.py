@@ -2,10 +2,10 @@
 
 import pytest
 
+from perdure.transport import TransportUnavailable
+from perdure.transports.local import LocalTransport
 from tests.conformance.transport.messages import beat, claim, receive, result, task
 from tests.doubles.transport_faults import Fault, FaultKind, FaultyTransport
-from weft.transport import TransportUnavailable
-from weft.transports.local import LocalTransport
 
 
 class Clock:

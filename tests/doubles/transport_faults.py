@@ -13,8 +13,8 @@ from typing import Any, cast
 
 import msgspec
 
-from weft.clock import Clock, system
-from weft.transport import Result, Task, Transport, TransportUnavailable, WorkerBeat
+from perdure.clock import Clock, system
+from perdure.transport import Result, Task, Transport, TransportUnavailable, WorkerBeat
 
 
 class FaultKind(enum.Enum):

@@ -6,14 +6,14 @@ import xml.etree.ElementTree as ET
 import pytest
 from hypothesis import given
 
+from perdure.drawing import FORMATS, draw
+from perdure.drawing.dot import draw_dot
+from perdure.drawing.mermaid import draw_mermaid
+from perdure.drawing.picture import Arrow, Box, Picture
+from perdure.drawing.svg import draw_svg
+from perdure.drawing.texts import cut, wrap
+from perdure.model import compile_definition
 from tests.drawing.pictures import WORDS, pictures
-from weft.drawing import FORMATS, draw
-from weft.drawing.dot import draw_dot
-from weft.drawing.mermaid import draw_mermaid
-from weft.drawing.picture import Arrow, Box, Picture
-from weft.drawing.svg import draw_svg
-from weft.drawing.texts import cut, wrap
-from weft.model import compile_definition
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = [
@@ -145,12 +145,12 @@ def test_svg_is_light_or_dark_as_the_screen_is_and_leaks_no_style():
     sheet = parse(text).find(f"{SVG}style").text
     selectors = re.findall(r"([^{}@]+)\{[^{}]*\}", sheet.replace("@media (prefers-color-scheme:dark){", ""))
     assert selectors
-    assert all(one.strip().startswith(".weft") for many in selectors for one in many.split(","))
+    assert all(one.strip().startswith(".perdure") for many in selectors for one in many.split(","))
 
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_states_of_a_run_are_written_and_not_only_coloured(format):
-    from weft.drawing import Marks
+    from perdure.drawing import Marks
 
     ir = compile_definition({"name": "x", "nodes": [{"id": "a", "type": "task"}]}).get_ir()
     drawn = draw(ir, format, marks=Marks(states={"a": "failed"}, progress={"a": "attempt 3"}))

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.drawing import plan_layout
+from perdure.drawing.layout import lay_out
+from perdure.drawing.plan import Wire
+from perdure.drawing.ranking import Link, find_backward, rank
+from perdure.model import compile_definition
 from tests.drawing.pictures import along, pictures
-from weft.drawing import plan_layout
-from weft.drawing.layout import lay_out
-from weft.drawing.plan import Wire
-from weft.drawing.ranking import Link, find_backward, rank
-from weft.model import compile_definition
 
 DIRECTIONS = st.sampled_from(["down", "right", None])
 
@@ -149,7 +149,7 @@ def large(count, width, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("make", ["layers", "chain", "fan", "all of the first"])
 def test_a_thousand_nodes_take_less_than_two_seconds(make):
-    from weft.drawing import draw
+    from perdure.drawing import draw
 
     count = 1000
     if make == "layers":
@@ -180,7 +180,7 @@ def test_more_arrows_than_can_be_led_around_are_drawn_all_the_same():
 
 def test_the_same_workflow_is_drawn_the_same_in_every_process():
     code = (
-        "import hashlib\nfrom tests.drawing.test_layout import large\nfrom weft.drawing import draw\n"
+        "import hashlib\nfrom tests.drawing.test_layout import large\nfrom perdure.drawing import draw\n"
         "ir = large(80, 6, seed=5)\n"
         "print([hashlib.sha256(draw(ir, f).encode()).hexdigest() for f in ('svg', 'mermaid', 'dot')])"
     )

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from weft.drawing import make_picture
-from weft.drawing.marks import mark_run
-from weft.drawing.wording import say_condition
-from weft.model import compile_definition
+from perdure.drawing import make_picture
+from perdure.drawing.marks import mark_run
+from perdure.drawing.wording import say_condition
+from perdure.model import compile_definition
 
 ORDER = {
     "name": "order",
@@ -151,10 +151,10 @@ def test_a_run_is_marked_with_its_states_and_the_way_it_took(tmp_path):
 
 
 async def _run(folder, definition):
-    from weft.engine import Engine
-    from weft.runtime.requests import Request
+    from perdure.engine import Engine
+    from perdure.runtime.requests import Request
 
-    engine = await Engine.open(f"sqlite:///{folder / 'weft.db'}")
+    engine = await Engine.open(f"sqlite:///{folder / 'perdure.db'}")
     try:
         await engine.hold()
         ir, version = await engine.register(compile_definition(definition))

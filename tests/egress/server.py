@@ -10,8 +10,8 @@ from typing import Any
 
 import httpcore2
 
-from weft.egress.client import Client
-from weft.egress.policy import Policy
+from perdure.egress.client import Client
+from perdure.egress.policy import Policy
 
 PUBLIC = "93.184.216.34"
 PLAIN = ssl.create_default_context()

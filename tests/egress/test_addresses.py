@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.egress.addresses import PUBLIC, classify, unwrap
+from perdure.egress.addresses import PUBLIC, classify, unwrap
 
 # Special-purpose registries of IANA, with their column "globally reachable"; N/A counts as no. Multicast has registries of
 # its own.

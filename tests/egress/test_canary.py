@@ -5,12 +5,12 @@ from ipaddress import ip_network
 
 import pytest
 
+from perdure.egress.client import Request
+from perdure.egress.errors import EgressRefused
+from perdure.egress.policy import Entry, Policy
+from perdure.egress.urls import parse
 from tests.egress.forms import FORMS, NAMES, UNSENDABLE
 from tests.egress.server import PUBLIC, Wire, client, names, reply, serving
-from weft.egress.client import Request
-from weft.egress.errors import EgressRefused
-from weft.egress.policy import Entry, Policy
-from weft.egress.urls import parse
 
 EVERYTHING = Policy(tuple(Entry(network=ip_network(net), port=0) for net in ("0.0.0.0/0", "::/0")))
 

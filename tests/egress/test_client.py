@@ -15,12 +15,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from perdure.egress.client import MAX_HEADER_BYTES, Request
+from perdure.egress.errors import AnswerInvalid, AnswerTooLarge, EgressRefused, NetworkFailed, TimedOut
+from perdure.egress.policy import Policy
+from perdure.egress.transport import Transport
+from perdure.egress.urls import parse
 from tests.egress.server import PUBLIC, Wire, client, names, reply, serving
-from weft.egress.client import MAX_HEADER_BYTES, Request
-from weft.egress.errors import AnswerInvalid, AnswerTooLarge, EgressRefused, NetworkFailed, TimedOut
-from weft.egress.policy import Policy
-from weft.egress.transport import Transport
-from weft.egress.urls import parse
 
 pack = functools.partial(gzip.compress, mtime=0)
 NAMES = {"a.test": [PUBLIC], "b.test": [PUBLIC], "c.test": ["93.184.216.35"], "two.test": ["93.184.216.35", PUBLIC]}

@@ -4,10 +4,10 @@ from ipaddress import ip_address
 
 import pytest
 
-from weft.egress.errors import EgressRefused
-from weft.egress.policy import Policy
-from weft.egress.urls import parse
-from weft.errors import SettingsInvalid
+from perdure.egress.errors import EgressRefused
+from perdure.egress.policy import Policy
+from perdure.egress.urls import parse
+from perdure.errors import SettingsInvalid
 
 
 def allows(setting: str, url: str, address: str | None = None) -> bool:
@@ -103,7 +103,7 @@ def test_an_entry_that_is_none_is_refused_with_the_others(entry):
 def test_a_refusal_names_the_setting_and_not_the_address_a_name_leads_to():
     with pytest.raises(EgressRefused) as caught:
         Policy().check(parse("http://a.test/x?token=canary"), ip_address("10.11.12.13"))
-    assert "WEFT_EGRESS_ALLOW" in caught.value.message
+    assert "PERDURE_EGRESS_ALLOW" in caught.value.message
     assert "private" in caught.value.message
     assert "10.11.12.13" not in caught.value.message
     assert "canary" not in caught.value.message

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.egress.errors import EgressRefused
-from weft.egress.urls import parse
+from perdure.egress.errors import EgressRefused
+from perdure.egress.urls import parse
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import Counter, defaultdict
 
-import weft
+import perdure
 
 now: Counter[str] = Counter()
 most: Counter[str] = Counter()
@@ -21,7 +21,7 @@ def reset() -> None:
         one.clear()
 
 
-async def work(ctx: weft.Context, name: str = "", turns: int = 5) -> str:
+async def work(ctx: perdure.Context, name: str = "", turns: int = 5) -> str:
     """Some turns of the loop, in which others would begin if they could."""
     began[name].append(time.monotonic())
     order.append(ctx.run_id)
@@ -35,7 +35,7 @@ async def work(ctx: weft.Context, name: str = "", turns: int = 5) -> str:
     return name
 
 
-async def stubborn(ctx: weft.Context, name: str = "") -> str:
+async def stubborn(ctx: perdure.Context, name: str = "") -> str:
     """Told to stop, it goes on until the test lets it."""
     began[name].append(time.monotonic())
     now[name] += 1

@@ -9,19 +9,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from weft import invariants
-from weft.blob_stores.urls import open_store
-from weft.engine import Engine
-from weft.journal import Journal
-from weft.kernel import events as e
-from weft.kernel import snapshot
-from weft.kernel.evolve import evolve
-from weft.kernel.state import NodeState, State
-from weft.model import compile_definition
-from weft.model import ir as irs
-from weft.model.ir import IR
-from weft.runtime.loaded import DEFINITIONS, load, row_of
-from weft.runtime.requests import Reply, Request
+from perdure import invariants
+from perdure.blob_stores.urls import open_store
+from perdure.engine import Engine
+from perdure.journal import Journal
+from perdure.kernel import events as e
+from perdure.kernel import snapshot
+from perdure.kernel.evolve import evolve
+from perdure.kernel.state import NodeState, State
+from perdure.model import compile_definition
+from perdure.model import ir as irs
+from perdure.model.ir import IR
+from perdure.runtime.loaded import DEFINITIONS, load, row_of
+from perdure.runtime.requests import Reply, Request
 
 DEADLINE = 20.0
 ENDS = {"run.completed", "run.failed", "run.cancelled", "run.rolled_back"}
@@ -61,7 +61,7 @@ async def running(
 
 
 async def opened(path: Path, *, wrap: Callable[[Journal], Journal] | None = None, **options: Any) -> Engine:
-    engine = await Engine.open(f"sqlite:///{path / 'weft.db'}", **options)
+    engine = await Engine.open(f"sqlite:///{path / 'perdure.db'}", **options)
     if wrap is not None:
         engine.journal = wrap(engine.journal)
         engine.library._journal = engine.journal

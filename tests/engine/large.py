@@ -4,42 +4,42 @@ from __future__ import annotations
 
 from typing import Any
 
-import weft
+import perdure
 from tests.engine import tasks
 
 
-async def make(ctx: weft.Context, size: int = 100_000, **more: Any) -> Any:
+async def make(ctx: perdure.Context, size: int = 100_000, **more: Any) -> Any:
     tasks.record(ctx)
     return {"text": "x" * size, "size": size, **more}
 
 
-def make_in_thread(ctx: weft.Context, size: int = 100_000) -> Any:
+def make_in_thread(ctx: perdure.Context, size: int = 100_000) -> Any:
     tasks.record(ctx)
     return {"text": "y" * size, "size": size}
 
 
-async def measure(ctx: weft.Context, value: Any) -> Any:
+async def measure(ctx: perdure.Context, value: Any) -> Any:
     """What arrived, in short."""
     tasks.record(ctx)
     return {"type": type(value).__name__, "length": len(value["text"]), "keys": sorted(value)}
 
 
-async def measure_text(ctx: weft.Context, text: Any) -> Any:
+async def measure_text(ctx: perdure.Context, text: Any) -> Any:
     tasks.record(ctx)
     return len(text)
 
 
-async def measure_inputs(ctx: weft.Context) -> Any:
+async def measure_inputs(ctx: perdure.Context) -> Any:
     tasks.record(ctx)
     return {name: len(value["text"]) for name, value in ctx.inputs.items()}
 
 
-def measure_inputs_in_thread(ctx: weft.Context) -> Any:
+def measure_inputs_in_thread(ctx: perdure.Context) -> Any:
     tasks.record(ctx)
     return {name: len(value["text"]) for name, value in ctx.inputs.items()}
 
 
-async def change(ctx: weft.Context, value: Any) -> Any:
+async def change(ctx: perdure.Context, value: Any) -> Any:
     """Changes what it was given; nobody else may notice."""
     tasks.record(ctx)
     value["text"] = "changed"
@@ -47,12 +47,12 @@ async def change(ctx: weft.Context, value: Any) -> Any:
     return len(value)
 
 
-async def items(ctx: weft.Context, count: int, size: int) -> Any:
+async def items(ctx: perdure.Context, count: int, size: int) -> Any:
     tasks.record(ctx)
     return [{"number": number, "text": "i" * size} for number in range(count)]
 
 
-async def checkpoint(ctx: weft.Context, size: int = 100_000) -> Any:
+async def checkpoint(ctx: perdure.Context, size: int = 100_000) -> Any:
     """Fails after its checkpoint; the next attempt finds it."""
     tasks.record(ctx)
     if ctx.last_checkpoint is None:
@@ -63,7 +63,7 @@ async def checkpoint(ctx: weft.Context, size: int = 100_000) -> Any:
     return {"length": len(ctx.last_checkpoint["text"]), "last": ctx.last_checkpoint.get("last")}
 
 
-async def steps(ctx: weft.Context, size: int = 100_000) -> Any:
+async def steps(ctx: perdure.Context, size: int = 100_000) -> Any:
     tasks.record(ctx)
     first = await ctx.step("first", _step, "a", size)
     second = await ctx.step("second", _step, "b", 10)

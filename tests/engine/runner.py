@@ -52,7 +52,7 @@ class Folder:
     def process(self, **environment: str) -> Iterator[subprocess.Popen[str]]:
         (self.path / "spec.json").write_text(json.dumps(self.spec))
         command = [sys.executable, "-m", "tests.engine.runner", str(self.path)]
-        settings = {**os.environ, "WEFT_TEST_EFFECTS": str(self.effects_file), **environment}
+        settings = {**os.environ, "PERDURE_TEST_EFFECTS": str(self.effects_file), **environment}
         with (self.path / "stderr").open("a") as errors:
             process = subprocess.Popen(
                 command,
@@ -105,18 +105,18 @@ def say(*words: object) -> None:
 
 
 async def main(folder: Path) -> int:
-    from weft.engine import Engine
-    from weft.model import compile_definition
-    from weft.runtime.requests import Request
+    from perdure.engine import Engine
+    from perdure.model import compile_definition
+    from perdure.runtime.requests import Request
 
     spec = json.loads((folder / "spec.json").read_text())
-    if limit := os.environ.get("WEFT_TEST_FILE_LIMIT"):
+    if limit := os.environ.get("PERDURE_TEST_FILE_LIMIT"):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), resource.RLIM_INFINITY))
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    engine = await Engine.open(f"sqlite:///{folder / 'weft.db'}", **spec["options"])
+    engine = await Engine.open(f"sqlite:///{folder / 'perdure.db'}", **spec["options"])
     try:
         if not await engine.hold():
             assert engine.holder is not None

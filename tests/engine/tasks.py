@@ -1,4 +1,4 @@
-"""Functions that the workflows of these tests call. Effects are lines in the file `WEFT_TEST_EFFECTS` names."""
+"""Functions that the workflows of these tests call. Effects are lines in the file `PERDURE_TEST_EFFECTS` names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import weft
+import perdure
 
 seen: list[tuple[str, int]] = []
 """(idempotency key, attempt) of every call in this process, in order."""
@@ -25,10 +25,10 @@ def gate_of(name: str) -> asyncio.Event:
     return gates.setdefault(name, asyncio.Event())
 
 
-def record(ctx: weft.Context, what: str = "run") -> None:
+def record(ctx: perdure.Context, what: str = "run") -> None:
     """One line, appended in one write: whole or not there, also when the process is killed."""
     seen.append((ctx.idempotency_key, ctx.attempt))
-    path = os.environ.get("WEFT_TEST_EFFECTS")
+    path = os.environ.get("PERDURE_TEST_EFFECTS")
     if path:
         line = f"{what} {ctx.idempotency_key} {ctx.attempt} {time.time()} {os.getpid()}\n".encode()
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -38,17 +38,17 @@ def record(ctx: weft.Context, what: str = "run") -> None:
             os.close(descriptor)
 
 
-async def echo(ctx: weft.Context, value: Any = None) -> Any:
+async def echo(ctx: perdure.Context, value: Any = None) -> Any:
     record(ctx)
     return {"value": value, "node": ctx.node, "attempt": ctx.attempt}
 
 
-def echo_in_thread(ctx: weft.Context, value: Any = None) -> Any:
+def echo_in_thread(ctx: perdure.Context, value: Any = None) -> Any:
     record(ctx)
     return {"value": value}
 
 
-async def slowly(ctx: weft.Context, most: float = 0.01) -> Any:
+async def slowly(ctx: perdure.Context, most: float = 0.01) -> Any:
     """Some work, of a length that nobody knows."""
     await asyncio.sleep(random.random() * most)
     record(ctx)
@@ -56,39 +56,39 @@ async def slowly(ctx: weft.Context, most: float = 0.01) -> Any:
     return {"done": bool(ctx.scope) and ctx.scope[-1] >= 3}
 
 
-async def add(ctx: weft.Context, a: Any = 0, b: Any = 0) -> Any:
+async def add(ctx: perdure.Context, a: Any = 0, b: Any = 0) -> Any:
     record(ctx)
     return {"sum": a + b}
 
 
-async def count(ctx: weft.Context, upto: int) -> Any:
+async def count(ctx: perdure.Context, upto: int) -> Any:
     """For loops: done in the iteration `upto`."""
     record(ctx)
     return {"done": ctx.scope[-1] >= upto, "at": ctx.scope[-1]}
 
 
-async def pay(ctx: weft.Context, answers: list[Any]) -> Any:
+async def pay(ctx: perdure.Context, answers: list[Any]) -> Any:
     """For loops: what a payment service answers to each call, the last one for ever."""
     record(ctx)
     return answers[min(ctx.scope[-1], len(answers)) - 1]
 
 
-async def fail(ctx: weft.Context, times: int = 1_000_000) -> Any:
+async def fail(ctx: perdure.Context, times: int = 1_000_000) -> Any:
     record(ctx)
     if ctx.attempt <= times:
         raise RuntimeError(f"attempt {ctx.attempt} fails, as it should")
     return {"attempt": ctx.attempt}
 
 
-async def fail_while(ctx: weft.Context, path: str) -> Any:
+async def fail_while(ctx: perdure.Context, path: str) -> Any:
     """Fails as long as the file is there."""
     record(ctx)
     if Path(path).exists():  # noqa: ASYNC240
-        raise weft.Abort("the file is there")
+        raise perdure.Abort("the file is there")
     return {"attempt": ctx.attempt}
 
 
-async def gate(ctx: weft.Context, name: str) -> Any:
+async def gate(ctx: perdure.Context, name: str) -> Any:
     """Runs until the test opens the gate."""
     record(ctx)
     try:
@@ -99,7 +99,7 @@ async def gate(ctx: weft.Context, name: str) -> Any:
     return {"passed": name}
 
 
-async def wait_for_file(ctx: weft.Context, path: str) -> Any:
+async def wait_for_file(ctx: perdure.Context, path: str) -> Any:
     record(ctx, "begin")
     while not Path(path).exists():  # noqa: ASYNC110, ASYNC240
         await asyncio.sleep(0.005)
@@ -107,24 +107,24 @@ async def wait_for_file(ctx: weft.Context, path: str) -> Any:
     return {"passed": path}
 
 
-async def undo(ctx: weft.Context, what: Any = None) -> Any:
+async def undo(ctx: perdure.Context, what: Any = None) -> Any:
     record(ctx)
     return {"undone": what}
 
 
-async def die(ctx: weft.Context, times: int = 1_000_000) -> Any:
+async def die(ctx: perdure.Context, times: int = 1_000_000) -> Any:
     record(ctx)
     if ctx.attempt <= times:
         os.kill(os.getpid(), signal.SIGKILL)
     return {"survived": ctx.attempt}
 
 
-async def size(ctx: weft.Context, value: list[Any]) -> Any:
+async def size(ctx: perdure.Context, value: list[Any]) -> Any:
     record(ctx)
     return {"size": len(value)}
 
 
-async def crowd(ctx: weft.Context, item: int) -> Any:
+async def crowd(ctx: perdure.Context, item: int) -> Any:
     """How many of these run at the same time."""
     record(ctx)
     crowds["now"] += 1
@@ -146,7 +146,7 @@ def reset() -> None:
     crowds.update(now=0, most=0)
 
 
-def _say(ctx: weft.Context, what: str) -> None:
+def _say(ctx: perdure.Context, what: str) -> None:
     ctx.log.debug("nobody keeps this")
     ctx.log.info("%s %d", what, 1)
     ctx.log.warning("%s %d", what, 2)
@@ -156,9 +156,9 @@ def _say(ctx: weft.Context, what: str) -> None:
         ctx.log.exception("it broke")
 
 
-async def says(ctx: weft.Context, what: str) -> None:
+async def says(ctx: perdure.Context, what: str) -> None:
     _say(ctx, what)
 
 
-def says_in_thread(ctx: weft.Context, what: str) -> None:
+def says_in_thread(ctx: perdure.Context, what: str) -> None:
     _say(ctx, what)

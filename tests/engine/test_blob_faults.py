@@ -8,6 +8,11 @@ from typing import Any
 
 import pytest
 
+from perdure.blobs import BlobMissing, key_of
+from perdure.kernel.events import refs_of
+from perdure.kernel.segments import BlobRef
+from perdure.kernel.state import RunState
+from perdure.runtime import cache, fetcher
 from tests.doubles.blob_faults import BlobFault, FaultyBlobs
 from tests.engine import tasks
 from tests.engine.helpers import (
@@ -29,11 +34,6 @@ from tests.engine.helpers import (
     workflow,
 )
 from tests.engine.test_blobs import BIG, big, content, ref_to
-from weft.blobs import BlobMissing, key_of
-from weft.kernel.events import refs_of
-from weft.kernel.segments import BlobRef
-from weft.kernel.state import RunState
-from weft.runtime import cache, fetcher
 
 R = RunState
 LOOKS = task("b", "echo", ["a"], args={"value": "{{ a.size }}"})
@@ -94,7 +94,7 @@ async def test_a_store_that_takes_nothing_for_a_while_costs_time_and_no_second_e
 
 
 async def test_a_store_that_is_away_too_long_fails_the_attempt_which_is_tried_again(tmp_path, monkeypatch):
-    monkeypatch.setattr("weft.runtime.leaving.STORE_SECONDS", 0.0)
+    monkeypatch.setattr("perdure.runtime.leaving.STORE_SECONDS", 0.0)
     engine = await opened(tmp_path)
     plan = Away("put")
     injured(engine, plan)
@@ -366,7 +366,7 @@ async def test_a_crash_at_any_put_leaves_no_event_that_names_what_is_not_there(t
 
 
 async def test_an_engine_closes_while_its_blob_store_is_away(tmp_path, monkeypatch):
-    monkeypatch.setattr("weft.engine._SETTLE_SECONDS", 0.05)
+    monkeypatch.setattr("perdure.engine._SETTLE_SECONDS", 0.05)
     engine = await opened(tmp_path)
     plan = Away("stat")
     store = injured(engine, plan)

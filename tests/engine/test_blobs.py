@@ -7,6 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from perdure.blobs import INLINE_BYTES, ref_of
+from perdure.kernel.segments import BlobRef
+from perdure.kernel.state import RunState
 from tests.engine import large, tasks
 from tests.engine.helpers import (
     ask,
@@ -26,9 +29,6 @@ from tests.engine.helpers import (
     until_true,
     workflow,
 )
-from weft.blobs import INLINE_BYTES, ref_of
-from weft.kernel.segments import BlobRef
-from weft.kernel.state import RunState
 
 R = RunState
 BIG = 100_000
@@ -81,7 +81,7 @@ async def test_an_output_of_exactly_the_limit_stays_in_its_event(tmp_path):
 async def test_small_outputs_make_no_folder(tmp_path):
     async with running(tmp_path) as engine:
         await finish(engine, workflow(task("a"), task("b", needs=["a"])))
-    assert not (tmp_path / "weft.db.blobs").exists()
+    assert not (tmp_path / "perdure.db.blobs").exists()
 
 
 @pytest.mark.parametrize("function", ["measure_inputs", "measure_inputs_in_thread"])
@@ -175,7 +175,7 @@ async def test_values_made_of_large_ones_name_them(tmp_path):
 
 
 async def test_data_that_looks_like_a_reference_stays_data(tmp_path):
-    fake = {"$weft:blob": ref_to(content()), "$ref": ref_to(content())}
+    fake = {"$perdure:blob": ref_to(content()), "$ref": ref_to(content())}
     definition = workflow(
         big("a"),
         task("b", args={"value": fake}),

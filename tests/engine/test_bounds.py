@@ -2,15 +2,15 @@
 
 import asyncio
 
-from weft.engine import Engine
-from weft.model import compile_definition
-from weft.runtime import coordinator
-from weft.runtime.requests import Request
+from perdure.engine import Engine
+from perdure.model import compile_definition
+from perdure.runtime import coordinator
+from perdure.runtime.requests import Request
 
 
 async def test_more_requests_than_the_inbox_takes_wait_and_are_all_answered(tmp_path, monkeypatch):
     monkeypatch.setattr(coordinator, "MOST_WAITING", 3)
-    engine = await Engine.open(f"sqlite:///{tmp_path / 'weft.db'}")
+    engine = await Engine.open(f"sqlite:///{tmp_path / 'perdure.db'}")
     await engine.hold()
     node = {"id": "a", "type": "transform", "config": {"value": 1}}
     ir, _ = await engine.register(compile_definition({"name": "w", "nodes": [node]}))

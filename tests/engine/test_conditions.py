@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from perdure.kernel.state import RunState
 from tests.engine import tasks
 from tests.engine.helpers import ended, events, finish, running, start, state_of, task, transform, workflow
-from weft.kernel.state import RunState
 
 REFERENCE = Path(__file__).parent.parent / "model" / "reference" / "node_call_payment_api.json"
 AFTER = (

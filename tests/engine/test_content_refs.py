@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from perdure.blobs import ref_of
+from perdure.kernel.segments import BlobRef
+from perdure.kernel.state import RunState
+from perdure.model import DefinitionError
 from tests.engine import tasks
 from tests.engine.helpers import (
     compiled,
@@ -26,10 +30,6 @@ from tests.engine.helpers import (
 )
 from tests.engine.test_blob_faults import Away, injured
 from tests.engine.test_blobs import BIG, big
-from weft.blobs import ref_of
-from weft.kernel.segments import BlobRef
-from weft.kernel.state import RunState
-from weft.model import DefinitionError
 
 R = RunState
 
@@ -118,7 +118,7 @@ async def test_what_is_not_there_is_a_problem_of_the_definition_with_its_place(t
             "nodes.a.config_ref": "missing_blob",
             "nodes.b.branch.rules[0].condition.conditions[0].schema_ref": "missing_blob",
         }
-        assert "weft blobs put" in str(caught.value)
+        assert "perdure blobs put" in str(caught.value)
 
 
 async def test_a_config_that_vanished_later_fails_the_attempt(tmp_path):
@@ -140,7 +140,7 @@ async def test_a_large_definition_is_kept_as_a_blob_and_read_by_the_next_process
     ir, version = await engine.register(compiled(definition))
     assert (await engine.register(compiled(definition)))[1] == version
     assert len((await engine.journal.get_definition(ir.hash)).body) < 100
-    assert len(await engine.blobs.list_blobs("weft:definitions")) == 2
+    assert len(await engine.blobs.list_blobs("perdure:definitions")) == 2
     await engine.close()
     async with running(tmp_path) as engine:
         await start(engine, ir)
@@ -202,9 +202,9 @@ async def test_a_child_of_a_large_workflow_is_started_when_that_was_fetched(tmp_
         state = await finish(engine, parent)
         assert state.state is R.COMPLETED
     async with running(tmp_path) as engine:
-        for blob in await engine.blobs.list_blobs("weft:definitions"):
-            await engine.blobs.discard("weft:definitions", blob.key)
-            await engine.blobs.delete_discarded("weft:definitions", blob.key, 10**12)
+        for blob in await engine.blobs.list_blobs("perdure:definitions"):
+            await engine.blobs.discard("perdure:definitions", blob.key)
+            await engine.blobs.delete_discarded("perdure:definitions", blob.key, 10**12)
         state = await finish(engine, {**parent, "name": "again"}, "r2")
         assert (state.state, state.error.code) == (R.FAILED, "child_failed")
         assert "blob_missing" in state.error.message
@@ -218,9 +218,9 @@ async def test_a_run_whose_definition_is_gone_is_quarantined_and_no_other(tmp_pa
     await until_true(lambda: len(tasks.seen) == 1, "it runs")
     await crash(engine)
     engine = await opened(tmp_path)
-    for blob in await engine.blobs.list_blobs("weft:definitions"):
-        await engine.blobs.discard("weft:definitions", blob.key)
-        await engine.blobs.delete_discarded("weft:definitions", blob.key, 10**12)
+    for blob in await engine.blobs.list_blobs("perdure:definitions"):
+        await engine.blobs.discard("perdure:definitions", blob.key)
+        await engine.blobs.delete_discarded("perdure:definitions", blob.key, 10**12)
     await engine.hold()
     try:
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from perdure.kernel.state import RunState
 from tests.engine import tasks
 from tests.engine.helpers import (
     DEADLINE,
@@ -24,7 +25,6 @@ from tests.engine.helpers import (
     until,
     workflow,
 )
-from weft.kernel.state import RunState
 
 INNER = {"type": "task", "config": {"function": "tests.engine.tasks:crowd", "args": {"item": "{{ item }}"}}}
 CHILD = workflow(

@@ -8,6 +8,9 @@ import sqlite3
 
 import pytest
 
+from perdure.errors import StoreUnavailable
+from perdure.journal import JournalReadOnly
+from perdure.kernel.state import RunState
 from tests.doubles.faults import Fault, FaultKind, FaultyJournal
 from tests.engine import tasks
 from tests.engine.helpers import (
@@ -27,9 +30,6 @@ from tests.engine.helpers import (
     workflow,
 )
 from tests.engine.runner import Folder
-from weft.errors import StoreUnavailable
-from weft.journal import JournalReadOnly
-from weft.kernel.state import RunState
 
 R = RunState
 CHILD = workflow(task("inner"), name="child")
@@ -64,7 +64,7 @@ async def run_with(path, plan, number_of_runs: int = 2) -> FaultyJournal:
         real = engine.journal._journal
         for definition in (CHILD, SMALL):
             made = compiled(definition)
-            from weft.model import ir as irs
+            from perdure.model import ir as irs
 
             await real.put_definition(made.ir.hash, "ir", irs.encode(made.ir))
             await real.register_workflow(made.ir.name, f"d{made.ir.hash}", ir_hash=made.ir.hash)
@@ -212,7 +212,7 @@ async def test_a_journal_that_may_only_be_read_stops_the_run_and_the_next_start_
 
 
 async def test_a_full_disk_does_not_keep_an_engine_from_closing(tmp_path, monkeypatch):
-    from weft import engine as module
+    from perdure import engine as module
 
     monkeypatch.setattr(module, "_SETTLE_SECONDS", 0.1)
     engine = await opened(tmp_path)
@@ -239,7 +239,7 @@ def test_files_that_may_not_grow_stop_the_process_cleanly_and_the_next_one_goes_
     folder = Folder(tmp_path)
     wide = [task(f"n{number}", "echo", ["a"], args={"value": "x" * 8000}) for number in range(100)]
     folder.add("r1", workflow(task("a"), *wide))
-    with folder.process(WEFT_TEST_FILE_LIMIT=str(400_000)) as process:
+    with folder.process(PERDURE_TEST_FILE_LIMIT=str(400_000)) as process:
         folder.wait(process, lambda: "journal:" in folder.errors() or process.poll() is not None, "it is full")
         process.terminate()
         process.wait(40)
@@ -260,14 +260,14 @@ async def test_a_database_that_may_only_be_read_is_refused_with_a_clear_error(tm
     async with running(tmp_path) as engine:
         await start(engine, workflow(task("a")))
         await ended(engine)
-    connection = sqlite3.connect(tmp_path / "weft.db")
+    connection = sqlite3.connect(tmp_path / "perdure.db")
     connection.execute("PRAGMA journal_mode = DELETE")
     connection.close()
 
     async with running(tmp_path) as engine:
-        from weft.journals.sqlite import SqliteJournal
+        from perdure.journals.sqlite import SqliteJournal
 
-        reader = await SqliteJournal.open(tmp_path / "weft.db", read_only=True)
+        reader = await SqliteJournal.open(tmp_path / "perdure.db", read_only=True)
         held, engine.journal = engine.journal, reader
         with pytest.raises(StoreUnavailable) as caught:
             await engine.register(compiled(workflow(task("b"), name="other")))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from perdure.kernel.state import RunState
+from perdure.model import DefinitionError
 from tests.engine import tasks
 from tests.engine.helpers import (
     ask,
@@ -21,8 +23,6 @@ from tests.engine.helpers import (
     until_true,
     workflow,
 )
-from weft.kernel.state import RunState
-from weft.model import DefinitionError
 
 R = RunState
 QUICK = {"max_attempts": 3, "backoff_ms": 10, "jitter": False}
@@ -618,7 +618,7 @@ async def test_a_sync_function_runs_in_a_thread(tmp_path):
 
 
 async def test_snapshots_are_used_when_a_run_is_loaded(tmp_path, monkeypatch):
-    from weft.runtime import loaded
+    from perdure.runtime import loaded
 
     monkeypatch.setattr(loaded, "SNAPSHOT_EVERY", 10)
     loop = {"condition": "!output.done", "max_iterations": 100}
@@ -652,7 +652,7 @@ async def test_snapshots_are_used_when_a_run_is_loaded(tmp_path, monkeypatch):
 async def test_a_snapshot_that_cannot_be_read_is_not_needed(tmp_path, monkeypatch, what):
     import sqlite3
 
-    from weft.runtime import loaded
+    from perdure.runtime import loaded
 
     monkeypatch.setattr(loaded, "SNAPSHOT_EVERY", 5)
     definition = workflow(
@@ -662,7 +662,7 @@ async def test_a_snapshot_that_cannot_be_read_is_not_needed(tmp_path, monkeypatc
     async with running(tmp_path) as engine:
         await start(engine, definition)
         await until(engine, lambda state: state_of(state, "w") == "waiting")
-    with sqlite3.connect(tmp_path / "weft.db") as connection:
+    with sqlite3.connect(tmp_path / "perdure.db") as connection:
         changed = connection.execute("UPDATE snapshots SET body = ?", (b"x" if what == "garbage" else b"",)).rowcount
         assert changed == 1
     connection.close()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from perdure.kernel.state import RunState
 from tests.engine.helpers import compiled, ended, finish, running, start, state_of, transform, workflow
-from weft.kernel.state import RunState
 
 R = RunState
 

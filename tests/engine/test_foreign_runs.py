@@ -2,10 +2,10 @@
 
 import asyncio
 
-from weft.engine import Engine
-from weft.kernel.explain import explain
-from weft.model import compile_definition
-from weft.runtime.requests import Request
+from perdure.engine import Engine
+from perdure.kernel.explain import explain
+from perdure.model import compile_definition
+from perdure.runtime.requests import Request
 
 NODES = [
     {"id": "ask", "type": "wait", "config": {"signal": "go"}},
@@ -21,7 +21,7 @@ async def until(engine: Engine, run_id: str, *types: str) -> None:
 
 
 async def test_what_this_process_cannot_import_waits_for_one_that_can(tmp_path, monkeypatch):
-    url = f"sqlite:///{tmp_path / 'weft.db'}"
+    url = f"sqlite:///{tmp_path / 'perdure.db'}"
     starter = await Engine.open(url)
     await starter.hold()
     ir, _ = await starter.register(compile_definition({"name": "w", "nodes": NODES}))
@@ -45,7 +45,7 @@ async def test_what_this_process_cannot_import_waits_for_one_that_can(tmp_path, 
 
 
 async def test_what_the_process_that_started_the_run_cannot_import_fails_at_once(tmp_path):
-    engine = await Engine.open(f"sqlite:///{tmp_path / 'weft.db'}")
+    engine = await Engine.open(f"sqlite:///{tmp_path / 'perdure.db'}")
     await engine.hold()
     nodes = [{"id": "x", "type": "task", "config": {"function": "nowhere:x"}}]
     ir, _ = await engine.register(compile_definition({"name": "w", "nodes": nodes}))

@@ -7,11 +7,11 @@ import gc
 import os
 import threading
 
+from perdure.kernel.state import RunState
+from perdure.runtime.messages import Resumed
 from tests.engine import tasks
 from tests.engine.conftest import descriptors
 from tests.engine.helpers import ended, events, opened, start, task, until_true, workflow
-from weft.kernel.state import RunState
-from weft.runtime.messages import Resumed
 
 
 async def test_three_hundred_runs_leave_no_task_no_thread_no_file_and_no_run_in_memory(tmp_path):
@@ -49,7 +49,7 @@ async def test_three_hundred_runs_leave_no_task_no_thread_no_file_and_no_run_in_
     assert asyncio.all_tasks() == running_tasks
     await until_true(lambda: threading.active_count() == threads, "threads that were free have ended")
     assert len(descriptors()) == files
-    assert sorted(os.listdir(tmp_path)) in (["weft.db"], ["weft.db", "weft.db.lock"])
+    assert sorted(os.listdir(tmp_path)) in (["perdure.db"], ["perdure.db", "perdure.db.lock"])
     assert len(tasks.seen) == 300 * 5
 
 

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from perdure.kernel.state import RunState as R
+from perdure.limits import Bounds, read_queue_limits
+from perdure.transport import task_id
 from tests.engine import counting, tasks
 from tests.engine.helpers import (
     ask,
@@ -22,9 +25,6 @@ from tests.engine.helpers import (
     until_true,
     workflow,
 )
-from weft.kernel.state import RunState as R
-from weft.limits import Bounds, read_queue_limits
-from weft.transport import task_id
 
 
 @pytest.fixture(autouse=True)
@@ -306,8 +306,8 @@ def test_queue_limits_are_read_and_every_mistake_is_named():
         ("queue:x.y", 3, 0.5),
     ]
     assert read_queue_limits("") == {}
-    with pytest.raises(Exception, match=r"from weft\.toml: .*got 'gpu', 'a=0', 'b=1/0s', '=3', 'c=x'") as raised:
-        read_queue_limits("gpu, ok=1, a=0, b=1/0s, =3, c=x", "weft.toml")
+    with pytest.raises(Exception, match=r"from perdure\.toml: .*got 'gpu', 'a=0', 'b=1/0s', '=3', 'c=x'") as raised:
+        read_queue_limits("gpu, ok=1, a=0, b=1/0s, =3, c=x", "perdure.toml")
     assert raised.value.code == "settings_invalid"
 
 

@@ -7,11 +7,11 @@ import logging
 
 import pytest
 
+from perdure.kernel.state import RunState
+from perdure.runtime.coordinator import EngineStopped
+from perdure.runtime.worker import WorkerStopped
 from tests.engine import tasks
 from tests.engine.helpers import ask, compiled, crash, ended, opened, running, start, task, until_true, workflow
-from weft.kernel.state import RunState
-from weft.runtime.coordinator import EngineStopped
-from weft.runtime.worker import WorkerStopped
 
 R = RunState
 GATED = workflow(task("a", "gate", args={"name": "a"}))
@@ -32,9 +32,9 @@ async def test_a_part_that_is_cancelled_stops_the_engine_and_the_next_start_goes
     await start(engine, GATED)
     await until_true(lambda: tasks.seen, "the handler runs")
     watching = asyncio.create_task(engine.until_broken())
-    (one,) = [one for one in engine._tasks if one.get_name() == f"weft-{part}"]
+    (one,) = [one for one in engine._tasks if one.get_name() == f"perdure-{part}"]
     one.cancel()
-    with pytest.raises(EngineStopped, match=f"weft-{part} stopped"):
+    with pytest.raises(EngineStopped, match=f"perdure-{part} stopped"):
         await asyncio.wait_for(watching, 10)
     with pytest.raises(EngineStopped):
         await ask(engine, "pause")
@@ -52,7 +52,7 @@ async def test_a_worker_does_not_live_on_without_one_of_its_parts(tmp_path, agen
     await until_true(lambda: tasks.seen, "the handler runs")
     (one,) = [one for one in asyncio.all_tasks() if one.get_coro().__qualname__ == agent]
     one.cancel()
-    with pytest.raises(EngineStopped, match="weft-worker stopped") as caught:
+    with pytest.raises(EngineStopped, match="perdure-worker stopped") as caught:
         await asyncio.wait_for(engine.until_broken(), 10)
     assert isinstance(caught.value.__cause__, BaseExceptionGroup)
     assert caught.value.__cause__.subgroup(WorkerStopped) is not None

@@ -8,6 +8,11 @@ from typing import Any
 
 import pytest
 
+from perdure.engine import Engine
+from perdure.kernel.state import RunState
+from perdure.model import DefinitionError
+from perdure.runtime.patching import PatchInvalid, apply_patch, current_definition, preview
+from perdure.runtime.requests import Reply, Request, decode_request, encode_request
 from tests.engine import tasks
 from tests.engine.helpers import (
     ask,
@@ -26,11 +31,6 @@ from tests.engine.helpers import (
     workflow,
 )
 from tests.engine.runner import Folder
-from weft.engine import Engine
-from weft.kernel.state import RunState
-from weft.model import DefinitionError
-from weft.runtime.patching import PatchInvalid, apply_patch, current_definition, preview
-from weft.runtime.requests import Reply, Request, decode_request, encode_request
 
 R = RunState
 GATED = workflow(task("a", "gate", args={"name": "a"}), task("b", "echo", ["a"]))

@@ -8,6 +8,9 @@ import sqlite3
 
 import pytest
 
+from perdure.engine import EngineStopped
+from perdure.journal import RunFilter
+from perdure.kernel.state import RunState
 from tests.engine import tasks
 from tests.engine.helpers import (
     ask,
@@ -24,9 +27,6 @@ from tests.engine.helpers import (
     until_true,
     workflow,
 )
-from weft.engine import EngineStopped
-from weft.journal import RunFilter
-from weft.kernel.state import RunState
 
 R = RunState
 WAITING = workflow(
@@ -40,7 +40,7 @@ def _quiet(caplog):
 
 
 def corrupt(path, run_ids, body: bytes = b"\x00garbage", first: int = 1) -> None:
-    connection = sqlite3.connect(path / "weft.db")
+    connection = sqlite3.connect(path / "perdure.db")
     with connection:
         for run_id in run_ids:
             changed = connection.execute(
@@ -80,7 +80,7 @@ async def test_one_corrupt_run_of_twenty_is_quarantined_and_the_others_complete(
 
 async def test_events_that_are_missing_are_noticed(tmp_path):
     await prepare(tmp_path, 2)
-    connection = sqlite3.connect(tmp_path / "weft.db")
+    connection = sqlite3.connect(tmp_path / "perdure.db")
     with connection:
         connection.execute(
             "DELETE FROM events WHERE seq > 2 AND run_key = (SELECT run_key FROM runs WHERE run_id = 'r0')"
@@ -172,7 +172,7 @@ async def test_a_parent_whose_child_is_quarantined_waits_and_the_engine_starts(t
 
 
 async def test_a_run_whose_start_cannot_be_handled_is_refused_and_hurts_nobody(tmp_path, monkeypatch):
-    from weft.runtime.rendering import Renderer
+    from perdure.runtime.rendering import Renderer
 
     async with running(tmp_path) as engine:
         original = Renderer.answer
@@ -191,7 +191,7 @@ async def test_a_run_whose_start_cannot_be_handled_is_refused_and_hurts_nobody(t
 
 
 async def test_a_task_that_cannot_be_made_quarantines_its_run_alone(tmp_path, monkeypatch):
-    from weft.runtime.rendering import Renderer
+    from perdure.runtime.rendering import Renderer
 
     async with running(tmp_path) as engine:
         original = Renderer.task

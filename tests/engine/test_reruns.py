@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from perdure.kernel.state import RunState
 from tests.engine import tasks
 from tests.engine.helpers import (
     ask,
@@ -22,7 +23,6 @@ from tests.engine.helpers import (
     task,
     workflow,
 )
-from weft.kernel.state import RunState
 
 R = RunState
 CHAIN = workflow(

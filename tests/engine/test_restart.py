@@ -8,6 +8,7 @@ import signal
 
 import pytest
 
+from perdure.kernel.state import RunState
 from tests.engine import tasks
 from tests.engine.helpers import (
     ask,
@@ -26,7 +27,6 @@ from tests.engine.helpers import (
     workflow,
 )
 from tests.engine.runner import Folder
-from weft.kernel.state import RunState
 
 R = RunState
 
@@ -116,7 +116,7 @@ async def test_what_had_begun_is_over_also_when_the_claims_are_lost(tmp_path):
     await ask(engine, "pause")
     await until(engine, lambda state: state_of(state, "other") == "running")
     await crash(engine)
-    (tmp_path / "weft.db.claims").unlink()
+    (tmp_path / "perdure.db.claims").unlink()
     tasks.gates.clear()
     tasks.gate_of("x").set()
     async with running(tmp_path) as engine:
@@ -266,10 +266,10 @@ def test_what_does_not_finish_in_its_grace_is_handed_back_and_counts_as_no_failu
         process.send_signal(number)
         assert process.wait(30) == 0, folder.errors()
     flag.touch()
-    assert not (tmp_path / "weft.db.claims").exists()
+    assert not (tmp_path / "perdure.db.claims").exists()
 
     async def look() -> None:
-        os.environ["WEFT_TEST_EFFECTS"] = str(folder.effects_file)
+        os.environ["PERDURE_TEST_EFFECTS"] = str(folder.effects_file)
         try:
             async with running(tmp_path) as engine:
                 state = await ended(engine)
@@ -277,7 +277,7 @@ def test_what_does_not_finish_in_its_grace_is_handed_back_and_counts_as_no_failu
                 assert (state.find("a").crashes, state.find("a").failures) == (0, 0)
                 assert state.find("a").attempt == 2
         finally:
-            del os.environ["WEFT_TEST_EFFECTS"]
+            del os.environ["PERDURE_TEST_EFFECTS"]
 
     asyncio.run(look())
     assert [(what, attempt) for what, key, attempt, *_ in folder.effects() if "/a/" in key] == [

@@ -2,13 +2,13 @@
 
 import asyncio
 
-from weft.engine import Engine
-from weft.model import compile_definition
-from weft.runtime.requests import Request
+from perdure.engine import Engine
+from perdure.model import compile_definition
+from perdure.runtime.requests import Request
 
 
 async def test_inputs_that_do_not_fit_are_refused_and_no_run_exists(tmp_path):
-    engine = await Engine.open(f"sqlite:///{tmp_path / 'weft.db'}")
+    engine = await Engine.open(f"sqlite:///{tmp_path / 'perdure.db'}")
     await engine.hold()
     inputs = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
     node = {"id": "a", "type": "transform", "config": {"value": 1}}
@@ -23,7 +23,7 @@ async def test_inputs_that_do_not_fit_are_refused_and_no_run_exists(tmp_path):
 
 
 async def test_an_output_that_does_not_fit_fails_the_attempt(tmp_path):
-    engine = await Engine.open(f"sqlite:///{tmp_path / 'weft.db'}")
+    engine = await Engine.open(f"sqlite:///{tmp_path / 'perdure.db'}")
     await engine.hold()
     retry = {"max_attempts": 2, "backoff_ms": 1}
     node = {

@@ -7,6 +7,12 @@ import random
 
 import pytest
 
+from perdure.journal import Exists, IdempotencyKey
+from perdure.kernel import commands as c
+from perdure.kernel.state import RunState
+from perdure.runtime import loaded as loaded_module
+from perdure.runtime.coordinator import Coordinator
+from perdure.runtime.messages import Asked, BeginAsked, Message
 from tests.engine import tasks
 from tests.engine.helpers import (
     ask,
@@ -25,12 +31,6 @@ from tests.engine.helpers import (
     workflow,
 )
 from tests.engine.test_crash_points import CHILD, EVERYTHING
-from weft.journal import Exists, IdempotencyKey
-from weft.kernel import commands as c
-from weft.kernel.state import RunState
-from weft.runtime import loaded as loaded_module
-from weft.runtime.coordinator import Coordinator
-from weft.runtime.messages import Asked, BeginAsked, Message
 
 R = RunState
 
@@ -177,11 +177,11 @@ async def test_the_same_idempotency_key_is_the_same_run(tmp_path):
 
 
 async def test_a_hold_that_cannot_begin_gives_the_journal_back(tmp_path):
-    (tmp_path / "weft.db.claims").mkdir()
+    (tmp_path / "perdure.db.claims").mkdir()
     engine = await opened(tmp_path)
     with pytest.raises(OSError, match="claims"):
         await engine.hold()
-    (tmp_path / "weft.db.claims").rmdir()
+    (tmp_path / "perdure.db.claims").rmdir()
     async with running(tmp_path) as other:
         assert other.holds
         assert (await finish(other, workflow(task("a")))).state is R.COMPLETED

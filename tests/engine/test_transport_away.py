@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
+from perdure import engine as engines
+from perdure.errors import StoreUnavailable
+from perdure.journal import JournalClosed
+from perdure.kernel.state import RunState
+from perdure.runtime.courier import Courier
+from perdure.runtime.reclaimer import Reclaimer
+from perdure.runtime.waiting import insist
+from perdure.transport import Task, TransportClosed, TransportUnavailable, WorkerBeat
+from perdure.transports.local import LocalTransport
 from tests.doubles.fake_clock import FakeClock
 from tests.doubles.transport_faults import Fault, FaultKind, FaultyTransport
 from tests.engine import tasks
 from tests.engine.helpers import ask, ended, running, start, state_of, task, until, until_true, workflow
-from weft import engine as engines
-from weft.errors import StoreUnavailable
-from weft.journal import JournalClosed
-from weft.kernel.state import RunState
-from weft.runtime.courier import Courier
-from weft.runtime.reclaimer import Reclaimer
-from weft.runtime.waiting import insist
-from weft.transport import Task, TransportClosed, TransportUnavailable, WorkerBeat
-from weft.transports.local import LocalTransport
 
 R = RunState
 FAST = {"heartbeat_seconds": 0.01, "dead_seconds": 0.3, "sweep_seconds": 0.03}
@@ -179,7 +179,7 @@ async def test_stops_and_receipts_are_kept_until_the_transport_takes_them():
 
 
 async def test_what_is_kept_for_the_transport_is_bounded(monkeypatch):
-    monkeypatch.setattr("weft.runtime.courier.MOST_KEPT", 3)
+    monkeypatch.setattr("perdure.runtime.courier.MOST_KEPT", 3)
     transport: Any = FaultyTransport(LocalTransport(FakeClock()), lambda name, n: Fault(FaultKind.FAIL_BEFORE))
     courier = Courier(transport)
     for number in range(10):

@@ -8,6 +8,8 @@ import signal
 
 import pytest
 
+from perdure.kernel.state import RunState
+from perdure.runtime.requests import Request
 from tests.engine.helpers import (
     ask,
     compiled,
@@ -23,8 +25,6 @@ from tests.engine.helpers import (
     workflow,
 )
 from tests.engine.runner import Folder
-from weft.kernel.state import RunState
-from weft.runtime.requests import Request
 
 R = RunState
 
@@ -132,11 +132,11 @@ def test_a_follower_takes_over_when_the_holder_is_killed(folder):
             finally:
                 await engine.close()
 
-        os.environ["WEFT_TEST_EFFECTS"] = str(folder.effects_file)
+        os.environ["PERDURE_TEST_EFFECTS"] = str(folder.effects_file)
         try:
             asyncio.run(take_over())
         finally:
-            del os.environ["WEFT_TEST_EFFECTS"]
+            del os.environ["PERDURE_TEST_EFFECTS"]
     pids = {pid for *_, pid in folder.effects()}
     assert pids == {process.pid, os.getpid()}
 

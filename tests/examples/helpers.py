@@ -21,7 +21,7 @@ def copy(name, folder):
 
 
 def environment(**more):
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PERDURE_")}
     return {**kept, "TERM": "xterm-256color", **more}
 
 

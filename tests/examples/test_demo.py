@@ -46,7 +46,7 @@ def test_without_a_terminal_it_decides_by_itself_and_survives_the_crash(programs
     text = demo(programs.start).wait(0)
     in_order(
         text,
-        "$ weft run order.yaml --run-id demo -i item=lamp -i quantity=3 --no-wait",
+        "$ perdure run order.yaml --run-id demo -i item=lamp -i quantity=3 --no-wait",
         "queued     credit, freight, stock",
         "credit    retrying   attempt 1 failed",
         "offer     looping    iteration 3",
@@ -55,7 +55,7 @@ def test_without_a_terminal_it_decides_by_itself_and_survives_the_crash(programs
         "Approved demo/manager/1",
         "$ kill -9 ",
         "✗ The process is gone.",
-        "$ weft run order.yaml --run-id demo",
+        "$ perdure run order.yaml --run-id demo",
         "Run demo exists and is running; going on with it.",
         "charge    queued     attempt 2, its worker died",
         "ship      completed",
@@ -80,7 +80,7 @@ def test_on_a_terminal_a_person_is_asked_and_sees_the_run_live(programs, demo):
     screen = screen_of(process)
     in_order(
         screen.text,
-        "$ weft run order.yaml --run-id demo -i item=lamp -i quantity=3\n",
+        "$ perdure run order.yaml --run-id demo -i item=lamp -i quantity=3\n",
         "? manager asks for a decision",
         "charge    running",
         "$ kill -9 ",

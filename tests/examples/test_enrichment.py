@@ -12,12 +12,12 @@ pytestmark = pytest.mark.slow
 
 
 def enrich(folder, token, customer="acme"):
-    command = [sys.executable, "-m", "weft", "run", "customer.yaml", "--run-id", customer, "--json"]
+    command = [sys.executable, "-m", "perdure", "run", "customer.yaml", "--run-id", customer, "--json"]
     inputs = ["-i", f"customer={customer}", "-i", "services={services}"]
     done = subprocess.run(
         [sys.executable, "server.py", *command, *inputs],
         cwd=folder,
-        env=environment(WEFT_SECRET_REGISTER_TOKEN=token),
+        env=environment(PERDURE_SECRET_REGISTER_TOKEN=token),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -43,13 +43,13 @@ def shop():
     found.server.server_close()
 
 
-def weft_run(shop, folder):
+def perdure_run(shop, folder):
     inputs = ["-i", f"shop=http://{shop.place}"]
-    command = [sys.executable, "-m", "weft", "run", "prices.yaml", "--run-id", "today", *inputs, "--json"]
+    command = [sys.executable, "-m", "perdure", "run", "prices.yaml", "--run-id", "today", *inputs, "--json"]
     return subprocess.Popen(
         command,
         cwd=folder,
-        env=environment(WEFT_EGRESS_ALLOW=shop.place),
+        env=environment(PERDURE_EGRESS_ALLOW=shop.place),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -63,7 +63,7 @@ def finish(process):
 
 
 def test_at_most_eight_pages_are_fetched_at_once(shop, tmp_path):
-    code, run = finish(weft_run(shop, copy("scraping", tmp_path)))
+    code, run = finish(perdure_run(shop, copy("scraping", tmp_path)))
     assert code == 0
     assert run["outputs"]["rows"] == 58
     assert 1 < shop.shop.most <= 8
@@ -72,13 +72,13 @@ def test_at_most_eight_pages_are_fetched_at_once(shop, tmp_path):
 
 def test_a_killed_scraper_goes_on_and_fetches_only_what_is_missing(shop, tmp_path):
     folder = copy("scraping", tmp_path)
-    with weft_run(shop, folder) as process:
+    with perdure_run(shop, folder) as process:
         wait_until(lambda: len(shop.visits) >= 30, "half of the pages")
         process.kill()
     wait_until(lambda: shop.shop.inside == 0, "the last visitors to leave")
     before = sum(shop.visits.values())
     assert len(shop.visits) < 60
-    code, run = finish(weft_run(shop, folder))
+    code, run = finish(perdure_run(shop, folder))
     assert code == 0
     assert run["outputs"]["rows"] == 58
     # Those under way when it died are fetched twice; nothing else is.
@@ -88,7 +88,7 @@ def test_a_killed_scraper_goes_on_and_fetches_only_what_is_missing(shop, tmp_pat
 
 def test_too_many_pages_that_are_gone_fail_the_run(shop, tmp_path):
     shop.module.GONE = {1, 2, 3, 4}
-    code, run = finish(weft_run(shop, copy("scraping", tmp_path)))
+    code, run = finish(perdure_run(shop, copy("scraping", tmp_path)))
     assert code == 1
     assert run["error"]["code"] == "items_failed"
 

@@ -10,7 +10,7 @@ from typing import Any
 WORDS = "output ctx inputs loop run current a b item items x y null true false NaN Infinity é ü \u202e".split()
 NASTY = [
     "\0", "\ud800", "\udfff", "\ufeff", "\u2028", "\x1b[31m", "\x7f", "'", '"', "`", "\\", "\\u0000", "\\ud83d", "{{", "}}",
-    "{%", "{#", "${", "$ref", "__class__", "__proto__", "$weft:secret", "..", "*", "&a", "*a", "<<", "!!python/object:x",
+    "{%", "{#", "${", "$ref", "__class__", "__proto__", "$perdure:secret", "..", "*", "&a", "*a", "<<", "!!python/object:x",
     "---", "\t", "\r\n", "1e999", "-0", "0x10", "9" * 40, "1" * 4400, "[" * 40, "(" * 60, "{" * 40, "((((a+)+)+)+)$", "a" * 300,
     "//", "/*", "#", "%s%n", "../../etc/passwd", "file:///etc/passwd", "http://127.0.0.1/", "é" * 50,
 ]  # fmt: skip

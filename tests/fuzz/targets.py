@@ -10,25 +10,25 @@ from typing import Any
 
 import msgspec
 
+from perdure.kernel.commands import Need, Question, Verdict
+from perdure.kernel.inputs import Context, Seen
+from perdure.model import compile_definition, compile_text
+from perdure.model.conditions import read_condition
+from perdure.model.ir import Condition
+from perdure.model.problems import Problems
+from perdure.model.references import BadExpression, find_in_condition, find_in_expression, find_in_template
+from perdure.pipeline import Means, PipelineError, check_steps, run_pipeline
+from perdure.routing import cel, cross_node, python_code
+from perdure.routing.conditions import evaluate, find_problems
+from perdure.routing.errors import NeedsBlob, NeedsVerdict, TemplateError
+from perdure.routing.jsonpath import JsonPathError, compile_query
+from perdure.routing.patterns import PatternError, compile_pattern
+from perdure.routing.schemas import SchemaInvalid, check, fits
+from perdure.routing.templates import render
+from perdure.sandbox import Sandbox
+from perdure.sandbox.jq import Jq, JqError
 from tests.fuzz import making
 from tests.routing.helpers import LOOP, NODES, RUN, scope
-from weft.kernel.commands import Need, Question, Verdict
-from weft.kernel.inputs import Context, Seen
-from weft.model import compile_definition, compile_text
-from weft.model.conditions import read_condition
-from weft.model.ir import Condition
-from weft.model.problems import Problems
-from weft.model.references import BadExpression, find_in_condition, find_in_expression, find_in_template
-from weft.pipeline import Means, PipelineError, check_steps, run_pipeline
-from weft.routing import cel, cross_node, python_code
-from weft.routing.conditions import evaluate, find_problems
-from weft.routing.errors import NeedsBlob, NeedsVerdict, TemplateError
-from weft.routing.jsonpath import JsonPathError, compile_query
-from weft.routing.patterns import PatternError, compile_pattern
-from weft.routing.schemas import SchemaInvalid, check, fits
-from weft.routing.templates import render
-from weft.sandbox import Sandbox
-from weft.sandbox.jq import Jq, JqError
 
 
 def read_json(random: Random) -> None:

@@ -2,8 +2,8 @@
 
 from hypothesis import strategies as st
 
+from perdure.journal import Commit, Epoch, IdempotencyKey, Journal, Snapshot
 from tests.conformance.journal.commits import commit
-from weft.journal import Commit, Epoch, IdempotencyKey, Journal, Snapshot
 
 RUNS = ("a", "b", "c")
 

@@ -2,14 +2,14 @@
 
 import pytest
 
+from perdure.archive import AuditEntry, VersionNote
+from perdure.journals.postgres import migrate_postgres, open_postgres
+from perdure.journals.postgres import schema as postgres_schema
+from perdure.journals.sqlite import SqliteJournal
+from perdure.journals.sqlite import schema as sqlite_schema
 from tests.conformance.archive.test_keys import key
 from tests.conformance.journal.commits import append, commit
 from tests.servers.postgres import installations
-from weft.archive import AuditEntry, VersionNote
-from weft.journals.postgres import migrate_postgres, open_postgres
-from weft.journals.postgres import schema as postgres_schema
-from weft.journals.sqlite import SqliteJournal
-from weft.journals.sqlite import schema as sqlite_schema
 
 
 def until_archive(schema, monkeypatch):
@@ -48,10 +48,10 @@ async def check(journal) -> None:
 async def test_an_older_file_is_migrated_when_it_is_opened(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         until_archive(sqlite_schema, patch)
-        journal = await SqliteJournal.open(tmp_path / "weft.db", partitions=8)
+        journal = await SqliteJournal.open(tmp_path / "perdure.db", partitions=8)
         await fill(journal)
         await journal.close()
-    journal = await SqliteJournal.open(tmp_path / "weft.db")
+    journal = await SqliteJournal.open(tmp_path / "perdure.db")
     await check(journal)
     await journal.close()
 

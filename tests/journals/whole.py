@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from perdure.journal import Commit, Journal
 from tests.conformance.journal.commits import commit
-from weft.journal import Commit, Journal
 
 MANY = 10**6
 

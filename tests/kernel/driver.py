@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.kernel import commands as c
-from weft.kernel import events as e
-from weft.kernel import snapshot
-from weft.kernel.decide import advance, decide
-from weft.kernel.evolve import evolve
-from weft.kernel.state import Activation, State
-from weft.kernel.values import Error, Wait
-from weft.model import compile_definition
-from weft.model.ir import IR
+from perdure.kernel import commands as c
+from perdure.kernel import events as e
+from perdure.kernel import snapshot
+from perdure.kernel.decide import advance, decide
+from perdure.kernel.evolve import evolve
+from perdure.kernel.state import Activation, State
+from perdure.kernel.values import Error, Wait
+from perdure.model import compile_definition
+from perdure.model.ir import IR
 
 Answers = dict[Any, Any]
 
@@ -199,7 +199,7 @@ class Run:
 
     def dispatched(self) -> set[str]:
         """What the last command dispatched, as `node`, `node[1]` or `node#0`."""
-        from weft.kernel.keys import place
+        from perdure.kernel.keys import place
 
         return {place(x.node, x.scope, x.item) for x in self.effects if isinstance(x, c.Dispatch)}
 

@@ -2,6 +2,9 @@
 
 import pytest
 
+from perdure.kernel import commands as c
+from perdure.kernel.explain import explain
+from perdure.kernel.values import Error, Wait
 from tests.kernel.rules.graphs import (
     AGAIN,
     DONE,
@@ -16,9 +19,6 @@ from tests.kernel.rules.graphs import (
     start,
     undone,
 )
-from weft.kernel import commands as c
-from weft.kernel.explain import explain
-from weft.kernel.values import Error, Wait
 
 MAP = {"id": "m", "type": "map", "config": {"over": "{{ inputs.list }}", "node": {"type": "task", "config": {}}}}
 

@@ -1,6 +1,6 @@
 """Histories that once went wrong, found by the random walks of tests/property; smallest form, one sentence each.
 
-Every run here is also given to the checker of `weft.invariants`, which saw most of them first.
+Every run here is also given to the checker of `perdure.invariants`, which saw most of them first.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from perdure.invariants import check
+from perdure.kernel import commands as c
+from perdure.kernel import continuations
+from perdure.kernel.values import Error, Wait
 from tests.kernel import driver
 from tests.kernel.driver import Run, compiled
 from tests.kernel.rules.graphs import pick
-from weft.invariants import check
-from weft.kernel import commands as c
-from weft.kernel import continuations
-from weft.kernel.values import Error, Wait
 
 UNDO = {"type": "task", "config": {"function": "m:undo"}}
 MAP = {"type": "map", "config": {"over": "{{ inputs.x }}", "node": {"type": "task", "config": {"function": "m:f"}}}}

@@ -18,12 +18,12 @@ from typing import Any
 
 import pytest
 
-from weft.kernel import commands as c
-from weft.kernel.decide import advance
-from weft.kernel.state import State
-from weft.kernel.values import Error, Wait
-from weft.model import compile_definition
-from weft.model.ir import IR, decode, encode
+from perdure.kernel import commands as c
+from perdure.kernel.decide import advance
+from perdure.kernel.state import State
+from perdure.kernel.values import Error, Wait
+from perdure.model import compile_definition
+from perdure.model.ir import IR, decode, encode
 
 pytestmark = pytest.mark.slow
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from weft.model import Compiled, compile_definition, compile_text
-from weft.model.ir import IR, Edge, Node
+from perdure.model import Compiled, compile_definition, compile_text
+from perdure.model.ir import IR, Edge, Node
 
 
 def node(id: str, *after: str, **keys: Any) -> dict[str, Any]:

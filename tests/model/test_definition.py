@@ -4,9 +4,9 @@ import copy
 
 import pytest
 
+from perdure.model import compile_definition
+from perdure.model.ir import Compensator, Join, Limits, Retry
 from tests.model.helpers import again, by_id, codes, compiled, edge, ids, index, message, node, workflow
-from weft.model import compile_definition
-from weft.model.ir import Compensator, Join, Limits, Retry
 
 
 def same(one, other):

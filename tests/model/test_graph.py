@@ -2,9 +2,9 @@
 
 import pytest
 
+from perdure.model import compile_definition
+from perdure.model.ir import decode, encode
 from tests.model.helpers import again, by_id, codes, compiled, edge, ids, index, message, node, workflow
-from weft.model import compile_definition
-from weft.model.ir import decode, encode
 
 
 def branch(*targets, default=()):

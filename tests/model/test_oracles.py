@@ -3,10 +3,10 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from perdure.model import compile_definition
+from perdure.model.graph import Graph, Pair
+from perdure.model.upstream import Certainty, find_unreached
 from tests.model.helpers import again, by_id, codes, ids, node, workflow
-from weft.model import compile_definition
-from weft.model.graph import Graph, Pair
-from weft.model.upstream import Certainty, find_unreached
 
 
 @st.composite

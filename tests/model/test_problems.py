@@ -3,13 +3,13 @@ from pathlib import Path
 
 import pytest
 
-import weft.model
+import perdure.model
+from perdure.model import DefinitionError, compile_definition, compile_text
+from perdure.model.problems import CODES, describe, format_path
 from tests.model.cases import CASES
 from tests.model.helpers import codes, message, node, workflow
-from weft.model import DefinitionError, compile_definition, compile_text
-from weft.model.problems import CODES, describe, format_path
 
-SOURCE = Path(weft.model.__file__).parent
+SOURCE = Path(perdure.model.__file__).parent
 # Needs a graph made for the purpose and seconds of searching; its own test lowers the limit instead.
 ELSEWHERE = {"loops_too_complex"}
 
@@ -91,7 +91,7 @@ def test_a_suggestion_over_many_nodes_stays_cheap_and_useful():
 
 
 def test_loops_that_take_too_long_to_check_are_refused(monkeypatch):
-    monkeypatch.setattr("weft.model.loops.MAX_STEPS", 3)
+    monkeypatch.setattr("perdure.model.loops.MAX_STEPS", 3)
     chain = [node("n0"), *(node(f"n{i}", f"n{i - 1}") for i in range(1, 9))]
     loop = {"condition": "output.x", "max_iterations": 2}
     chain[8]["loop"] = {**loop, "loop_back_to": "n1"}

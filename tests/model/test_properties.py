@@ -8,12 +8,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.model import compile_definition, compile_text
+from perdure.model.definition import _GRAPH_KEYS, _NODE_KEYS, _WORKFLOW_KEYS
+from perdure.model.ir import decode, encode
+from perdure.model.loops import classify
+from perdure.model.problems import CODES
 from tests.model.strategies import definitions
-from weft.model import compile_definition, compile_text
-from weft.model.definition import _GRAPH_KEYS, _NODE_KEYS, _WORKFLOW_KEYS
-from weft.model.ir import decode, encode
-from weft.model.loops import classify
-from weft.model.problems import CODES
 
 words = st.sampled_from(
     [

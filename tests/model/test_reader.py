@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.model import compile_definition, compile_text
+from perdure.model.problems import Problems
+from perdure.model.reader import MAX_BYTES, check_data, read
 from tests.model.helpers import codes, message, node, workflow
-from weft.model import compile_definition, compile_text
-from weft.model.problems import Problems
-from weft.model.reader import MAX_BYTES, check_data, read
 
 plain = st.recursive(
     st.none()

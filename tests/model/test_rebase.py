@@ -3,10 +3,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.model import compile_definition
+from perdure.model.rebase import rebase
 from tests.model.helpers import again, by_id, compiled, ids, index, node
 from tests.model.strategies import definitions
-from weft.model import compile_definition
-from weft.model.rebase import rebase
 
 
 def names(ir: Any) -> object:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from perdure.model import Compiled, compile_definition, compile_text
 from tests.model.helpers import again, by_id, edge, ids, index, message
-from weft.model import Compiled, compile_definition, compile_text
 
 FOLDER = Path(__file__).parent / "reference"
 NODES = sorted(path.stem for path in FOLDER.glob("node_*.json"))

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.model import compile_definition
+from perdure.model.ir import Reference
+from perdure.model.references import BadExpression, find_in_expression, find_in_template
 from tests.model.helpers import again, by_id, codes, compiled, message, node, workflow
-from weft.model import compile_definition
-from weft.model.ir import Reference
-from weft.model.references import BadExpression, find_in_expression, find_in_template
 
 KNOWN = {"a", "b", "my-node", "my"}
 

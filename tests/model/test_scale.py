@@ -6,8 +6,8 @@ import time
 import pytest
 import yaml
 
+from perdure.model import compile_text
 from tests.model.helpers import again
-from weft.model import compile_text
 
 COUNT = 100_000
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from perdure import egress
+from perdure.egress.policy import Policy
 from tests.egress.server import PLAIN
 from tests.engine.conftest import _no_task_left  # noqa: F401
-from weft import egress
-from weft.egress.policy import Policy
 
 
 @pytest.fixture(autouse=True)

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.model import DefinitionError, compile_definition
+from perdure.model.policies import TYPE_ALIASES
+from perdure.nodes import BUILTIN, builtin
+from perdure.nodes.checks import check_configs, explain_rendered, find_mistakes
+from perdure.nodes.registry import CAPABILITIES, NodeType
+from perdure.routing.segments import Secret, Segments
 from tests.cli.conftest import shell  # noqa: F401
 from tests.engine.helpers import compiled, finish, running, workflow
-from weft.model import DefinitionError, compile_definition
-from weft.model.policies import TYPE_ALIASES
-from weft.nodes import BUILTIN, builtin
-from weft.nodes.checks import check_configs, explain_rendered, find_mistakes
-from weft.nodes.registry import CAPABILITIES, NodeType
-from weft.routing.segments import Secret, Segments
 
 REGISTRY = builtin()
 TYPES = list(REGISTRY)
@@ -111,7 +111,7 @@ def test_what_is_found_names_a_place_at_or_above_what_is_wrong(path, value):
         ({"url": "https://user:canary@a.test/"}, ("url",), "bad_config", "use `auth`"),
         ({"url": "ftp://{{ x }}"}, ("url",), "bad_config", "http:// or https://"),
         ({"url": "https://{{ x }}", "json": 1, "form": {}}, ("form",), "bad_config", "both are the body"),
-        ({"url": "https://a.test/", "headers": {"Host": "b"}}, ("headers", "Host"), "bad_config", "set by Weft"),
+        ({"url": "https://a.test/", "headers": {"Host": "b"}}, ("headers", "Host"), "bad_config", "set by Perdure"),
         (
             {"url": "https://a.test/", "headers": {"a b": "c"}},
             ("headers", "a b"),
@@ -276,7 +276,7 @@ def test_run_refuses_a_bad_config_with_2_and_runs_nothing(shell, tmp_path):  # n
 
 def test_a_bad_setting_of_who_may_be_called_stops_a_run_with_2(shell, tmp_path, monkeypatch):  # noqa: F811
     (tmp_path / "good.yaml").write_text("name: good\nnodes: [{id: a, type: input}]\n")
-    monkeypatch.setenv("WEFT_EGRESS_ALLOW", "10.0.0.1/8")
+    monkeypatch.setenv("PERDURE_EGRESS_ALLOW", "10.0.0.1/8")
     assert "setting egress_allow: '10.0.0.1/8'" in shell.error("run", "good.yaml", "--db", "x.db", code=2)
 
 

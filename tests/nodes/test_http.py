@@ -9,12 +9,12 @@ from email.utils import format_datetime
 import msgspec
 import pytest
 
+from perdure import egress
+from perdure.kernel import events as e
+from perdure.nodes import http
+from perdure.routing.schemas import check as misfits
 from tests.egress.server import reply, serving
 from tests.engine.helpers import ask, check, ended, events, finish, output_of, running, start, until, workflow
-from weft import egress
-from weft.kernel import events as e
-from weft.nodes import http
-from weft.routing.schemas import check as misfits
 
 QUICK = {"max_attempts": 3, "backoff_ms": 1, "jitter": False}
 
@@ -402,7 +402,7 @@ async def test_nothing_secret_in_a_url_reaches_the_journal(tmp_path):
 async def test_a_secret_reaches_the_service_and_nothing_that_is_kept(tmp_path, monkeypatch):
     """Not even when the service sends it back, in an answer or in an error."""
     secret = "canary-7f3a9c"
-    monkeypatch.setenv("WEFT_SECRET_KEY", secret)
+    monkeypatch.setenv("PERDURE_SECRET_KEY", secret)
 
     def echo(seen):
         status = 200 if seen.target.startswith("/ok") else 400
@@ -437,7 +437,7 @@ async def test_calls_of_one_worker_share_connections_and_its_end_closes_them(tmp
 
 async def test_a_call_in_a_process_of_its_own_obeys_the_settings(tmp_path, monkeypatch):
     async with serving(lambda seen: reply(body=b'{"a": 1}', content_type="application/json")) as server:
-        monkeypatch.setenv("WEFT_EGRESS_ALLOW", f"127.0.0.1:{server.port}")
+        monkeypatch.setenv("PERDURE_EGRESS_ALLOW", f"127.0.0.1:{server.port}")
         assert (await output(tmp_path, server, isolation="process"))["body"] == {"a": 1}
     async with serving(lambda seen: reply()) as other:
         (tmp_path / "b").mkdir()

@@ -2,6 +2,9 @@
 
 import pytest
 
+from perdure.model import DefinitionError
+from perdure.nodes import human
+from perdure.routing.schemas import check as misfits
 from tests.engine.helpers import (
     ask,
     compiled,
@@ -15,9 +18,6 @@ from tests.engine.helpers import (
     until,
     workflow,
 )
-from weft.model import DefinitionError
-from weft.nodes import human
-from weft.routing.schemas import check as misfits
 
 
 def asking(node=None, after=(), **config):

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from perdure.kernel import events as e
+from perdure.model import DefinitionError, compile_definition
 from tests.engine.helpers import check, compiled, finish, output_of, running, start, transform, workflow
-from weft.kernel import events as e
-from weft.model import DefinitionError, compile_definition
 
 DOUBLE = {"type": "transform", "config": {"value": "{{ item * 2 }}"}}
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from perdure import NodeType
+from perdure.nodes import BUILTIN, installed
+from perdure.nodes.registry import NodeTypeInvalid, Registry
 from tests.engine.helpers import finish, running, workflow
-from weft import NodeType
-from weft.nodes import BUILTIN, installed
-from weft.nodes.registry import NodeTypeInvalid, Registry
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "plugin"
@@ -31,7 +31,7 @@ def site(tmp_path_factory):
 
 
 def call(site, *command, folder, code=0):
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PERDURE_")}
     environment["PYTHONPATH"] = str(site)
     done = subprocess.run(
         [sys.executable, "-m", *command],
@@ -48,7 +48,7 @@ def call(site, *command, folder, code=0):
 
 
 def test_a_workflow_uses_a_type_that_a_package_brings(site, tmp_path):
-    done = call(site, "weft", "run", EXAMPLE / "report.yaml", "-i", f"sales={SALES}", "--json", folder=tmp_path)
+    done = call(site, "perdure", "run", EXAMPLE / "report.yaml", "-i", f"sales={SALES}", "--json", folder=tmp_path)
     run = json.loads(done.stdout)
     assert (run["state"], run["outputs"]) == ("completed", {"rows": 2, "total": 42.5})
 
@@ -56,23 +56,25 @@ def test_a_workflow_uses_a_type_that_a_package_brings(site, tmp_path):
 def test_its_config_is_checked_like_that_of_a_built_in_type(site, tmp_path):
     text = (EXAMPLE / "report.yaml").read_text().replace("types: {amount: number}", "tipes: {}, delimiter: tab")
     (tmp_path / "bad.yaml").write_text(text)
-    done = call(site, "weft", "validate", "bad.yaml", "--json", folder=tmp_path, code=2)
+    done = call(site, "perdure", "validate", "bad.yaml", "--json", folder=tmp_path, code=2)
     problems = {(one["path"], one["line"], one["code"]) for one in json.loads(done.stdout)["problems"]}
     assert problems == {("nodes[0].config.tipes", 6, "unknown_key"), ("nodes[0].config.delimiter", 6, "bad_config")}
     assert "did you mean 'types'?" in done.stdout
 
 
 def test_it_is_listed_with_who_brings_it(site, tmp_path):
-    listed = json.loads(call(site, "weft", "node-types", "--json", folder=tmp_path).stdout)["items"]
+    listed = json.loads(call(site, "perdure", "node-types", "--json", folder=tmp_path).stdout)["items"]
     assert {one["name"]: one["source"] for one in listed} == {
         **dict.fromkeys(BUILTIN, "built in"),
-        "csv_read": "weft-csv 1.0.0",
+        "csv_read": "perdure-csv 1.0.0",
     }
-    shown = json.loads(call(site, "weft", "node-types", "csv_read", "--json", folder=tmp_path).stdout)
+    shown = json.loads(call(site, "perdure", "node-types", "csv_read", "--json", folder=tmp_path).stdout)
     assert (shown["version"], shown["runs_on"], shown["problem"]) == ("1.0", "worker", None)
     assert shown["config_schema"]["required"] == ["text"]
     assert (
-        call(site, "weft", "node-types", "csv_reed", folder=tmp_path, code=1).stderr.count("did you mean 'csv_read'?")
+        call(site, "perdure", "node-types", "csv_reed", folder=tmp_path, code=1).stderr.count(
+            "did you mean 'csv_read'?"
+        )
         == 1
     )
 
@@ -83,9 +85,9 @@ def test_the_tests_of_the_package_pass(site, tmp_path):
 
 
 def test_without_the_package_the_type_is_a_warning_at_validation_and_a_failure_at_run(tmp_path):
-    done = call("", "weft", "validate", EXAMPLE / "report.yaml", folder=tmp_path)
+    done = call("", "perdure", "validate", EXAMPLE / "report.yaml", folder=tmp_path)
     assert "there is no node type 'csv_read' here" in done.stderr
-    failed = call("", "weft", "run", EXAMPLE / "report.yaml", "-i", "sales=x", folder=tmp_path, code=1)
+    failed = call("", "perdure", "run", EXAMPLE / "report.yaml", "-i", "sales=x", folder=tmp_path, code=1)
     assert "unknown_type" in failed.stderr
 
 
@@ -100,11 +102,11 @@ def offer(folder, distribution, code, **entries):
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 2.0\n")
     lines = [f"{name} = {module}:{attribute}" for name, attribute in entries.items()]
-    (info / "entry_points.txt").write_text("\n".join(["[weft.node_types]", *lines]))
+    (info / "entry_points.txt").write_text("\n".join(["[perdure.node_types]", *lines]))
 
 
 GOOD = """
-from weft import NodeType
+from perdure import NodeType
 async def handle(config, ctx): return {{"from": "{0}"}}
 TYPE = NodeType(name="{0}", description="Good.", handler=handle{1})
 """
@@ -129,14 +131,14 @@ BROKEN = {
     ),
     "exits at import": ("raise SystemExit(3)", "SystemExit: 3"),
     "has no such name": ("", "AttributeError"),
-    "is no type": ("TYPE = 7", "is a int; expected a weft.NodeType"),
+    "is no type": ("TYPE = 7", "is a int; expected a perdure.NodeType"),
     "has another name": (GOOD.format("else", ""), "calls itself 'else'"),
     "is for the coordinator": (
-        "from weft import NodeType\nTYPE = NodeType(name='broken', description='x', answer=lambda call: None)",
+        "from perdure import NodeType\nTYPE = NodeType(name='broken', description='x', answer=lambda call: None)",
         "`answer` is for built-in types",
     ),
     "has neither": (
-        "from weft import NodeType\nTYPE = NodeType(name='broken', description='x')",
+        "from perdure import NodeType\nTYPE = NodeType(name='broken', description='x')",
         "answer or a handler",
     ),
     "has a bad schema": (
@@ -175,7 +177,7 @@ async def test_a_broken_type_is_named_with_its_distribution_and_harms_no_other(p
 async def test_a_built_in_type_cannot_be_replaced_nor_its_alias(packages, tmp_path):
     offer(packages, "evil-nodes", GOOD.format("http", ""), http="TYPE", call_external_service="TYPE", transform="TYPE")
     registry = installed()
-    assert registry.find("http").handler.__module__ == "weft.nodes.http"
+    assert registry.find("http").handler.__module__ == "perdure.nodes.http"
     assert registry.find("call_external_service") is registry.find("http")
     assert registry.source("http") == "built in"
     assert sorted(trouble.name for trouble in registry.troubles()) == ["call_external_service", "http", "transform"]
@@ -206,7 +208,7 @@ def test_an_installed_type_is_imported_when_it_is_used_and_not_before(packages):
 async def test_a_sync_handler_and_a_closing_hook_work(packages, tmp_path):
     code = """
 import threading
-from weft import NodeType
+from perdure import NodeType
 events = []
 def handle(config, ctx): events.append("handled"); return threading.current_thread() is threading.main_thread()
 async def close(): events.append("closed")

@@ -6,14 +6,14 @@ import json
 
 import pytest
 
+from perdure import egress, testing
+from perdure.egress.policy import Policy
+from perdure.kernel.state import RunState
+from perdure.model import compile_definition
+from perdure.nodes import builtin, transform
+from perdure.nodes.checks import check_configs
 from tests.egress.server import reply, serving
 from tests.engine.helpers import events, finish, output_of, running, state_of, workflow
-from weft import egress, testing
-from weft.egress.policy import Policy
-from weft.kernel.state import RunState
-from weft.model import compile_definition
-from weft.nodes import builtin, transform
-from weft.nodes.checks import check_configs
 
 ROWS = [{"name": "b", "price": 20}, {"name": "a", "price": 10}, {"name": "c", "price": 30}]
 

@@ -4,6 +4,8 @@ import time
 
 import pytest
 
+from perdure.kernel import events as e
+from perdure.model import DefinitionError
 from tests.engine.helpers import (
     ask,
     compiled,
@@ -18,8 +20,6 @@ from tests.engine.helpers import (
     until,
     workflow,
 )
-from weft.kernel import events as e
-from weft.model import DefinitionError
 
 
 def waiting(**config):

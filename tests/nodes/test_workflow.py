@@ -2,8 +2,8 @@
 
 import pytest
 
+from perdure.model import DefinitionError
 from tests.engine.helpers import compiled, finish, output_of, running, transform, workflow
-from weft.model import DefinitionError
 
 
 def parent(**config):

@@ -2,17 +2,17 @@
 
 import pytest
 
+from perdure import egress
+from perdure.egress.policy import Policy
 from tests.engine.conftest import _no_task_left
 from tests.notify.helpers import SECRET
-from weft import egress
-from weft.egress.policy import Policy
 
 __all__ = ["_no_task_left"]
 
 
 @pytest.fixture(autouse=True)
 async def _may_call(monkeypatch):
-    monkeypatch.setenv("WEFT_SECRET_HOOK", SECRET)
+    monkeypatch.setenv("PERDURE_SECRET_HOOK", SECRET)
     egress.configure(Policy.parse("127.0.0.1:*"))
     yield
     await egress.close()

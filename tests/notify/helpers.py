@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from perdure.clock import system
+from perdure.runtime.notifier import Notifier
+from perdure.secrets.signing import read_keys, verify
 from tests.egress.server import Seen, serving
 from tests.engine.helpers import transform, until_true, workflow
-from weft.clock import system
-from weft.runtime.notifier import Notifier
-from weft.secrets.signing import read_keys, verify
 
 __all__ = ["serving"]
 
@@ -23,7 +23,7 @@ def status(number: int) -> bytes:
 
 
 def asking(port: int, *, name: str = "asking", notify: dict[str, str] | None = None, **config: Any) -> dict[str, Any]:
-    notify = notify or {"url": f"http://127.0.0.1:{port}/told?for=weft", "secret": "hook"}
+    notify = notify or {"url": f"http://127.0.0.1:{port}/told?for=perdure", "secret": "hook"}
     human = {"id": "ask", "type": "human", "config": {"show": {"amount": 50}, "notify": notify, **config}}
     return workflow(human, transform("said", "{{ ask.decision }} by {{ ask.decided_by }}", ["ask"]), name=name)
 

@@ -6,15 +6,15 @@ from urllib.parse import quote
 
 import pytest
 
+from perdure.clock import system
+from perdure.runtime.notifier import _settle
+from perdure.secrets.providers import Secrets, SecretsFile
+from perdure.secrets.signing import read_keys, sign
+from perdure.secrets.vault import Vault
 from tests.api.helpers import API, bearer, mounted, with_tokens
 from tests.api.test_people import place, until_state_of
 from tests.engine.helpers import opened, until_true
 from tests.notify.helpers import KEYS, SECRET, asking
-from weft.clock import system
-from weft.runtime.notifier import _settle
-from weft.secrets.providers import Secrets, SecretsFile
-from weft.secrets.signing import read_keys, sign
-from weft.secrets.vault import Vault
 
 WHO = "webhook:hooks.example"
 NOTIFY = {"url": "https://hooks.example/approvals", "secret": "hook"}

@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
+from perdure import egress
+from perdure.archive import WANTS_NOTIFICATION, Notification
+from perdure.clock import system
+from perdure.egress.policy import Policy
+from perdure.engine import Engine
+from perdure.runtime.notifier import GIVE_UP_SECONDS, LONGEST_RETRY_SECONDS, Notifier, _settle, message_id
 from tests.engine.helpers import ask, check, crash, opened, running, start, task, until_true
 from tests.notify.helpers import OK, SECRET, asking, message, notification, notifier, serving, status, until_settled
-from weft import egress
-from weft.archive import WANTS_NOTIFICATION, Notification
-from weft.clock import system
-from weft.egress.policy import Policy
-from weft.engine import Engine
-from weft.runtime.notifier import GIVE_UP_SECONDS, LONGEST_RETRY_SECONDS, Notifier, _settle, message_id
 
 HOUR = 3600.0
 
@@ -32,14 +32,14 @@ async def asked(path, port, **config) -> Engine:
 
 
 async def test_the_other_system_is_told_what_people_see_and_where_to_answer(tmp_path):
-    async with serving(lambda seen: OK) as receiver, running(tmp_path, public_url="https://weft.example/") as engine:
+    async with serving(lambda seen: OK) as receiver, running(tmp_path, public_url="https://perdure.example/") as engine:
         await start(engine, asking(receiver.port, approvers=["ann", "bob"], quorum=2, timeout_seconds=600))
         found = await until_settled(engine.journal, "delivered")
         assert (found.attempts, found.last_error) == (1, "")
         (seen,) = receiver.seen
         assert (seen.method, seen.target, seen.headers["content-type"]) == (
             "POST",
-            "/told?for=weft",
+            "/told?for=perdure",
             "application/json",
         )
         told = message(seen)
@@ -55,7 +55,7 @@ async def test_the_other_system_is_told_what_people_see_and_where_to_answer(tmp_
             "shown": {"show": {"amount": 50}},
             "approvers": ["ann", "bob"],
             "quorum": 2,
-            "answer_url": "https://weft.example/api/v1/hooks/approvals/r1%2Fask%2F1",
+            "answer_url": "https://perdure.example/api/v1/hooks/approvals/r1%2Fask%2F1",
             "answer_as": "webhook:127.0.0.1",
         }
         row = await engine.journal.get_approval("r1/ask/1")
@@ -93,7 +93,7 @@ async def test_it_is_tried_again_with_growing_pauses_until_it_is_taken(tmp_path)
                 found = await notification(engine.journal)
                 assert found.state == "waiting"
                 assert f"answered {status_of(receiver)}" in found.last_error
-                assert "weft" not in found.last_error  # values of a query are nobody's business
+                assert "perdure" not in found.last_error  # values of a query are nobody's business
                 pauses.append(found.next_at - notifier(engine, ahead)._clock.now())
             assert 2.5 - 0.5 < pauses[0] < 7.5 < 2 * 7.5
             assert 5.0 - 0.5 < pauses[1] < 15.0
@@ -194,7 +194,7 @@ async def test_nobody_is_told_of_what_was_decided_meanwhile(tmp_path):
     ],
 )
 async def test_why_it_could_not_be_sent_is_said_and_nothing_is_sent_unsigned(tmp_path, monkeypatch, notify, said):
-    monkeypatch.setenv("WEFT_SECRET_SHORT", "hunter2")
+    monkeypatch.setenv("PERDURE_SECRET_SHORT", "hunter2")
     async with serving(lambda seen: OK) as receiver:
         target = {"url": f"http://127.0.0.1:{receiver.port}/", "secret": "hook", **notify}
         async with running(tmp_path) as engine:

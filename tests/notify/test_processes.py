@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from perdure.api import Options
 from tests.api.helpers import served
 from tests.distributed.helpers import deployed, eventually
 from tests.documents import blocks
 from tests.engine.helpers import ended, opened, running, start, until_true
 from tests.notify.helpers import OK, SECRET, asking, message, notification, notifier, serving, until_settled
-from weft.api import Options
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guides" / "approvals.md"
@@ -63,7 +63,7 @@ async def test_the_receiver_of_the_guide_is_told_and_decides(tmp_path, monkeypat
     (tmp_path / "receiver.py").write_text(files["receiver.py"])
     definition, port = yaml.safe_load(files["purchase.yaml"]), free_port()
     definition["nodes"][0]["config"]["notify"]["url"] = f"http://127.0.0.1:{port}/approvals"
-    monkeypatch.setenv("WEFT_SECRET_DESK", SECRET)
+    monkeypatch.setenv("PERDURE_SECRET_DESK", SECRET)
     receiver = launch(tmp_path, "receiver.py", DESK=SECRET, PORT=str(port))
     try:
         await until_true(lambda: answers(port), "the receiver listens")
@@ -97,10 +97,10 @@ async def test_a_process_that_is_killed_while_it_tells_is_no_loss(tmp_path):
         (tmp_path / "asking.yaml").write_text(yaml.safe_dump(asking(receiver.port)))
         process = launch(
             tmp_path,
-            *("weft", "run", "asking.yaml", "--run-id", "r1"),
-            WEFT_SECRET_HOOK=SECRET,
-            WEFT_EGRESS_ALLOW="127.0.0.1:*",
-            WEFT_DATABASE_URL=f"sqlite:///{tmp_path / 'weft.db'}",
+            *("perdure", "run", "asking.yaml", "--run-id", "r1"),
+            PERDURE_SECRET_HOOK=SECRET,
+            PERDURE_EGRESS_ALLOW="127.0.0.1:*",
+            PERDURE_DATABASE_URL=f"sqlite:///{tmp_path / 'perdure.db'}",
         )
         try:
             assert await asyncio.to_thread(process.wait, 60) == -signal.SIGKILL

@@ -1,9 +1,9 @@
-"""`weft approvals show` says whether the other system was told, or why not."""
+"""`perdure approvals show` says whether the other system was told, or why not."""
 
 import pytest
 
-from weft.cli.approvals import _told
-from weft.clock import system
+from perdure.cli.approvals import _told
+from perdure.clock import system
 
 
 def view(**notification):

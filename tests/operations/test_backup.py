@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from perdure.blobs import INLINE_BYTES
+from perdure.cli.app import app
+from perdure.doctor import examine
+from perdure.engine import Engine
+from perdure.journals.postgres import migrate_postgres
 from tests.distributed.helpers import PARTITIONS, Deployment, eventually
 from tests.engine import tasks
 from tests.engine.helpers import crash, ended, start, task, transform, workflow
 from tests.servers.postgres import FAST, PostgresServer
 from tests.servers.redis import RedisServer
-from weft.blobs import INLINE_BYTES
-from weft.cli.app import app
-from weft.doctor import examine
-from weft.engine import Engine
-from weft.journals.postgres import migrate_postgres
 
 pytestmark = pytest.mark.slow
 
@@ -146,7 +146,7 @@ async def test_after_files_were_put_back_with_everything_stopped_a_command_refus
     server.put_back("base")
     server.start()
     for setting in ("DATABASE_URL", "REDIS_URL"):
-        monkeypatch.delenv(f"WEFT_{setting}", raising=False)
+        monkeypatch.delenv(f"PERDURE_{setting}", raising=False)
     arguments = ["migrate", "--restored", "--json", "--db", url]
     done = await asyncio.to_thread(CliRunner().invoke, app, arguments, catch_exceptions=False)
     assert done.exit_code == 0, done.output

@@ -1,4 +1,4 @@
-"""`weft migrate`: from nothing, once, by many at a time; and after a restore."""
+"""`perdure migrate`: from nothing, once, by many at a time; and after a restore."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import json
 
 import pytest
 
+from perdure.journals.postgres.schema import migrations
 from tests.cli.helpers import Shell
 from tests.servers.postgres import PostgresServers
-from weft.journals.postgres.schema import migrations
 
 
 @pytest.mark.slow

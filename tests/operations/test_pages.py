@@ -13,14 +13,14 @@ import click
 import pytest
 import yaml
 
+from perdure.cli.app import app
+from perdure.journals.postgres import migrate_postgres
+from perdure.settings import NAMES, SECRET_PREFIX
 from tests.distributed.helpers import PARTITIONS, Deployment
 from tests.documents import blocks
 from tests.engine.helpers import ended, start, task, workflow
 from tests.servers.postgres import PostgresServers
 from tests.servers.redis import RedisServer
-from weft.cli.app import app
-from weft.journals.postgres import migrate_postgres
-from weft.settings import NAMES, SECRET_PREFIX
 
 FOLDER = Path(__file__).parents[2] / "docs" / "operations"
 PAGES = ["deployment", "sizing", "backup", "upgrade"]
@@ -33,7 +33,7 @@ def read(page: str) -> str:
 def parse(arguments: list[str]) -> None:
     """As the command line would, without running it: raises for what does not exist."""
     command: click.Command = app
-    context = click.Context(app, info_name="weft")
+    context = click.Context(app, info_name="perdure")
     while isinstance(command, click.Group):
         name, found, arguments = command.resolve_command(context, arguments)
         assert found is not None, name
@@ -44,15 +44,15 @@ def parse(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_settings_named_there_exist(page):
-    named = set(re.findall(r"\bWEFT_[A-Z_]*[A-Z]\b(?!_?…)", read(page)))
-    assert named - {f"WEFT_{name.upper()}" for name in NAMES} - {SECRET_PREFIX.rstrip("_")} == set()
+    named = set(re.findall(r"\bPERDURE_[A-Z_]*[A-Z]\b(?!_?…)", read(page)))
+    assert named - {f"PERDURE_{name.upper()}" for name in NAMES} - {SECRET_PREFIX.rstrip("_")} == set()
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_shown_there_exist(page):
     shown = [line for language, _, text in blocks(read(page)) if language == "sh" for line in text.splitlines()]
-    inline = re.findall(r"`weft ([^`]+)`", read(page))
-    for line in [*(line.removeprefix("weft ") for line in shown if line.startswith("weft ")), *inline]:
+    inline = re.findall(r"`perdure ([^`]+)`", read(page))
+    for line in [*(line.removeprefix("perdure ") for line in shown if line.startswith("perdure ")), *inline]:
         name = shlex.split(line, comments=True)[0]
         assert app.get_command(click.Context(app), name) is not None, line
 
@@ -65,19 +65,19 @@ def test_the_units_start_commands_there_are():
         unit.optionxform = str  # type: ignore[assignment,method-assign]
         unit.read_string(text)
         program, *arguments = shlex.split(unit["Service"]["ExecStart"])
-        assert Path(program).name == "weft"
+        assert Path(program).name == "perdure"
         parse(arguments)
 
 
 def test_the_compose_file_starts_commands_there_are_with_settings_there_are():
     [text] = [text for language, _, text in blocks(read("deployment")) if language == "yaml"]
     services = yaml.safe_load(text)["services"]
-    ours = {name: service for name, service in services.items() if service.get("command", [""])[0] == "weft"}
+    ours = {name: service for name, service in services.items() if service.get("command", [""])[0] == "perdure"}
     assert set(ours) == {"migrate", "serve", "worker"}
     for service in ours.values():
         parse(service["command"][1:])
-        assert {name.removeprefix("WEFT_").lower() for name in service["environment"]} <= set(NAMES)
-    assert ours["serve"]["environment"]["WEFT_AUTH"] != "open"
+        assert {name.removeprefix("PERDURE_").lower() for name in service["environment"]} <= set(NAMES)
+    assert ours["serve"]["environment"]["PERDURE_AUTH"] != "open"
 
 
 @pytest.mark.slow
@@ -89,7 +89,7 @@ async def test_a_deployment_runs_with_the_rights_that_the_page_grants_and_no_mor
     await migrate_postgres(server.url(name), partitions=PARTITIONS)
     [grants] = [text for language, _, text in blocks(read("deployment")) if language == "sql"]
     role = f"app_{name}"  # roles belong to the whole server
-    await server.execute(re.sub(r"\b(ROLE|TO) weft\b", rf"\1 {role}", grants), name)
+    await server.execute(re.sub(r"\b(ROLE|TO) perdure\b", rf"\1 {role}", grants), name)
     url = server.url(name, user=role)
     deployment = Deployment(url, redis_server, tmp_path / "blobs")
     try:
@@ -101,9 +101,9 @@ async def test_a_deployment_runs_with_the_rights_that_the_page_grants_and_no_mor
         connection = await asyncpg.connect(url)
         try:
             with pytest.raises(asyncpg.InsufficientPrivilegeError):
-                await connection.execute("DROP TABLE weft.events")
+                await connection.execute("DROP TABLE perdure.events")
             with pytest.raises(asyncpg.InsufficientPrivilegeError):
-                await connection.execute("CREATE TABLE weft.mine ()")
+                await connection.execute("CREATE TABLE perdure.mine ()")
         finally:
             await connection.close()
     finally:

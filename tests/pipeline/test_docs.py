@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from perdure.model.conditions import _JSONPATH_OPERATORS
+from perdure.model.problems import Problems
+from perdure.model.reader import read
+from perdure.nodes import transform
+from perdure.nodes.checks import find_mistakes
+from perdure.pipeline import Means, check_steps, run_pipeline
+from perdure.pipeline.running import AGGREGATES, NAMES
+from perdure.routing import cel, jsonpath, patterns, python_code, schema_cost, schemas
+from perdure.routing.conditions import find_problems
+from perdure.sandbox.jq import Jq
 from tests.routing.helpers import make_condition
-from weft.model.conditions import _JSONPATH_OPERATORS
-from weft.model.problems import Problems
-from weft.model.reader import read
-from weft.nodes import transform
-from weft.nodes.checks import find_mistakes
-from weft.pipeline import Means, check_steps, run_pipeline
-from weft.pipeline.running import AGGREGATES, NAMES
-from weft.routing import cel, jsonpath, patterns, python_code, schema_cost, schemas
-from weft.routing.conditions import find_problems
-from weft.sandbox.jq import Jq
 
 REFERENCE = Path(__file__).parent.parent.parent / "docs" / "reference"
 PIPELINE = (REFERENCE / "pipeline.md").read_text(encoding="utf-8")

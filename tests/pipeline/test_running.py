@@ -2,8 +2,8 @@
 
 import pytest
 
-from weft.pipeline import Means, PipelineError, check_steps, run_pipeline
-from weft.pipeline.running import MAX_STEPS, NAMES
+from perdure.pipeline import Means, PipelineError, check_steps, run_pipeline
+from perdure.pipeline.running import MAX_STEPS, NAMES
 
 FLIGHTS = {
     "results": {"flights": [{"a": "x", "price": 300}, {"a": "y", "price": 200}, {"a": "z", "price": 100}, {"a": "w"}]}

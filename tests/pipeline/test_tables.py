@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.pipeline.errors import PipelineError
-from weft.pipeline.rows import MAX_ROWS, sort_key
-from weft.pipeline.tables import groupby, join, table_filter, table_select, table_sort, top_k
+from perdure.pipeline.errors import PipelineError
+from perdure.pipeline.rows import MAX_ROWS, sort_key
+from perdure.pipeline.tables import groupby, join, table_filter, table_select, table_sort, top_k
 
 FLIGHTS = [
     {"airline": "Delta", "price": 299, "from": {"code": "NYC"}},

@@ -2,8 +2,8 @@
 
 import pytest
 
-from weft.pipeline.errors import PipelineError
-from weft.pipeline.texts import parse_date, regex_extract
+from perdure.pipeline.errors import PipelineError
+from perdure.pipeline.texts import parse_date, regex_extract
 
 ROWS = [{"t": "order 12 of 2024"}, {"t": "nothing"}, {"t": None}]
 

@@ -1,6 +1,6 @@
 """Random valid definitions: branches, races, loops in loops, every join, every failure policy, every kind of wait.
 
-The shapes are those of the simulation (`weft.simulation.blocks`). A graph is built from blocks that are valid by construction,
+The shapes are those of the simulation (`perdure.simulation.blocks`). A graph is built from blocks that are valid by construction,
 then spiced with random edges; the compiler must accept the first as it is, and may refuse the second only for the reasons in
 `EXPECTED`. Everything comes from one `Random`, so that Hypothesis can drive and shrink it (`st.randoms`), and a long search can use
 a seed. Nothing here is ever evaluated: the walk answers conditions as it likes.
@@ -12,11 +12,11 @@ import copy
 from random import Random
 from typing import Any
 
-from weft.model import compile_definition
-from weft.model.ir import IR
-from weft.simulation import changes
-from weft.simulation.blocks import Builder, Definition, Node
-from weft.simulation.changes import add_edge, change_join, change_node, remove_edge, remove_node
+from perdure.model import compile_definition
+from perdure.model.ir import IR
+from perdure.simulation import changes
+from perdure.simulation.blocks import Builder, Definition, Node
+from perdure.simulation.changes import add_edge, change_join, change_node, remove_edge, remove_node
 
 __all__ = ["Definition", "add_edge", "add_node", "change_join", "change_node", "generate", "remove_edge", "remove_node"]
 

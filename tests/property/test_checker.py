@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from perdure.invariants import check
+from perdure.kernel import commands as c
+from perdure.kernel.events import Event
+from perdure.kernel.values import Route, Wait
 from tests.kernel.driver import Run
-from weft.invariants import check
-from weft.kernel import commands as c
-from weft.kernel.events import Event
-from weft.kernel.values import Route, Wait
 
 Journal = list[Any]
 UNDO = {"type": "task", "config": {"function": "m:undo"}}

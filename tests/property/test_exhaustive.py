@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from perdure.invariants import Checker
+from perdure.kernel import commands as c
+from perdure.kernel import snapshot
+from perdure.kernel.decide import advance, decide
+from perdure.kernel.state import ENDED, Activation, State
+from perdure.kernel.values import Error
+from perdure.model.ir import IR
 from tests.kernel.driver import compiled
-from weft.invariants import Checker
-from weft.kernel import commands as c
-from weft.kernel import snapshot
-from weft.kernel.decide import advance, decide
-from weft.kernel.state import ENDED, Activation, State
-from weft.kernel.values import Error
-from weft.model.ir import IR
 
 AT = 1000.0
 WORKERS = 2

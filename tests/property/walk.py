@@ -13,16 +13,16 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from perdure.invariants import Checker
+from perdure.kernel import commands as c
+from perdure.kernel import events as e
+from perdure.kernel import snapshot
+from perdure.kernel.evolve import evolve
+from perdure.kernel.state import Activation, NodeState, RunState, State
+from perdure.kernel.values import Error, Wait
+from perdure.model.ir import IR, Node
 from tests.kernel.driver import Run, fold
 from tests.property import graphs
-from weft.invariants import Checker
-from weft.kernel import commands as c
-from weft.kernel import events as e
-from weft.kernel import snapshot
-from weft.kernel.evolve import evolve
-from weft.kernel.state import Activation, NodeState, RunState, State
-from weft.kernel.values import Error, Wait
-from weft.model.ir import IR, Node
 
 N, R = NodeState, RunState
 Task = tuple[str, tuple[int, ...], int | None, int, bool, int]

@@ -17,16 +17,16 @@ from typing import Any
 
 import msgspec
 
+from perdure.kernel import commands as c
+from perdure.kernel import events as e
+from perdure.kernel import reruns
+from perdure.kernel.explain import find_latest
+from perdure.kernel.state import State
+from perdure.kernel.values import Error, Wait
+from perdure.kernel.view import activation_view, run_view
+from perdure.model import ir as irs
 from tests.kernel.driver import Run, compiled
 from tests.kernel.rules.graphs import UNDO, again, child, end_child, human, items, node, pick, start
-from weft.kernel import commands as c
-from weft.kernel import events as e
-from weft.kernel import reruns
-from weft.kernel.explain import find_latest
-from weft.kernel.state import State
-from weft.kernel.values import Error, Wait
-from weft.kernel.view import activation_view, run_view
-from weft.model import ir as irs
 
 JOURNALS = Path(__file__).with_name("journals")
 VERSION = "v1"

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from perdure import invariants
+from perdure.kernel import events as e
+from perdure.kernel.evolve import evolve
+from perdure.kernel.state import State
+from perdure.model import ir as irs
 from tests.replay.record import JOURNALS, SCENARIOS, VERSION, expected
-from weft import invariants
-from weft.kernel import events as e
-from weft.kernel.evolve import evolve
-from weft.kernel.state import State
-from weft.model import ir as irs
 
 FILES = sorted(JOURNALS.glob("*/*.jsonl"))
 NEVER_RECORDED = {

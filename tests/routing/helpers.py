@@ -3,15 +3,15 @@
 from collections.abc import Collection
 from typing import Any
 
-from weft.kernel.commands import Need, Question
-from weft.kernel.inputs import Context, LoopView, Seen
-from weft.kernel.values import Error
-from weft.model.conditions import read_condition
-from weft.model.ir import Condition
-from weft.model.problems import Problems
-from weft.model.references import find_in_condition, find_in_expression
-from weft.routing.scope import Run, Scope
-from weft.routing.templates import render
+from perdure.kernel.commands import Need, Question
+from perdure.kernel.inputs import Context, LoopView, Seen
+from perdure.kernel.values import Error
+from perdure.model.conditions import read_condition
+from perdure.model.ir import Condition
+from perdure.model.problems import Problems
+from perdure.model.references import find_in_condition, find_in_expression
+from perdure.routing.scope import Run, Scope
+from perdure.routing.templates import render
 
 RUN = Run("run-1", "enrich", {"city": "Rome", "list": [3, 1, 2], "none": None, "yes": True, "big": 2**53}, 4)
 FAILED = Error("http:503", "gone", 3)

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.kernel.inputs import Seen
+from perdure.model.references import BadExpression, find_in_expression, find_in_template
+from perdure.routing.cel import check
+from perdure.routing.errors import NeedsBlob, TemplateError
+from perdure.routing.scope import Scope
+from perdure.routing.templates import render
 from tests.routing.helpers import LOOP, NODES, RUN
-from weft.kernel.inputs import Seen
-from weft.model.references import BadExpression, find_in_expression, find_in_template
-from weft.routing.cel import check
-from weft.routing.errors import NeedsBlob, TemplateError
-from weft.routing.scope import Scope
-from weft.routing.templates import render
 
 
 class Recorder(dict[str, Seen]):

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
+from perdure.kernel.inputs import Context, LoopView, Seen
+from perdure.kernel.segments import BlobRef
+from perdure.routing.at_hand import Lost, resolve
+from perdure.routing.conditions import evaluate
+from perdure.routing.errors import ContentLost, NeedsBlob, TemplateError
+from perdure.routing.scope import Scope
+from perdure.routing.templates import render
 from tests.routing.helpers import RUN, ask
-from weft.kernel.inputs import Context, LoopView, Seen
-from weft.kernel.segments import BlobRef
-from weft.routing.at_hand import Lost, resolve
-from weft.routing.conditions import evaluate
-from weft.routing.errors import ContentLost, NeedsBlob, TemplateError
-from weft.routing.scope import Scope
-from weft.routing.templates import render
 
 A, B, C = (f"cas://sha256:{letter * 64}" for letter in "abc")
 CONTENT = {

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.routing import cel
-from weft.routing.cel import CelError, check, evaluate
+from perdure.routing import cel
+from perdure.routing.cel import CelError, check, evaluate
 
 DATA = {
     "output": {

@@ -1,8 +1,8 @@
 import pytest
 
+from perdure.model import compile_definition
+from perdure.routing.checks import check_parts
 from tests.kernel.driver import compiled
-from weft.model import compile_definition
-from weft.routing.checks import check_parts
 
 
 def test_every_condition_that_does_not_compile_is_named_with_its_path():

@@ -2,14 +2,14 @@
 
 import pytest
 
+from perdure.kernel.inputs import LoopView, Seen
+from perdure.kernel.values import Error
+from perdure.model.ir import Condition
+from perdure.routing.at_hand import Lost
+from perdure.routing.conditions import check, evaluate
+from perdure.routing.errors import NeedsBlob
+from perdure.routing.sight import MAX_SEEN
 from tests.routing.helpers import LOOP, RUN, ask
-from weft.kernel.inputs import LoopView, Seen
-from weft.kernel.values import Error
-from weft.model.ir import Condition
-from weft.routing.at_hand import Lost
-from weft.routing.conditions import check, evaluate
-from weft.routing.errors import NeedsBlob
-from weft.routing.sight import MAX_SEEN
 
 A = {"a": Seen("completed", {"x": 1}, started_at=10.0, ended_at=12.5)}
 

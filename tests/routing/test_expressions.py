@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
+from perdure.routing.errors import TemplateError
+from perdure.routing.filters import FILTERS, TESTS
 from tests.routing.helpers import completed, show
-from weft.routing.errors import TemplateError
-from weft.routing.filters import FILTERS, TESTS
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_numbers_that_only_look_equal_stay_what_they_are():
 
 def test_plain_paths_need_no_template_engine():
     code = (
-        "import sys; from weft.routing.templates import render; from weft.routing.scope import Run, Scope\n"
+        "import sys; from perdure.routing.templates import render; from perdure.routing.scope import Run, Scope\n"
         "render(['{{ inputs.a[0][\"b\"] }}', 'x {{ run.id }}'], Scope(Run('r', 'w', {'a': [{'b': 1}]})))\n"
         "assert 'jinja2' not in sys.modules and 'cel_expr_python' not in sys.modules\n"
         "render('{{ inputs.a | length }}', Scope(Run('r', 'w', {'a': []})))\n"

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from perdure.routing.errors import NeedsBlob, TemplateError
+from perdure.routing.segments import BlobRef, Secret, Segments, dumps, fill, loads
 from tests.routing.helpers import completed, show
 from tests.routing.payloads import expressions, payloads
-from weft.routing.errors import NeedsBlob, TemplateError
-from weft.routing.segments import BlobRef, Secret, Segments, dumps, fill, loads
 
 PLAIN = (dict, list, str, int, float, bool, type(None))
 

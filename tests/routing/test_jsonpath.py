@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonpath_rfc9535 import JSONPathEnvironment
 
+from perdure.routing import jsonpath
+from perdure.routing.conditions import check, evaluate
+from perdure.routing.jsonpath import JsonPathError, compile_query
 from tests.routing.helpers import RUN, ask_about
-from weft.routing import jsonpath
-from weft.routing.conditions import check, evaluate
-from weft.routing.jsonpath import JsonPathError, compile_query
 
 ORDER = {
     "status": "open",

@@ -2,16 +2,16 @@
 
 import pytest
 
+from perdure.kernel.inputs import LoopView, Seen
+from perdure.kernel.values import Error
+from perdure.model import compile_definition
+from perdure.routing.at_hand import Lost
+from perdure.routing.checks import check_parts
+from perdure.routing.conditions import evaluate
+from perdure.routing.errors import NeedsBlob
+from perdure.routing.sight import sensitive_paths
 from tests.kernel.driver import compiled
 from tests.routing.helpers import LOOP, RUN, ask_about
-from weft.kernel.inputs import LoopView, Seen
-from weft.kernel.values import Error
-from weft.model import compile_definition
-from weft.routing.at_hand import Lost
-from weft.routing.checks import check_parts
-from weft.routing.conditions import evaluate
-from weft.routing.errors import NeedsBlob
-from weft.routing.sight import sensitive_paths
 
 A = {"a": Seen("completed", {"x": 1, "n": 100, "rows": [{"p": 2}], "name": "Ann"}, started_at=1.0, ended_at=2.0)}
 GONE = {"s": Seen("skipped"), "f": Seen("failed", error=Error("http:503", "gone", 3))}

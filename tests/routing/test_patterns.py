@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from weft.routing.operators import Incomparable, compare, equal
-from weft.routing.patterns import MAX_PATTERN, PatternError, compile_pattern
-from weft.routing.schemas import SchemaInvalid, fits
+from perdure.routing.operators import Incomparable, compare, equal
+from perdure.routing.patterns import MAX_PATTERN, PatternError, compile_pattern
+from perdure.routing.schemas import SchemaInvalid, fits
 
 # Patterns that take exponential or polynomial time where an engine backtracks, and some that are merely huge.
 EVIL = [

@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
+from perdure.kernel.inputs import Seen
+from perdure.routing.at_hand import Lost
+from perdure.routing.checks import check_parts
+from perdure.routing.conditions import evaluate
+from perdure.routing.errors import NeedsBlob, NeedsVerdict
+from perdure.routing.python_code import MAX_CODE, Job, check
+from perdure.sandbox import Sandbox
 from tests.kernel.driver import compiled
 from tests.routing.helpers import RUN, ask_about
-from weft.kernel.inputs import Seen
-from weft.routing.at_hand import Lost
-from weft.routing.checks import check_parts
-from weft.routing.conditions import evaluate
-from weft.routing.errors import NeedsBlob, NeedsVerdict
-from weft.routing.python_code import MAX_CODE, Job, check
-from weft.sandbox import Sandbox
 
 GROWTH = """
 def evaluate(output, context):

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from perdure.kernel.inputs import Seen
+from perdure.routing.conditions import evaluate
 from tests.routing.helpers import RUN, ask_about
 from tests.routing.test_python_conditions import GROWTH, decide, sandbox  # noqa: F401  the fixture
-from weft.kernel.inputs import Seen
-from weft.routing.conditions import evaluate
 
 FOLDER = Path(__file__).parent.parent / "model" / "reference"
 

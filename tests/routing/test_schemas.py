@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from weft.routing.schemas import SchemaInvalid, check, fits
+from perdure.routing.schemas import SchemaInvalid, check, fits
 
 ORDER = {
     "type": "object",

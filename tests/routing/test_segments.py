@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.routing.errors import TemplateError
+from perdure.routing.segments import BlobRef, Secret, Segments, dumps, fill, find_segment, loads
 from tests.routing.helpers import completed, show
-from weft.routing.errors import TemplateError
-from weft.routing.segments import BlobRef, Secret, Segments, dumps, fill, find_segment, loads
 
 SECRETS = {"token": "s3cret", "number": 5}
 
@@ -23,13 +23,13 @@ def test_a_secret_in_a_text_is_a_segment_of_it():
 
 
 def test_an_output_that_looks_like_a_secret_stays_text():
-    nodes = completed({"t": "{{ secrets.token }}", "d": {"$weft:secret": "token"}})
+    nodes = completed({"t": "{{ secrets.token }}", "d": {"$perdure:secret": "token"}})
     config = show({"a": "{{ a.t }}", "b": "x {{ a.t }} {{ secrets.token }}", "c": "{{ a.d }}"}, nodes)
     assert config["b"] == Segments(("x {{ secrets.token }} ", Secret("token")))
     assert fill(loads(dumps(config)), SECRETS.__getitem__) == {
         "a": "{{ secrets.token }}",
         "b": "x {{ secrets.token }} s3cret",
-        "c": {"$weft:secret": "token"},
+        "c": {"$perdure:secret": "token"},
     }
 
 
@@ -56,29 +56,29 @@ def test_a_segment_is_found_wherever_it_hides():
     assert find_segment({"a": [1, {"b": Secret("x")}]}) == Secret("x")
     assert find_segment([[BlobRef("cas://1")]]) == BlobRef("cas://1")
     assert find_segment(Segments(("a",))) == Segments(("a",))
-    assert find_segment({"$weft:secret": ["{{ secrets.x }}", None, 1]}) is None
+    assert find_segment({"$perdure:secret": ["{{ secrets.x }}", None, 1]}) is None
 
 
 def test_the_wire_form_is_what_the_documents_say():
-    config = [Secret("t"), Segments(("B ", Secret("x"))), BlobRef("cas://1"), {"$weft:secret": "t"}]
+    config = [Secret("t"), Segments(("B ", Secret("x"))), BlobRef("cas://1"), {"$perdure:secret": "t"}]
     assert msgspec.json.decode(dumps(config)) == [
-        {"$weft:secret": "t"},
-        {"$weft:text": ["B ", {"$weft:secret": "x"}]},
-        {"$weft:blob": "cas://1"},
-        {"$weft:plain": {"$weft:secret": "t"}},
+        {"$perdure:secret": "t"},
+        {"$perdure:text": ["B ", {"$perdure:secret": "x"}]},
+        {"$perdure:blob": "cas://1"},
+        {"$perdure:plain": {"$perdure:secret": "t"}},
     ]
 
 
 @pytest.mark.parametrize(
     "data",
     [
-        {"$weft:secret": 1},
-        {"$weft:secret": "a", "x": 1},
-        {"$weft:text": ["a", 1]},
-        {"$weft:text": "a"},
-        {"$weft:blob": None},
-        {"$weft:plain": []},
-        {"$weft:new": "a"},
+        {"$perdure:secret": 1},
+        {"$perdure:secret": "a", "x": 1},
+        {"$perdure:text": ["a", 1]},
+        {"$perdure:text": "a"},
+        {"$perdure:blob": None},
+        {"$perdure:plain": []},
+        {"$perdure:new": "a"},
     ],
 )
 def test_a_form_nobody_writes_is_refused(data):
@@ -86,12 +86,14 @@ def test_a_form_nobody_writes_is_refused(data):
         loads(msgspec.json.encode([data]))
 
 
-keys = st.sampled_from(["$weft:secret", "$weft:text", "$weft:blob", "$weft:plain", "$weft:", "x"]) | st.text(max_size=8)
+keys = st.sampled_from(
+    ["$perdure:secret", "$perdure:text", "$perdure:blob", "$perdure:plain", "$perdure:", "x"]
+) | st.text(max_size=8)
 scalars = (
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 )
 data = st.recursive(
-    scalars | st.text(max_size=12) | st.just("$weft:secret"),
+    scalars | st.text(max_size=12) | st.just("$perdure:secret"),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
     max_leaves=12,
 )

@@ -2,12 +2,12 @@
 
 import pytest
 
+from perdure.kernel.inputs import Seen
+from perdure.routing.errors import NeedsBlob, TemplateError
+from perdure.routing.scope import Run, Scope
+from perdure.routing.segments import BlobRef
+from perdure.routing.templates import render
 from tests.routing.helpers import NODES, completed, scope, show
-from weft.kernel.inputs import Seen
-from weft.routing.errors import NeedsBlob, TemplateError
-from weft.routing.scope import Run, Scope
-from weft.routing.segments import BlobRef
-from weft.routing.templates import render
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_looking_into_a_blob_says_which_blob(template):
 
 
 def test_the_previous_iteration_may_be_a_blob_too():
-    from weft.kernel.inputs import LoopView
+    from perdure.kernel.inputs import LoopView
 
     loop = LoopView(2, Seen("completed", output_ref="cas://sha256:cd"))
     assert render("{{ loop.previous }}", Scope(Run("r", "w"), loop=loop)) == BlobRef("cas://sha256:cd")

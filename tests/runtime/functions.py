@@ -10,9 +10,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import weft.outcomes
-from weft import functions
-from weft.runtime.context import Context
+import perdure.outcomes
+from perdure import functions
+from perdure.runtime.context import Context
 
 
 def add(a: int, b: int = 1) -> int:
@@ -56,7 +56,7 @@ def fail(text: str) -> None:
 
 
 def abort() -> None:
-    raise weft.outcomes.Abort("never")
+    raise perdure.outcomes.Abort("never")
 
 
 def leave(code: int) -> None:

@@ -7,12 +7,12 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar, cast
 
-from weft.clock import Clock, system
-from weft.nodes import task as task_type
-from weft.nodes.registry import NodeType, Registry
-from weft.runtime.worker import Worker
-from weft.transport import Result, Task, Transport
-from weft.transports.local import LocalTransport
+from perdure.clock import Clock, system
+from perdure.nodes import task as task_type
+from perdure.nodes.registry import NodeType, Registry
+from perdure.runtime.worker import Worker
+from perdure.transport import Result, Task, Transport
+from perdure.transports.local import LocalTransport
 
 T = TypeVar("T")
 

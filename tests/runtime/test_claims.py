@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from perdure.runtime.claims import SLOT_BYTES, Claims, claim_name
 from tests.runtime.harness import make_task, wait_until, working
-from weft.runtime.claims import SLOT_BYTES, Claims, claim_name
 
 
 @pytest.fixture
 def path(tmp_path) -> Path:
-    return tmp_path / "weft.db.claims"
+    return tmp_path / "perdure.db.claims"
 
 
 def test_nothing_is_left_where_there_is_no_file(path):
@@ -95,7 +95,7 @@ async def test_a_worker_needs_a_claim_for_each_slot(path):
 
 async def test_a_killed_process_leaves_the_names_of_what_it_ran(path):
     code = (
-        "import sys, threading; from weft.runtime.claims import Claims; claims = Claims(sys.argv[1], 4);"
+        "import sys, threading; from perdure.runtime.claims import Claims; claims = Claims(sys.argv[1], 4);"
         "claims.enter(0, 'r1/a/1.1'); claims.enter(1, 'r1/b/1.1'); claims.leave(0);"
         "print('ready', flush=True); threading.Event().wait()"
     )

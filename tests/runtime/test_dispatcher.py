@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from weft.runtime.dispatcher import Dispatcher, Entry
+from perdure.runtime.dispatcher import Dispatcher, Entry
 
 
 def entry(node: str, queue: str = "default", tenant: str = "default", priority: int = 0) -> Entry:

@@ -3,9 +3,9 @@
 import asyncio
 import threading
 
+from perdure.transports.local import LocalTransport
 from tests.doubles.fake_clock import FakeClock
 from tests.runtime.harness import make_task, wait_until, working
-from weft.transports.local import LocalTransport
 
 
 async def forever(config, ctx):

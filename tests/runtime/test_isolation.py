@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from perdure import functions
 from tests.doubles.fake_clock import FakeClock
 from tests.runtime.harness import call, make_task, wait_until, working
-from weft import functions
 
 HERE = "tests.runtime.functions"
 
@@ -127,11 +127,11 @@ async def test_a_large_output_comes_through():
 
 SCRIPT = """
 import asyncio, sys
-from weft.clock import system
-from weft.nodes import builtin
-from weft.runtime.worker import Worker
-from weft.transport import Task
-from weft.transports.local import LocalTransport
+from perdure.clock import system
+from perdure.nodes import builtin
+from perdure.runtime.worker import Worker
+from perdure.transport import Task
+from perdure.transports.local import LocalTransport
 
 def double(x):
     return x * 2

@@ -2,15 +2,15 @@
 
 import asyncio
 
-from weft.clock import system
-from weft.journals.sqlite import SqliteJournal
-from weft.model import compile_definition
-from weft.model import ir as irs
-from weft.runtime.loaded import Library
+from perdure.clock import system
+from perdure.journals.sqlite import SqliteJournal
+from perdure.model import compile_definition
+from perdure.model import ir as irs
+from perdure.runtime.loaded import Library
 
 
 async def test_runs_that_begin_at_once_read_a_new_workflow_once_and_share_it(tmp_path):
-    journal = await SqliteJournal.open(tmp_path / "weft.db", clock=system)
+    journal = await SqliteJournal.open(tmp_path / "perdure.db", clock=system)
     reads = []
     read = journal.get_definition
 

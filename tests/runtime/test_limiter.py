@@ -9,13 +9,13 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from perdure.limits import EVERYBODY, Ask, Entered, Full, Limit
+from perdure.runtime import limiter as limiters
+from perdure.runtime.dispatcher import Dispatcher, Entry
+from perdure.runtime.limiter import Limiter
+from perdure.transport import TransportUnavailable
+from perdure.transports.local_limits import LocalLimits
 from tests.doubles.fake_clock import FakeClock
-from weft.limits import EVERYBODY, Ask, Entered, Full, Limit
-from weft.runtime import limiter as limiters
-from weft.runtime.dispatcher import Dispatcher, Entry
-from weft.runtime.limiter import Limiter
-from weft.transport import TransportUnavailable
-from weft.transports.local_limits import LocalLimits
 
 ONE, TWO = Limit("t", "one", 1), Limit("t", "two", 2)
 RATE = Limit("t", "rate", 3, 10.0)

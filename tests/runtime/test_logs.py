@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
+from perdure.archive import LogLine
+from perdure.runtime import logs
+from perdure.runtime.logs import LogKeeper
+from perdure.runtime.pruner import DAY, Pruner
 from tests.engine.helpers import finish, running, task, workflow
-from weft.archive import LogLine
-from weft.runtime import logs
-from weft.runtime.logs import LogKeeper
-from weft.runtime.pruner import DAY, Pruner
 
 
 async def lines(engine, run_id="r1", count=1):
@@ -34,7 +34,7 @@ async def test_what_a_handler_says_is_kept_with_its_run(tmp_path, how):
 
 
 async def test_a_secret_that_was_revealed_here_is_not_kept(tmp_path, monkeypatch):
-    monkeypatch.setenv("WEFT_SECRET_TOKEN", "tr0ub4dor-and-3")
+    monkeypatch.setenv("PERDURE_SECRET_TOKEN", "tr0ub4dor-and-3")
     async with running(tmp_path) as engine:
         await finish(engine, workflow(task("a", "says", args={"what": "{{ secrets.TOKEN }}"})))
         kept = await lines(engine, count=3)

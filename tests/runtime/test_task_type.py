@@ -2,8 +2,8 @@
 
 import pytest
 
+from perdure import functions, nodes
 from tests.runtime.harness import call, make_task, working
-from weft import functions, nodes
 
 HERE = "tests.runtime.functions"
 

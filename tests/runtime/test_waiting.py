@@ -2,8 +2,8 @@
 
 import logging
 
+from perdure.runtime.waiting import COMPLAINT_SECONDS, Complaints
 from tests.doubles.fake_clock import FakeClock
-from weft.runtime.waiting import COMPLAINT_SECONDS, Complaints
 
 
 async def test_what_keeps_failing_is_said_at_once_and_then_now_and_then(caplog):

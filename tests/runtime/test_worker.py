@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
+from perdure.outcomes import Abort, Chosen, Failure, NotDone, RetryLater
+from perdure.runtime import outputs
 from tests.doubles.fake_clock import FakeClock
 from tests.runtime.harness import make_task, soon, wait_until, working
-from weft.outcomes import Abort, Chosen, Failure, NotDone, RetryLater
-from weft.runtime import outputs
 
 
 async def test_what_an_async_handler_returns_is_the_output():
@@ -60,7 +60,7 @@ async def test_log_records_say_which_attempt_they_are_about(caplog):
 
     async with working(handler) as h:
         await h.do(make_task())
-    [record] = [record for record in caplog.records if record.name == "weft.task"]
+    [record] = [record for record in caplog.records if record.name == "perdure.task"]
     assert (record.run_id, record.node, record.attempt, record.more) == ("r1", "n", 1, 1)
 
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import msgspec
 
+from perdure.blob_stores.memory import MemoryObjects
+from perdure.blob_stores.objects import ObjectBlobs
+from perdure.blobs import BlobStoreUnavailable, ref_of
+from perdure.clock import system
+from perdure.kernel.segments import BlobRef, pack
+from perdure.outcomes import Chosen, Failure
 from tests.doubles.blob_faults import BlobFault, FaultyBlobs
 from tests.doubles.fake_clock import FakeClock
 from tests.runtime.harness import make_task, soon, wait_until, working
-from weft.blob_stores.memory import MemoryObjects
-from weft.blob_stores.objects import ObjectBlobs
-from weft.blobs import BlobStoreUnavailable, ref_of
-from weft.clock import system
-from weft.kernel.segments import BlobRef, pack
-from weft.outcomes import Chosen, Failure
 
 BIG = {"text": "x" * 100_000}
 DATA = msgspec.json.encode(BIG)
@@ -207,7 +207,7 @@ async def test_a_large_checkpoint_from_a_thread_is_stored_before_it_goes_on():
 
 
 async def test_a_checkpoint_that_cannot_be_stored_fails_the_handler_that_waits_for_it(monkeypatch):
-    monkeypatch.setattr("weft.runtime.leaving.STORE_SECONDS", 0.0)
+    monkeypatch.setattr("perdure.runtime.leaving.STORE_SECONDS", 0.0)
     faulty = FaultyBlobs(store(), lambda operation, number: BlobFault.FULL if operation == "put" else None)
 
     async def on_loop(config, ctx):
@@ -223,7 +223,7 @@ async def test_a_checkpoint_that_cannot_be_stored_fails_the_handler_that_waits_f
 
 
 async def test_inputs_that_must_be_loaded_first_are_a_clear_mistake_on_the_loop():
-    from weft.nodes.registry import NodeType, Registry
+    from perdure.nodes.registry import NodeType, Registry
 
     blobs = store()
     ref = BlobRef(await blobs.put("default", DATA))

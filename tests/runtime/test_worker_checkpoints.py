@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from perdure.kernel.values import with_step
 from tests.runtime.harness import call, make_task, working
-from weft.kernel.values import with_step
 
 STEPPING = "tests.runtime.functions:step_by_step"
 

@@ -3,10 +3,10 @@
 import asyncio
 import threading
 
+from perdure.transports.local import LocalTransport
 from tests.doubles.fake_clock import FakeClock
 from tests.doubles.transport_faults import Fault, FaultKind, with_transport_faults
 from tests.runtime.harness import make_task, soon, wait_until, working
-from weft.transports.local import LocalTransport
 
 
 async def echo(config, ctx):

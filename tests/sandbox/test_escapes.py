@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from perdure.routing.at_hand import Lost
+from perdure.routing.python_code import Job
+from perdure.sandbox import Sandbox
 from tests.sandbox.escapes import BOMBS, ESCAPES, NOT_BOOLS
-from weft.routing.at_hand import Lost
-from weft.routing.python_code import Job
-from weft.sandbox import Sandbox
 
 TIMEOUT_MS = 200
 LONGEST_SECONDS = 4.0

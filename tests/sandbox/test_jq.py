@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.sandbox.jq import Call, Jq, JqError
+from perdure.sandbox.jq import Call, Jq, JqError
 
 SECONDS = 0.4
 
@@ -82,7 +82,7 @@ def test_messages_do_not_quote_the_data(jq):
 
 @pytest.mark.parametrize("program", ["env", "$ENV", "[env | keys[]]", "env.PATH", "$ENV.HOME", '$ENV | has("PATH")'])
 def test_it_sees_no_environment(jq, program, monkeypatch):
-    monkeypatch.setenv("WEFT_SECRET_CANARY", "t0ps3cret")
+    monkeypatch.setenv("PERDURE_SECRET_CANARY", "t0ps3cret")
     fresh = Jq(processes=1)
     try:
         assert fresh.call(program, None) in ({"LC_CTYPE": "C.UTF-8"}, ["LC_CTYPE"], {}, [], None, False)
@@ -114,7 +114,7 @@ def test_it_reads_no_files_and_does_not_tell_whether_they_exist(jq, tmp_path, pr
 
 def test_where_the_check_would_not_see_an_import_the_kernel_still_refuses_the_file(jq, tmp_path, monkeypatch):
     (tmp_path / "canary.json").write_text('{"secret": "t0ps3cret"}')
-    monkeypatch.setattr("weft.sandbox.jq.check_program", lambda program: None)
+    monkeypatch.setattr("perdure.sandbox.jq.check_program", lambda program: None)
     with pytest.raises(JqError, match="Too many open files"):
         jq.call(f'import "canary" as $c {{search: "{tmp_path}"}}; $c', None)
 

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import weft
+import perdure
 
 FOLDER = Path(sys.argv[1]) if len(sys.argv) > 1 else Path()
 
@@ -33,8 +33,8 @@ def die_before(name: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-@weft.task(max_crashes=100)
-def order(ctx: weft.Context, item: str) -> list[str]:
+@perdure.task(max_crashes=100)
+def order(ctx: perdure.Context, item: str) -> list[str]:
     done = []
     for name in ("reserve", "charge", "ship"):
         die_before(name)
@@ -42,8 +42,8 @@ def order(ctx: weft.Context, item: str) -> list[str]:
     return done
 
 
-@weft.task(max_crashes=100)
-async def order_async(ctx: weft.Context, item: str) -> list[str]:
+@perdure.task(max_crashes=100)
+async def order_async(ctx: perdure.Context, item: str) -> list[str]:
     done = []
     for name in ("reserve", "charge", "ship"):
         die_before(name)
@@ -51,30 +51,30 @@ async def order_async(ctx: weft.Context, item: str) -> list[str]:
     return done
 
 
-@weft.task
-def patient(ctx: weft.Context, item: str) -> str:
+@perdure.task
+def patient(ctx: perdure.Context, item: str) -> str:
     ctx.step("begin", effect, "begin")
     while not (FOLDER / "go").exists():
         threading.Event().wait(0.01)
     return item
 
 
-@weft.task(isolation="process", max_crashes=100)
+@perdure.task(isolation="process", max_crashes=100)
 def apart(item: str) -> list[str]:
     return [__name__, item]
 
 
-@weft.task
+@perdure.task
 def finish(done: list[str], place: list[str]) -> str:
     return " ".join([*done, *place])
 
 
-@weft.workflow
+@perdure.workflow
 def shop(item: str):
     return finish(order(item), apart(item))
 
 
 if __name__ == "__main__":
     what: Any = {"shop": shop, "order": order, "order_async": order_async, "patient": patient}[sys.argv[2]]
-    run = weft.run(what, item="book", run_id="order-1", db=FOLDER / "weft.db")
+    run = perdure.run(what, item="book", run_id="order-1", db=FOLDER / "perdure.db")
     print(run.state, run.result())

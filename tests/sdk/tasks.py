@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
-import weft
+import perdure
 
 
 @dataclasses.dataclass
@@ -27,59 +27,59 @@ class Score(TypedDict):
     reason: str
 
 
-@weft.task
+@perdure.task
 async def fetch(city: str) -> dict[str, Any]:
     await asyncio.sleep(0)
     return {"city": city, "degrees": 21}
 
 
-@weft.task
+@perdure.task
 def headlines(city: str, most: int = 3) -> list[str]:
     return [f"{city} {number}" for number in range(1, most + 1)]
 
 
-@weft.task
+@perdure.task
 def combine(weather: dict[str, Any], news: list[str]) -> str:
     return f"{weather['city']}: {weather['degrees']}, {len(news)} news"
 
 
-@weft.task
+@perdure.task
 def measure(city: str) -> Weather:
     return Weather(city, 21.5)
 
 
-@weft.task
+@perdure.task
 def describe(weather: Weather, order: Order | None = None) -> str:
     assert isinstance(weather, Weather)
     assert order is None or isinstance(order, Order)
     return f"{weather.city} {weather.degrees}{f' {order.id}' if order else ''}"
 
 
-@weft.task
+@perdure.task
 def rate(text: str, to: float = 0.5) -> Score:
     return {"value": to, "reason": text}
 
 
-@weft.task
+@perdure.task
 def echo(value: Any = None) -> Any:
     return value
 
 
-@weft.task
+@perdure.task
 def join(a: Any = None, b: Any = None, c: Any = None) -> list[Any]:
     return [a, b, c]
 
 
-@weft.task
+@perdure.task
 def fail(message: str = "no") -> str:
-    raise weft.Abort(message)
+    raise perdure.Abort(message)
 
 
-@weft.task
+@perdure.task
 def grow(text: str | None, by: str = "x") -> str:
     return (text or "") + by
 
 
-@weft.task
+@perdure.task
 def undo(booking: str) -> str:
     return f"undid {booking}"

@@ -7,15 +7,15 @@ from typing import Any, Literal
 
 import pytest
 
-import weft
+import perdure
+from perdure.model import compile_definition, compile_text
 from tests.sdk import tasks
 from tests.sdk.tasks import combine, echo, fetch, grow, headlines, join, rate, undo
-from weft.model import compile_definition, compile_text
 
 HERE = tasks.__name__
 
 
-def same(workflow: weft.Workflow[..., Any], text: str) -> None:
+def same(workflow: perdure.Workflow[..., Any], text: str) -> None:
     """Both compile, without a warning, to the same canonical definition."""
     written = compile_text(textwrap.dedent(text).replace("HERE", HERE), format="yaml")
     assert written.problems == ()
@@ -25,7 +25,7 @@ def same(workflow: weft.Workflow[..., Any], text: str) -> None:
 
 
 def test_calls_become_nodes_and_what_they_pass_on_becomes_edges_and_templates():
-    @weft.workflow
+    @perdure.workflow
     def briefing(city: str):
         """Fetch two sources and combine them."""
         return combine(fetch(city), headlines(city, most=2))
@@ -56,7 +56,7 @@ def test_calls_become_nodes_and_what_they_pass_on_becomes_edges_and_templates():
 
 
 def test_fields_lists_and_texts_of_handles_become_templates():
-    @weft.workflow
+    @perdure.workflow
     def shapes(city: str, tags: list[str]):
         found = fetch(city)
         echo(
@@ -99,20 +99,20 @@ def test_fields_lists_and_texts_of_handles_become_templates():
     ],
 )
 def test_text_that_looks_like_a_template_stays_text(text):
-    @weft.workflow
+    @perdure.workflow
     def literal(name: str):
         return {"plain": echo(text), "mixed": echo(f"{text}{name}{text}"), "wrapped": echo(f"{{{name}}}")}
 
-    run = weft.run(literal, name="n", db=":memory:")
+    run = perdure.run(literal, name="n", db=":memory:")
     assert run.outputs == {"plain": text, "mixed": f"{text}n{text}", "wrapped": "{n}"}
 
 
 def test_ids_come_from_the_functions_and_can_be_given():
-    @weft.task(name="tests.sdk.named_by_hand")
+    @perdure.task(name="tests.sdk.named_by_hand")
     def loop() -> int:
         return 1
 
-    @weft.workflow
+    @perdure.workflow
     def many(city: str):
         return [
             fetch(city),
@@ -131,9 +131,9 @@ def test_an_id_that_templates_could_not_read_is_not_used():
     def item() -> int:
         return 1
 
-    task = weft.task(item)
+    task = perdure.task(item)
 
-    @weft.workflow
+    @perdure.workflow
     def odd():
         return [task(), task()]
 
@@ -142,11 +142,11 @@ def test_an_id_that_templates_could_not_read_is_not_used():
 
 
 def test_options_are_the_keys_of_a_node():
-    @weft.task(retry=weft.Retry(max_attempts=5, backoff_ms=10, retry_on=["timeout"]), timeout=30, queue="gpu")
+    @perdure.task(retry=perdure.Retry(max_attempts=5, backoff_ms=10, retry_on=["timeout"]), timeout=30, queue="gpu")
     def train(data: Any) -> Any:
         return data
 
-    @weft.workflow(name="options", deadline_seconds=60, max_hops=50, on_failure="compensate")
+    @perdure.workflow(name="options", deadline_seconds=60, max_hops=50, on_failure="compensate")
     def many(key: str):
         a = train.options(
             id="a",
@@ -210,7 +210,7 @@ def test_options_are_the_keys_of_a_node():
 
 
 def test_parameters_become_inputs_with_their_schemas_and_defaults():
-    @weft.workflow
+    @perdure.workflow
     def typed(
         city: str,
         count: int,
@@ -257,19 +257,19 @@ def test_parameters_become_inputs_with_their_schemas_and_defaults():
     ],
 )
 def test_defaults_are_used_where_an_input_is_not_given(given, expected):
-    @weft.workflow
+    @perdure.workflow
     def defaults(unit: str = "C", scale: float | None = 1.5, note: str | None = None):
-        odd = weft.branch(unit, {(unit != "C") & (unit != "F"): lambda: echo(True)}, default=lambda: echo(False))
+        odd = perdure.branch(unit, {(unit != "C") & (unit != "F"): lambda: echo(True)}, default=lambda: echo(False))
         return {"all": [unit, scale, note, odd]}
 
-    assert weft.run(defaults, inputs=given, db=":memory:").outputs == {"all": expected}
+    assert perdure.run(defaults, inputs=given, db=":memory:").outputs == {"all": expected}
 
 
 def test_a_branch_is_a_branch_of_the_node_it_looks_at():
-    @weft.workflow
+    @perdure.workflow
     def review(text: str):
         score = rate(text)
-        return weft.branch(
+        return perdure.branch(
             score,
             {score["value"] > 0.8: lambda: echo(text), "output.value > 0.5": lambda: grow(score["reason"])},
             default=lambda: "dropped",
@@ -306,10 +306,10 @@ def test_a_branch_is_a_branch_of_the_node_it_looks_at():
 
 
 def test_a_node_in_an_arm_that_needs_something_from_outside_is_bound_to_the_choice():
-    @weft.workflow
+    @perdure.workflow
     def bound(a: int):
         other, score = fetch("x"), rate("y")
-        return join(other, weft.branch(score, {score["value"] > 1: lambda: echo(other)}))
+        return join(other, perdure.branch(score, {score["value"] > 1: lambda: echo(other)}))
 
     nodes = {node["id"]: node for node in bound.definition()["nodes"]}
     assert nodes["echo"]["dependencies"] == ["fetch", {"node": "rate", "required": True}]
@@ -318,9 +318,9 @@ def test_a_node_in_an_arm_that_needs_something_from_outside_is_bound_to_the_choi
 
 
 def test_a_call_that_needs_a_value_which_may_be_skipped_is_skipped_with_it():
-    @weft.workflow
+    @perdure.workflow
     def maybe(a: int):
-        perhaps = echo.options(when=weft.cel(f"{a} > 3"))(a)
+        perhaps = echo.options(when=perdure.cel(f"{a} > 3"))(a)
         return join(fetch("x"), perhaps)
 
     nodes = {node["id"]: node for node in maybe.definition()["nodes"]}
@@ -330,13 +330,13 @@ def test_a_call_that_needs_a_value_which_may_be_skipped_is_skipped_with_it():
 
 
 def test_a_way_that_comes_to_nothing_is_waited_for_and_gives_null():
-    @weft.workflow
+    @perdure.workflow
     def quiet(n: int):
         def way() -> None:
             grow("a")
             echo(n)
 
-        done = weft.branch(n, {n == 1: way}, default=lambda: None)
+        done = perdure.branch(n, {n == 1: way}, default=lambda: None)
         return echo.options(id="last")([done])
 
     nodes = {node["id"]: node for node in quiet.definition()["nodes"]}
@@ -346,13 +346,13 @@ def test_a_way_that_comes_to_nothing_is_waited_for_and_gives_null():
     }
     assert nodes["last"]["dependencies"] == ["grow", "echo", "decide"]
     assert nodes["last"]["config"]["args"] == {"value": ["{{ none }}"]}
-    assert [weft.run(quiet, n=n, db=":memory:").result() for n in (1, 2)] == [[None], [None]]
+    assert [perdure.run(quiet, n=n, db=":memory:").result() for n in (1, 2)] == [[None], [None]]
 
 
 def test_switch_compares_with_values():
-    @weft.workflow
+    @perdure.workflow
     def route(kind: str):
-        return weft.switch(
+        return perdure.switch(
             kind, {"a": lambda: echo(1), 'q"uote': lambda: echo(2), 3: lambda: echo(3), None: lambda: echo(4)}
         )
 
@@ -369,11 +369,11 @@ def test_switch_compares_with_values():
 
 
 def test_conditions_are_comparisons_combined_or_cel_with_handles_in_it():
-    @weft.workflow
+    @perdure.workflow
     def conditions(a: int, flag: bool):
         found = fetch("x")
         both = (found["degrees"] >= a) & ~(found["city"] == "Oslo") | flag
-        weft.branch(found, {both: lambda: echo(1), weft.cel(f"size({found}.items) > {a}"): lambda: echo(2)})
+        perdure.branch(found, {both: lambda: echo(1), perdure.cel(f"size({found}.items) > {a}"): lambda: echo(2)})
         echo.options(when=flag)(3)
         echo.options(when=f"{a} in [1, 2]")(4)
         echo.options(when=found["in"]["loop"]["a b"][0] != 1)(5)
@@ -392,9 +392,9 @@ def test_conditions_are_comparisons_combined_or_cel_with_handles_in_it():
 
 
 def test_a_loop_goes_back_to_where_its_body_begins():
-    @weft.workflow
+    @perdure.workflow
     def improve(text: str):
-        return weft.loop(
+        return perdure.loop(
             lambda loop: rate(grow(loop.previous["reason"], text)),
             while_=lambda score: score["value"] < 0.9,
             max_iterations=5,
@@ -415,14 +415,14 @@ def test_a_loop_goes_back_to_where_its_body_begins():
 
 
 def test_a_loop_with_several_beginnings_and_ends_gets_one_of_each():
-    @weft.workflow
+    @perdure.workflow
     def wide(text: str):
-        def body(loop: weft.Loop) -> Any:
+        def body(loop: perdure.Loop) -> Any:
             value = join(echo(loop.iteration), echo(text))
             grow(text)
             return value[0]
 
-        return weft.loop(body, while_=lambda value: value < 3, max_iterations=5)
+        return perdure.loop(body, while_=lambda value: value < 3, max_iterations=5)
 
     nodes = {node["id"]: node for node in wide.definition()["nodes"]}
     assert nodes["iteration"] == {"id": "iteration", "type": "transform", "config": {"value": "{{ loop.iteration }}"}}
@@ -430,18 +430,18 @@ def test_a_loop_with_several_beginnings_and_ends_gets_one_of_each():
     assert nodes["again"]["dependencies"] == ["join", "grow"]
     assert nodes["again"]["loop"]["loop_back_to"] == "iteration"
     assert wide.compiled.problems == ()
-    assert weft.run(wide, text="t", db=":memory:").result() == 3
+    assert perdure.run(wide, text="t", db=":memory:").result() == 3
 
 
 def test_a_map_calls_one_task_or_workflow_for_each_item():
-    @weft.workflow
+    @perdure.workflow
     def one(city: str):
         return {"degrees": fetch(city)["degrees"]}
 
-    @weft.workflow
+    @perdure.workflow
     def all_of(cities: list[str], unit: str):
-        fixed = weft.map(lambda city: echo({"city": city, "unit": unit}), ["a", "b"], id="fixed")
-        return [weft.map(fetch, cities, max_concurrency=2, tolerated_failures=1), weft.map(one, cities), fixed]
+        fixed = perdure.map(lambda city: echo({"city": city, "unit": unit}), ["a", "b"], id="fixed")
+        return [perdure.map(fetch, cities, max_concurrency=2, tolerated_failures=1), perdure.map(one, cities), fixed]
 
     same(
         all_of,
@@ -479,23 +479,23 @@ def test_a_map_calls_one_task_or_workflow_for_each_item():
 
 
 def test_the_other_nodes_are_as_one_would_write_them():
-    @weft.workflow
+    @perdure.workflow
     def others(city: str):
-        page = weft.http(
+        page = perdure.http(
             f"https://example.com/{city}",
             method="POST",
-            headers={"Authorization": weft.secret("TOKEN")},
+            headers={"Authorization": perdure.secret("TOKEN")},
             json={"a": city},
         )
-        asked = weft.approval(
+        asked = perdure.approval(
             page["body"], approvers=("ann", "bob"), quorum=2, timeout=60, on_reject=lambda: echo("no")
         )
-        told = weft.wait(60, signal="go", after=asked, id="told")
-        weft.wait(until="2030-01-01T00:00:00Z")
-        weft.transform({"a": weft.expr(f"{city} | upper"), "b": weft.expr(f"{page} | length + 1")})
+        told = perdure.wait(60, signal="go", after=asked, id="told")
+        perdure.wait(until="2030-01-01T00:00:00Z")
+        perdure.transform({"a": perdure.expr(f"{city} | upper"), "b": perdure.expr(f"{page} | length + 1")})
         return {
-            "hit": weft.node("search", {"query": told["text"]}, queue="slow"),
-            "first": weft.first(page, told, cancel_rest=True),
+            "hit": perdure.node("search", {"query": told["text"]}, queue="slow"),
+            "first": perdure.first(page, told, cancel_rest=True),
         }
 
     assert others.definition()["nodes"] == [
@@ -544,7 +544,7 @@ def test_the_other_nodes_are_as_one_would_write_them():
 
 
 def test_a_failure_can_go_another_way():
-    @weft.workflow
+    @perdure.workflow
     def careful(city: str):
         return fetch.options(on_failure=lambda error: echo(f"failed: {error['code']}"))(city)
 
@@ -556,11 +556,11 @@ def test_a_failure_can_go_another_way():
 
 
 def test_a_workflow_called_in_another_is_a_child():
-    @weft.workflow
+    @perdure.workflow
     def inner(city: str, most: int = 2):
         return headlines(city, most)
 
-    @weft.workflow
+    @perdure.workflow
     def outer(city: str):
         return grow(inner.options(id="news", retry=2)(city)[0])
 
@@ -576,7 +576,7 @@ def test_a_workflow_called_in_another_is_a_child():
 
 
 def test_the_yaml_of_a_workflow_is_the_workflow():
-    @weft.workflow
+    @perdure.workflow
     def briefing(city: str = "Oslo"):
         return combine(fetch(city), headlines(city))
 
@@ -588,11 +588,11 @@ def test_the_yaml_of_a_workflow_is_the_workflow():
 def test_building_calls_no_task_and_happens_once():
     called = []
 
-    @weft.task
+    @perdure.task
     def never() -> None:
         called.append("task")
 
-    @weft.workflow
+    @perdure.workflow
     def once():
         called.append("workflow")
         never()

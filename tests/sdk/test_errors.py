@@ -14,19 +14,19 @@ from typing import Any
 
 import pytest
 
-import weft
+import perdure
+from perdure.errors import PerdureError
 from tests.sdk.tasks import echo, fetch, grow, headlines, join
-from weft.errors import WeftError
 
 
 def refusal(body, **inputs: Any) -> str:
     """The message a workflow function is refused with."""
 
-    @weft.workflow
+    @perdure.workflow
     def refused(city: str, n: int = 1):
         return body(fetch(city), city)
 
-    with pytest.raises(weft.BuildError) as caught:
+    with pytest.raises(perdure.BuildError) as caught:
         refused.definition()
     assert caught.value.code == "build_error"
     return caught.value.message
@@ -35,20 +35,20 @@ def refusal(body, **inputs: Any) -> str:
 @pytest.mark.parametrize(
     ("use", "words"),
     [
-        (lambda h: bool(h), ["fetch has no value", "`if`", "weft.branch(fetch", "when="]),
-        (lambda h: 1 if h["ok"] else 2, ["fetch.ok has no value", "weft.branch"]),
+        (lambda h: bool(h), ["fetch has no value", "`if`", "perdure.branch(fetch", "when="]),
+        (lambda h: 1 if h["ok"] else 2, ["fetch.ok has no value", "perdure.branch"]),
         (lambda h: h and 1, ["& | ~"]),
         (lambda h: not h, ["& | ~"]),
-        (lambda h: [x + 1 for x in h], ["looped over", "weft.map(task, fetch)"]),
-        (lambda h: list(h), ["weft.map"]),
+        (lambda h: [x + 1 for x in h], ["looped over", "perdure.map(task, fetch)"]),
+        (lambda h: list(h), ["perdure.map"]),
         (lambda h: dict(**h), ["called", "a task"]),  # **h asks for keys()
-        (lambda h: print(*h), ["weft.map"]),
-        (lambda h: len(h), ["no length", 'weft.expr(f"{fetch} | length")']),
-        (lambda h: "x" in h, ["`in`", "weft.cel"]),
+        (lambda h: print(*h), ["perdure.map"]),
+        (lambda h: len(h), ["no length", 'perdure.expr(f"{fetch} | length")']),
+        (lambda h: "x" in h, ["`in`", "perdure.cel"]),
         (lambda h: asyncio.run(_await(h)), ["awaited", "without await"]),
         (lambda h: h(), ["cannot be called", "a task"]),
         (lambda h: h.upper(), ["fetch.upper has no value", "cannot be called"]),
-        (lambda h: h + 1, ["calculated", "weft.expr"]),
+        (lambda h: h + 1, ["calculated", "perdure.expr"]),
         (lambda h: "a" + h, ["calculated"]),
         (lambda h: -h, ["calculated"]),
         (lambda h: h % 2, ["calculated"]),
@@ -57,7 +57,7 @@ def refusal(body, **inputs: Any) -> str:
         (lambda h: round(h, 2), ["calculated"]),
         (lambda h: operator.setitem(h, "a", 1), ["cannot be changed"]),
         (lambda h: operator.delitem(h, "a"), ["cannot be changed"]),
-        (lambda h: h[1:3], ["a name or a whole number", 'weft.expr(f"{fetch}[1:3]")']),
+        (lambda h: h[1:3], ["a name or a whole number", 'perdure.expr(f"{fetch}[1:3]")']),
         (lambda h: h[h], ["a name or a whole number"]),
         (lambda h: f"{h:.2f}", ["formatted with '.2f'", "in a task"]),
         (lambda h: echo(f"{h!r}"), ["!r", "in a task"]),
@@ -69,7 +69,7 @@ def refusal(body, **inputs: Any) -> str:
         (lambda h: echo({f"{h}": 1}), ["a key of", "make it a value"]),
         (lambda h: echo({1: 2}), ["keys are strings"]),
         (lambda h: echo(h > 1), ["is a condition", "when="]),
-        (lambda h: bool(h > 1), ["a condition has no value", "weft.branch"]),
+        (lambda h: bool(h > 1), ["a condition has no value", "perdure.branch"]),
         (lambda h: 1 < h < 3, ["(a < b) & (b < c)"]),
         (lambda h: (h == 1) or (h == 2), ["& | ~"]),
         (lambda h: h in [1, 2], ["a condition has no value"]),
@@ -84,34 +84,43 @@ def refusal(body, **inputs: Any) -> str:
         (lambda h: echo.options(id="fetch")(1), ["id 'fetch' is taken"]),
         (lambda h: echo.options(after="fetch")(1), ["after= takes what a call gave", "got str"]),
         (lambda h: echo.options(when=3)(1), ["expected a condition, got int", "an ordinary `if`"]),
-        (lambda h: weft.branch("x", {"true": lambda: echo(1)}), ["got str", "an ordinary `if`"]),
-        (lambda h: weft.branch(h, {}), ["has no cases"]),
-        (lambda h: weft.branch(h, {h > 1: echo(1)}), ["a function without arguments", "lambda"]),
-        (lambda h: weft.branch(h, {f"output.x == '{h}'": lambda: echo(1)}), ["inside quotes", "leave the quotes out"]),
-        (lambda h: weft.branch(h, {h[-1] > 1: lambda: echo(1)}), ["cannot count from the end"]),
-        (lambda h: weft.loop(lambda: 1, while_="true", max_iterations=2), ["makes no node"]),
-        (lambda h: weft.loop(lambda: echo(1), while_="true", max_iterations=2, on_exhausted="x"), ["'fail' or 'stop'"]),
-        (lambda h: weft.map(echo, {"a": 1}), ["goes over a list", "got dict"]),
-        (lambda h: weft.map(lambda x: join(echo(x)), h), ["one call", "2 calls", "into a workflow"]),
-        (lambda h: weft.map(lambda x: x, h), ["one call", "0 calls"]),
-        (lambda h: weft.map(lambda x: echo(x)["a"], h), ["one call"]),
-        (lambda h: weft.map(lambda x: echo.options(when=h > 1)(x), h), ["when= has no meaning"]),
-        (lambda h: weft.map(lambda x: weft.branch(x, {"true": lambda: echo(x)}), h), ["cannot branch"]),
-        (lambda h: weft.first(h), ["two or more"]),
-        (lambda h: weft.map(lambda x: weft.first(h, echo(x)), h), ["is one call of a task"]),
-        (lambda h: weft.map(lambda x: weft.loop(lambda: echo(x), while_="true", max_iterations=2), h), ["cannot loop"]),
-        (lambda h: weft.wait(), ["needs seconds, until or signal"]),
-        (lambda h: weft.secret("a b"), ["the name of a secret"]),
-        (lambda h: weft.run(echo), ["inside a workflow function"]),
+        (lambda h: perdure.branch("x", {"true": lambda: echo(1)}), ["got str", "an ordinary `if`"]),
+        (lambda h: perdure.branch(h, {}), ["has no cases"]),
+        (lambda h: perdure.branch(h, {h > 1: echo(1)}), ["a function without arguments", "lambda"]),
+        (
+            lambda h: perdure.branch(h, {f"output.x == '{h}'": lambda: echo(1)}),
+            ["inside quotes", "leave the quotes out"],
+        ),
+        (lambda h: perdure.branch(h, {h[-1] > 1: lambda: echo(1)}), ["cannot count from the end"]),
+        (lambda h: perdure.loop(lambda: 1, while_="true", max_iterations=2), ["makes no node"]),
+        (
+            lambda h: perdure.loop(lambda: echo(1), while_="true", max_iterations=2, on_exhausted="x"),
+            ["'fail' or 'stop'"],
+        ),
+        (lambda h: perdure.map(echo, {"a": 1}), ["goes over a list", "got dict"]),
+        (lambda h: perdure.map(lambda x: join(echo(x)), h), ["one call", "2 calls", "into a workflow"]),
+        (lambda h: perdure.map(lambda x: x, h), ["one call", "0 calls"]),
+        (lambda h: perdure.map(lambda x: echo(x)["a"], h), ["one call"]),
+        (lambda h: perdure.map(lambda x: echo.options(when=h > 1)(x), h), ["when= has no meaning"]),
+        (lambda h: perdure.map(lambda x: perdure.branch(x, {"true": lambda: echo(x)}), h), ["cannot branch"]),
+        (lambda h: perdure.first(h), ["two or more"]),
+        (lambda h: perdure.map(lambda x: perdure.first(h, echo(x)), h), ["is one call of a task"]),
+        (
+            lambda h: perdure.map(lambda x: perdure.loop(lambda: echo(x), while_="true", max_iterations=2), h),
+            ["cannot loop"],
+        ),
+        (lambda h: perdure.wait(), ["needs seconds, until or signal"]),
+        (lambda h: perdure.secret("a b"), ["the name of a secret"]),
+        (lambda h: perdure.run(echo), ["inside a workflow function"]),
         (lambda h: setattr(h, "x", 1), []),
     ],
 )
 def test_a_handle_refuses_what_needs_a_value(use, words):
-    @weft.workflow
+    @perdure.workflow
     def refused(city: str):
         return use(fetch(city))
 
-    with pytest.raises((weft.BuildError, AttributeError)) as caught:
+    with pytest.raises((perdure.BuildError, AttributeError)) as caught:
         refused.definition()
     message = str(caught.value)
     assert [word for word in words if word not in message] == [], message
@@ -129,16 +138,16 @@ def test_values_of_loops_maps_and_branches_are_refused_where_they_mean_nothing()
         return echo(value)
 
     def leak_loop(found, city):
-        weft.loop(lambda loop: keep(loop.iteration), while_="output > 2", max_iterations=3)
+        perdure.loop(lambda loop: keep(loop.iteration), while_="output > 2", max_iterations=3)
         return echo(kept[0])
 
     def leak_item(found, city):
-        weft.map(keep, [1])
+        perdure.map(keep, [1])
         return echo(kept[1])
 
     def leak_branch(found, city):
-        value = weft.branch(found, {found["x"] > 1: lambda: echo(1)})
-        return weft.branch(value, {value == 2: lambda: echo(2)})
+        value = perdure.branch(found, {found["x"] > 1: lambda: echo(1)})
+        return perdure.branch(value, {value == 2: lambda: echo(2)})
 
     def leak_output(found, city):
         echo.options(compensator=keep)(1)
@@ -146,25 +155,25 @@ def test_values_of_loops_maps_and_branches_are_refused_where_they_mean_nothing()
 
     assert "known only inside its body" in refusal(leak_loop)
     assert "known only inside that map" in refusal(leak_item)
-    assert "weft.transform(value)" in refusal(leak_branch)
+    assert "perdure.transform(value)" in refusal(leak_branch)
     assert "known only inside it" in refusal(leak_output)
 
 
 def test_a_handle_belongs_to_one_workflow():
     kept: list[Any] = []
 
-    @weft.workflow
+    @perdure.workflow
     def first(city: str):
         kept.extend([city, f"{city}"])
         return echo(city)
 
     first.definition()
-    with pytest.raises(weft.BuildError, match="belongs to another workflow than refused"):
-        weft.workflow(_make("refused", lambda: echo(kept[0]))).definition()
-    with pytest.raises(weft.BuildError, match="of another workflow than refused"):
-        weft.workflow(_make("refused", lambda: echo(kept[1]))).definition()
-    with pytest.raises(weft.BuildError, match="belongs to another workflow"):
-        weft.workflow(_make("refused", lambda: echo.options(when=kept[0] == 1)(1))).definition()
+    with pytest.raises(perdure.BuildError, match="belongs to another workflow than refused"):
+        perdure.workflow(_make("refused", lambda: echo(kept[0]))).definition()
+    with pytest.raises(perdure.BuildError, match="of another workflow than refused"):
+        perdure.workflow(_make("refused", lambda: echo(kept[1]))).definition()
+    with pytest.raises(perdure.BuildError, match="belongs to another workflow"):
+        perdure.workflow(_make("refused", lambda: echo.options(when=kept[0] == 1)(1))).definition()
 
 
 def _make(name, body):
@@ -178,26 +187,26 @@ def _make(name, body):
 @pytest.mark.parametrize(
     ("decorate", "words"),
     [
-        (lambda: weft.task(3), "for functions, got int"),
-        (lambda: weft.task(echo), "echo is a task already"),
-        (lambda: weft.task(functools.partial(print)), "for functions, got partial"),
-        (lambda: weft.task(dict), "for functions, got type"),
-        (lambda: weft.task(_generator), "_generator yields"),
-        (lambda: weft.task(_positional), "cannot be given by name"),
-        (lambda: weft.task(timeuot=3)(_plain), "no option 'timeuot'; did you mean 'timeout'"),
-        (lambda: weft.task(when="true")(_plain), "it belongs to one call: task.options(when=…)(…)"),
-        (lambda: weft.workflow(_coroutine), "_coroutine is async"),
-        (lambda: weft.workflow(echo), "echo is a task"),
-        (lambda: weft.workflow(3), "for functions, got int"),
-        (lambda: weft.workflow(_many), "inputs are named"),
-        (lambda: weft.workflow(nmae="x")(_plain), "no option 'nmae'; did you mean 'name'"),
-        (lambda: weft.branch(1, {}), "inside a function decorated with @weft.workflow"),
-        (lambda: weft.map(echo, []), "inside a function decorated with @weft.workflow"),
-        (lambda: weft.approval("x"), "inside a function decorated with @weft.workflow"),
+        (lambda: perdure.task(3), "for functions, got int"),
+        (lambda: perdure.task(echo), "echo is a task already"),
+        (lambda: perdure.task(functools.partial(print)), "for functions, got partial"),
+        (lambda: perdure.task(dict), "for functions, got type"),
+        (lambda: perdure.task(_generator), "_generator yields"),
+        (lambda: perdure.task(_positional), "cannot be given by name"),
+        (lambda: perdure.task(timeuot=3)(_plain), "no option 'timeuot'; did you mean 'timeout'"),
+        (lambda: perdure.task(when="true")(_plain), "it belongs to one call: task.options(when=…)(…)"),
+        (lambda: perdure.workflow(_coroutine), "_coroutine is async"),
+        (lambda: perdure.workflow(echo), "echo is a task"),
+        (lambda: perdure.workflow(3), "for functions, got int"),
+        (lambda: perdure.workflow(_many), "inputs are named"),
+        (lambda: perdure.workflow(nmae="x")(_plain), "no option 'nmae'; did you mean 'name'"),
+        (lambda: perdure.branch(1, {}), "inside a function decorated with @perdure.workflow"),
+        (lambda: perdure.map(echo, []), "inside a function decorated with @perdure.workflow"),
+        (lambda: perdure.approval("x"), "inside a function decorated with @perdure.workflow"),
     ],
 )
 def test_what_is_decorated_wrongly_is_refused_at_once(decorate, words):
-    with pytest.raises(weft.BuildError) as caught:
+    with pytest.raises(perdure.BuildError) as caught:
         decorate()
     assert words in caught.value.message
 
@@ -224,50 +233,50 @@ def _many(*cities):
 
 def test_a_method_is_no_task():
     class Service:
-        @weft.task
+        @perdure.task
         def call(self) -> int:
             return 1
 
-    with pytest.raises(weft.BuildError, match="call is a method"):
+    with pytest.raises(perdure.BuildError, match="call is a method"):
         Service().call()
 
 
 def test_a_workflow_is_not_called_like_a_function():
-    @weft.workflow
+    @perdure.workflow
     def alone(city: str):
         return fetch(city)
 
-    with pytest.raises(weft.BuildError, match=r"weft.run\(alone, …\)"):
+    with pytest.raises(perdure.BuildError, match=r"perdure.run\(alone, …\)"):
         alone("Oslo")
 
 
 def test_a_workflow_that_calls_itself_is_refused():
-    @weft.workflow
+    @perdure.workflow
     def again(n: int):
         return again(n)
 
-    with pytest.raises(weft.BuildError, match="again calls itself"):
+    with pytest.raises(perdure.BuildError, match="again calls itself"):
         again.definition()
 
 
 def test_two_children_of_one_name_are_refused():
-    one = weft.workflow(_make("child", lambda: echo(1)))
-    two = weft.workflow(_make("child", lambda: echo(2)))
+    one = perdure.workflow(_make("child", lambda: echo(1)))
+    two = perdure.workflow(_make("child", lambda: echo(2)))
 
-    @weft.workflow
+    @perdure.workflow
     def parent():
         return [one(), two()]
 
-    with pytest.raises(weft.BuildError, match="two different workflows are called child"):
+    with pytest.raises(perdure.BuildError, match="two different workflows are called child"):
         parent.definition()
 
 
 def test_a_handle_can_be_shown_and_copied_without_harm():
-    @weft.workflow
+    @perdure.workflow
     def shown(city: str):
         found = fetch(city)["a"]
-        assert repr(found) == "<weft handle fetch.a>"
-        assert repr(found > 1) == "<weft condition fetch.a > 1>"
+        assert repr(found) == "<perdure handle fetch.a>"
+        assert repr(found > 1) == "<perdure condition fetch.a > 1>"
         assert not hasattr(found, "_private")
         return copy.deepcopy([copy.copy(found)])
 
@@ -275,12 +284,12 @@ def test_a_handle_can_be_shown_and_copied_without_harm():
 
 
 def test_problems_the_compiler_finds_are_all_told_at_once():
-    @weft.workflow(name="bad name")
+    @perdure.workflow(name="bad name")
     def bad(city: str):
         return fetch.options(timeout=-1, queue="a b", retry={"max_attempts": "x"})(city)
 
-    with pytest.raises(WeftError) as caught:
-        weft.run(bad, city="x", db=":memory:")
+    with pytest.raises(PerdureError) as caught:
+        perdure.run(bad, city="x", db=":memory:")
     codes = {problem.code for problem in caught.value.problems}  # type: ignore[attr-defined]
     assert len(caught.value.problems) == 4  # type: ignore[attr-defined]
     assert codes == {"invalid_name", "wrong_value", "wrong_type"}
@@ -288,10 +297,10 @@ def test_problems_the_compiler_finds_are_all_told_at_once():
 
 
 def test_the_guides_traps_are_refused():
-    @weft.workflow
+    @perdure.workflow
     def trap(city: str):
         news = headlines(city)
         return [grow(line) for line in news]
 
-    with pytest.raises(weft.BuildError, match=r"weft.map\(task, headlines\)"):
+    with pytest.raises(perdure.BuildError, match=r"perdure.map\(task, headlines\)"):
         trap.definition()

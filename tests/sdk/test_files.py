@@ -12,32 +12,32 @@ from typing import Any
 
 import pytest
 
-from weft import functions
-from weft.sdk.loading import LoadError, is_python, load
+from perdure import functions
+from perdure.sdk.loading import LoadError, is_python, load
 
 FLOWS = """
-import weft
+import perdure
 
-@weft.task
+@perdure.task
 def fetch(city: str) -> dict:
     return {"city": city, "module": __name__}
 
-@weft.task(isolation="process")
+@perdure.task(isolation="process")
 def apart(found: dict, loud: bool = False) -> str:
     return f"{found['city']} {__name__}{'!' if loud else ''}"
 
-@weft.workflow
+@perdure.workflow
 def inner(city: str):
     return fetch(city)
 
-@weft.workflow
+@perdure.workflow
 def outer(city: str, loud: bool = False):
     \"\"\"Greet a city.\"\"\"
     return {"apart": apart(inner(city), loud), "module": inner(city)["module"]}
 
 if __name__ == "__main__":
     import sys
-    print(weft.run(outer, city="Oslo", run_id="r", db=sys.argv[1]).outputs)
+    print(perdure.run(outer, city="Oslo", run_id="r", db=sys.argv[1]).outputs)
 """
 
 
@@ -53,7 +53,7 @@ def shell(
     done = subprocess.run(
         [program, *arguments],
         cwd=folder,
-        env={**os.environ, "WEFT_DATABASE_URL": f"sqlite:////{str(folder).lstrip('/')}/weft.db"},
+        env={**os.environ, "PERDURE_DATABASE_URL": f"sqlite:////{str(folder).lstrip('/')}/perdure.db"},
         capture_output=True,
         text=True,
         timeout=60,
@@ -63,47 +63,47 @@ def shell(
     return done
 
 
-def weft(folder: Path, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    # The installed command: `python -m weft` would put the folder first on the path, before the standard library.
-    return shell(folder, *arguments, code=code, program=Path(sys.executable).parent / "weft")
+def perdure(folder: Path, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    # The installed command: `python -m perdure` would put the folder first on the path, before the standard library.
+    return shell(folder, *arguments, code=code, program=Path(sys.executable).parent / "perdure")
 
 
 def test_a_workflow_of_a_file_runs_with_its_children_and_isolated_tasks(folder):
-    done = weft(folder, "run", "flows.py:outer", "-i", "city=Oslo", "-i", "loud=true", "--json")
+    done = perdure(folder, "run", "flows.py:outer", "-i", "city=Oslo", "-i", "loud=true", "--json")
     assert json.loads(done.stdout)["outputs"] == {"apart": "Oslo flows!", "module": "flows"}
 
 
 def test_a_script_and_the_command_line_name_the_same_run(folder):
-    assert shell(folder, "flows.py", "weft.db").stdout == "{'apart': 'Oslo flows', 'module': '__main__'}\n"
-    again = weft(folder, "run", "flows.py:outer", "--run-id", "r")
+    assert shell(folder, "flows.py", "perdure.db").stdout == "{'apart': 'Oslo flows', 'module': '__main__'}\n"
+    again = perdure(folder, "run", "flows.py:outer", "--run-id", "r")
     assert json.loads(again.stdout) == {"apart": "Oslo flows", "module": "__main__"}
 
 
 def test_a_file_is_checked_and_drawn_without_running_anything(folder):
-    assert "flows.py:outer is valid: outer, 3 nodes" in weft(folder, "validate", "flows.py:outer").stdout
-    assert "apart" in weft(folder, "graph", "flows.py:outer").stdout
-    assert not (folder / "weft.db").exists()
+    assert "flows.py:outer is valid: outer, 3 nodes" in perdure(folder, "validate", "flows.py:outer").stdout
+    assert "apart" in perdure(folder, "graph", "flows.py:outer").stdout
+    assert not (folder / "perdure.db").exists()
 
 
 def test_a_single_task_can_be_run(folder):
-    done = weft(folder, "run", "flows.py:fetch", "-i", "city=Oslo", "--json")
+    done = perdure(folder, "run", "flows.py:fetch", "-i", "city=Oslo", "--json")
     assert json.loads(done.stdout)["outputs"] == {"result": {"city": "Oslo", "module": "flows"}}
 
 
 def test_what_cannot_become_a_graph_is_a_problem_with_its_line(folder):
     (folder / "bad.py").write_text(
-        "import weft\nfrom flows import fetch\n\n@weft.workflow\ndef bad(x: str):\n    return len(fetch(x))\n"
+        "import perdure\nfrom flows import fetch\n\n@perdure.workflow\ndef bad(x: str):\n    return len(fetch(x))\n"
     )
-    told = json.loads(weft(folder, "validate", "bad.py", "--json", code=2).stdout)
+    told = json.loads(perdure(folder, "validate", "bad.py", "--json", code=2).stdout)
     [problem] = told["problems"]
     assert (told["valid"], problem["line"], problem["code"]) == (False, 6, "build_error")
     assert "has no length" in problem["message"]
-    assert "bad.py:6" in weft(folder, "run", "bad.py", "-i", "x=1", code=2).stderr
+    assert "bad.py:6" in perdure(folder, "run", "bad.py", "-i", "x=1", code=2).stderr
 
 
 def test_a_script_that_runs_when_imported_is_told_to_guard_it(folder):
-    (folder / "eager.py").write_text(FLOWS.partition("if __name__")[0] + "\nweft.run(outer, city='x')\n")
-    told = weft(folder, "run", "eager.py:outer", "-i", "city=Oslo", code=2).stderr
+    (folder / "eager.py").write_text(FLOWS.partition("if __name__")[0] + "\nperdure.run(outer, city='x')\n")
+    told = perdure(folder, "run", "eager.py:outer", "-i", "city=Oslo", code=2).stderr
     assert "cannot import eager.py, line 22" in told
     assert "if __name__ == '__main__':" in told
 
@@ -114,13 +114,13 @@ def test_a_file_in_a_package_may_import_from_it(folder):
     (folder / "shop" / "__init__.py").touch()
     (package / "__init__.py").touch()
     (package / "tasks.py").write_text(
-        "import weft\n\n@weft.task(isolation='process')\ndef one() -> str:\n    return __name__\n"
+        "import perdure\n\n@perdure.task(isolation='process')\ndef one() -> str:\n    return __name__\n"
     )
     (package / "main.py").write_text(
-        "import weft\nfrom .tasks import one\n\n@weft.task\ndef two() -> str:\n    return __name__\n\n"
-        "@weft.workflow\ndef both():\n    return [one(), two()]\n"
+        "import perdure\nfrom .tasks import one\n\n@perdure.task\ndef two() -> str:\n    return __name__\n\n"
+        "@perdure.workflow\ndef both():\n    return [one(), two()]\n"
     )
-    done = weft(folder, "run", "shop/flows/main.py", "--json")
+    done = perdure(folder, "run", "shop/flows/main.py", "--json")
     assert json.loads(done.stdout)["outputs"] == {"result": ["shop.flows.tasks", "shop.flows.main"]}
 
 
@@ -128,7 +128,7 @@ def test_a_file_in_a_package_may_import_from_it(folder):
     ("name", "text", "words"),
     [
         ("none.py", "x = 1", "none.py has no workflow; decorate"),
-        ("wrong.py", "import weft\nimport nowhere_at_all", "cannot import wrong.py, line 2: ModuleNotFoundError"),
+        ("wrong.py", "import perdure\nimport nowhere_at_all", "cannot import wrong.py, line 2: ModuleNotFoundError"),
         ("syntax.py", "def", "cannot import syntax.py, line 1: SyntaxError"),
         ("json.py", "x = 1", "a module named json is loaded already; rename the file"),
         ("two.dots.py", "x = 1", "rename the file"),
@@ -140,7 +140,7 @@ def test_a_file_in_a_package_may_import_from_it(folder):
 def test_a_file_that_gives_no_workflow_says_why(tmp_path, name, text, words):
     if text is not None:
         (tmp_path / name.partition(":")[0]).write_text(text)
-    assert words in weft(tmp_path, "run", name, code=2).stderr.replace("\n", " ")
+    assert words in perdure(tmp_path, "run", name, code=2).stderr.replace("\n", " ")
 
 
 @pytest.mark.parametrize(
@@ -228,9 +228,9 @@ def test_functions_made_by_functions_are_one_function_only_if_they_do_the_same()
 def test_a_script_is_known_by_the_name_under_which_others_import_it(tmp_path, how, expected):
     text = textwrap.dedent(
         """
-        import weft
+        import perdure
 
-        @weft.task
+        @perdure.task
         def task() -> int:
             return 1
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from perdure.cli.app import app
 from tests.sdk import script
-from weft.cli.app import app
 
 SCRIPT = Path(script.__file__)
 ROOT = SCRIPT.parents[2]
@@ -86,7 +86,7 @@ def test_what_a_script_began_the_command_line_goes_on_with(tmp_path, monkeypatch
     (tmp_path / "die").write_text("before ship")
     assert start(tmp_path, "shop").returncode == -signal.SIGKILL
     monkeypatch.setattr(script, "FOLDER", tmp_path)
-    arguments = ["run", f"{SCRIPT}:shop", "--run-id", "order-1", "--db", str(tmp_path / "weft.db")]
+    arguments = ["run", f"{SCRIPT}:shop", "--run-id", "order-1", "--db", str(tmp_path / "perdure.db")]
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     assert "RESERVE BOOK CHARGE BOOK SHIP BOOK" in result.stdout

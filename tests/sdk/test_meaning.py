@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import weft
+import perdure
 
 
-@weft.task
+@perdure.task
 def add(a: Any, b: Any) -> int:
     return (a or 0) + (b or 0) + 1
 
@@ -36,11 +36,11 @@ def pick(values: list[Any], place: int) -> Any:
 
 
 def repeat(step: Any, times: int) -> Any:
-    return weft.loop(lambda loop: add(loop.previous, step), while_=f"loop.iteration < {times}", max_iterations=10)
+    return perdure.loop(lambda loop: add(loop.previous, step), while_=f"loop.iteration < {times}", max_iterations=10)
 
 
 def for_each(items: list[Any], each: Any) -> Any:
-    return weft.map(lambda item: add(item, each), items)
+    return perdure.map(lambda item: add(item, each), items)
 
 
 def build(program: list[Any], around: list[Any]) -> Any:
@@ -51,14 +51,14 @@ def build(program: list[Any], around: list[Any]) -> Any:
                 values.append(add(pick(values, a), pick(values, b)))
             case ("branch", on, limit, way, other):
                 known = list(values)
-                decided = weft.transform(pick(values, on))
+                decided = perdure.transform(pick(values, on))
                 default = None if other is None else lambda other=other, known=known: build(other, known)
                 ways = {
-                    weft.cel(f"{decided} != null && {decided} > {limit}"): lambda way=way, known=known: build(
+                    perdure.cel(f"{decided} != null && {decided} > {limit}"): lambda way=way, known=known: build(
                         way, known
                     )
                 }
-                values.append(weft.branch(decided, ways, default=default))
+                values.append(perdure.branch(decided, ways, default=default))
             case ("loop", a, times):
                 values.append(repeat(pick(values, a), times))
             case ("map", a, b):
@@ -97,10 +97,10 @@ def evaluate(program: list[Any], around: list[Any]) -> Any:
 @settings(max_examples=60)
 @given(program=programs, start=st.integers(0, 6))
 def test_a_random_workflow_gives_what_plain_python_gives(program, start):
-    @weft.workflow
+    @perdure.workflow
     def generated(n: int, m: int = 3):
         return add.options(id="last")(build(program, [n, m]), 0)
 
     assert generated.compiled.errors == ()
-    run = weft.run(generated, n=start, db=":memory:")
+    run = perdure.run(generated, n=start, db=":memory:")
     assert run.result() == (evaluate(program, [start, 3]) or 0) + 1, generated.to_yaml()

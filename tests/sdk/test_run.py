@@ -1,4 +1,4 @@
-"""`weft.run` and `weft.arun`: the same run in a script, a loop, a thread; once and again."""
+"""`perdure.run` and `perdure.arun`: the same run in a script, a loop, a thread; once and again."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Any
 
 import pytest
 
-import weft
+import perdure
+from perdure.errors import PerdureError, Refused
 from tests.sdk.tasks import combine, echo, fail, fetch, grow, headlines, join, rate
-from weft.errors import Refused, WeftError
 
 MEMORY = ":memory:"
 
 
-@weft.workflow
+@perdure.workflow
 def briefing(city: str):
     return combine(fetch(city), headlines(city))
 
 
-@weft.workflow
+@perdure.workflow
 def asks(text: str):
-    decided = weft.approval(text, approvers=["ann", "bob"], quorum=2)
+    decided = perdure.approval(text, approvers=["ann", "bob"], quorum=2)
     return {"decision": decided["decision"], "by": decided["decided_by"]}
 
 
 def test_a_run_says_how_it_went(tmp_path):
-    run = weft.run(briefing, city="Oslo", db=tmp_path / "weft.db", tags={"team": "a"})
+    run = perdure.run(briefing, city="Oslo", db=tmp_path / "perdure.db", tags={"team": "a"})
     assert (run.state, run.outputs, run.result()) == (
         "completed",
         {"result": "Oslo: 21, 3 news"},
@@ -52,23 +52,23 @@ def test_a_run_says_how_it_went(tmp_path):
 
 
 def test_a_run_that_fails_raises_only_when_its_result_is_asked_for():
-    @weft.workflow
+    @perdure.workflow
     def failing():
         return grow(fail("out of stock"))
 
-    run = weft.run(failing, db=MEMORY)
+    run = perdure.run(failing, db=MEMORY)
     assert (run.state, run.outputs, run.nodes["grow"]["state"]) == ("failed", None, "upstream_failed")
-    with pytest.raises(weft.RunFailed, match=r"is failed, fail: aborted: out of stock") as caught:
+    with pytest.raises(perdure.RunFailed, match=r"is failed, fail: aborted: out of stock") as caught:
         run.result()
     assert caught.value.run is run
 
 
 def test_the_default_database_is_that_of_the_command_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    weft.run(briefing, city="Oslo")
-    assert (tmp_path / ".weft" / "weft.db").exists()
-    monkeypatch.setenv("WEFT_DATABASE_URL", "sqlite:///other/place.db")
-    weft.run(briefing, city="Oslo")
+    perdure.run(briefing, city="Oslo")
+    assert (tmp_path / ".perdure" / "perdure.db").exists()
+    monkeypatch.setenv("PERDURE_DATABASE_URL", "sqlite:///other/place.db")
+    perdure.run(briefing, city="Oslo")
     assert (tmp_path / "other" / "place.db").exists()
 
 
@@ -76,7 +76,7 @@ def test_a_database_in_memory_leaves_nothing_behind(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
-    weft.run(briefing, city="Oslo", db=MEMORY)
+    perdure.run(briefing, city="Oslo", db=MEMORY)
     assert [path.name for path in tmp_path.rglob("*")] == ["temporary"]
 
 
@@ -86,23 +86,23 @@ def test_a_definition_or_a_file_runs_as_well(tmp_path, kind):
     if kind != "data":
         given = tmp_path / f"flow.{kind}"
         given.write_text(briefing.to_yaml() if kind == "yaml" else __import__("json").dumps(briefing.definition()))
-    run = weft.run(given, city="Oslo", db=MEMORY)
+    run = perdure.run(given, city="Oslo", db=MEMORY)
     assert run.result() == {"result": "Oslo: 21, 3 news"}
 
 
 def test_a_task_runs_as_a_workflow_of_one_node():
-    run = weft.run(headlines, city="Oslo", db=MEMORY)
+    run = perdure.run(headlines, city="Oslo", db=MEMORY)
     assert (run.workflow, run.result(), list(run.nodes)) == ("headlines", ["Oslo 1", "Oslo 2", "Oslo 3"], ["headlines"])
-    assert weft.run(headlines, city="Oslo", most=1, db=MEMORY).result() == ["Oslo 1"]
-    assert weft.run(fetch.options(retry=2), city="Oslo", db=MEMORY).result() == {"city": "Oslo", "degrees": 21}
+    assert perdure.run(headlines, city="Oslo", most=1, db=MEMORY).result() == ["Oslo 1"]
+    assert perdure.run(fetch.options(retry=2), city="Oslo", db=MEMORY).result() == {"city": "Oslo", "degrees": 21}
 
 
 def test_an_input_may_have_the_name_of_an_option():
-    @weft.workflow
+    @perdure.workflow
     def odd(db: str, inputs: int):
         return echo([db, inputs])
 
-    assert weft.run(odd, inputs={"db": "x", "inputs": 3}, db=MEMORY).result() == ["x", 3]
+    assert perdure.run(odd, inputs={"db": "x", "inputs": 3}, db=MEMORY).result() == ["x", 3]
 
 
 @pytest.mark.parametrize(
@@ -114,59 +114,59 @@ def test_an_input_may_have_the_name_of_an_option():
     ],
 )
 def test_inputs_that_do_not_fit_are_refused_before_anything_starts(inputs, words, tmp_path):
-    with pytest.raises(WeftError, match=words):
-        weft.run(briefing, inputs=inputs, db=tmp_path / "weft.db")
+    with pytest.raises(PerdureError, match=words):
+        perdure.run(briefing, inputs=inputs, db=tmp_path / "perdure.db")
 
 
 def test_an_id_that_others_could_not_write_is_refused():
-    with pytest.raises(WeftError, match=r"run_id 'a/b': use up to 128 letters"):
-        weft.run(briefing, city="x", run_id="a/b", db=MEMORY)
+    with pytest.raises(PerdureError, match=r"run_id 'a/b': use up to 128 letters"):
+        perdure.run(briefing, city="x", run_id="a/b", db=MEMORY)
 
 
 def test_inputs_are_held_to_the_schema():
     with pytest.raises(Refused, match="3 is not of type") as caught:
-        weft.run(briefing, city=3, db=MEMORY)
+        perdure.run(briefing, city=3, db=MEMORY)
     assert caught.value.code == "invalid_inputs"
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
-    [(3, "got int"), (print, "decorate it with @weft.workflow or @weft.task"), (None, "got NoneType")],
+    [(3, "got int"), (print, "decorate it with @perdure.workflow or @perdure.task"), (None, "got NoneType")],
 )
 def test_what_is_no_workflow_is_refused(given, words):
-    with pytest.raises(WeftError, match=words):
-        weft.run(given, db=MEMORY)
+    with pytest.raises(PerdureError, match=words):
+        perdure.run(given, db=MEMORY)
 
 
 # -- loops and threads -------------------------------------------------------------------------------------------------
 
 
 async def test_run_inside_a_loop_says_what_to_write():
-    with pytest.raises(WeftError, match=r"await weft.arun"):
-        weft.run(briefing, city="Oslo", db=MEMORY)
+    with pytest.raises(PerdureError, match=r"await perdure.arun"):
+        perdure.run(briefing, city="Oslo", db=MEMORY)
 
 
 async def test_many_runs_in_one_loop_each_with_a_database_of_its_own(tmp_path):
     runs = await asyncio.gather(
-        *(weft.arun(briefing, city=f"c{number}", db=tmp_path / f"{number}.db") for number in range(5))
+        *(perdure.arun(briefing, city=f"c{number}", db=tmp_path / f"{number}.db") for number in range(5))
     )
     assert [run.result() for run in runs] == [f"c{number}: 21, 3 news" for number in range(5)]
 
 
 async def test_many_runs_in_one_loop_on_one_database(tmp_path):
-    runs = await asyncio.gather(*(weft.arun(briefing, city=f"c{n}", db=tmp_path / "weft.db") for n in range(5)))
+    runs = await asyncio.gather(*(perdure.arun(briefing, city=f"c{n}", db=tmp_path / "perdure.db") for n in range(5)))
     assert [run.result() for run in runs] == [f"c{n}: 21, 3 news" for n in range(5)]
 
 
 def test_one_workflow_is_built_once_for_many_threads(tmp_path):
     built = []
 
-    @weft.workflow
+    @perdure.workflow
     def slow(city: str):
         built.append(city)
         return [fetch(city) for _ in range(300)]
 
-    @weft.workflow
+    @perdure.workflow
     def around(city: str):
         return slow(city)
 
@@ -179,7 +179,7 @@ def test_one_workflow_is_built_once_for_many_threads(tmp_path):
 @pytest.mark.parametrize("shared", [True, False])
 def test_threads_run_side_by_side(tmp_path, shared):
     def work(number: int) -> Any:
-        return weft.run(briefing, city=f"c{number}", db=tmp_path / f"{0 if shared else number}.db").result()
+        return perdure.run(briefing, city=f"c{number}", db=tmp_path / f"{0 if shared else number}.db").result()
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(work, range(8))) == [f"c{number}: 21, 3 news" for number in range(8)]
@@ -187,15 +187,15 @@ def test_threads_run_side_by_side(tmp_path, shared):
 
 def test_threads_in_which_one_run_outlives_the_other_finish_both(tmp_path, monkeypatch):
     """Whoever holds the database leaves first; the other takes over."""
-    monkeypatch.setattr("weft.sdk.running.GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("perdure.sdk.running.GRACE_SECONDS", 0.1)
     second_started, first_done = threading.Event(), threading.Event()
 
-    @weft.task
+    @perdure.task
     def first_ends() -> str:
         assert second_started.wait(20)
         return "first"
 
-    @weft.task
+    @perdure.task
     def second_goes_on() -> str:
         second_started.set()
         assert first_done.wait(20)
@@ -203,32 +203,32 @@ def test_threads_in_which_one_run_outlives_the_other_finish_both(tmp_path, monke
 
     def first() -> Any:
         try:
-            return weft.run(first_ends, db=tmp_path / "weft.db").result()
+            return perdure.run(first_ends, db=tmp_path / "perdure.db").result()
         finally:
             first_done.set()
 
     with ThreadPoolExecutor(2) as pool:
         one = pool.submit(first)
-        two = pool.submit(lambda: weft.run(second_goes_on, db=tmp_path / "weft.db").result())
+        two = pool.submit(lambda: perdure.run(second_goes_on, db=tmp_path / "perdure.db").result())
         assert (one.result(30), two.result(30)) == ("first", "second")
 
 
 async def test_a_cancelled_run_goes_on_later(tmp_path, monkeypatch):
-    monkeypatch.setattr("weft.sdk.running.STOP_SECONDS", 0.1)
+    monkeypatch.setattr("perdure.sdk.running.STOP_SECONDS", 0.1)
     started, may_end = asyncio.Event(), asyncio.Event()
 
-    @weft.task
+    @perdure.task
     async def slow() -> str:
         started.set()
         await may_end.wait()
         return "done"
 
     async with asyncio.TaskGroup() as group:
-        running = group.create_task(weft.arun(slow, run_id="r", db=tmp_path / "weft.db"))
+        running = group.create_task(perdure.arun(slow, run_id="r", db=tmp_path / "perdure.db"))
         await started.wait()
         running.cancel()
     may_end.set()
-    assert (await weft.arun(slow, run_id="r", db=tmp_path / "weft.db")).result() == "done"
+    assert (await perdure.arun(slow, run_id="r", db=tmp_path / "perdure.db")).result() == "done"
 
 
 # -- once and again ----------------------------------------------------------------------------------------------------
@@ -237,51 +237,51 @@ async def test_a_cancelled_run_goes_on_later(tmp_path, monkeypatch):
 def test_the_same_id_gives_back_the_run_that_has_ended(tmp_path):
     calls: list[int] = []
 
-    @weft.task
+    @perdure.task
     def count(n: int) -> int:
         calls.append(n)
         return n
 
-    runs = [weft.run(count, n=7, run_id="once", db=tmp_path / "weft.db") for _ in range(3)]
+    runs = [perdure.run(count, n=7, run_id="once", db=tmp_path / "perdure.db") for _ in range(3)]
     assert [run.result() for run in runs] == [7, 7, 7]
     assert calls == [7]
 
 
 def test_the_same_id_with_other_inputs_or_another_workflow_is_refused(tmp_path):
-    weft.run(briefing, city="Oslo", run_id="r", db=tmp_path / "weft.db")
+    perdure.run(briefing, city="Oslo", run_id="r", db=tmp_path / "perdure.db")
     with pytest.raises(Refused, match="began with other inputs") as caught:
-        weft.run(briefing, city="Bergen", run_id="r", db=tmp_path / "weft.db")
+        perdure.run(briefing, city="Bergen", run_id="r", db=tmp_path / "perdure.db")
     assert caught.value.code == "other_inputs"
     with pytest.raises(Refused, match="is of another workflow") as caught:
-        weft.run(echo, value=1, run_id="r", db=tmp_path / "weft.db")
+        perdure.run(echo, value=1, run_id="r", db=tmp_path / "perdure.db")
     assert caught.value.code == "other_workflow"
 
 
 def test_a_failed_run_is_given_back_failed_unless_it_is_to_be_tried_again(tmp_path):
-    outcomes = [weft.Abort("first"), None]
+    outcomes = [perdure.Abort("first"), None]
     done: list[str] = []
 
-    @weft.task
+    @perdure.task
     def before() -> str:
         done.append("before")
         return "b"
 
-    @weft.task
+    @perdure.task
     def flaky(text: str) -> str:
         error = outcomes.pop(0)
         if error:
             raise error
         return text + "!"
 
-    @weft.workflow
+    @perdure.workflow
     def twice():
         return flaky(before())
 
-    db = tmp_path / "weft.db"
-    assert weft.run(twice, run_id="r", db=db).state == "failed"
-    assert weft.run(twice, run_id="r", db=db).state == "failed"
-    assert weft.run(twice, run_id="r", db=db, retry_failed=True).result() == "b!"
-    assert weft.run(twice, run_id="r", db=db, retry_failed=True).result() == "b!"
+    db = tmp_path / "perdure.db"
+    assert perdure.run(twice, run_id="r", db=db).state == "failed"
+    assert perdure.run(twice, run_id="r", db=db).state == "failed"
+    assert perdure.run(twice, run_id="r", db=db, retry_failed=True).result() == "b!"
+    assert perdure.run(twice, run_id="r", db=db, retry_failed=True).result() == "b!"
     assert (done, outcomes) == (["before"], [])
 
 
@@ -289,88 +289,88 @@ def test_a_failed_run_is_given_back_failed_unless_it_is_to_be_tried_again(tmp_pa
 
 
 def test_without_anybody_to_ask_the_run_is_left_waiting_and_goes_on_later(tmp_path):
-    db = tmp_path / "weft.db"
-    run = weft.run(asks, text="please", run_id="r", db=db)
+    db = tmp_path / "perdure.db"
+    run = perdure.run(asks, text="please", run_id="r", db=db)
     assert (run.state, run.nodes["approval"]["state"]) == ("running", "waiting")
     assert [(ask.kind, ask.node, ask.approvers) for ask in run.waiting] == [("approval", "approval", ("ann", "bob"))]
-    with pytest.raises(weft.RunFailed, match="waits for a person: weft approvals approve r/approval/1 --by ann"):
+    with pytest.raises(perdure.RunFailed, match="waits for a person: perdure approvals approve r/approval/1 --by ann"):
         run.result()
-    asked: list[weft.Approval] = []
+    asked: list[perdure.Approval] = []
 
-    def approve(approval: weft.Approval) -> bool:
+    def approve(approval: perdure.Approval) -> bool:
         asked.append(approval)
         return True
 
-    run = weft.run(asks, text="please", run_id="r", db=db, on_approval=approve)
+    run = perdure.run(asks, text="please", run_id="r", db=db, on_approval=approve)
     assert run.result() == {"decision": "approve", "by": "bob"}
     assert [one.approval_id for one in asked] == ["r/approval/1"] * 2
     assert asked[0].shown["show"] == "please"
 
 
-@pytest.mark.parametrize("answer", [False, "reject", weft.Decision(decision="reject", by="bob", comments="no")])
+@pytest.mark.parametrize("answer", [False, "reject", perdure.Decision(decision="reject", by="bob", comments="no")])
 def test_a_rejection_fails_the_run(answer):
-    run = weft.run(asks, text="please", db=MEMORY, on_approval=lambda approval: answer)
+    run = perdure.run(asks, text="please", db=MEMORY, on_approval=lambda approval: answer)
     assert run.error is not None
     assert (run.state, run.error["code"]) == ("failed", "rejected")
 
 
 async def test_an_async_callback_is_awaited_and_may_leave_a_decision_to_others():
-    async def later(approval: weft.Approval) -> None:
+    async def later(approval: perdure.Approval) -> None:
         await asyncio.sleep(0)
 
-    run = await weft.arun(asks, text="please", db=MEMORY, on_approval=later)
+    run = await perdure.arun(asks, text="please", db=MEMORY, on_approval=later)
     assert [ask.kind for ask in run.waiting] == ["approval"]
 
 
 def test_an_answer_that_is_none_is_an_error():
-    with pytest.raises(WeftError, match="on_approval answered with int"):
-        weft.run(asks, text="please", db=MEMORY, on_approval=lambda approval: 3)
+    with pytest.raises(PerdureError, match="on_approval answered with int"):
+        perdure.run(asks, text="please", db=MEMORY, on_approval=lambda approval: 3)
 
 
 def test_an_error_of_the_callback_is_raised_and_the_run_waits(tmp_path):
-    def broken(approval: weft.Approval) -> bool:
+    def broken(approval: perdure.Approval) -> bool:
         raise KeyError("nobody")
 
     with pytest.raises(KeyError, match="nobody"):
-        weft.run(asks, text="please", run_id="r", db=tmp_path / "weft.db", on_approval=broken)
-    assert weft.run(asks, text="please", run_id="r", db=tmp_path / "weft.db").waiting
+        perdure.run(asks, text="please", run_id="r", db=tmp_path / "perdure.db", on_approval=broken)
+    assert perdure.run(asks, text="please", run_id="r", db=tmp_path / "perdure.db").waiting
 
 
 def test_the_approvals_of_children_are_asked_too(tmp_path):
-    @weft.workflow
+    @perdure.workflow
     def parent(text: str):
-        return weft.map(asks, [text, "other"])
+        return perdure.map(asks, [text, "other"])
 
-    answers = weft.run(parent, text="please", db=tmp_path / "weft.db", on_approval=lambda approval: True).result()
+    answers = perdure.run(parent, text="please", db=tmp_path / "perdure.db", on_approval=lambda approval: True).result()
     assert [answer["decision"] for answer in answers] == ["approve", "approve"]
 
 
 def test_a_branch_on_an_approval_sees_a_rejection():
-    @weft.workflow
+    @perdure.workflow
     def careful(text: str):
-        decided = weft.approval(text)
-        return weft.branch(
+        decided = perdure.approval(text)
+        return perdure.branch(
             decided, {decided["decision"] == "reject": lambda: echo("kept")}, default=lambda: echo("sent")
         )
 
-    assert weft.run(careful, text="x", db=MEMORY, on_approval=lambda a: False).result() == "kept"
-    assert weft.run(careful, text="x", db=MEMORY, on_approval=lambda a: True).result() == "sent"
+    assert perdure.run(careful, text="x", db=MEMORY, on_approval=lambda a: False).result() == "kept"
+    assert perdure.run(careful, text="x", db=MEMORY, on_approval=lambda a: True).result() == "sent"
 
 
 def test_what_follows_an_approval_with_on_reject_is_skipped_when_it_is_rejected():
-    @weft.workflow
+    @perdure.workflow
     def careful(text: str):
         other = fetch("x")
-        decided = weft.approval(text, on_reject=lambda: echo("told"))
+        decided = perdure.approval(text, on_reject=lambda: echo("told"))
         return {"sent": join(other, decided["decision"])}
 
-    rejected = weft.run(careful, text="x", db=MEMORY, on_approval=lambda a: False)
+    rejected = perdure.run(careful, text="x", db=MEMORY, on_approval=lambda a: False)
     assert (rejected.state, rejected.nodes["echo"]["output"], rejected.nodes["join"]["state"]) == (
         "completed",
         "told",
         "skipped",
     )
-    approved = weft.run(careful, text="x", db=MEMORY, on_approval=lambda a: True)
+    approved = perdure.run(careful, text="x", db=MEMORY, on_approval=lambda a: True)
     assert (approved.nodes["echo"]["state"], approved.nodes["join"]["output"][1]) == ("skipped", "approve")
 
 
@@ -386,10 +386,10 @@ def test_what_follows_an_approval_with_on_reject_is_skipped_when_it_is_rejected(
     ],
 )
 def test_only_the_chosen_way_runs_and_its_value_arrives(value, expected):
-    @weft.workflow
+    @perdure.workflow
     def review(value: float):
         other, score = fetch("x"), rate("text", value)
-        shown = weft.branch(
+        shown = perdure.branch(
             score,
             {
                 score["value"] > 0.8: lambda: join("published", other),
@@ -398,7 +398,7 @@ def test_only_the_chosen_way_runs_and_its_value_arrives(value, expected):
         )
         return {"shown": echo(shown), "also": join(other, shown)}
 
-    run = weft.run(review, value=value, db=MEMORY)
+    run = perdure.run(review, value=value, db=MEMORY)
     assert run.outputs["shown"] == (expected if value > 0.5 else None)
     assert run.outputs["also"][0] == {"city": "x", "degrees": 21}
     assert run.outputs["also"][1] == (expected if value > 0.5 else None)
@@ -412,98 +412,98 @@ def test_only_the_chosen_way_runs_and_its_value_arrives(value, expected):
 
 @pytest.mark.parametrize(("a", "b", "expected"), [(1, 1, "both"), (1, 2, "only a"), (2, 1, "none"), (2, 2, "none")])
 def test_branches_inside_branches(a, b, expected):
-    @weft.workflow
+    @perdure.workflow
     def nested(a: int, b: int):
         outside = fetch("x")
 
         def inner() -> Any:
-            return weft.branch(
+            return perdure.branch(
                 b,
                 {b == 1: lambda: join("both", outside, b)},
-                default=lambda: weft.transform(["only a", outside["city"]]),
+                default=lambda: perdure.transform(["only a", outside["city"]]),
             )
 
-        return weft.branch(a, {a == 1: inner}, default=lambda: echo(["none"]))[0]
+        return perdure.branch(a, {a == 1: inner}, default=lambda: echo(["none"]))[0]
 
-    assert weft.run(nested, a=a, b=b, db=MEMORY).result() == expected
+    assert perdure.run(nested, a=a, b=b, db=MEMORY).result() == expected
 
 
 @pytest.mark.parametrize(("given", "expected"), [(5, [5, "x", None]), (1, None)])
 def test_a_call_whose_argument_was_skipped_is_skipped(given, expected):
-    @weft.workflow
+    @perdure.workflow
     def maybe(n: int):
-        return join(echo.options(when=weft.cel(f"{n} > 3"))(n), echo("x"))
+        return join(echo.options(when=perdure.cel(f"{n} > 3"))(n), echo("x"))
 
-    assert weft.run(maybe, n=given, db=MEMORY).result() == expected
+    assert perdure.run(maybe, n=given, db=MEMORY).result() == expected
 
 
 def test_loops_inside_loops_know_their_iterations():
-    @weft.workflow
+    @perdure.workflow
     def nested():
-        def outer(loop: weft.Loop) -> Any:
-            def inner(inside: weft.Loop) -> Any:
+        def outer(loop: perdure.Loop) -> Any:
+            def inner(inside: perdure.Loop) -> Any:
                 return echo([loop.iteration, inside.iteration, inside.previous])
 
-            last = weft.loop(inner, while_=lambda value: weft.cel(f"{inner_count(value)} < 2"), max_iterations=5)
+            last = perdure.loop(inner, while_=lambda value: perdure.cel(f"{inner_count(value)} < 2"), max_iterations=5)
             return echo([loop.iteration, last, loop.previous])
 
         def inner_count(value: Any) -> Any:
             return value[1]
 
-        return weft.loop(outer, while_=lambda value: value[0] < 2, max_iterations=5)
+        return perdure.loop(outer, while_=lambda value: value[0] < 2, max_iterations=5)
 
     first = [1, [1, 2, [1, 1, None]], None]
-    assert weft.run(nested, db=MEMORY).result() == [2, [2, 2, [2, 1, None]], first]
+    assert perdure.run(nested, db=MEMORY).result() == [2, [2, 2, [2, 1, None]], first]
 
 
 @pytest.mark.parametrize(("most", "expected"), [(10, "xxx"), (2, "xx")])
 def test_a_loop_that_may_not_go_on_stops_or_fails(most, expected):
     def make(on_exhausted: Any) -> Any:
-        @weft.workflow
+        @perdure.workflow
         def growing():
-            return weft.loop(
+            return perdure.loop(
                 lambda loop: grow(loop.previous),
-                while_=lambda text: weft.cel(f"size({text}) < 3"),
+                while_=lambda text: perdure.cel(f"size({text}) < 3"),
                 max_iterations=most,
                 on_exhausted=on_exhausted,
             )
 
         return growing
 
-    assert weft.run(make("stop"), db=MEMORY).result() == expected
-    failed = weft.run(make("fail"), db=MEMORY)
+    assert perdure.run(make("stop"), db=MEMORY).result() == expected
+    failed = perdure.run(make("fail"), db=MEMORY)
     assert failed.state == ("completed" if most == 10 else "failed")
 
 
 def test_a_failure_handled_in_the_graph_gives_the_value_of_its_path():
-    @weft.workflow
+    @perdure.workflow
     def careful(text: str):
         risky = fail.options(on_failure=lambda error: echo(f"saved from {error['code']}"))
         return {"bad": grow(risky(text)), "good": echo.options(on_failure=lambda error: echo("never"))(text)}
 
-    assert weft.run(careful, text="x", db=MEMORY).outputs == {"bad": "saved from abortedx", "good": "x"}
+    assert perdure.run(careful, text="x", db=MEMORY).outputs == {"bad": "saved from abortedx", "good": "x"}
 
 
 def test_a_race_gives_the_first_value_and_cancels_the_rest():
-    @weft.workflow
+    @perdure.workflow
     def race():
-        slow = weft.wait(3600)
-        return weft.first(echo("fast"), slow, cancel_rest=True)
+        slow = perdure.wait(3600)
+        return perdure.first(echo("fast"), slow, cancel_rest=True)
 
-    run = weft.run(race, db=MEMORY)
+    run = perdure.run(race, db=MEMORY)
     assert (run.result(), run.nodes["wait"]["state"]) == ("fast", "cancelled")
 
 
 def test_maps_of_tasks_and_workflows_give_lists_in_order():
-    @weft.workflow
+    @perdure.workflow
     def one(city: str):
         return fetch(city)["city"]
 
-    @weft.workflow
+    @perdure.workflow
     def all_of(cities: list[str]):
-        return {"tasks": weft.map(headlines, cities), "workflows": weft.map(one, cities), "first": one(cities[0])}
+        return {"tasks": perdure.map(headlines, cities), "workflows": perdure.map(one, cities), "first": one(cities[0])}
 
-    assert weft.run(all_of, cities=["a", "b"], db=MEMORY).outputs == {
+    assert perdure.run(all_of, cities=["a", "b"], db=MEMORY).outputs == {
         "tasks": [["a 1", "a 2", "a 3"], ["b 1", "b 2", "b 3"]],
         "workflows": ["a", "b"],
         "first": "a",
@@ -511,15 +511,15 @@ def test_maps_of_tasks_and_workflows_give_lists_in_order():
 
 
 def test_a_task_called_outside_of_a_workflow_is_the_function():
-    @weft.task
-    def stepping(ctx: weft.Context, n: int, unit: str = "x") -> list[Any]:
+    @perdure.task
+    def stepping(ctx: perdure.Context, n: int, unit: str = "x") -> list[Any]:
         """Document."""
         ctx.heartbeat()
         ctx.checkpoint(1)
         return [ctx.step("a", lambda: n), ctx.run_id, unit]
 
-    @weft.task
-    async def stepping_async(ctx: weft.Context, n: int) -> Any:
+    @perdure.task
+    async def stepping_async(ctx: perdure.Context, n: int) -> Any:
         await ctx.checkpoint({"n": n})
         return [await ctx.step("a", lambda: n), ctx.last_checkpoint]
 
@@ -538,13 +538,13 @@ async def _inside_a_loop(task: Any) -> Any:
 
 
 def _context() -> tuple[Any]:
-    from weft.runtime.context import LocalContext
+    from perdure.runtime.context import LocalContext
 
     return (LocalContext("by hand", is_async=True),)
 
 
 def test_functions_may_be_named_alone_in_a_definition(tmp_path: Path):
-    @weft.task(name="tests.sdk.alone")
+    @perdure.task(name="tests.sdk.alone")
     def alone(x: int) -> int:
         return x + 1
 
@@ -552,4 +552,4 @@ def test_functions_may_be_named_alone_in_a_definition(tmp_path: Path):
         "name": "w",
         "nodes": [{"id": "a", "type": "task", "config": {"function": "tests.sdk.alone", "args": {"x": 1}}}],
     }
-    assert weft.run(definition, db=MEMORY).outputs == {"a": 2}
+    assert perdure.run(definition, db=MEMORY).outputs == {"a": 2}

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-import weft
+import perdure
 from tests.sdk.tasks import combine, echo, fetch, headlines
 
 
@@ -18,20 +18,20 @@ def chain(city: str):
 
 
 def wide(city: str):
-    return [fetch.options(retry=weft.Retry(max_attempts=2))(f"{city} {number}") for number in range(10_000)]
+    return [fetch.options(retry=perdure.Retry(max_attempts=2))(f"{city} {number}") for number in range(10_000)]
 
 
 def branching(city: str):
     value = fetch(city)
     for number in range(3_333):
-        value = echo(weft.branch(value, {value["a"] > number: lambda: headlines(city)}, default=lambda: echo(2)))
+        value = echo(perdure.branch(value, {value["a"] > number: lambda: headlines(city)}, default=lambda: echo(2)))
     return value
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("function", [chain, wide, branching])
 def test_ten_thousand_calls_are_built_in_less_than_two_seconds(function):
-    workflow = weft.workflow(function)
+    workflow = perdure.workflow(function)
     before = time.process_time()  # others may use the machine as well
     nodes = workflow.build().definition["nodes"]
     assert time.process_time() - before < 2

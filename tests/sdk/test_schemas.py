@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, TypedDict, 
 import msgspec
 import pytest
 
-import weft
+import perdure
+from perdure.outcomes import Failure
+from perdure.sdk.schemas import convert_value, hints_of, needs_conversion, schema_of
 from tests.sdk.tasks import Order, Weather, describe, measure
-from weft.outcomes import Failure
-from weft.sdk.schemas import convert_value, hints_of, needs_conversion, schema_of
 
 if TYPE_CHECKING:
     from nowhere import Unknown  # type: ignore[import-not-found]
@@ -108,9 +108,9 @@ def test_annotations_that_cannot_be_evaluated_are_left_out_and_the_others_kept()
 
     assert hints_of(function) == {"a": int, "return": str}
 
-    @weft.workflow
+    @perdure.workflow
     def partly(a: int, b: Unknown):
-        return weft.transform([a, b])
+        return perdure.transform([a, b])
 
     assert partly.definition()["inputs"]["properties"] == {"a": {"type": "integer"}, "b": {}}
 
@@ -158,37 +158,37 @@ def test_values_come_back_as_what_their_annotation_says():
 
 
 def test_data_classes_and_structs_pass_between_tasks():
-    @weft.workflow
+    @perdure.workflow
     def typed(city: str) -> str:
         weather = measure(city)
         return describe(weather, Order(id=f"{weather.city}-1"))
 
-    run = weft.run(typed, city="Oslo", db=":memory:")
+    run = perdure.run(typed, city="Oslo", db=":memory:")
     assert run.result() == "Oslo 21.5 Oslo-1"
     assert run.nodes["measure"]["output"] == {"city": "Oslo", "degrees": 21.5}
 
 
 def test_an_argument_that_cannot_be_converted_fails_the_task_and_is_not_tried_again():
-    @weft.workflow
+    @perdure.workflow
     def wrong():
         return describe({"city": 3})  # type: ignore[arg-type]
 
-    run = weft.run(wrong, db=":memory:")
+    run = perdure.run(wrong, db=":memory:")
     assert run.error is not None
     assert (run.state, run.error["code"], run.nodes["describe"]["attempt"]) == ("failed", "bad_arguments", 1)
     assert "argument 'weather'" in run.error["message"]
 
 
 def test_an_output_that_is_not_what_the_annotation_says_fails_the_task():
-    @weft.task(retry=1)
+    @perdure.task(retry=1)
     def lies() -> int:
         return "three"  # type: ignore[return-value]
 
-    run = weft.run(lies, db=":memory:")
+    run = perdure.run(lies, db=":memory:")
     assert run.error is not None
     assert run.state == "failed"
     assert "integer" in run.error["message"]
-    quiet = weft.run(weft.task(output_schema=False)(lies.fn), db=":memory:")
+    quiet = perdure.run(perdure.task(output_schema=False)(lies.fn), db=":memory:")
     assert quiet.outputs == {"result": "three"}
 
 
@@ -198,23 +198,23 @@ def test_the_result_of_a_run_is_converted_to_what_the_workflow_returns():
         weather: Weather
         at: datetime.date
 
-    @weft.workflow
+    @perdure.workflow
     def report(city: str):
         return Report(measure(city), datetime.date(2030, 1, 2))
 
     report.function.__annotations__["return"] = Report
-    run = weft.run(report, city="Oslo", db=":memory:")
+    run = perdure.run(report, city="Oslo", db=":memory:")
     assert run.outputs == {"weather": {"city": "Oslo", "degrees": 21.5}, "at": "2030-01-02"}
     assert run.result() == Report(Weather("Oslo", 21.5), datetime.date(2030, 1, 2))
 
 
 def test_values_known_while_building_are_written_as_json():
-    @weft.task
+    @perdure.task
     def show(a: Any, b: Any, c: Any, d: Any) -> Any:
         return [a, b, c, d]
 
-    @weft.workflow
+    @perdure.workflow
     def literal():
         return show(datetime.date(2030, 1, 2), {Colour.RED}, (1, 2), Model("m"))
 
-    assert weft.run(literal, db=":memory:").result() == ["2030-01-02", ["red"], [1, 2], {"name": "m"}]
+    assert perdure.run(literal, db=":memory:").result() == ["2030-01-02", ["red"], [1, 2], {"name": "m"}]

@@ -1,4 +1,4 @@
-"""Durable steps through `weft.run`: each result kept before the next step begins, none done twice once it has returned."""
+"""Durable steps through `perdure.run`: each result kept before the next step begins, none done twice once it has returned."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-import weft
+import perdure
+from perdure.engine import Engine
 from tests.engine.helpers import events
-from weft.engine import Engine
 
 DONE: list[str] = []
 
@@ -32,7 +32,7 @@ async def do_async(name: str) -> str:
 
 
 def fast(**options: Any) -> Any:
-    return weft.task(retry={"max_attempts": 3, "backoff_ms": 1}, **options)
+    return perdure.task(retry={"max_attempts": 3, "backoff_ms": 1}, **options)
 
 
 async def journal(path: Path, run_id: str) -> list[Any]:
@@ -45,16 +45,16 @@ async def journal(path: Path, run_id: str) -> list[Any]:
 
 def test_steps_are_done_once_over_the_attempts_of_a_sync_task(tmp_path):
     @fast()
-    def work(ctx: weft.Context, n: int) -> list[Any]:
+    def work(ctx: perdure.Context, n: int) -> list[Any]:
         found = [ctx.step("a", do, "a"), ctx.step("b", do, "b", result={"n": n})]
         if ctx.attempt < 3:
             raise RuntimeError("again")
         return [*found, ctx.step("c", do, "c"), ctx.attempt]
 
-    run = weft.run(work, n=7, run_id="r", db=tmp_path / "weft.db")
+    run = perdure.run(work, n=7, run_id="r", db=tmp_path / "perdure.db")
     assert run.result() == ["A", {"n": 7}, "C", 3]
     assert DONE == ["a", "b", "c"]
-    kept = [event for event in asyncio.run(journal(tmp_path / "weft.db", "r")) if event.type == "node.checkpointed"]
+    kept = [event for event in asyncio.run(journal(tmp_path / "perdure.db", "r")) if event.type == "node.checkpointed"]
     assert [(event.step, event.data, event.attempt) for event in kept] == [
         ("a", "A", 1),
         ("b", {"n": 7}, 1),
@@ -64,26 +64,26 @@ def test_steps_are_done_once_over_the_attempts_of_a_sync_task(tmp_path):
 
 def test_steps_of_an_async_task_may_be_sync_or_async_and_side_by_side():
     @fast()
-    async def work(ctx: weft.Context) -> list[Any]:
+    async def work(ctx: perdure.Context) -> list[Any]:
         both = await asyncio.gather(ctx.step("a", do, "a"), ctx.step("b", do_async, "b"))
         if ctx.attempt == 1:
             raise RuntimeError("again")
         return [*both, await ctx.step("c", do_async, "c")]
 
-    assert weft.run(work, db=":memory:").result() == ["A", "B", "C"]
+    assert perdure.run(work, db=":memory:").result() == ["A", "B", "C"]
     assert sorted(DONE) == ["a", "b", "c"]
 
 
 def test_a_step_may_be_a_task():
-    @weft.task
+    @perdure.task
     async def inner(name: str) -> str:
         return await do_async(name)
 
-    @weft.task
-    async def outer(ctx: weft.Context) -> Any:
-        return [await ctx.step("one", inner, "one"), await ctx.step("two", weft.task(_plain), 2)]
+    @perdure.task
+    async def outer(ctx: perdure.Context) -> Any:
+        return [await ctx.step("one", inner, "one"), await ctx.step("two", perdure.task(_plain), 2)]
 
-    assert weft.run(outer, db=":memory:").result() == ["ONE", 4]
+    assert perdure.run(outer, db=":memory:").result() == ["ONE", 4]
 
 
 def _plain(n: int) -> int:
@@ -94,12 +94,12 @@ def test_what_a_step_gives_is_the_same_the_first_time_and_later():
     seen: list[Any] = []
 
     @fast()
-    def work(ctx: weft.Context) -> None:
+    def work(ctx: perdure.Context) -> None:
         seen.append(ctx.step("a", lambda: {"tuple": (1, 2), 3: "key"}))
         if ctx.attempt == 1:
             raise RuntimeError("again")
 
-    weft.run(work, db=":memory:")
+    perdure.run(work, db=":memory:")
     assert seen == [{"tuple": [1, 2], "3": "key"}] * 2
 
 
@@ -115,64 +115,64 @@ def test_what_a_step_gives_is_the_same_the_first_time_and_later():
     ],
 )
 def test_a_step_that_cannot_be_kept_says_why(body, code, words):
-    @weft.task(retry=1)
-    def work(ctx: weft.Context) -> None:
+    @perdure.task(retry=1)
+    def work(ctx: perdure.Context) -> None:
         body(ctx)
 
-    run = weft.run(work, db=":memory:")
+    run = perdure.run(work, db=":memory:")
     assert run.error is not None
     assert (run.state, run.error["code"]) == ("failed", code)
     assert words in run.error["message"]
 
 
 def test_a_failed_run_that_is_tried_again_keeps_its_steps(tmp_path):
-    @weft.task(retry=1)
-    def work(ctx: weft.Context) -> str:
+    @perdure.task(retry=1)
+    def work(ctx: perdure.Context) -> str:
         ctx.step("a", do, "a")
         if len(DONE) < 2:
             do("failing")
             raise RuntimeError("no")
         return "done"
 
-    assert weft.run(work, run_id="r", db=tmp_path / "weft.db").state == "failed"
-    assert weft.run(work, run_id="r", db=tmp_path / "weft.db", retry_failed=True).result() == "done"
+    assert perdure.run(work, run_id="r", db=tmp_path / "perdure.db").state == "failed"
+    assert perdure.run(work, run_id="r", db=tmp_path / "perdure.db", retry_failed=True).result() == "done"
     assert DONE == ["a", "failing"]
 
 
 def test_what_was_compensated_does_its_steps_again(tmp_path):
-    @weft.task
+    @perdure.task
     def undo(output: Any) -> None:
         do("undo")
 
-    @weft.task(compensator=undo)
-    def book(ctx: weft.Context) -> str:
+    @perdure.task(compensator=undo)
+    def book(ctx: perdure.Context) -> str:
         return str(ctx.step("book", do, "book"))
 
-    @weft.task
+    @perdure.task
     def pay(booking: str) -> str:
         if DONE.count("pay") == 0:
             do("pay")
-            raise weft.Abort("no money")
+            raise perdure.Abort("no money")
         return booking
 
-    @weft.workflow(on_failure="compensate")
+    @perdure.workflow(on_failure="compensate")
     def trip():
         return pay(book())
 
-    assert weft.run(trip, run_id="r", db=tmp_path / "weft.db").state == "failed"
+    assert perdure.run(trip, run_id="r", db=tmp_path / "perdure.db").state == "failed"
     assert DONE == ["book", "pay", "undo"]
-    assert weft.run(trip, run_id="r", db=tmp_path / "weft.db", retry_failed=True).result() == "BOOK"
+    assert perdure.run(trip, run_id="r", db=tmp_path / "perdure.db", retry_failed=True).result() == "BOOK"
     assert DONE == ["book", "pay", "undo", "book"]
 
 
 @pytest.mark.slow
 def test_a_thousand_steps_take_room_for_a_thousand_results(tmp_path):
-    @weft.task
-    def work(ctx: weft.Context) -> int:
+    @perdure.task
+    def work(ctx: perdure.Context) -> int:
         return sum(len(ctx.step(f"step {number}", lambda: "x" * 100)) for number in range(1000))
 
-    assert weft.run(work, db=tmp_path / "weft.db").result() == 100_000
-    with sqlite3.connect(tmp_path / "weft.db") as database:
+    assert perdure.run(work, db=tmp_path / "perdure.db").result() == 100_000
+    with sqlite3.connect(tmp_path / "perdure.db") as database:
         [(size,)] = database.execute("SELECT sum(length(body)) FROM events").fetchall()
     database.close()
     assert size < 1_000_000
@@ -182,20 +182,20 @@ def test_every_step_is_durable_before_the_next_begins(tmp_path):
     """Read from outside, by another connection, in the middle of the task."""
 
     def kept() -> int:
-        database = sqlite3.connect(f"file:{tmp_path / 'weft.db'}?mode=ro", uri=True)
+        database = sqlite3.connect(f"file:{tmp_path / 'perdure.db'}?mode=ro", uri=True)
         try:
             [(count,)] = database.execute("SELECT count(*) FROM events WHERE type = 'node.checkpointed'").fetchall()
         finally:
             database.close()
         return int(count)
 
-    @weft.task
-    def work(ctx: weft.Context) -> list[int]:
+    @perdure.task
+    def work(ctx: perdure.Context) -> list[int]:
         return [ctx.step(f"step {number}", kept) for number in range(50)]
 
-    @weft.task
-    async def work_async(ctx: weft.Context) -> list[int]:
+    @perdure.task
+    async def work_async(ctx: perdure.Context) -> list[int]:
         return [await ctx.step(f"step {number}", kept) for number in range(50)]
 
-    assert weft.run(work, db=tmp_path / "weft.db").result() == list(range(50))
-    assert weft.run(work_async, db=tmp_path / "weft.db").result() == list(range(50, 100))
+    assert perdure.run(work, db=tmp_path / "perdure.db").result() == list(range(50))
+    assert perdure.run(work_async, db=tmp_path / "perdure.db").result() == list(range(50, 100))

@@ -1,23 +1,23 @@
-"""Workflows written in Python in `weft.testing`."""
+"""Workflows written in Python in `perdure.testing`."""
 
 from __future__ import annotations
 
-import weft
-import weft.testing
+import perdure
+import perdure.testing
+from perdure.testing import Stub, approve, assert_run, simulate
 from tests.sdk.tasks import combine, fetch, grow, headlines
-from weft.testing import Stub, approve, assert_run, simulate
 
 
-@weft.workflow
+@perdure.workflow
 def inner(city: str):
     return headlines(city)
 
 
-@weft.workflow
+@perdure.workflow
 def briefing(city: str):
-    text = combine(fetch.options(retry=weft.Retry(max_attempts=3))(city), inner(city))
-    weft.approval(text, timeout=30 * 86_400)
-    return weft.branch(text, {text == "long": lambda: grow(text)}, default=lambda: text)
+    text = combine(fetch.options(retry=perdure.Retry(max_attempts=3))(city), inner(city))
+    perdure.approval(text, timeout=30 * 86_400)
+    return perdure.branch(text, {text == "long": lambda: grow(text)}, default=lambda: text)
 
 
 def test_a_workflow_is_tested_with_stubs_in_virtual_time():
@@ -28,12 +28,12 @@ def test_a_workflow_is_tested_with_stubs_in_virtual_time():
         "approval": approve(after=20 * 86_400),
         "grow": "longer",
     }
-    run = weft.testing.run(briefing, inputs={"city": "Oslo"}, stubs=stubs)
+    run = perdure.testing.run(briefing, inputs={"city": "Oslo"}, stubs=stubs)
     assert_run(run, state="completed", outputs={"result": "longer"}, attempts={"fetch": 3}, never=["combine_value"])
 
 
 def test_a_workflow_is_tested_with_its_real_functions():
-    run = weft.testing.run(briefing, inputs={"city": "Oslo"}, stubs={"approval": approve()}, real=True)
+    run = perdure.testing.run(briefing, inputs={"city": "Oslo"}, stubs={"approval": approve()}, real=True)
     assert_run(run, state="completed", outputs={"result": "Oslo: 21, 3 news"}, never=["grow"])
 
 

@@ -6,12 +6,12 @@ import json
 import logging
 from urllib.parse import quote
 
-import weft
+import perdure
 
 logger = logging.getLogger("user.code")
 
 
-def spread(token: str, ctx: weft.Context) -> dict[str, object]:
+def spread(token: str, ctx: perdure.Context) -> dict[str, object]:
     logger.warning("token %s, encoded %s", token, base64.b64encode(token.encode()).decode())
     ctx.checkpoint({"so far": token})
     return {
@@ -34,7 +34,7 @@ def fail(token: str) -> None:
 
 
 def abort(token: str) -> None:
-    raise weft.Abort(f"no use for {token}")
+    raise perdure.Abort(f"no use for {token}")
 
 
 def measure(token: str) -> dict[str, int]:
@@ -49,13 +49,13 @@ def person() -> dict[str, object]:
     return {"name": "Ada", "ssn": "078-05-1120", "cards": [{"number": "4111111111111111", "kind": "x"}]}
 
 
-def stepwise(ctx: weft.Context) -> str:
+def stepwise(ctx: perdure.Context) -> str:
     """Its first attempt saves the number and fails; the second one finds it."""
     if ctx.last_checkpoint is None:
         ctx.checkpoint("078-05-1120")
         raise ConnectionError("after the checkpoint")
     if ctx.last_checkpoint != "078-05-1120":
-        raise weft.Abort("the checkpoint is not what was saved")
+        raise perdure.Abort("the checkpoint is not what was saved")
     return ctx.last_checkpoint
 
 

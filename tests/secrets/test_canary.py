@@ -11,17 +11,17 @@ from urllib.parse import quote, quote_plus
 import pytest
 from click.testing import CliRunner
 
+from perdure import egress
+from perdure.cli.app import app
+from perdure.egress.policy import Policy
+from perdure.engine import Engine
+from perdure.model import DefinitionError
+from perdure.runtime.loaded import is_parked
+from perdure.secrets.providers import open_secrets
+from perdure.secrets.vault import Vault
+from perdure.settings import Settings, read_secrets
 from tests.engine.helpers import compiled, start, until
 from tests.secrets.leaky import Echo
-from weft import egress
-from weft.cli.app import app
-from weft.egress.policy import Policy
-from weft.engine import Engine
-from weft.model import DefinitionError
-from weft.runtime.loaded import is_parked
-from weft.secrets.providers import open_secrets
-from weft.secrets.vault import Vault
-from weft.settings import Settings, read_secrets
 
 CANARY = "canary/+7f3a9=c&Zz"
 TOKEN = "{{ secrets.canary }}"
@@ -109,7 +109,7 @@ def run_all(folder, port):
         found = asyncio.run(run_in(folder, port))
         for name in found:
             for command in (["runs", "show", name], ["runs", "events", name], ["runs", "export", name]):
-                shown = CliRunner().invoke(app, [*command, "--db", str(folder / "weft.db")], catch_exceptions=False)
+                shown = CliRunner().invoke(app, [*command, "--db", str(folder / "perdure.db")], catch_exceptions=False)
                 with (folder / "printed.txt").open("a", encoding="utf-8") as file:
                     file.write(f"{command}\n{shown.output}\n")
         return found
@@ -120,8 +120,8 @@ def run_all(folder, port):
 
 
 async def run_in(folder, port):
-    environment = {"WEFT_SECRET_CANARY": CANARY, "WEFT_EGRESS_ALLOW": "127.0.0.1:*"}
-    settings = Settings.load({"database_url": f"sqlite:///{folder / 'weft.db'}"}, environment)
+    environment = {"PERDURE_SECRET_CANARY": CANARY, "PERDURE_EGRESS_ALLOW": "127.0.0.1:*"}
+    settings = Settings.load({"database_url": f"sqlite:///{folder / 'perdure.db'}"}, environment)
     vault = Vault(open_secrets(read_secrets(environment)))
     egress.configure(Policy.parse(settings.egress_allow))
     engine = await Engine.open(settings.database_url, vault=vault)

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from weft.errors import SettingsInvalid
-from weft.secrets.providers import Environment, Secrets, SecretsFile, open_secrets
+from perdure.errors import SettingsInvalid
+from perdure.secrets.providers import Environment, Secrets, SecretsFile, open_secrets
 
 FILE = """
 [secrets]
@@ -107,17 +107,17 @@ def test_a_missing_file_and_a_missing_provider_say_what_to_do(tmp_path):
 
 
 def test_a_provider_comes_from_an_entry_point(tmp_path, monkeypatch):
-    (tmp_path / "vault_for_weft.py").write_text(
+    (tmp_path / "vault_for_perdure.py").write_text(
         "class Vault:\n"
         "    def find(self, name, tenant, queue):\n"
         "        return f'{name} of {tenant} in {queue}' if name != 'none' else None\n"
         "    def names(self):\n"
         "        return [('a', '*', '*')]\n"
     )
-    info = tmp_path / "vault_for_weft-1.dist-info"
+    info = tmp_path / "vault_for_perdure-1.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: vault-for-weft\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[weft.secret_providers]\nvault = vault_for_weft:Vault\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: vault-for-perdure\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[perdure.secret_providers]\nvault = vault_for_perdure:Vault\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     secrets = open_secrets({"NONE": "from the environment"}, provider="vault")
     assert secrets.find("x", "acme", "q") == "x of acme in q"

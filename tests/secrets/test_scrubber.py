@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.secrets.scrubber import Scrubber, encodings, install
 from tests.secrets.test_sealing import JSON
-from weft.secrets.scrubber import Scrubber, encodings, install
 
 CANARY = 'c4n@ry/+"s e\\cret&=ü%'
 

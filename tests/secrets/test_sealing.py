@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.clock import new_key
-from weft.errors import SettingsInvalid
-from weft.kernel.segments import SEALED as MARK
-from weft.kernel.segments import find_sealed, mask
-from weft.secrets.keyring import Keyring, UnknownKey, open_file, parse, read_file, write_file
-from weft.secrets.sealing import CannotOpen, Sealer
+from perdure.clock import new_key
+from perdure.errors import SettingsInvalid
+from perdure.kernel.segments import SEALED as MARK
+from perdure.kernel.segments import find_sealed, mask
+from perdure.secrets.keyring import Keyring, UnknownKey, open_file, parse, read_file, write_file
+from perdure.secrets.sealing import CannotOpen, Sealer
 
 RING = Keyring({"k1": new_key(32)})
 JSON = st.recursive(
@@ -165,5 +165,5 @@ def test_a_key_file_that_others_may_read_is_refused(tmp_path):
 def test_keys_that_are_none_are_refused_without_quoting_them(text):
     one = Keyring({"k1": new_key(32)}).dumps()
     with pytest.raises(SettingsInvalid) as caught:
-        parse(text.format(one), "WEFT_ENCRYPTION_KEYS")
+        parse(text.format(one), "PERDURE_ENCRYPTION_KEYS")
     assert one.partition(":")[2] not in str(caught.value)

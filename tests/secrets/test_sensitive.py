@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from perdure.cli.app import app
+from perdure.deployment import keys_file
+from perdure.kernel import events as e
+from perdure.kernel.state import RunState
+from perdure.secrets.keyring import open_file, write_file
 from tests.engine.helpers import ask, compiled, running, start, until
-from weft.cli.app import app
-from weft.deployment import keys_file
-from weft.kernel import events as e
-from weft.kernel.state import RunState
-from weft.secrets.keyring import open_file, write_file
 
 SSN, CARD = "078-05-1120", "4111111111111111"
 
@@ -167,18 +167,18 @@ async def test_people_see_a_mask_wherever_they_look(tmp_path):
         view = await engine.contents.view(state)
     assert view["nodes"]["person"]["output"] == {"name": "Ada", "ssn": "***", "cards": [{"number": "***", "kind": "x"}]}
     for command in (["runs", "show", "r1"], ["runs", "events", "r1", "--json"], ["approvals", "list", "--json"]):
-        arguments = [*command, "--db", str(tmp_path / "weft.db")]
+        arguments = [*command, "--db", str(tmp_path / "perdure.db")]
         shown = await asyncio.to_thread(CliRunner().invoke, app, arguments, catch_exceptions=False)
         assert shown.exit_code == 0, shown.output
         assert SSN not in shown.output
-        assert "$weft:sealed" not in shown.output
+        assert "$perdure:sealed" not in shown.output
 
 
 async def test_a_rotation_in_the_middle_of_a_run_loses_nothing(tmp_path):
     wait = {"id": "wait", "type": "wait", "config": {"signal": "go"}, "dependencies": ["person"]}
     second = call("second", "person", "wait", sensitive=["ssn"])
     last = call("last", "look", "second", args={"value": "{{ person.ssn }} {{ second.ssn }}"})
-    path = keys_file(f"sqlite:///{tmp_path / 'weft.db'}")
+    path = keys_file(f"sqlite:///{tmp_path / 'perdure.db'}")
     async with running(tmp_path) as engine:
         await start(engine, flow(wait, second, last))
         await until(engine, lambda state: state.find("wait", ()) is not None)
@@ -200,7 +200,7 @@ async def test_checkpoints_of_a_sensitive_node_are_sealed_too(tmp_path):
     assert files_with(tmp_path, SSN) == []
 
 
-@pytest.mark.parametrize("key", ["$weft:sealed"])
+@pytest.mark.parametrize("key", ["$perdure:sealed"])
 async def test_a_handler_cannot_pass_data_off_as_sealed(tmp_path, key):
     async with running(tmp_path) as engine:
         node = call("forged", "forge", args={"key": key})

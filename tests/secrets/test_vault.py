@@ -4,10 +4,10 @@ import logging
 
 import pytest
 
-from weft.clock import new_key
-from weft.secrets.keyring import Keyring, UnknownKey
-from weft.secrets.providers import Environment, Secrets
-from weft.secrets.vault import Vault
+from perdure.clock import new_key
+from perdure.secrets.keyring import Keyring, UnknownKey
+from perdure.secrets.providers import Environment, Secrets
+from perdure.secrets.vault import Vault
 
 
 def test_what_was_revealed_is_hidden_from_then_on_and_from_the_log(caplog):
@@ -35,5 +35,5 @@ def test_a_key_that_somebody_added_meanwhile_is_found():
 
 
 def test_without_keys_it_says_what_to_set():
-    with pytest.raises(UnknownKey, match="WEFT_ENCRYPTION_KEYS"):
+    with pytest.raises(UnknownKey, match="PERDURE_ENCRYPTION_KEYS"):
         Vault().sealer("t", "r")

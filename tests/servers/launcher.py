@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from weft.private_servers.launcher import main
+from perdure.private_servers.launcher import main
 
 if __name__ == "__main__":
     main(sys.argv[1:])

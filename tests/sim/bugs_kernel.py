@@ -8,8 +8,7 @@ from unittest.mock import patch
 
 import msgspec
 
-from tests.sim.planting import activation_of, bug, deciding, focused, folding, swapped
-from weft.kernel import (
+from perdure.kernel import (
     attempts,
     edges,
     loops,
@@ -18,11 +17,12 @@ from weft.kernel import (
     settle,
     state,
 )
-from weft.kernel import commands as c
-from weft.kernel import events as e
-from weft.kernel.decider import Decider
-from weft.kernel.state import NodeState, RunState
-from weft.kernel.values import Route
+from perdure.kernel import commands as c
+from perdure.kernel import events as e
+from perdure.kernel.decider import Decider
+from perdure.kernel.state import NodeState, RunState
+from perdure.kernel.values import Route
+from tests.sim.planting import activation_of, bug, deciding, focused, folding, swapped
 
 N, R = NodeState, RunState
 _LIVE = (N.QUEUED, N.RUNNING, N.HELD, N.RETRYING)

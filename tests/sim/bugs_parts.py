@@ -7,15 +7,15 @@ from typing import Any
 
 import msgspec
 
+from perdure.blobs import ref_of
+from perdure.engine import Engine
+from perdure.kernel import commands as c
+from perdure.kernel import patches, reruns
+from perdure.runtime.courier import Courier
+from perdure.runtime.leaving import Leaving
+from perdure.runtime.rendering import Renderer
+from perdure.runtime.worker import Worker
 from tests.sim.planting import bug, deciding, focused, method, swapped
-from weft.blobs import ref_of
-from weft.engine import Engine
-from weft.kernel import commands as c
-from weft.kernel import patches, reruns
-from weft.runtime.courier import Courier
-from weft.runtime.leaving import Leaving
-from weft.runtime.rendering import Renderer
-from weft.runtime.worker import Worker
 
 # -- patches and reruns ------------------------------------------------------------------------------------------------
 

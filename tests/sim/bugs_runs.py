@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
 
-from tests.sim.planting import bug, swapped
-from weft.kernel import commands as c
-from weft.kernel import (
+from perdure.kernel import commands as c
+from perdure.kernel import (
     compensation,
     edges,
     facts,
@@ -21,9 +20,10 @@ from weft.kernel import (
     wait_facts,
     waits,
 )
-from weft.kernel import events as e
-from weft.kernel.decider import Decider
-from weft.kernel.state import NodeState, RunState
+from perdure.kernel import events as e
+from perdure.kernel.decider import Decider
+from perdure.kernel.state import NodeState, RunState
+from tests.sim.planting import bug, swapped
 
 N, R = NodeState, RunState
 

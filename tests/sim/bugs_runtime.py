@@ -8,24 +8,24 @@ from unittest.mock import patch
 
 import msgspec
 
+from perdure.engine import Engine
+from perdure.journal import Accepted, JournalUnavailable, OutcomeUnknown
+from perdure.kernel import commands as c
+from perdure.kernel import snapshot
+from perdure.kernel.outstanding import outstanding
+from perdure.kernel.state import NodeState
+from perdure.runtime import children, loaded, rendering
+from perdure.runtime.coordinator import Coordinator
+from perdure.runtime.execution import Execution
+from perdure.runtime.loaded import Loaded
+from perdure.runtime.messages import Reported
+from perdure.runtime.reclaimer import Reclaimer
+from perdure.runtime.rendering import Renderer
+from perdure.runtime.timekeeper import Timekeeper
+from perdure.runtime.waiting import insist
+from perdure.runtime.worker import Worker
+from perdure.transport import Task
 from tests.sim.planting import bug, focused, method, swapped
-from weft.engine import Engine
-from weft.journal import Accepted, JournalUnavailable, OutcomeUnknown
-from weft.kernel import commands as c
-from weft.kernel import snapshot
-from weft.kernel.outstanding import outstanding
-from weft.kernel.state import NodeState
-from weft.runtime import children, loaded, rendering
-from weft.runtime.coordinator import Coordinator
-from weft.runtime.execution import Execution
-from weft.runtime.loaded import Loaded
-from weft.runtime.messages import Reported
-from weft.runtime.reclaimer import Reclaimer
-from weft.runtime.rendering import Renderer
-from weft.runtime.timekeeper import Timekeeper
-from weft.runtime.waiting import insist
-from weft.runtime.worker import Worker
-from weft.transport import Task
 
 N = NodeState
 

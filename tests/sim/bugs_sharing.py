@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from perdure.runtime.coordinator import Coordinator
+from perdure.runtime.share import Share
+from perdure.simulation.plan import DIVIDED_FROM, Plan, make_plan
 from tests.sim.planting import bug, focused, method
-from weft.runtime.coordinator import Coordinator
-from weft.runtime.share import Share
-from weft.simulation.plan import DIVIDED_FROM, Plan, make_plan
 
 
 def divided(seed: int) -> Plan:
@@ -69,7 +69,7 @@ def _() -> Iterator[None]:
 
 @bug("what is held for want of a worker is not released when one comes", by="R2", plan=_ALONE)
 def _() -> Iterator[None]:
-    from weft.runtime.roster import Roster
+    from perdure.runtime.roster import Roster
 
     with method(Roster, "_release", lambda self, workers: None):
         yield

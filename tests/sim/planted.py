@@ -15,11 +15,11 @@ import multiprocessing
 import sys
 from pathlib import Path
 
+from perdure.simulation.checks import Failed
+from perdure.simulation.plan import make_plan
+from perdure.simulation.world import World
 from tests.sim import bugs_kernel, bugs_parts, bugs_runs, bugs_runtime, bugs_sharing  # noqa: F401  they register themselves
 from tests.sim.planting import BUGS, Bug
-from weft.simulation.checks import Failed
-from weft.simulation.plan import make_plan
-from weft.simulation.world import World
 
 KNOWN = Path(__file__).with_name("known_seeds.json")
 

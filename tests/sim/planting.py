@@ -10,11 +10,11 @@ from unittest.mock import patch
 
 import msgspec
 
-from weft.kernel.decide import _HANDLERS as _COMMANDS
-from weft.kernel.facts import HANDLERS
-from weft.simulation.plan import Plan, make_plan
+from perdure.kernel.decide import _HANDLERS as _COMMANDS
+from perdure.kernel.facts import HANDLERS
+from perdure.simulation.plan import Plan, make_plan
 
-UNDER_TEST = ("weft.kernel", "weft.runtime", "weft.engine")
+UNDER_TEST = ("perdure.kernel", "perdure.runtime", "perdure.engine")
 
 
 class Bug(msgspec.Struct, frozen=True, kw_only=True):

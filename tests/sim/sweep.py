@@ -15,20 +15,20 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
+from perdure.blobs import INLINE_BYTES
+from perdure.nodes import builtin
+from perdure.nodes.registry import NodeType, Registry
+from perdure.runtime.requests import Request
+from perdure.simulation import users
+from perdure.simulation.blobs import SimBlobs
+from perdure.simulation.checks import Failed
+from perdure.simulation.faults import Chaos
+from perdure.simulation.journal import _WRITES, SimJournal
+from perdure.simulation.plan import Plan
+from perdure.simulation.process import Process
+from perdure.simulation.transport import SimTransport
+from perdure.simulation.world import World
 from tests.sim.workflows import REFERENCES, Reference
-from weft.blobs import INLINE_BYTES
-from weft.nodes import builtin
-from weft.nodes.registry import NodeType, Registry
-from weft.runtime.requests import Request
-from weft.simulation import users
-from weft.simulation.blobs import SimBlobs
-from weft.simulation.checks import Failed
-from weft.simulation.faults import Chaos
-from weft.simulation.journal import _WRITES, SimJournal
-from weft.simulation.plan import Plan
-from weft.simulation.process import Process
-from weft.simulation.transport import SimTransport
-from weft.simulation.world import World
 
 WAYS = {
     "error before": ("journal_error", "transport_error", "blob_error"),

@@ -10,24 +10,24 @@ from typing import Any
 import msgspec
 import pytest
 
+from perdure.errors import StoreUnavailable
+from perdure.journal import DueTimer
+from perdure.kernel import commands as c
+from perdure.kernel.state import RunState, State
+from perdure.runtime.coordinator import LostIncarnation
+from perdure.runtime.messages import Reported, TimerDue
+from perdure.runtime.quarantine import Quarantine
+from perdure.runtime.share import Share
+from perdure.runtime.timekeeper import Timekeeper
+from perdure.simulation.plan import Plan
+from perdure.simulation.report import simulate
+from perdure.transport import Delivery, Result
 from tests.doubles.fake_clock import FakeClock
 from tests.doubles.memory_journal import MemoryJournal
 from tests.engine import tasks
 from tests.engine.helpers import ask, compiled, ended, running, start, task, until, until_true, workflow
 from tests.kernel.rules.graphs import UNDO, node
 from tests.kernel.rules.graphs import start as begin
-from weft.errors import StoreUnavailable
-from weft.journal import DueTimer
-from weft.kernel import commands as c
-from weft.kernel.state import RunState, State
-from weft.runtime.coordinator import LostIncarnation
-from weft.runtime.messages import Reported, TimerDue
-from weft.runtime.quarantine import Quarantine
-from weft.runtime.share import Share
-from weft.runtime.timekeeper import Timekeeper
-from weft.simulation.plan import Plan
-from weft.simulation.report import simulate
-from weft.transport import Delivery, Result
 
 R = RunState
 PLANS = sorted((Path(__file__).parent / "plans").glob("*.json"))

@@ -10,13 +10,13 @@ from random import Random
 import msgspec
 import pytest
 
+from perdure.simulation import graphs
+from perdure.simulation.faults import ALL
+from perdure.simulation.many import run_chunk, run_seed
+from perdure.simulation.plan import DIVIDED_FROM, Plan, make_plan
+from perdure.simulation.report import Outcome, Summary, simulate
+from perdure.simulation.rules import EVIDENCE
 from tests.sim import regressions
-from weft.simulation import graphs
-from weft.simulation.faults import ALL
-from weft.simulation.many import run_chunk, run_seed
-from weft.simulation.plan import DIVIDED_FROM, Plan, make_plan
-from weft.simulation.report import Outcome, Summary, simulate
-from weft.simulation.rules import EVIDENCE
 
 CHUNK = 100
 SEEDS = range(0, 2000, CHUNK)
@@ -30,7 +30,7 @@ def check(outcome: Outcome) -> None:
 
 def digests(seeds: int, start: int, hash_seed: str) -> list[str]:
     """In a process of its own, where strings hash otherwise."""
-    command = [sys.executable, "-m", "weft.simulation", "--digests", "--jobs", "1"]
+    command = [sys.executable, "-m", "perdure.simulation", "--digests", "--jobs", "1"]
     done = subprocess.run(
         [*command, "--seeds", str(seeds), "--start", str(start)],
         env={**os.environ, "PYTHONHASHSEED": hash_seed},

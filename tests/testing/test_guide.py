@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from weft.cli.app import app
+from perdure.cli.app import app
 
 GUIDE = Path(__file__).parent.parent.parent / "docs" / "guides" / "testing-workflows.md"
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)

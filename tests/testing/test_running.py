@@ -1,4 +1,4 @@
-"""`weft.testing.run`: every kind of stub, virtual time, people and signals by script, and errors that help."""
+"""`perdure.testing.run`: every kind of stub, virtual time, people and signals by script, and errors that help."""
 
 import asyncio
 import math
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import weft
-import weft.testing
-from weft.testing import Chosen, Signal, Stub, StubInvalid, approve, assert_run, nobody, one_of, reject, run
+import perdure
+import perdure.testing
+from perdure.testing import Chosen, Signal, Stub, StubInvalid, approve, assert_run, nobody, one_of, reject, run
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
@@ -81,7 +81,7 @@ def test_failures_first():
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [("quota", "quota"), (weft.NotDone("x"), "not_done"), (ValueError("x"), "error")]
+    ("error", "code"), [("quota", "quota"), (perdure.NotDone("x"), "not_done"), (ValueError("x"), "error")]
 )
 def test_failures_have_the_code_they_are_given(error, code):
     found = run(flow(task("a", retry={"max_attempts": 2})), stubs={"a": Stub(fails=9, error=error)})
@@ -89,7 +89,7 @@ def test_failures_have_the_code_they_are_given(error, code):
 
 
 def test_an_exception_is_raised():
-    found = run(flow(task("a")), stubs={"a": weft.Abort("closed")})
+    found = run(flow(task("a")), stubs={"a": perdure.Abort("closed")})
     assert_run(found, state="failed", error="aborted", attempts={"a": 1})
     assert found.error == {"code": "aborted", "message": "closed", "attempts": 1}
 
@@ -129,7 +129,7 @@ def test_an_agent_chooses():
 def test_compensators_have_stubs_of_their_own():
     undo = {"compensator": {"type": "http", "config": {"url": "undo"}}}
     definition = flow(task("pay", **undo), task("ship", "pay"), on_failure={"compensate": True})
-    stubs = {"pay": {"id": 1}, "pay.compensator": {}, "ship": weft.Abort("no")}
+    stubs = {"pay": {"id": 1}, "pay.compensator": {}, "ship": perdure.Abort("no")}
     found = run(definition, stubs=stubs)
     assert_run(found, state="failed", nodes={"pay": "compensated"})
     assert [(call.node, call.undo) for call in found.calls] == [("pay", False), ("ship", False), ("pay", True)]
@@ -241,7 +241,7 @@ def test_some_handlers_may_be_real():
         run(EXAMPLES / "briefing" / "briefing.yaml", inputs={"city": "Oslo"}, real=["weather"])
 
 
-def steps(ctx: weft.Context):
+def steps(ctx: perdure.Context):
     first = ctx.step("one", lambda: 1)
     ctx.checkpoint({"at": ctx.attempt})
     if ctx.attempt == 1:
@@ -275,7 +275,7 @@ def test_mistakes_in_stubs_are_named(stubs, message):
 
 
 def test_inputs_are_held_to_the_schema():
-    with pytest.raises(weft.testing.definitions.InputsInvalid, match="city"):
+    with pytest.raises(perdure.testing.definitions.InputsInvalid, match="city"):
         run(EXAMPLES / "briefing" / "briefing.yaml")
 
 

@@ -1,15 +1,15 @@
-"""`weft.testing.simulate`: examples end in every history, what gets stuck is shown, the same seed is the same history."""
+"""`perdure.testing.simulate`: examples end in every history, what gets stuck is shown, the same seed is the same history."""
 
 from pathlib import Path
 
 import pytest
 
-import weft
-from weft.invariants import Checker
-from weft.invariants.model import Violation
-from weft.simulation.samples import sample
-from weft.testing import Stub, approve, nobody, one_of, simulate
-from weft.testing.simulating import fill_inputs
+import perdure
+from perdure.invariants import Checker
+from perdure.invariants.model import Violation
+from perdure.simulation.samples import sample
+from perdure.testing import Stub, approve, nobody, one_of, simulate
+from perdure.testing.simulating import fill_inputs
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 ORDER = {
@@ -18,7 +18,7 @@ ORDER = {
     "freight": {"cost": 5},
     "offer": one_of({"price": 110, "agreed": True}, {"price": 118, "agreed": False}),
     "charge": {"amount": 110},
-    "ship": one_of({"shipped": True}, weft.Abort("the lorry broke down")),
+    "ship": one_of({"shipped": True}, perdure.Abort("the lorry broke down")),
 }
 APPEAL = """
 name: appeal
@@ -136,13 +136,13 @@ def test_children_maps_agents_and_compensation_end():
         task("y"),
         on_failure={"compensate": True},
     )
-    stubs = {"many": one_of({}, {}, weft.Abort("no")), "pay": one_of({}, {}, RuntimeError("lost"))}
+    stubs = {"many": one_of({}, {}, perdure.Abort("no")), "pay": one_of({}, {}, RuntimeError("lost"))}
     report = simulate(definition, workflows=[child], stubs=stubs, seeds=60)
     assert report.ok, report
     assert report.never_reached == ()
 
 
-def test_a_rule_that_weft_breaks_is_the_worst(monkeypatch):
+def test_a_rule_that_perdure_breaks_is_the_worst(monkeypatch):
     feed = Checker.feed
 
     def strict(self, event):

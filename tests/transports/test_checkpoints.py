@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from perdure.transport import TransportClosed
+from perdure.transports.local import LocalTransport
 from tests.conformance.transport.messages import result
-from weft.transport import TransportClosed
-from weft.transports.local import LocalTransport
 
 
 async def test_reporting_a_checkpoint_waits_until_it_is_acknowledged():

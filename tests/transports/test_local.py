@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from perdure.transport import TransportFull
+from perdure.transports.local import LocalTransport
 from tests.conformance.transport.messages import claim, is_waiting, receive, result, soon, task
-from weft.transport import TransportFull
-from weft.transports.local import LocalTransport
 
 
 async def test_more_tasks_than_it_may_hold_are_refused_and_none_of_them_taken():

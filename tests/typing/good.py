@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, assert_type
 
-import weft
-from weft.client.views import Event, RunStarted, RunState, RunSummary
+import perdure
+from perdure.client.views import Event, RunStarted, RunState, RunSummary
 
 
 @dataclasses.dataclass
@@ -15,34 +15,34 @@ class Weather:
     degrees: float
 
 
-@weft.task(retry=weft.Retry(max_attempts=3), timeout=30, on_failure="park")
+@perdure.task(retry=perdure.Retry(max_attempts=3), timeout=30, on_failure="park")
 async def fetch(city: str, *, unit: str = "C") -> Weather:
     return Weather(city, 21)
 
 
-@weft.task
+@perdure.task
 def headlines(city: str, most: int = 3) -> list[str]:
     return [city] * most
 
 
-@weft.task
+@perdure.task
 def combine(weather: Weather, news: list[str]) -> str:
     return f"{weather} {news}"
 
 
-@weft.task
-def order(ctx: weft.Context, item: str, count: int = 1) -> dict[str, str]:
+@perdure.task
+def order(ctx: perdure.Context, item: str, count: int = 1) -> dict[str, str]:
     receipt: str = ctx.step("charge", lambda: "r1")
     return {"receipt": receipt, "count": str(count)}
 
 
-@weft.task(isolation="process")
-async def order_later(ctx: weft.Context, item: str) -> int:
+@perdure.task(isolation="process")
+async def order_later(ctx: perdure.Context, item: str) -> int:
     await ctx.checkpoint({"item": item})
     return ctx.attempt
 
 
-@weft.workflow
+@perdure.workflow
 def briefing(city: str, unit: str = "C") -> str:
     weather = fetch(city, unit=unit)
     assert_type(weather, Weather)
@@ -51,54 +51,56 @@ def briefing(city: str, unit: str = "C") -> str:
     return combine(weather, news)
 
 
-@weft.workflow(name="everything", deadline_seconds=60, on_failure="compensate")
+@perdure.workflow(name="everything", deadline_seconds=60, on_failure="compensate")
 def everything(city: str, cities: list[str]) -> dict[str, Any]:
     weather = fetch.options(id="first", retry=2, when=f"{city} != ''")(city)
     assert_type(weather, Weather)
     receipt = order("book", count=2)
     assert_type(receipt, dict[str, str])
     assert_type(order_later("book"), int)
-    text = weft.branch(
+    text = perdure.branch(
         weather,
-        {weather.degrees > 20: lambda: headlines(city)[0], weft.cel(f"{weather}.degrees < 0"): lambda: "cold"},
+        {weather.degrees > 20: lambda: headlines(city)[0], perdure.cel(f"{weather}.degrees < 0"): lambda: "cold"},
         default=lambda: 3,
     )
     assert_type(text, str | int)
-    perhaps = weft.switch(weather.city, {"Oslo": lambda: combine(weather, [])})
+    perhaps = perdure.switch(weather.city, {"Oslo": lambda: combine(weather, [])})
     assert_type(perhaps, str | None)
-    all_of = weft.map(headlines, cities, max_concurrency=10, id="all")
+    all_of = perdure.map(headlines, cities, max_concurrency=10, id="all")
     assert_type(all_of, list[list[str]])
-    inner = weft.map(lambda one: briefing(one), cities)
+    inner = perdure.map(lambda one: briefing(one), cities)
     assert_type(inner, list[str])
-    again = weft.loop(lambda loop: fetch(city), while_=lambda found: found.degrees < 3, max_iterations=5)
+    again = perdure.loop(lambda loop: fetch(city), while_=lambda found: found.degrees < 3, max_iterations=5)
     assert_type(again, Weather)
-    decided = weft.approval({"text": text}, approvers=["ann"], timeout=60)
+    decided = perdure.approval({"text": text}, approvers=["ann"], timeout=60)
     assert_type(decided["comments"], str)
-    page = weft.http("https://example.com", headers={"Authorization": weft.secret("TOKEN")}, after=[weather], retry=3)
+    page = perdure.http(
+        "https://example.com", headers={"Authorization": perdure.secret("TOKEN")}, after=[weather], retry=3
+    )
     assert_type(page["status"], int)
-    assert_type(weft.first(weather, again, cancel_rest=True), Weather)
-    weft.wait(60, signal="go", queue="slow")
-    return {"text": text, "weather": weather, "body": page["body"], "raw": weft.node("search", {"q": city})}
+    assert_type(perdure.first(weather, again, cancel_rest=True), Weather)
+    perdure.wait(60, signal="go", queue="slow")
+    return {"text": text, "weather": weather, "body": page["body"], "raw": perdure.node("search", {"q": city})}
 
 
-run = weft.run(briefing, city="Oslo", db=":memory:")
-assert_type(run, weft.Run[str])
+run = perdure.run(briefing, city="Oslo", db=":memory:")
+assert_type(run, perdure.Run[str])
 assert_type(run.result(), str)
-assert_type(weft.run(order, item="book").result(), dict[str, str])
-assert_type(weft.run(fetch, city="Oslo").result(), Weather)
-assert_type(weft.run("flow.yaml", run_id="r").result(), Any)
-assert_type(weft.run({"name": "w", "nodes": []}).result(), Any)
-weft.run(briefing, city="Oslo", on_approval=lambda approval: approval.node == "a")
+assert_type(perdure.run(order, item="book").result(), dict[str, str])
+assert_type(perdure.run(fetch, city="Oslo").result(), Weather)
+assert_type(perdure.run("flow.yaml", run_id="r").result(), Any)
+assert_type(perdure.run({"name": "w", "nodes": []}).result(), Any)
+perdure.run(briefing, city="Oslo", on_approval=lambda approval: approval.node == "a")
 
 
 async def main() -> None:
-    again = await weft.arun(everything, city="Oslo", cities=[], run_id="r", retry_failed=True, tags={"a": "b"})
+    again = await perdure.arun(everything, city="Oslo", cities=[], run_id="r", retry_failed=True, tags={"a": "b"})
     assert_type(again.result(), dict[str, Any])
     assert_type(again.waiting[0].command, str)
     await fetch.fn("Oslo")
 
 
-def use(client: weft.Client) -> None:
+def use(client: perdure.Client) -> None:
     assert_type(client.runs.start("orders", {"n": 1}, wait_seconds=5)["state"], RunState)
     for run in client.runs.list(state=["failed"], limit=10):
         assert_type(run, RunSummary)
@@ -108,7 +110,7 @@ def use(client: weft.Client) -> None:
     assert_type(client.blobs.get("sha256:0"), bytes)
 
 
-async def use_later(client: weft.AsyncClient) -> None:
+async def use_later(client: perdure.AsyncClient) -> None:
     assert_type(await client.runs.start("orders", {"n": 1}), RunStarted)
     async for run in client.runs.list():
         assert_type(run, RunSummary)

@@ -1,9 +1,9 @@
 """The node type in the real engine, in virtual time."""
 
 import pytest
-from weft_csv import CSV_READ
+from perdure_csv import CSV_READ
 
-from weft.testing import assert_run, run
+from perdure.testing import assert_run, run
 
 
 def csv_read(**config):

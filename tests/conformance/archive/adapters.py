@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from perdure.archive import Archive
+from perdure.journal import Journal
 from tests.conformance.journal import adapters as journals
-from weft.archive import Archive
-from weft.journal import Journal
 
 ADAPTERS = {name: adapter for name, adapter in journals.ADAPTERS.items() if name.startswith(("sqlite", "postgres"))}
 

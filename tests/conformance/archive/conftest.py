@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from perdure.archive import Archive
 from tests.conformance.archive.adapters import ADAPTERS, Office, office_of
 from tests.conformance.journal.adapters import Handles, Place
-from weft.archive import Archive
 
 
 @pytest.fixture(params=sorted(ADAPTERS))

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from weft.archive import Alias, InvalidAlias, Share
-from weft.errors import NotFound, Refused
+from perdure.archive import Alias, InvalidAlias, Share
+from perdure.errors import NotFound, Refused
 
 
 def alias(*versions: int, name: str = "live", **fields) -> Alias:

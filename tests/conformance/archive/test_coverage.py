@@ -5,8 +5,8 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+from perdure.archive import Archive
 from tests.conformance.archive.adapters import ADAPTERS
-from weft.archive import Archive
 
 HERE = Path(__file__).parent
 CASES = [path for path in sorted(HERE.glob("test_*.py")) if path != Path(__file__)]

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from weft.archive import ApiKey
-from weft.errors import NotFound
-from weft.journal import InvalidCursor
+from perdure.archive import ApiKey
+from perdure.errors import NotFound
+from perdure.journal import InvalidCursor
 
 
 def key(number: int = 1, **fields) -> ApiKey:

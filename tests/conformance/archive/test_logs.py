@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from perdure.archive import LOG_LINE_BYTES, LOG_LINES, LogLine
 from tests.conformance.journal.commits import append, commit
-from weft.archive import LOG_LINE_BYTES, LOG_LINES, LogLine
 
 
 def line(message: str, **fields) -> LogLine:

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from perdure.archive import WANTS_NOTIFICATION, Callback, Notification
+from perdure.journal import ApprovalRow
 from tests.conformance.journal.commits import append, commit
-from weft.archive import WANTS_NOTIFICATION, Callback, Notification
-from weft.journal import ApprovalRow
 
 BODY = WANTS_NOTIFICATION + b'"url":"https://a.example/","secret":"hook"},"shown":null}'
 

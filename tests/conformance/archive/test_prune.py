@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
+from perdure.archive import PRUNE_ROWS
+from perdure.errors import NotFound
+from perdure.journal import ApprovalRow, Conflict, DeadLetterRow, IdempotencyKey, RunFilter, Snapshot
 from tests.conformance.archive.test_links import link
 from tests.conformance.archive.test_logs import line
 from tests.conformance.journal.commits import append, commit
-from weft.archive import PRUNE_ROWS
-from weft.errors import NotFound
-from weft.journal import ApprovalRow, Conflict, DeadLetterRow, IdempotencyKey, RunFilter, Snapshot
 
 
 async def ids(journal) -> list[str]:
@@ -137,7 +137,7 @@ async def execute(journal, text: str) -> list:
     """SQL under the adapter. `{}` stands before names of tables."""
     if hasattr(journal, "_connections"):
         connection = await journal._connections._take()
-        rows = await connection.fetch(text.format("weft."))
+        rows = await connection.fetch(text.format("perdure."))
         journal._connections._idle.append(connection)
         return list(rows)
     return await journal._writer.run(lambda connection: connection.execute(text.format("")).fetchall())
@@ -151,7 +151,7 @@ async def test_no_row_of_a_run_is_left_in_any_table(office):
     if hasattr(journal, "_connections"):
         columns = await execute(
             journal,
-            "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'weft' "
+            "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'perdure' "
             "AND column_name = 'run_id' AND table_name !~ '^events_'",
         )
     else:

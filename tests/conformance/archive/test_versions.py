@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from perdure.archive import Alias, Share, VersionNote
+from perdure.errors import NotFound, Refused
 from tests.conformance.journal.commits import append, commit
-from weft.archive import Alias, Share, VersionNote
-from weft.errors import NotFound, Refused
 
 
 def note(version: int, **fields) -> VersionNote:

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from perdure.blob_stores.memory import MemoryObjects
+from perdure.blob_stores.objects import ObjectBlobs
+from perdure.blob_stores.urls import open_store
+from perdure.blobs import BlobStore
+from perdure.clock import system
+from perdure.simulation.blobs import SimBlobs
 from tests.doubles.blob_faults import FaultyBlobs
 from tests.doubles.calm_world import CalmWorld
 from tests.servers.s3 import BUCKET, shared
-from weft.blob_stores.memory import MemoryObjects
-from weft.blob_stores.objects import ObjectBlobs
-from weft.blob_stores.urls import open_store
-from weft.blobs import BlobStore
-from weft.clock import system
-from weft.simulation.blobs import SimBlobs
 
 Opener = Callable[[], BlobStore]
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from perdure.blobs import BlobStore
 from tests.conformance.blobs.adapters import ADAPTERS, SLOW, Storage
-from weft.blobs import BlobStore
 
 
 def _parameters() -> list[object]:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from weft.blobs import BlobMissing, key_of
+from perdure.blobs import BlobMissing, key_of
 
 A, B = "tenant-a", "tenant-b"
 FAR = time.time() + 10**9

@@ -5,7 +5,7 @@ import hashlib
 
 import pytest
 
-from weft.blobs import BlobDamaged, BlobMissing, InvalidBlobRef, folder_of, ref_of
+from perdure.blobs import BlobDamaged, BlobMissing, InvalidBlobRef, folder_of, ref_of
 
 A, B = "tenant-a", "tenant-b"
 

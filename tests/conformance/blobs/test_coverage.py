@@ -5,9 +5,9 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-import weft.blob_stores
+import perdure.blob_stores
+from perdure.blobs import BlobStore
 from tests.conformance.blobs.adapters import ADAPTERS, SLOW
-from weft.blobs import BlobStore
 
 HERE = Path(__file__).parent
 CASES = [path for path in sorted(HERE.glob("test_*.py")) if path != Path(__file__)]
@@ -43,7 +43,7 @@ def test_no_case_is_skipped_for_anyone():
 
 
 def test_every_adapter_of_the_source_is_in_the_suite():
-    folder = Path(weft.blob_stores.__file__).parent
+    folder = Path(perdure.blob_stores.__file__).parent
     assert {path.stem for path in folder.glob("*.py")} - {"__init__"} - PARTS <= set(ADAPTERS)
 
 

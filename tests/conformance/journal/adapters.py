@@ -7,14 +7,14 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from perdure.journal import Journal
+from perdure.journals.postgres import open_postgres
+from perdure.journals.sqlite import SqliteJournal
+from perdure.simulation.journal import SimJournal
 from tests.doubles.calm_world import CalmWorld
 from tests.doubles.faults import with_faults
 from tests.doubles.memory_journal import MemoryJournal, Store
 from tests.servers.postgres import PostgresServers, installations
-from weft.journal import Journal
-from weft.journals.postgres import open_postgres
-from weft.journals.sqlite import SqliteJournal
-from weft.simulation.journal import SimJournal
 
 PARTITIONS = 8
 
@@ -34,7 +34,7 @@ Adapter = Callable[[Place], AbstractAsyncContextManager[Opener]]
 @asynccontextmanager
 async def sqlite(place: Place) -> AsyncIterator[Opener]:
     async def open_again() -> Journal:
-        return await SqliteJournal.open(place.folder / "weft.db", partitions=PARTITIONS)
+        return await SqliteJournal.open(place.folder / "perdure.db", partitions=PARTITIONS)
 
     yield open_again
 

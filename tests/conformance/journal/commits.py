@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from perdure.journal import Commit, Journal, RunRow, StoredEvent, partition_of
 from tests.conformance.journal.adapters import PARTITIONS
-from weft.journal import Commit, Journal, RunRow, StoredEvent, partition_of
 
 ROW = {"state", "workflow", "workflow_version", "ir", "tenant", "tags", "generation", "counter", "parent", "error"}
 ROW |= {"busy", "created_at", "started_at", "ended_at", "partition"}

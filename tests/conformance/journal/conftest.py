@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from perdure.journal import Journal
 from tests.conformance.journal.adapters import ADAPTERS, Handles, Place
-from weft.journal import Journal
 
 
 @pytest.fixture(params=sorted(ADAPTERS))

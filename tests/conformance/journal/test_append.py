@@ -2,9 +2,9 @@
 
 import pytest
 
+from perdure.errors import NotFound
+from perdure.journal import Accepted, InvalidCommit, LastCommit, RunRow
 from tests.conformance.journal.commits import append, commit, event
-from weft.errors import NotFound
-from weft.journal import Accepted, InvalidCommit, LastCommit, RunRow
 
 
 async def test_a_commit_at_sequence_zero_creates_the_run(journal):

@@ -2,8 +2,8 @@
 
 import asyncio
 
+from perdure.journal import Accepted, Conflict, Exists, Snapshot
 from tests.conformance.journal.commits import append, commit
-from weft.journal import Accepted, Conflict, Exists, Snapshot
 
 
 async def test_a_stale_sequence_is_a_conflict_that_says_where_the_run_is(journal):

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from perdure.errors import NotFound
+from perdure.journal import ApprovalRow, InvalidCommit, InvalidCursor
 from tests.conformance.journal.commits import append, commit
-from weft.errors import NotFound
-from weft.journal import ApprovalRow, InvalidCommit, InvalidCursor
 
 
 def approval(approval_id, run_id="r1", **fields):

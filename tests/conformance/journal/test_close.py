@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from perdure.journal import Accepted, JournalClosed
 from tests.conformance.journal.commits import append, commit
-from weft.journal import Accepted, JournalClosed
 
 
 async def test_closing_again_is_no_mistake(journal):

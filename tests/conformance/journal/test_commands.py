@@ -1,8 +1,8 @@
 """put_command, read_commands, answer_command, find_answer: what another process asks of the holder."""
 
+from perdure.journal import Conflict, partition_of
 from tests.conformance.journal.adapters import PARTITIONS
 from tests.conformance.journal.commits import append, commit
-from weft.journal import Conflict, partition_of
 
 
 async def bodies(journal, *arguments, **named):

@@ -5,9 +5,9 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-import weft.journals
+import perdure.journals
+from perdure.journal import Journal
 from tests.conformance.journal.adapters import ADAPTERS
-from weft.journal import Journal
 
 HERE = Path(__file__).parent
 CASES = [path for path in sorted(HERE.glob("test_*.py")) if path != Path(__file__)]
@@ -39,7 +39,7 @@ def test_no_case_is_skipped_for_anyone():
 
 
 def test_every_adapter_of_the_source_is_in_the_suite():
-    folder = Path(weft.journals.__file__).parent
+    folder = Path(perdure.journals.__file__).parent
     written = {path.name for path in folder.iterdir() if path.is_dir() and (path / "__init__.py").exists()}
     assert written <= set(ADAPTERS)
 

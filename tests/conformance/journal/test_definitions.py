@@ -2,8 +2,8 @@
 
 import pytest
 
-from weft.errors import NotFound
-from weft.journal import Definition
+from perdure.errors import NotFound
+from perdure.journal import Definition
 
 
 async def test_a_definition_comes_back_byte_for_byte(journal):

@@ -1,8 +1,8 @@
 """Epochs and incarnations: a writer that lost its right changes nothing."""
 
+from perdure.journal import Accepted, Epoch, Fenced, partition_of
 from tests.conformance.journal.adapters import PARTITIONS
 from tests.conformance.journal.commits import append, commit
-from weft.journal import Accepted, Epoch, Fenced, partition_of
 
 
 async def test_the_current_epoch_may_write(journal):

@@ -1,7 +1,7 @@
 """hold: one coordinator; everybody else may read and put commands."""
 
+from perdure.journal import Accepted, HeldBy
 from tests.conformance.journal.commits import append, commit
-from weft.journal import Accepted, HeldBy
 
 
 async def test_the_second_is_told_who_holds_it(handles, journal):

@@ -2,8 +2,8 @@
 
 import pytest
 
+from perdure.journal import Accepted, Exists, IdempotencyKey, InvalidCommit
 from tests.conformance.journal.commits import append, commit
-from weft.journal import Accepted, Exists, IdempotencyKey, InvalidCommit
 
 
 def start(run_id: str, body_hash: str = "h1", key: str = "k", tenant: str = "default", **fields):

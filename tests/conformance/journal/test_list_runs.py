@@ -2,8 +2,8 @@
 
 import pytest
 
+from perdure.journal import InvalidCursor, RunFilter
 from tests.conformance.journal.commits import append, commit
-from weft.journal import InvalidCursor, RunFilter
 
 
 async def ids(journal, **where):

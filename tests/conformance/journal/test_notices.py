@@ -1,8 +1,8 @@
 """read_notices, delete_notices: what a child's end tells its parent, exactly once (R6)."""
 
+from perdure.journal import Conflict, partition_of
 from tests.conformance.journal.adapters import PARTITIONS
 from tests.conformance.journal.commits import append, commit
-from weft.journal import Conflict, partition_of
 
 
 async def bodies(journal, *arguments, **named):

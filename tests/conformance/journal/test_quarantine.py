@@ -2,9 +2,9 @@
 
 import pytest
 
+from perdure.errors import NotFound
+from perdure.journal import Accepted
 from tests.conformance.journal.commits import append, commit
-from weft.errors import NotFound
-from weft.journal import Accepted
 
 
 async def test_the_mark_says_why_and_can_be_taken_away(journal):

@@ -1,7 +1,7 @@
 """find_snapshot: the last one of a run, written with its commit."""
 
+from perdure.journal import Snapshot
 from tests.conformance.journal.commits import append, commit
-from weft.journal import Snapshot
 
 
 async def test_a_run_has_none_until_a_commit_brings_one(journal):

@@ -1,7 +1,7 @@
 """list_due_timers, next_timer: the timer index is in step with the journal (W1)."""
 
+from perdure.journal import DueTimer
 from tests.conformance.journal.commits import append, commit
-from weft.journal import DueTimer
 
 
 async def due(journal, now=1000.0, **filters):

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from weft.journal import InvalidCursor
+from perdure.journal import InvalidCursor
 
 
 async def register(journal, name, definition, **named):

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import NamedTuple
 
+from perdure.journal import Journal
+from perdure.journals.postgres import open_postgres
+from perdure.leases import Leases
+from perdure.simulation.leases import MemoryLeases
 from tests.doubles.fake_clock import FakeClock
 from tests.doubles.memory_journal import MemoryJournal, Store
 from tests.servers.postgres import PostgresServers, installations
-from weft.journal import Journal
-from weft.journals.postgres import open_postgres
-from weft.leases import Leases
-from weft.simulation.leases import MemoryLeases
 
 PARTITIONS = 8
 

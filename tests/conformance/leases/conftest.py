@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from perdure.leases import Leases
 from tests.conformance.leases.adapters import ADAPTERS, Office
-from weft.leases import Leases
 
 
 @pytest.fixture(params=sorted(ADAPTERS))

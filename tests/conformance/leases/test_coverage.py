@@ -5,8 +5,8 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+from perdure.leases import Leases
 from tests.conformance.leases.adapters import ADAPTERS
-from weft.leases import Leases
 
 HERE = Path(__file__).parent
 CASES = [path for path in sorted(HERE.glob("test_*.py")) if path != Path(__file__)]

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from perdure.journal import Accepted, Epoch, Fenced
 from tests.conformance.journal.commits import append, commit
 from tests.conformance.leases.adapters import PARTITIONS
-from weft.journal import Accepted, Epoch, Fenced
 
 LONG, SHORT = 600.0, 0.05
 

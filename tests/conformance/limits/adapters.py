@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import NamedTuple
 
+from perdure.limits import Limits
+from perdure.transports.local_limits import LocalLimits
+from perdure.transports.redis import open_redis
 from tests.servers.redis import RedisServers, system_program
-from weft.limits import Limits
-from weft.transports.local_limits import LocalLimits
-from weft.transports.redis import open_redis
 
 
 class Pair(NamedTuple):

@@ -5,8 +5,8 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+from perdure.limits import Limits
 from tests.conformance.limits.adapters import ADAPTERS
-from weft.limits import Limits
 
 HERE = Path(__file__).parent
 CASES = [path for path in sorted(HERE.glob("test_*.py")) if path != Path(__file__)]

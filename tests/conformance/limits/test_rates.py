@@ -3,9 +3,9 @@
 import asyncio
 import time
 
+from perdure.limits import Ask, Full, Limit
 from tests.conformance.limits.test_slots import enter
 from tests.conformance.transport.messages import soon
-from weft.limits import Ask, Full, Limit
 
 HOURLY = Limit("t", "key", 3, 3600.0)
 

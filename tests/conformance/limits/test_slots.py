@@ -2,8 +2,8 @@
 
 import asyncio
 
+from perdure.limits import EVERYBODY, Ask, Entered, Full, Limit
 from tests.conformance.transport.messages import soon
-from weft.limits import EVERYBODY, Ask, Entered, Full, Limit
 
 THREE = Limit("t", "key", 3)
 

@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
+from perdure.clock import system
+from perdure.envelopes import Keyring
+from perdure.simulation.transport import Broker, SimTransport
+from perdure.transport import Transport
+from perdure.transports.local import LocalTransport
+from perdure.transports.redis import open_redis
 from tests.doubles.calm_world import CalmWorld
 from tests.doubles.transport_faults import with_transport_faults
 from tests.servers.redis import RedisServers, system_program
-from weft.clock import system
-from weft.envelopes import Keyring
-from weft.simulation.transport import Broker, SimTransport
-from weft.transport import Transport
-from weft.transports.local import LocalTransport
-from weft.transports.redis import open_redis
 
 PARTITIONS = 8
 

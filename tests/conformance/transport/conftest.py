@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from perdure.transport import Transport
 from tests.conformance.transport.adapters import ADAPTERS, Adapter
-from weft.transport import Transport
 
 
 @pytest.fixture(params=sorted(ADAPTERS))

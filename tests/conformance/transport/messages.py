@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
-from weft.transport import Result, Task, Transport, WorkerBeat
+from perdure.transport import Result, Task, Transport, WorkerBeat
 
 T = TypeVar("T")
 

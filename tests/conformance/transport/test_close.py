@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from perdure.transport import TransportClosed
 from tests.conformance.transport.messages import claim, is_waiting, receive, result, soon, task
-from weft.transport import TransportClosed
 
 
 async def test_closing_again_is_no_mistake(transport):

@@ -5,9 +5,9 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-import weft.transports
+import perdure.transports
+from perdure.transport import Transport
 from tests.conformance.transport.adapters import ADAPTERS
-from weft.transport import Transport
 
 HERE = Path(__file__).parent
 CASES = [path for path in sorted(HERE.glob("test_*.py")) if path != Path(__file__)]
@@ -40,7 +40,7 @@ def test_no_case_is_skipped_for_anyone():
 
 
 def test_every_adapter_of_the_source_is_in_the_suite():
-    folder = Path(weft.transports.__file__).parent
+    folder = Path(perdure.transports.__file__).parent
     packages = {path.name for path in folder.iterdir() if (path / "__init__.py").exists()}
     modules = {path.stem for path in folder.glob("*.py")} - {"__init__"} - PARTS
     assert packages | modules <= set(ADAPTERS)

@@ -6,29 +6,29 @@ from typing import Any
 
 ROWS = 20_000
 FILL = f"""
-INSERT INTO weft.version_notes SELECT 'tenant' || n % 5, 'flow' || n / 20, n % 20 + 1, 'ada', n, ''
+INSERT INTO perdure.version_notes SELECT 'tenant' || n % 5, 'flow' || n / 20, n % 20 + 1, 'ada', n, ''
 FROM generate_series(1, {ROWS}) n ON CONFLICT DO NOTHING;
-INSERT INTO weft.deleted_workflows SELECT 'tenant' || n % 5, 'flow' || n, 1 FROM generate_series(1, {ROWS}) n;
-INSERT INTO weft.aliases SELECT 'tenant' || n % 5, 'flow' || n / 20, 'alias' || n, 4, true FROM generate_series(1, {ROWS}) n;
-INSERT INTO weft.alias_moves SELECT tenant, workflow, alias, r, '[[1,100.0]]', 'ada', 1, ''
-FROM weft.aliases, generate_series(1, 4) r;
-INSERT INTO weft.api_keys SELECT 'k' || n, 'tenant' || n % 5, 'ci', '', '[]', '[]', 'ada', n FROM generate_series(1, {ROWS}) n;
-INSERT INTO weft.links SELECT sha256(n::text::bytea), 'tenant1', 'a' || n, 'run' || n, 'approve', 'ada', n, n
+INSERT INTO perdure.deleted_workflows SELECT 'tenant' || n % 5, 'flow' || n, 1 FROM generate_series(1, {ROWS}) n;
+INSERT INTO perdure.aliases SELECT 'tenant' || n % 5, 'flow' || n / 20, 'alias' || n, 4, true FROM generate_series(1, {ROWS}) n;
+INSERT INTO perdure.alias_moves SELECT tenant, workflow, alias, r, '[[1,100.0]]', 'ada', 1, ''
+FROM perdure.aliases, generate_series(1, 4) r;
+INSERT INTO perdure.api_keys SELECT 'k' || n, 'tenant' || n % 5, 'ci', '', '[]', '[]', 'ada', n FROM generate_series(1, {ROWS}) n;
+INSERT INTO perdure.links SELECT sha256(n::text::bytea), 'tenant1', 'a' || n, 'run' || n, 'approve', 'ada', n, n
 FROM generate_series(1, {ROWS}) n;
-INSERT INTO weft.callbacks SELECT sha256(n::text::bytea), 'tenant1', '', n FROM generate_series(1, {ROWS}) n;
-INSERT INTO weft.approvals SELECT 'told' || n, 'run' || lpad((n % 5000)::text, 8, '0'), 'n', 'told', 'tenant1', n, null, null, ''
+INSERT INTO perdure.callbacks SELECT sha256(n::text::bytea), 'tenant1', '', n FROM generate_series(1, {ROWS}) n;
+INSERT INTO perdure.approvals SELECT 'told' || n, 'run' || lpad((n % 5000)::text, 8, '0'), 'n', 'told', 'tenant1', n, null, null, ''
 FROM generate_series(1, {ROWS}) n;
-INSERT INTO weft.notifications
+INSERT INTO perdure.notifications
 SELECT 'told' || n, 'tenant1', CASE WHEN n % 1000 = 0 THEN 'waiting' ELSE 'delivered' END, 1, n, n, null, ''
 FROM generate_series(1, {ROWS}) n;
-INSERT INTO weft.audit SELECT 'tenant' || n % 5, n / 5 + 1, n, 'user' || n % 1000, 'action' || n % 1000, 'object' || n % 1000,
+INSERT INTO perdure.audit SELECT 'tenant' || n % 5, n / 5 + 1, n, 'user' || n % 1000, 'action' || n % 1000, 'object' || n % 1000,
     '', '', '', ''
 FROM generate_series(0, {ROWS - 1}) n;
-INSERT INTO weft.audit_heads SELECT 'tenant' || n, {ROWS} / 5, '' FROM generate_series(0, 4) n;
-INSERT INTO weft.logs SELECT 'run' || lpad((n % 20)::text, 8, '0'), n, 'tenant' || n % 5, 'node' || n / 20 % 100, 1, 1, n,
+INSERT INTO perdure.audit_heads SELECT 'tenant' || n, {ROWS} / 5, '' FROM generate_series(0, 4) n;
+INSERT INTO perdure.logs SELECT 'run' || lpad((n % 20)::text, 8, '0'), n, 'tenant' || n % 5, 'node' || n / 20 % 100, 1, 1, n,
     'info', ''
 FROM generate_series(1, {ROWS}) n;
-INSERT INTO weft.log_heads SELECT 'run' || lpad(n::text, 8, '0'), {ROWS} FROM generate_series(0, 4999) n;
+INSERT INTO perdure.log_heads SELECT 'run' || lpad(n::text, 8, '0'), {ROWS} FROM generate_series(0, 4999) n;
 """
 
 LIMIT = {"limit": 10}

@@ -8,10 +8,10 @@ from typing import Any
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
+from perdure.journals.postgres import open_postgres
+from perdure.journals.postgres.journal import PostgresJournal
 from tests.journals.postgres.helpers import new_journal
 from tests.servers.postgres import PostgresServer, installations
-from weft.journals.postgres import open_postgres
-from weft.journals.postgres.journal import PostgresJournal
 
 
 @pytest.fixture(params=sorted(installations()))

@@ -10,8 +10,8 @@ from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]
 
+from perdure.journals.postgres import migrate_postgres
 from tests.servers.postgres import PostgresServer
-from weft.journals.postgres import migrate_postgres
 
 PATIENCE_SECONDS = 60.0
 
@@ -45,9 +45,9 @@ async def locked(url: str, run_id: str | None = None) -> AsyncIterator[Any]:
     try:
         async with holder.transaction():
             if run_id is None:
-                await holder.execute("LOCK TABLE weft.runs")
+                await holder.execute("LOCK TABLE perdure.runs")
             else:
-                await holder.execute("SELECT FROM weft.runs WHERE run_id = $1 FOR UPDATE", run_id)
+                await holder.execute("SELECT FROM perdure.runs WHERE run_id = $1 FOR UPDATE", run_id)
             yield onlooker
     finally:
         await holder.close()

@@ -19,5 +19,5 @@ async def test_every_statement_it_shows_works(journal, admin):
 
 
 async def test_every_table_is_named(admin):
-    rows = await admin.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'weft' AND tablename !~ '^events_'")
+    rows = await admin.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'perdure' AND tablename !~ '^events_'")
     assert [row[0] for row in rows if f"`{row[0]}`" not in DOCUMENT] == []

@@ -7,13 +7,13 @@ import signal
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
+from perdure.journal import Accepted, JournalUnavailable, OutcomeUnknown
+from perdure.journals.postgres import connections, open_postgres
 from tests.conformance.journal.commits import append, commit
 from tests.journals.postgres.helpers import CONNECTIONS, new_journal, until
 from tests.journals.whole import check_whole, next_commit
 from tests.proxy import Proxy
 from tests.servers.postgres import installations
-from weft.journal import Accepted, JournalUnavailable, OutcomeUnknown
-from weft.journals.postgres import connections, open_postgres
 
 OTHERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
 

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
+from perdure.errors import PerdureError
+from perdure.journals.postgres import open_postgres
 from tests.conformance.journal.commits import append, commit
 from tests.journals.postgres.helpers import CONNECTIONS, locked, until, until_waiting
-from weft.errors import WeftError
-from weft.journals.postgres import open_postgres
 
 
 async def none_left(admin) -> None:
@@ -31,7 +31,7 @@ async def test_close_leaves_nothing(url, admin):
 
 async def test_a_failed_opening_leaves_nothing(url, admin):
     before = asyncio.all_tasks()
-    with pytest.raises(WeftError):
+    with pytest.raises(PerdureError):
         await open_postgres(url, require_durable=True)
     assert asyncio.all_tasks() == before
     await none_left(admin)

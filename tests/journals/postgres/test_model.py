@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from perdure.journal import Commit
+from perdure.journals.postgres import open_postgres
 from tests.conformance.journal.adapters import PARTITIONS
 from tests.doubles.memory_journal import MemoryJournal, Store
 from tests.journals.model import appends, commits, do, everything, raises
-from weft.journal import Commit
-from weft.journals.postgres import open_postgres
 
 
 def keep_apart(step: list[Commit]) -> list[Commit]:

@@ -15,12 +15,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from perdure.errors import SchemaTooNew, SchemaTooOld, SettingsInvalid
+from perdure.journal import Accepted, JournalBusy, JournalCorrupt, JournalUnavailable
+from perdure.journals.postgres import migrate_postgres, open_postgres, schema
+from perdure.journals.postgres.connections import Options
 from tests.conformance.journal.commits import append, commit
 from tests.journals.postgres.helpers import until
-from weft.errors import SchemaTooNew, SchemaTooOld, SettingsInvalid
-from weft.journal import Accepted, JournalBusy, JournalCorrupt, JournalUnavailable
-from weft.journals.postgres import migrate_postgres, open_postgres, schema
-from weft.journals.postgres.connections import Options
 
 
 @pytest.fixture
@@ -67,11 +67,11 @@ async def test_many_that_migrate_at_the_same_moment_do_it_once(empty):
 
 async def test_a_migration_that_fails_leaves_those_before_it_and_the_next_call_goes_on(empty, monkeypatch):
     known = schema.migrations()
-    broken = (*known[:-1], (len(known), "CREATE TABLE weft.half (x integer); SELECT 1 / 0"))
+    broken = (*known[:-1], (len(known), "CREATE TABLE perdure.half (x integer); SELECT 1 / 0"))
     monkeypatch.setattr(schema, "migrations", lambda: broken)
     with pytest.raises(Exception, match="division by zero"):
         await migrate_postgres(empty)
-    assert "weft.half" not in await tables(empty)
+    assert "perdure.half" not in await tables(empty)
     monkeypatch.setattr(schema, "migrations", lambda: known)
     assert await migrate_postgres(empty) == [len(known)]
 
@@ -86,12 +86,12 @@ async def test_a_lock_that_somebody_else_keeps_is_busy(empty):
 
 
 async def test_a_schema_of_somebody_else_is_left_alone(empty):
-    await execute(empty, "CREATE SCHEMA weft; CREATE TABLE weft.theirs (x integer)")
-    with pytest.raises(JournalCorrupt, match="not Weft's"):
+    await execute(empty, "CREATE SCHEMA perdure; CREATE TABLE perdure.theirs (x integer)")
+    with pytest.raises(JournalCorrupt, match="not Perdure's"):
         await migrate_postgres(empty)
-    with pytest.raises(JournalCorrupt, match="not Weft's"):
+    with pytest.raises(JournalCorrupt, match="not Perdure's"):
         await open_postgres(empty)
-    assert await tables(empty) == {"weft.theirs"}
+    assert await tables(empty) == {"perdure.theirs"}
 
 
 async def test_other_tables_of_the_database_do_not_matter(empty, open_journal):
@@ -116,7 +116,7 @@ async def test_an_encoding_that_cannot_hold_every_text_is_refused(server):
 
 
 async def test_a_database_without_a_journal_is_not_made_one_by_opening(empty):
-    with pytest.raises(SchemaTooOld, match="weft migrate"):
+    with pytest.raises(SchemaTooOld, match="perdure migrate"):
         await open_postgres(empty)
     assert await tables(empty) == set()
 
@@ -125,7 +125,7 @@ async def test_a_schema_that_is_older_is_refused(url, monkeypatch):
     known = schema.migrations()
     monkeypatch.setattr(schema, "migrations", lambda: (*known, (len(known) + 1, "SELECT 1")))
     with pytest.raises(
-        SchemaTooOld, match=f"has schema {len(known)}, this program needs {len(known) + 1}.*weft migrate"
+        SchemaTooOld, match=f"has schema {len(known)}, this program needs {len(known) + 1}.*perdure migrate"
     ):
         await open_postgres(url)
 
@@ -133,20 +133,20 @@ async def test_a_schema_that_is_older_is_refused(url, monkeypatch):
 async def test_a_schema_that_is_newer_is_refused_by_who_opens_it_and_not_by_who_has_it_open(url, open_journal):
     journal = await open_journal(url)
     before = len(schema.migrations())
-    await execute(url, f"UPDATE weft.meta SET schema_version = {before + 1}")
-    with pytest.raises(SchemaTooNew, match="upgrade Weft"):
+    await execute(url, f"UPDATE perdure.meta SET schema_version = {before + 1}")
+    with pytest.raises(SchemaTooNew, match="upgrade Perdure"):
         await open_postgres(url, require_durable=False)
     with pytest.raises(SchemaTooNew):
         await migrate_postgres(url)
     # Its writer has no connection yet: a rolling upgrade migrates while others run.
     assert await append(journal, commit("r1")) == Accepted(1)
-    await execute(url, f"UPDATE weft.meta SET schema_version = {before}")
+    await execute(url, f"UPDATE perdure.meta SET schema_version = {before}")
 
 
 async def test_tables_that_are_missing_are_damage_not_the_callers_mistake(empty, open_journal):
     await migrate_postgres(empty)
     journal = await open_journal(empty)
-    await execute(empty, "DROP TABLE weft.snapshots")
+    await execute(empty, "DROP TABLE perdure.snapshots")
     with pytest.raises(JournalCorrupt, match="changed by hand"):
         await journal.find_snapshot("r1")
 
@@ -157,9 +157,9 @@ async def test_tables_that_are_missing_are_damage_not_the_callers_mistake(empty,
 @pytest.mark.parametrize(
     ("url", "name"),
     [
-        ("postgresql://ann:secret@db.example:5432/weft?sslmode=require", "db.example:5432/weft"),
-        ("postgresql://ann:se@cret@db1,db2/weft", "db1,db2/weft"),
-        ("postgresql:///weft?host=/run/postgresql&password=secret", "/run/postgresql/weft"),
+        ("postgresql://ann:secret@db.example:5432/perdure?sslmode=require", "db.example:5432/perdure"),
+        ("postgresql://ann:se@cret@db1,db2/perdure", "db1,db2/perdure"),
+        ("postgresql:///perdure?host=/run/postgresql&password=secret", "/run/postgresql/perdure"),
         ("postgresql://", "localhost/"),
     ],
 )
@@ -171,7 +171,7 @@ def test_messages_name_the_database_and_never_the_password(url, name):
 async def test_sockets_and_ports_lead_to_the_same_database(server, url, open_journal):
     name = url.partition("@/")[2].partition("?")[0]
     await append(await open_journal(url), commit("r1"))
-    for other in (server.url(name, tcp=True), f"postgres://weft@localhost:{server.port}/{name}?sslmode=disable"):
+    for other in (server.url(name, tcp=True), f"postgres://perdure@localhost:{server.port}/{name}?sslmode=disable"):
         assert (await (await open_journal(other)).get_run("r1")).seq == 1
 
 
@@ -204,8 +204,8 @@ async def test_a_plain_user_that_owns_the_database_needs_no_more(server, open_jo
 
 async def test_a_url_that_means_nothing_is_refused(server):
     with pytest.raises(JournalUnavailable, match="journal"):
-        await open_postgres("postgresql://weft@127.0.0.1:1/weft")
-    for wrong in ("postgresql://weft@localhost/weft?sslmode=nonsense", "mysql://weft@localhost/weft"):
+        await open_postgres("postgresql://perdure@127.0.0.1:1/perdure")
+    for wrong in ("postgresql://perdure@localhost/perdure?sslmode=nonsense", "mysql://perdure@localhost/perdure"):
         with pytest.raises(SettingsInvalid, match="is not valid"):
             await open_postgres(wrong)
 
@@ -291,8 +291,8 @@ def _certificate(folder, name: str, address: str):
 def test_without_the_driver_the_way_to_get_it_is_told():
     program = (
         "import sys, asyncio; sys.modules['asyncpg'] = None\n"
-        "from weft.journals.postgres import open_postgres\n"
+        "from perdure.journals.postgres import open_postgres\n"
         "asyncio.run(open_postgres('postgresql:///x'))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
-    assert "weft.errors.SettingsInvalid: PostgreSQL needs a driver: install weft[postgres]" in done.stderr
+    assert "perdure.errors.SettingsInvalid: PostgreSQL needs a driver: install perdure[postgres]" in done.stderr

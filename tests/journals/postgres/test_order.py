@@ -58,7 +58,7 @@ async def test_a_later_number_waits_for_an_earlier_one_to_be_seen(journals, url,
     first, second = journals[:2]
     slow = await asyncpg.connect(url)
     async with asyncio.TaskGroup() as group, slow.transaction():
-        await slow.execute("SELECT weft.put_command('slow', 'run', 0, 0, '')")
+        await slow.execute("SELECT perdure.put_command('slow', 'run', 0, 0, '')")
         put = group.create_task(second.put_command("run", b"", command_id="quick"))
         await until_waiting(admin, 1)
         assert await first.read_commands() == []

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from perdure.journal import ApprovalRow, Commit, DeadLetterRow, Epoch, IdempotencyKey, Snapshot
+from perdure.journals.postgres import appender, migrate_postgres, statements
+from perdure.journals.postgres.connections import Options, connect
 from tests.conformance.journal.commits import commit
 from tests.journals.postgres import archive_plans
 from tests.servers.postgres import installations
-from weft.journal import ApprovalRow, Commit, DeadLetterRow, Epoch, IdempotencyKey, Snapshot
-from weft.journals.postgres import appender, migrate_postgres, statements
-from weft.journals.postgres.connections import Options, connect
 
 RUNS = 20_000
 FILL = f"""
-INSERT INTO weft.runs
+INSERT INTO perdure.runs
 SELECT format('run%s', lpad(n::text, 8, '0')), 3, 'c' || n,
        CASE WHEN n % 400 = 1 THEN 'failed' WHEN n % 4 = 1 THEN 'completed' WHEN n % 4 = 2 THEN 'cancelled' ELSE 'running' END,
        CASE n % 300 WHEN 3 THEN 'rare' ELSE 'flow' || n % 10 END, 1, 'sha256:x', n % 8,
@@ -24,24 +24,24 @@ SELECT format('run%s', lpad(n::text, 8, '0')), 3, 'c' || n,
        CASE n % 4 WHEN 1 THEN n WHEN 2 THEN n END, NULL, CASE n % 10 WHEN 0 THEN 'parent' || n % 100 END,
        CASE n % 500 WHEN 0 THEN 'why'::bytea END
 FROM generate_series(1, {RUNS}) n;
-INSERT INTO weft.events
-SELECT run_id, n, 'node.completed', 1, CASE n WHEN 3 THEN commit_id END, 'body' FROM weft.runs, generate_series(1, 3) n;
-INSERT INTO weft.events SELECT 'run00000001', seq, 'node.completed', 1, NULL, 'body' FROM generate_series(4, 5000) seq;
-INSERT INTO weft.run_tags SELECT 'team', ('t' || partition)::bytea, created_at, run_id FROM weft.runs;
-INSERT INTO weft.snapshots SELECT run_id, 3, 1, 'state' FROM weft.runs;
-INSERT INTO weft.timers SELECT run_id, 'timer', created_at, partition FROM weft.runs;
-INSERT INTO weft.approvals (approval_id, run_id, node, state, tenant, requested_at, body)
+INSERT INTO perdure.events
+SELECT run_id, n, 'node.completed', 1, CASE n WHEN 3 THEN commit_id END, 'body' FROM perdure.runs, generate_series(1, 3) n;
+INSERT INTO perdure.events SELECT 'run00000001', seq, 'node.completed', 1, NULL, 'body' FROM generate_series(4, 5000) seq;
+INSERT INTO perdure.run_tags SELECT 'team', ('t' || partition)::bytea, created_at, run_id FROM perdure.runs;
+INSERT INTO perdure.snapshots SELECT run_id, 3, 1, 'state' FROM perdure.runs;
+INSERT INTO perdure.timers SELECT run_id, 'timer', created_at, partition FROM perdure.runs;
+INSERT INTO perdure.approvals (approval_id, run_id, node, state, tenant, requested_at, body)
 SELECT 'a' || n, format('run%s', lpad((n / 4)::text, 8, '0')), 'n', CASE n % 200 WHEN 3 THEN 'pending' ELSE 'approved' END,
        'tenant' || n % 5, n, ''
 FROM generate_series(1, {RUNS}) n;
-INSERT INTO weft.dead_letters (dead_letter_id, run_id, node, state, tenant, created_at, body)
-SELECT approval_id, run_id, node, state, tenant, requested_at, body FROM weft.approvals;
-INSERT INTO weft.notices (partition, run_id, from_run_id, body) SELECT partition, run_id, 'child', '' FROM weft.runs;
-INSERT INTO weft.commands (command_id, run_id, partition, put_at, body, answered_at)
-SELECT 'k' || run_id, run_id, partition, 1, '', CASE WHEN created_at > 2000 THEN created_at END FROM weft.runs;
-INSERT INTO weft.idempotency SELECT 'default', run_id::bytea, 'h', run_id, created_at FROM weft.runs;
-INSERT INTO weft.definitions SELECT 'd' || n, 'ir', '' FROM generate_series(1, {RUNS}) n;
-INSERT INTO weft.workflows SELECT 'default', 'flow' || n / 4, n % 4 + 1, 'd' || n, 'i', 1 FROM generate_series(1, {RUNS}) n;
+INSERT INTO perdure.dead_letters (dead_letter_id, run_id, node, state, tenant, created_at, body)
+SELECT approval_id, run_id, node, state, tenant, requested_at, body FROM perdure.approvals;
+INSERT INTO perdure.notices (partition, run_id, from_run_id, body) SELECT partition, run_id, 'child', '' FROM perdure.runs;
+INSERT INTO perdure.commands (command_id, run_id, partition, put_at, body, answered_at)
+SELECT 'k' || run_id, run_id, partition, 1, '', CASE WHEN created_at > 2000 THEN created_at END FROM perdure.runs;
+INSERT INTO perdure.idempotency SELECT 'default', run_id::bytea, 'h', run_id, created_at FROM perdure.runs;
+INSERT INTO perdure.definitions SELECT 'd' || n, 'ir', '' FROM generate_series(1, {RUNS}) n;
+INSERT INTO perdure.workflows SELECT 'default', 'flow' || n / 4, n % 4 + 1, 'd' || n, 'i', 1 FROM generate_series(1, {RUNS}) n;
 ANALYZE;
 """
 

@@ -6,10 +6,10 @@ import os
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
+from perdure.journal import Accepted, Fenced, JournalReadOnly
 from tests.conformance.journal.commits import append, commit
 from tests.journals.postgres.helpers import until
 from tests.servers.postgres import FAST, PostgresServer
-from weft.journal import Accepted, Fenced, JournalReadOnly
 
 pytestmark = pytest.mark.slow
 
@@ -114,7 +114,7 @@ async def test_a_dump_that_is_restored_is_noticed_also_by_a_process_that_has_jus
     seq = await grow(journal)
     # Into the database that is in use.
     connection = await asyncpg.connect(url)
-    await connection.execute("DROP SCHEMA weft CASCADE")
+    await connection.execute("DROP SCHEMA perdure CASCADE")
     await connection.close()
     server.run("pg_restore", "-d", url, dump)
     fresh = await open_journal(url)
@@ -143,7 +143,7 @@ async def test_a_standby_that_lagged_behind_and_was_promoted_is_noticed(server, 
         hosts = f"127.0.0.1:{server.port},127.0.0.1:{behind.port}"
         with pytest.raises(JournalReadOnly, match="standby"):
             await open_journal(behind.url(name))
-        follower = await open_journal(f"postgresql://weft@{hosts}/{name}?target_session_attrs=read-write")
+        follower = await open_journal(f"postgresql://perdure@{hosts}/{name}?target_session_attrs=read-write")
         seq = await grow(follower)
         server.stop()
         await behind.execute("SELECT pg_promote()")

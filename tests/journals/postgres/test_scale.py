@@ -6,12 +6,12 @@ import pytest
 
 RUNS = 100_000
 FILL = f"""
-INSERT INTO weft.runs
+INSERT INTO perdure.runs
 SELECT format('run%s', lpad(n::text, 8, '0')), 3, 'c' || n, 'running', 'flow', 1, 'sha256:x', n % 8, 'default', '{{}}', 1, 1,
        n % 100 = 0, n, n, NULL, NULL, NULL, NULL
 FROM generate_series(1, {RUNS}) n;
-INSERT INTO weft.timers SELECT run_id, 'timer', 1e9 + created_at, partition FROM weft.runs;
-ANALYZE weft.runs, weft.timers;
+INSERT INTO perdure.timers SELECT run_id, 'timer', 1e9 + created_at, partition FROM perdure.runs;
+ANALYZE perdure.runs, perdure.timers;
 """
 
 
@@ -45,7 +45,7 @@ async def test_a_hundred_thousand_waiting_runs_are_taken_over_in_a_few_megabytes
 @pytest.mark.slow
 async def test_a_long_run_is_read_page_by_page(journal, admin):
     await admin.execute(
-        "INSERT INTO weft.events SELECT 'long', n, 'node.completed', 1, NULL, repeat('x', 200)::bytea "
+        "INSERT INTO perdure.events SELECT 'long', n, 'node.completed', 1, NULL, repeat('x', 200)::bytea "
         "FROM generate_series(1, 100000) n"
     )
     tracemalloc.start()

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from weft.clock import system
-from weft.journals.postgres.together import Together
+from perdure.clock import system
+from perdure.journals.postgres.together import Together
 
 
 class Server:

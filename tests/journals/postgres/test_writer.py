@@ -5,10 +5,8 @@ import random
 
 import pytest
 
-from tests.conformance.journal.commits import append, commit, event
-from tests.journals.postgres.helpers import locked, until_waiting
-from weft.errors import IntegrityError
-from weft.journal import (
+from perdure.errors import IntegrityError
+from perdure.journal import (
     Accepted,
     ApprovalRow,
     Conflict,
@@ -18,9 +16,11 @@ from weft.journal import (
     RunFilter,
     RunRow,
 )
-from weft.journals.postgres import appender, writer
+from perdure.journals.postgres import appender, writer
+from tests.conformance.journal.commits import append, commit, event
+from tests.journals.postgres.helpers import locked, until_waiting
 
-TRANSACTIONS = "SELECT count(DISTINCT xmin::text) FROM weft.runs"
+TRANSACTIONS = "SELECT count(DISTINCT xmin::text) FROM perdure.runs"
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ async def test_what_cannot_be_stored_does_not_exist(journal, odd):
 
 async def test_events_that_their_run_does_not_count_are_an_integrity_error(journal, admin):
     await append(journal, commit("r1"))
-    await admin.execute("INSERT INTO weft.events VALUES ('r1', 2, 'forged', 1, NULL, '')")
+    await admin.execute("INSERT INTO perdure.events VALUES ('r1', 2, 'forged', 1, NULL, '')")
     with pytest.raises(IntegrityError, match="r1, 2"):
         await journal.append([commit("r0"), commit("r1", 1)])
     assert await journal.find_run("r0") is None

@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from perdure.errors import PerdureError
+from perdure.journal import Accepted, Commit, HeldBy
+from perdure.journals.sqlite import SqliteJournal
 from tests.conformance.journal.commits import commit, event
 from tests.journals.whole import next_commit
 from tests.processes import die_with_parent
-from weft.errors import WeftError
-from weft.journal import Accepted, Commit, HeldBy
-from weft.journals.sqlite import SqliteJournal
 
 ROOT = Path(__file__).parents[3]
 
@@ -117,7 +117,7 @@ async def unprivileged(path: Path) -> None:
     # Python loads modules late, and may not be able to once the rights are gone: use everything once before.
     with tempfile.TemporaryDirectory() as folder:
         for read_only in (False, True):
-            journal = await SqliteJournal.open(Path(folder) / "weft.db", read_only=read_only)
+            journal = await SqliteJournal.open(Path(folder) / "perdure.db", read_only=read_only)
             await journal.find_run("r1")
             await journal.close()
     if os.geteuid() == 0:
@@ -127,13 +127,13 @@ async def unprivileged(path: Path) -> None:
     try:
         await SqliteJournal.open(path)
         say("opened")
-    except WeftError as error:
+    except PerdureError as error:
         say(error.code, str(error))
     try:
         journal = await SqliteJournal.open(path, read_only=True)
         say("read", (await journal.get_run("r1")).seq)
         await journal.close()
-    except WeftError as error:
+    except PerdureError as error:
         say(error.code, str(error))
 
 
@@ -147,7 +147,7 @@ async def fill(path: Path) -> None:
             (answer,) = await journal.append([_large(seq)])
             assert isinstance(answer, Accepted), answer
             seq = answer.seq
-        except WeftError as error:
+        except PerdureError as error:
             say(error.code, seq)
             break
     say("read", len(await journal.read_events("r1", limit=10**6)))

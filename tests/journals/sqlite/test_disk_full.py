@@ -3,10 +3,10 @@
 import asyncio
 from pathlib import Path
 
+from perdure.journal import Accepted, Commit, JournalFull
+from perdure.journals.sqlite import SqliteJournal
 from tests.conformance.journal.commits import append, commit, event
 from tests.journals.sqlite.children import child, line
-from weft.journal import Accepted, Commit, JournalFull
-from weft.journals.sqlite import SqliteJournal
 
 
 def large(seq: int) -> Commit:
@@ -28,7 +28,7 @@ async def append_until_refused(journal: SqliteJournal) -> int:
 
 
 async def test_a_full_database_refuses_the_whole_append_and_goes_on_when_there_is_room(tmp_path):
-    journal = await SqliteJournal.open(tmp_path / "weft.db")
+    journal = await SqliteJournal.open(tmp_path / "perdure.db")
     await limit_pages(journal, 100)
     seq = await append_until_refused(journal)
     assert seq > 5
@@ -40,7 +40,7 @@ async def test_a_full_database_refuses_the_whole_append_and_goes_on_when_there_i
 
 
 def test_files_that_may_not_grow_lose_nothing_that_was_answered(tmp_path):
-    path = tmp_path / "weft.db"
+    path = tmp_path / "perdure.db"
     with child("fill", path) as process:
         code, answered = line(process).split()
         assert code in {"journal_full", "journal_unavailable", "outcome_unknown"}

@@ -3,10 +3,10 @@
 import asyncio
 from pathlib import Path
 
+from perdure.journal import Accepted
+from perdure.journals.sqlite import SqliteJournal
 from tests.journals.sqlite.children import child, kill, line
 from tests.journals.whole import check_whole, next_commit
-from weft.journal import Accepted
-from weft.journals.sqlite import SqliteJournal
 
 KILLS = 6
 
@@ -21,7 +21,7 @@ def write_and_kill(path: Path, generation: int, answers: int) -> list[tuple[str,
 
 
 def test_after_any_number_of_kills_every_answered_commit_is_there_and_none_twice(tmp_path):
-    path = tmp_path / "weft.db"
+    path = tmp_path / "perdure.db"
 
     async def look(generation: int, answered: list[tuple[str, int, int]]) -> None:
         journal = await SqliteJournal.open(path)
@@ -44,7 +44,7 @@ def test_after_any_number_of_kills_every_answered_commit_is_there_and_none_twice
 
 
 def test_a_commit_whose_answer_was_lost_is_found_or_can_be_appended(tmp_path):
-    path = tmp_path / "weft.db"
+    path = tmp_path / "perdure.db"
     answered = write_and_kill(path, 0, answers=50)
 
     async def settle() -> None:

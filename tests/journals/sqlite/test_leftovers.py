@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
+from perdure.errors import PerdureError
+from perdure.journals.sqlite import SqliteJournal
 from tests.conformance.journal.commits import append, commit
-from weft.errors import WeftError
-from weft.journals.sqlite import SqliteJournal
 
 
 def open_files() -> set[str]:
@@ -19,15 +19,15 @@ def open_files() -> set[str]:
             links.append(os.readlink(f"/proc/self/fd/{name}"))
         except FileNotFoundError:
             continue  # the one that listed the folder
-    return {link for link in links if "weft" in link}
+    return {link for link in links if "perdure" in link}
 
 
 def journal_threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("weft")]
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("perdure")]
 
 
 async def test_close_leaves_nothing(tmp_path):
-    journal = await SqliteJournal.open(tmp_path / "weft.db", readers=3)
+    journal = await SqliteJournal.open(tmp_path / "perdure.db", readers=3)
     await journal.hold()
     await asyncio.gather(*(append(journal, commit(f"r{number}")) for number in range(20)))
     await asyncio.gather(*(journal.get_run(f"r{number}") for number in range(20)))
@@ -36,21 +36,21 @@ async def test_close_leaves_nothing(tmp_path):
     await journal.close()
     assert journal_threads() == []
     assert open_files() == set()
-    assert sorted(os.listdir(tmp_path)) == ["weft.db", "weft.db.lock"]
+    assert sorted(os.listdir(tmp_path)) == ["perdure.db", "perdure.db.lock"]
 
 
 async def test_a_failed_opening_leaves_nothing(tmp_path):
-    (tmp_path / "weft.db").write_bytes(b"no database " * 1000)
+    (tmp_path / "perdure.db").write_bytes(b"no database " * 1000)
     for read_only in (False, True):
-        with pytest.raises(WeftError):
-            await SqliteJournal.open(tmp_path / "weft.db", read_only=read_only)
+        with pytest.raises(PerdureError):
+            await SqliteJournal.open(tmp_path / "perdure.db", read_only=read_only)
         gc.collect()
         assert journal_threads() == []
         assert open_files() == set()
 
 
 async def test_threads_and_files_do_not_grow_with_use(tmp_path):
-    journal = await SqliteJournal.open(tmp_path / "weft.db", readers=2)
+    journal = await SqliteJournal.open(tmp_path / "perdure.db", readers=2)
     seen = set()
     for number in range(30):
         await append(journal, *(commit(f"r{number}-{run}") for run in range(10)))
@@ -62,7 +62,7 @@ async def test_threads_and_files_do_not_grow_with_use(tmp_path):
 
 
 async def test_a_cancelled_read_gives_its_place_back(tmp_path):
-    journal = await SqliteJournal.open(tmp_path / "weft.db", readers=1)
+    journal = await SqliteJournal.open(tmp_path / "perdure.db", readers=1)
     await append(journal, commit("r1", 0, 5))
     for _ in range(5):
         reading = asyncio.gather(journal.read_events("r1"))
@@ -77,7 +77,7 @@ async def test_a_cancelled_read_gives_its_place_back(tmp_path):
 
 def test_a_loop_that_ends_without_closing_does_not_stop_the_process(tmp_path):
     async def forget() -> SqliteJournal:
-        journal = await SqliteJournal.open(tmp_path / "weft.db")
+        journal = await SqliteJournal.open(tmp_path / "perdure.db")
         await append(journal, commit("r1"))
         return journal
 

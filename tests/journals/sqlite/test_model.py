@@ -7,17 +7,17 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.journals.sqlite import SqliteJournal
 from tests.conformance.journal.adapters import PARTITIONS
 from tests.doubles.memory_journal import MemoryJournal, Store
 from tests.journals.model import appends, do, everything, raises
-from weft.journals.sqlite import SqliteJournal
 
 
 @given(st.lists(appends | raises, min_size=1, max_size=12))
 def test_sqlite_and_the_model_agree(steps):
     async def compare() -> None:
         with tempfile.TemporaryDirectory() as folder:
-            real = await SqliteJournal.open(Path(folder) / "weft.db", partitions=PARTITIONS, synchronous="OFF")
+            real = await SqliteJournal.open(Path(folder) / "perdure.db", partitions=PARTITIONS, synchronous="OFF")
             model = MemoryJournal(Store(PARTITIONS))
             try:
                 for step in steps:

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.journal.commits import append, commit
-from tests.journals.sqlite.children import child, line
-from weft.errors import SchemaTooNew, WeftError
-from weft.journal import (
+from perdure.errors import PerdureError, SchemaTooNew
+from perdure.journal import (
     Accepted,
     JournalBusy,
     JournalCorrupt,
     JournalReadOnly,
     JournalUnavailable,
 )
-from weft.journals.sqlite import SqliteJournal, schema
+from perdure.journals.sqlite import SqliteJournal, schema
+from tests.conformance.journal.commits import append, commit
+from tests.journals.sqlite.children import child, line
 
 
 async def make(path: Path, **options) -> None:
@@ -35,7 +35,7 @@ def change(path: Path, statement: str) -> None:
         connection.commit()
 
 
-async def refusal(path: Path, kind: type[WeftError], **options) -> str:
+async def refusal(path: Path, kind: type[PerdureError], **options) -> str:
     with pytest.raises(kind) as caught:
         await SqliteJournal.open(path, **options)
     assert caught.type is kind
@@ -44,18 +44,18 @@ async def refusal(path: Path, kind: type[WeftError], **options) -> str:
 
 
 async def test_a_file_newer_than_the_program_is_refused_and_left_alone(tmp_path):
-    path = tmp_path / "weft.db"
+    path = tmp_path / "perdure.db"
     await make(path)
     change(path, f"PRAGMA user_version = {len(schema.migrations()) + 1}")
     before = path.read_bytes()
     for read_only in (False, True):
         message = await refusal(path, SchemaTooNew, read_only=read_only)
-        assert "upgrade Weft" in message
+        assert "upgrade Perdure" in message
     assert path.read_bytes() == before
 
 
 async def test_a_file_that_is_not_sqlite_is_refused_and_left_alone(tmp_path):
-    path = tmp_path / "weft.db"
+    path = tmp_path / "perdure.db"
     path.write_bytes(b"these are my notes, please keep them\n" * 100)
     assert "not an SQLite file" in await refusal(path, JournalCorrupt)
     assert path.read_bytes() == b"these are my notes, please keep them\n" * 100
@@ -64,13 +64,13 @@ async def test_a_file_that_is_not_sqlite_is_refused_and_left_alone(tmp_path):
 async def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path):
     path = tmp_path / "other.db"
     change(path, "CREATE TABLE theirs (x)")
-    assert "not one of Weft" in await refusal(path, JournalCorrupt)
+    assert "not one of Perdure" in await refusal(path, JournalCorrupt)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
 
 
 async def test_a_missing_folder_is_named(tmp_path):
-    path = tmp_path / "no" / "weft.db"
+    path = tmp_path / "no" / "perdure.db"
     message = await refusal(path, JournalUnavailable)
     assert f"the folder {path.parent} does not exist" in message
     assert not path.parent.exists()
@@ -81,17 +81,17 @@ async def test_a_folder_is_no_file(tmp_path):
 
 
 async def test_a_missing_file_cannot_be_opened_for_reading_only(tmp_path):
-    await refusal(tmp_path / "weft.db", JournalUnavailable, read_only=True)
+    await refusal(tmp_path / "perdure.db", JournalUnavailable, read_only=True)
     assert list(tmp_path.iterdir()) == []
 
 
 async def test_an_empty_file_becomes_a_journal(tmp_path):
-    (tmp_path / "weft.db").touch()
-    await make(tmp_path / "weft.db")
+    (tmp_path / "perdure.db").touch()
+    await make(tmp_path / "perdure.db")
 
 
 async def test_damage_is_reported_as_damage(tmp_path):
-    path = tmp_path / "weft.db"
+    path = tmp_path / "perdure.db"
     await make(path)
     with path.open("r+b") as file:
         file.seek(4096)
@@ -101,18 +101,18 @@ async def test_damage_is_reported_as_damage(tmp_path):
 
 
 async def test_the_number_of_partitions_is_that_of_the_file(tmp_path):
-    await make(tmp_path / "weft.db", partitions=16)
-    journal = await SqliteJournal.open(tmp_path / "weft.db", partitions=32)
+    await make(tmp_path / "perdure.db", partitions=16)
+    journal = await SqliteJournal.open(tmp_path / "perdure.db", partitions=32)
     assert journal.partition_count == 16
     await journal.close()
-    journal = await SqliteJournal.open(tmp_path / "weft.db", read_only=True)
+    journal = await SqliteJournal.open(tmp_path / "perdure.db", read_only=True)
     assert journal.partition_count == 16
     await journal.close()
 
 
 async def test_a_journal_opened_for_reading_refuses_to_write(tmp_path):
-    await make(tmp_path / "weft.db")
-    journal = await SqliteJournal.open(tmp_path / "weft.db", read_only=True)
+    await make(tmp_path / "perdure.db")
+    journal = await SqliteJournal.open(tmp_path / "perdure.db", read_only=True)
     assert (await journal.get_run("r1")).seq == 3
     with pytest.raises(JournalReadOnly):
         await journal.append([commit("r2")])
@@ -125,7 +125,7 @@ def test_a_read_only_file_says_so_and_can_still_be_read():
     # Not tmp_path: the child gives up its rights, and pytest's folders are closed to others.
     folder = Path(tempfile.mkdtemp())
     try:
-        path = folder / "weft.db"
+        path = folder / "perdure.db"
         asyncio.run(make(path))
         path.chmod(0o444)
         folder.chmod(0o555)
@@ -138,7 +138,7 @@ def test_a_read_only_file_says_so_and_can_still_be_read():
 
 
 async def test_a_locked_database_is_busy_and_nothing_is_written(tmp_path):
-    path = tmp_path / "weft.db"
+    path = tmp_path / "perdure.db"
     journal = await SqliteJournal.open(path, busy_timeout_seconds=0.01)
     with closing(sqlite3.connect(path, isolation_level=None)) as rival:
         rival.execute("BEGIN IMMEDIATE")
@@ -151,7 +151,7 @@ async def test_a_locked_database_is_busy_and_nothing_is_written(tmp_path):
 
 
 async def test_a_new_file_that_stays_locked_is_busy(tmp_path):
-    path = tmp_path / "weft.db"
+    path = tmp_path / "perdure.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as rival:
         rival.execute("BEGIN EXCLUSIVE")
         await refusal(path, JournalBusy, busy_timeout_seconds=0.01)
@@ -165,7 +165,7 @@ async def test_odd_characters_in_a_path_are_part_of_the_name(tmp_path):
 
 
 async def test_a_table_that_is_missing_is_damage_not_the_callers_mistake(tmp_path):
-    path = tmp_path / "weft.db"
+    path = tmp_path / "perdure.db"
     await make(path)
     change(path, "DROP TABLE events")
     journal = await SqliteJournal.open(path)

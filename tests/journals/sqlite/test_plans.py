@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from weft.journals.sqlite import SqliteJournal, statements
+from perdure.journals.sqlite import SqliteJournal, statements
 
 MANY = {"partitions": "[1,2]"}
 
@@ -153,9 +153,9 @@ UNPLANNED = {
 
 @pytest.fixture
 async def connection(tmp_path):
-    journal = await SqliteJournal.open(tmp_path / "weft.db")
+    journal = await SqliteJournal.open(tmp_path / "perdure.db")
     await journal.close()
-    with closing(sqlite3.connect(tmp_path / "weft.db")) as connection:
+    with closing(sqlite3.connect(tmp_path / "perdure.db")) as connection:
         yield connection
 
 
@@ -191,7 +191,7 @@ async def test_every_table_is_strict(connection):
 
 
 async def test_a_file_is_whole_and_its_settings_are_durable(tmp_path):
-    journal = await SqliteJournal.open(tmp_path / "weft.db")
+    journal = await SqliteJournal.open(tmp_path / "perdure.db")
     assert journal._writer is not None
 
     def pragmas(connection: sqlite3.Connection) -> dict[str, object]:

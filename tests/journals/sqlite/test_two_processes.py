@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from perdure.journal import HeldBy, HolderLock
+from perdure.journals.sqlite import SqliteJournal
 from tests.journals.sqlite.children import child, kill, line
-from weft.journal import HeldBy, HolderLock
-from weft.journals.sqlite import SqliteJournal
 
 
 async def try_hold(path: Path) -> HolderLock | HeldBy:
@@ -21,7 +21,7 @@ async def try_hold(path: Path) -> HolderLock | HeldBy:
 
 
 def test_a_second_holder_is_told_who_holds_and_the_lock_dies_with_its_process(tmp_path):
-    path = tmp_path / "weft.db"
+    path = tmp_path / "perdure.db"
     with child("hold", path) as first:
         assert line(first) == "holding"
         assert asyncio.run(try_hold(path)) == HeldBy(first.pid, socket.gethostname())
@@ -32,7 +32,7 @@ def test_a_second_holder_is_told_who_holds_and_the_lock_dies_with_its_process(tm
 
 
 def test_commands_of_a_second_process_are_answered_while_the_first_writes_all_the_time(tmp_path):
-    path = tmp_path / "weft.db"
+    path = tmp_path / "perdure.db"
     with child("hold", path) as holder:
         assert line(holder) == "holding"
         with child("command", path, "20") as caller:
@@ -40,7 +40,7 @@ def test_commands_of_a_second_process_are_answered_while_the_first_writes_all_th
 
 
 def test_many_processes_make_one_file_together(tmp_path):
-    path = tmp_path / "weft.db"
+    path = tmp_path / "perdure.db"
     with child("open", path) as a, child("open", path) as b, child("open", path) as c, child("open", path) as d:
         everyone = [a, b, c, d]
         assert [line(each) for each in everyone] == ["ready"] * 4
@@ -55,7 +55,7 @@ def test_many_processes_make_one_file_together(tmp_path):
     "ignore:This process:DeprecationWarning"
 )  # 3.12 on: forking beside threads is what is tested
 def test_a_forked_child_that_outlives_its_parent_does_not_hold(tmp_path):
-    path = tmp_path / "weft.db"
+    path = tmp_path / "perdure.db"
     read_end, write_end = os.pipe()
     ready_read, ready_write = os.pipe()
 

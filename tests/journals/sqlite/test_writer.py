@@ -6,8 +6,7 @@ import threading
 
 import pytest
 
-from tests.conformance.journal.commits import append, commit, event
-from weft.journal import (
+from perdure.journal import (
     Accepted,
     InvalidCommit,
     JournalBusy,
@@ -15,7 +14,8 @@ from weft.journal import (
     OutcomeUnknown,
     RunRow,
 )
-from weft.journals.sqlite import SqliteJournal, writer
+from perdure.journals.sqlite import SqliteJournal, writer
+from tests.conformance.journal.commits import append, commit, event
 
 
 class Trouble(sqlite3.Connection):
@@ -49,7 +49,7 @@ async def journal(tmp_path, monkeypatch):
     monkeypatch.setattr(sqlite3, "connect", lambda *given, **named: original(*given, factory=Trouble, **named))
     monkeypatch.setattr(Trouble, "before", None)
     monkeypatch.setattr(Trouble, "after", None)
-    journal = await SqliteJournal.open(tmp_path / "weft.db")
+    journal = await SqliteJournal.open(tmp_path / "perdure.db")
     monkeypatch.setattr(Trouble, "commits", 0)
     yield journal
     await journal.close()

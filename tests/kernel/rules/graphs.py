@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from perdure.kernel import commands as c
+from perdure.kernel.values import Wait
+from perdure.model import compile_definition
 from tests.kernel.driver import Answers, Run, compiled
-from weft.kernel import commands as c
-from weft.kernel.values import Wait
-from weft.model import compile_definition
 
 ANSWERS: Answers = {
     "loop": lambda question: bool(question.context.output.get("again")),

@@ -1,9 +1,9 @@
 """SEMANTICS, Activations and scopes: rules 1 to 3."""
 
+from perdure.kernel import commands as c
+from perdure.kernel.keys import idempotency_key
+from perdure.kernel.values import Wait
 from tests.kernel.rules.graphs import AGAIN, DONE, UNDO, again, effects, human, items, node, pick, start, undone
-from weft.kernel import commands as c
-from weft.kernel.keys import idempotency_key
-from weft.kernel.values import Wait
 
 
 def test_rule_01_outside_any_loop_the_scope_is_empty():

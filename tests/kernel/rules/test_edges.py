@@ -1,9 +1,9 @@
 """SEMANTICS, Edges: rules 4 to 7."""
 
+from perdure.kernel.state import FAILED, SKIPPED, TAKEN
 from tests.kernel.driver import compiled
 from tests.kernel.rules.graphs import AGAIN, DONE, again, human, node, pick, start
 from tests.model.helpers import edge
-from weft.kernel.state import FAILED, SKIPPED, TAKEN
 
 
 def status(run, source, target, scope=()):

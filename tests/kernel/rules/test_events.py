@@ -5,15 +5,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from perdure.kernel import commands as c
+from perdure.kernel import events as e
+from perdure.kernel import snapshot
+from perdure.kernel.decide import advance, decide
+from perdure.kernel.evolve import evolve
+from perdure.kernel.state import OPEN, IntegrityError, NodeState
+from perdure.kernel.values import Error, Wait
 from tests.kernel.driver import Run, compiled, fold
 from tests.kernel.rules.graphs import AGAIN, DONE, UNDO, again, effects, human, node, pick, start, undone
-from weft.kernel import commands as c
-from weft.kernel import events as e
-from weft.kernel import snapshot
-from weft.kernel.decide import advance, decide
-from weft.kernel.evolve import evolve
-from weft.kernel.state import OPEN, IntegrityError, NodeState
-from weft.kernel.values import Error, Wait
 
 VOCABULARY = """
 run.created run.paused run.resumed run.failing run.failed run.cancelling run.cancelled run.compensating run.rolled_back

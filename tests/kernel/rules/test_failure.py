@@ -2,10 +2,10 @@
 
 import pytest
 
+from perdure.kernel import commands as c
+from perdure.kernel.inputs import parents
+from perdure.kernel.values import Wait
 from tests.kernel.rules.graphs import AGAIN, DONE, UNDO, again, effects, human, node, pick, start, undone
-from weft.kernel import commands as c
-from weft.kernel.inputs import parents
-from weft.kernel.values import Wait
 
 
 def test_rule_25_after_a_fatal_failure_nothing_is_dispatched():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from perdure.kernel import commands as c
 from tests.kernel.rules.graphs import (
     AGAIN,
     DONE,
@@ -16,7 +17,6 @@ from tests.kernel.rules.graphs import (
     start,
     undone,
 )
-from weft.kernel import commands as c
 
 MAP = {
     "id": "m",

@@ -2,11 +2,11 @@
 
 import pytest
 
+from perdure.kernel import commands as c
+from perdure.kernel.inputs import context, parents
+from perdure.kernel.values import Wait
+from perdure.model.ir import Reference
 from tests.kernel.rules.graphs import AGAIN, DONE, again, effects, items, node, pick, problems, start
-from weft.kernel import commands as c
-from weft.kernel.inputs import context, parents
-from weft.kernel.values import Wait
-from weft.model.ir import Reference
 
 
 def test_rule_08_an_all_join_waits_until_every_edge_has_resolved():

@@ -2,10 +2,10 @@
 
 import pytest
 
+from perdure.kernel import commands as c
+from perdure.kernel.inputs import context, parents
+from perdure.model.ir import Reference
 from tests.kernel.rules.graphs import AGAIN, DONE, again, effects, human, node, pick, start
-from weft.kernel import commands as c
-from weft.kernel.inputs import context, parents
-from weft.model.ir import Reference
 
 
 def test_rule_17_going_back_cancels_what_is_open_in_the_same_append():

@@ -2,13 +2,13 @@
 
 import pytest
 
+from perdure.kernel import commands as c
+from perdure.kernel.decide import advance
+from perdure.kernel.inputs import parents
+from perdure.kernel.state import State
 from tests.kernel.driver import Run, compiled
 from tests.kernel.rules.graphs import AGAIN, DONE, again, node, pick, problems, start
 from tests.model.helpers import by_id, ids
-from weft.kernel import commands as c
-from weft.kernel.decide import advance
-from weft.kernel.inputs import parents
-from weft.kernel.state import State
 
 
 def test_rule_14_loops_that_overlap_without_nesting_are_refused():

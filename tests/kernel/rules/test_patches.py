@@ -1,10 +1,10 @@
 """SEMANTICS, Waits, children, maps, signals: rules 39 and 40 (patch and rerun)."""
 
+from perdure.kernel import commands as c
+from perdure.kernel.inputs import context, parents
+from perdure.model.ir import Reference
 from tests.kernel.driver import Run, compiled
 from tests.kernel.rules.graphs import AGAIN, ANSWERS, DONE, UNDO, again, human, node, pick, start
-from weft.kernel import commands as c
-from weft.kernel.inputs import context, parents
-from weft.model.ir import Reference
 
 
 def patch(run: Run, *nodes, **workflow):

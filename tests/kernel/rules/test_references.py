@@ -5,13 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.kernel import events as e
+from perdure.kernel import segments, snapshot
+from perdure.kernel.segments import BadSegment, BlobRef, Secret, Segments
 from tests.kernel.driver import Run
-from weft.kernel import events as e
-from weft.kernel import segments, snapshot
-from weft.kernel.segments import BadSegment, BlobRef, Secret, Segments
 
 REF = BlobRef("cas://sha256:" + "0" * 64)
-keys = st.sampled_from(["$weft:blob", "$weft:plain", "$weft:secret", "$weft:", "$ref", "x"]) | st.text(max_size=5)
+keys = st.sampled_from(["$perdure:blob", "$perdure:plain", "$perdure:secret", "$perdure:", "$ref", "x"]) | st.text(
+    max_size=5
+)
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=8) | st.just(REF),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
@@ -41,7 +43,7 @@ def test_every_value_of_an_event_may_hold_references(inputs, override):
 
 
 def test_an_event_without_references_is_written_as_before():
-    fake = {"$weft:blob": "cas://x", "$weft:plain": 1}
+    fake = {"$perdure:blob": "cas://x", "$perdure:plain": 1}
     data = e.encode(e.NodeCompleted(seq=1, at=1.0, node="a", output=fake))
     assert b"refs" not in data
     assert msgspec.json.decode(data)["output"] == fake
@@ -49,14 +51,14 @@ def test_an_event_without_references_is_written_as_before():
 
 
 def test_an_event_with_references_says_so():
-    data = msgspec.json.decode(e.encode(e.NodeCompleted(seq=1, at=1.0, node="a", output=[REF, {"$weft:blob": "x"}])))
+    data = msgspec.json.decode(e.encode(e.NodeCompleted(seq=1, at=1.0, node="a", output=[REF, {"$perdure:blob": "x"}])))
     assert data["refs"] is True
-    assert data["output"] == [{"$weft:blob": REF.ref}, {"$weft:plain": {"$weft:blob": "x"}}]
+    assert data["output"] == [{"$perdure:blob": REF.ref}, {"$perdure:plain": {"$perdure:blob": "x"}}]
 
 
 def test_an_event_whose_references_cannot_be_read_is_refused_not_skipped():
     data = msgspec.json.encode(
-        {"type": "node.completed", "seq": 1, "at": 1.0, "node": "a", "refs": True, "output": {"$weft:new": 1}}
+        {"type": "node.completed", "seq": 1, "at": 1.0, "node": "a", "refs": True, "output": {"$perdure:new": 1}}
     )
     with pytest.raises(e.UnknownEvent, match="unknown form"):
         e.decode(data)
@@ -92,11 +94,11 @@ def test_a_value_with_references_is_no_json_by_accident():
 
 def test_a_state_with_references_survives_its_snapshot_and_its_journal():
     run = Run.of({"id": "a"}, {"id": "b", "dependencies": ["a"]}, inputs={"x": REF})  # it checks both at every step
-    run.complete("a", {"r": [REF], "fake": {"$weft:blob": "x"}})
+    run.complete("a", {"r": [REF], "fake": {"$perdure:blob": "x"}})
     again = snapshot.decode(snapshot.encode(run.state), dict(run.state.library))
     assert again is not None
     assert again.inputs == {"x": REF}
-    assert again.find("a").output == {"r": [REF], "fake": {"$weft:blob": "x"}}
+    assert again.find("a").output == {"r": [REF], "fake": {"$perdure:blob": "x"}}
 
 
 @given(values)

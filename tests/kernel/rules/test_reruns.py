@@ -2,10 +2,10 @@
 
 import pytest
 
+from perdure.kernel import reruns
 from tests.kernel.driver import Run
 from tests.kernel.rules.graphs import AGAIN, ANSWERS, DONE, again, node, pick, start
 from tests.kernel.rules.test_patches import patch
-from weft.kernel import reruns
 
 
 def kept(run: Run, frm: str) -> list[str]:

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from perdure.kernel import commands as c
+from perdure.kernel.decide import advance, decide
+from perdure.kernel.inputs import parents
+from perdure.kernel.values import Error
 from tests.kernel.rules.graphs import AGAIN, DONE, again, human, node, noting, pick, problems, start
-from weft.kernel import commands as c
-from weft.kernel.decide import advance, decide
-from weft.kernel.inputs import parents
-from weft.kernel.values import Error
 
 BROKEN = Error("no_such_key", "output has no rule")
 

@@ -2,6 +2,9 @@
 
 import pytest
 
+from perdure.kernel import commands as c
+from perdure.kernel.keys import idempotency_key
+from perdure.kernel.values import Error, Wait
 from tests.kernel.rules.graphs import (
     AGAIN,
     again,
@@ -13,9 +16,6 @@ from tests.kernel.rules.graphs import (
     node,
     start,
 )
-from weft.kernel import commands as c
-from weft.kernel.keys import idempotency_key
-from weft.kernel.values import Error, Wait
 
 CHILD = {"id": "w", "type": "workflow", "config": {"workflow": "inner"}}
 MAP = {"id": "m", "type": "map", "config": {"over": "{{ inputs.list }}", "node": {"type": "task", "config": {}}}}

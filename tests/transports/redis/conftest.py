@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from perdure.transports.redis import RedisTransport, open_redis
 from tests.servers.redis import RedisServer
 from tests.servers.redis_cluster import RedisCluster
-from weft.transports.redis import RedisTransport, open_redis
 
 PARTITIONS = 8
 

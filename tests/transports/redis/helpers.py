@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, TypeVar
 
+from perdure.transport import Task, TransportClosed, TransportUnavailable
+from perdure.transports.redis import RedisTransport
 from tests.conformance.transport.messages import result
-from weft.transport import Task, TransportClosed, TransportUnavailable
-from weft.transports.redis import RedisTransport
 
 T = TypeVar("T")
 

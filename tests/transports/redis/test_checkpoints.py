@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
+from perdure.envelopes import Keyring
+from perdure.transport import TransportClosed
 from tests.conformance.transport.messages import claim, is_waiting, result, soon, task
 from tests.transports.redis.helpers import wait_until
-from weft.envelopes import Keyring
-from weft.transport import TransportClosed
 
 
 @pytest.mark.parametrize("keyring", [None, Keyring({"k": b"k" * 32})], ids=["unsigned", "signed"])

@@ -12,6 +12,19 @@ from typing import Any
 
 import pytest
 
+from perdure.clock import system
+from perdure.errors import SettingsInvalid
+from perdure.journal import partition_of
+from perdure.limits import Ask, Entered, Limit
+from perdure.transport import Delivery, TransportUnavailable
+from perdure.transports.redis import open_redis
+from perdure.transports.redis.address import Address, parse
+from perdure.transports.redis.cluster_line import ClusterLine
+from perdure.transports.redis.cluster_link import ClusterLink
+from perdure.transports.redis.keys import Keys
+from perdure.transports.redis.scripts import all_scripts
+from perdure.transports.redis.server_link import ServerLink
+from perdure.transports.redis.slots import SLOTS, place, read_slots, slot_of
 from tests.conformance.transport.messages import beat, claim, receive, result, settle, soon, task
 from tests.proxy import Proxy
 from tests.servers.redis import RedisServer
@@ -19,19 +32,6 @@ from tests.servers.redis_cluster import RedisCluster
 from tests.transports.redis.conftest import PARTITIONS, Opener
 from tests.transports.redis.helpers import Coordinator, insist, wait_until, work
 from tests.transports.redis.test_rights import DOCUMENT
-from weft.clock import system
-from weft.errors import SettingsInvalid
-from weft.journal import partition_of
-from weft.limits import Ask, Entered, Limit
-from weft.transport import Delivery, TransportUnavailable
-from weft.transports.redis import open_redis
-from weft.transports.redis.address import Address, parse
-from weft.transports.redis.cluster_line import ClusterLine
-from weft.transports.redis.cluster_link import ClusterLink
-from weft.transports.redis.keys import Keys
-from weft.transports.redis.scripts import all_scripts
-from weft.transports.redis.server_link import ServerLink
-from weft.transports.redis.slots import SLOTS, place, read_slots, slot_of
 
 QUEUES = [f"q{number}" for number in range(12)]
 HOME = Address("home", 7000, username="u", password="p", tls=True)
@@ -249,9 +249,9 @@ async def test_the_rights_of_the_document_and_those_for_a_cluster_are_enough(clu
     for node in cluster.nodes:
         for line in block.strip().splitlines():
             node.ask(*line.split(), *more.split())
-    urls = [cluster.url.replace("redis://", f"redis://weft-{name}:secret@") for name in ("coordinator", "worker")]
-    coordinator = await opened(urls[0], prefix="weft")
-    worker = await opened(urls[1], prefix="weft", partitions=())
+    urls = [cluster.url.replace("redis://", f"redis://perdure-{name}:secret@") for name in ("coordinator", "worker")]
+    coordinator = await opened(urls[0], prefix="perdure")
+    worker = await opened(urls[1], prefix="perdure", partitions=())
     worker.beat(beat("w1"))
     await coordinator.publish([task("a", queue=queue) for queue in QUEUES])
     for queue in QUEUES:
@@ -263,8 +263,8 @@ async def test_the_rights_of_the_document_and_those_for_a_cluster_are_enough(clu
     await worker.close()
     for node in cluster.nodes:
         node.ask("SCRIPT", "FLUSH")
-    await wait_until(lambda: "weft:wake:scripts" in coordinator._wakes.heard, "the coordinator listens")
-    worker = await opened(urls[1], prefix="weft", partitions=())
+    await wait_until(lambda: "perdure:wake:scripts" in coordinator._wakes.heard, "the coordinator listens")
+    worker = await opened(urls[1], prefix="perdure", partitions=())
     await insist(asyncio.to_thread, worker.beat, beat("w1"))
     assert not worker._link.may_load
 
@@ -430,7 +430,7 @@ async def test_nothing_stays_behind_when_it_is_closed(cluster):
     await wait_until(lambda: len(asyncio.all_tasks()) == before, "its tasks are over")
     for node in cluster.nodes:
         names = [one["name"] for one in node.client().client_list()]
-        assert [name for name in names if name.startswith(f"weft-{transport.process[-8:]}")] == []
+        assert [name for name in names if name.startswith(f"perdure-{transport.process[-8:]}")] == []
 
 
 async def test_work_goes_through_all_servers_at_once(opened):

@@ -9,14 +9,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import pytest
 
+from perdure.transport import TransportUnavailable
+from perdure.transports.redis import RedisTransport, cluster_link
+from perdure.transports.redis.keys import Keys
 from tests.conformance.transport.messages import beat, result, soon, task
 from tests.servers.redis_cluster import Node, RedisCluster
 from tests.servers.waiting import wait_until as wait_in_thread
 from tests.transports.redis.conftest import Opener
 from tests.transports.redis.helpers import Coordinator, insist, wait_until
-from weft.transport import TransportUnavailable
-from weft.transports.redis import RedisTransport, cluster_link
-from weft.transports.redis.keys import Keys
 
 QUEUES = [f"q{number}" for number in range(9)]
 TASKS = [task(f"n{n:03}", queue=QUEUES[n % 9], run_id=f"run{n % 17}") for n in range(600)]

@@ -5,9 +5,9 @@ import contextlib
 
 import pytest
 
-from weft.clock import system
-from weft.transports.redis.address import Address, parse
-from weft.transports.redis.connection import Connection, ConnectionLost, ReplyError, connect
+from perdure.clock import system
+from perdure.transports.redis.address import Address, parse
+from perdure.transports.redis.connection import Connection, ConnectionLost, ReplyError, connect
 
 
 @contextlib.asynccontextmanager

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from perdure.engine import Engine
+from perdure.model import compile_definition
+from perdure.runtime.requests import Request
+from perdure.transports.redis import open_redis
 from tests.engine.helpers import ENDS, task, transform, workflow
 from tests.transports.redis.helpers import wait_until
-from weft.engine import Engine
-from weft.model import compile_definition
-from weft.runtime.requests import Request
-from weft.transports.redis import open_redis
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "worker-any-language" / "worker.py"
@@ -24,9 +24,9 @@ EXAMPLE = ROOT / "examples" / "worker-any-language" / "worker.py"
 async def running(folder, url, prefix, monkeypatch, **options):
     """An engine whose transport is Redis."""
     transport = await open_redis(url, prefix=prefix, partitions=range(256), durable_checkpoints=True, **options)
-    monkeypatch.setattr("weft.engine.LocalTransport", lambda **_: transport)
+    monkeypatch.setattr("perdure.engine.LocalTransport", lambda **_: transport)
     engine = await Engine.open(
-        f"sqlite:///{folder / 'weft.db'}", heartbeat_seconds=0.1, dead_seconds=2.0, sweep_seconds=0.2
+        f"sqlite:///{folder / 'perdure.db'}", heartbeat_seconds=0.1, dead_seconds=2.0, sweep_seconds=0.2
     )
     try:
         await engine.hold()
@@ -75,7 +75,9 @@ def chain(length):
 
 @pytest.mark.slow
 async def test_runs_complete_though_redis_is_flushed_and_killed_again_and_again(tmp_path, own_server, monkeypatch):
-    async with running(tmp_path, own_server.url, "weft", monkeypatch, timeout_seconds=0.5, adopt_seconds=0.3) as engine:
+    async with running(
+        tmp_path, own_server.url, "perdure", monkeypatch, timeout_seconds=0.5, adopt_seconds=0.3
+    ) as engine:
         for number in range(3):
             await start(engine, chain(40), f"r{number}")
         ended = asyncio.ensure_future(asyncio.gather(*(end(engine, f"r{number}") for number in range(3))))
@@ -159,9 +161,9 @@ async def test_a_worker_in_plain_python_that_is_killed_has_its_work_done_by_the_
     assert sorted(one.output for one in state.activations.values()) == list(range(1, 41))
 
 
-def test_the_example_is_short_and_imports_nothing_of_weft():
+def test_the_example_is_short_and_imports_nothing_of_perdure():
     text = EXAMPLE.read_text()
     code = [line for line in text.split('"""', 2)[2].splitlines() if line.strip() and not line.startswith("import ")]
     assert len(code) <= 45
-    assert "import weft" not in text
-    assert "from weft" not in text
+    assert "import perdure" not in text
+    assert "from perdure" not in text

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import redis
 
+from perdure.transport import TransportUnavailable
 from tests.conformance.transport.messages import beat, claim, result, soon, task
 from tests.servers.redis import RedisServer
 from tests.transports.redis.helpers import Coordinator, insist, wait_until, work
-from weft.transport import TransportUnavailable
 
 
 def restart(server: RedisServer) -> None:

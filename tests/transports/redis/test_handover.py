@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
+from perdure.journal import partition_of
+from perdure.transport import Delivery, Task
 from tests.conformance.transport.messages import beat, claim, is_waiting, receive, result, soon, task
 from tests.transports.redis.helpers import wait_until
-from weft.journal import partition_of
-from weft.transport import Delivery, Task
 
 COUNT = 8
 
@@ -70,7 +70,7 @@ async def test_what_a_lost_process_had_received_is_taken_after_a_while(opened):
 
 async def test_what_a_lost_process_had_received_is_taken_also_while_other_results_keep_coming(opened, monkeypatch):
     """Both believe that they hold partition 1; the first one received its result, and will not say so."""
-    monkeypatch.setattr("weft.transports.redis.results.POLL_SECONDS", 0.5)
+    monkeypatch.setattr("perdure.transports.redis.results.POLL_SECONDS", 0.5)
     first, second = await opened(partitions=[1]), await opened(stale_seconds=0.2)
     received: list[str] = []
     nodes = (f"other{number}" for number in range(1_000_000))

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from perdure.limits import Ask, Limit
+from perdure.transport import Delivery
+from perdure.transports.redis import keys as names
+from perdure.transports.redis.keys import Keys, lane_of
+from perdure.transports.redis.scripts import all_scripts
 from tests.conformance.transport.messages import beat, claim, result, soon, task
 from tests.transports.redis.helpers import Coordinator, wait_until, work
-from weft.limits import Ask, Limit
-from weft.transport import Delivery
-from weft.transports.redis import keys as names
-from weft.transports.redis.keys import Keys, lane_of
-from weft.transports.redis.scripts import all_scripts
 
 FOLDER = Path(names.__file__).parent
 SCRIPTS = sorted((FOLDER / "scripts").glob("*.lua"))
@@ -66,9 +66,9 @@ async def test_every_key_is_one_that_the_file_documents(opened):
     await transport.forget_worker("w1")
     await transport.limits.enter([Ask("o", (Limit("t:1", "a {key}", 1), Limit("t", "k", 1, 60.0)))])
     documented = {
-        re.sub(r"\b[A-Z]\b", "*", line.split()[0].removeprefix("weft:"))
+        re.sub(r"\b[A-Z]\b", "*", line.split()[0].removeprefix("perdure:"))
         for line in names.__doc__.splitlines()
-        if line.startswith("    weft:{")
+        if line.startswith("    perdure:{")
     }
     assert len(documented) == 14
     patterns = [re.compile(re.escape(pattern).replace(r"\*", "[^:]*") + r"\Z") for pattern in documented]
@@ -83,7 +83,7 @@ def test_no_key_is_named_anywhere_else():
     guilty = [
         path.name
         for path in sources
-        if re.search(r"""["']weft:|\{\{queue|\{\{partition|:(held|lanes|results)["']""", path.read_text())
+        if re.search(r"""["']perdure:|\{\{queue|\{\{partition|:(held|lanes|results)["']""", path.read_text())
     ]
     assert guilty == []
 
@@ -95,7 +95,7 @@ def test_every_script_says_what_it_is_what_it_takes_and_what_it_returns(path):
     assert re.search(rf"^-- {path.stem}: \w", head, re.MULTILINE)
     for word in ("KEYS", "ARGV", "returns"):
         assert re.search(rf"^-- {word}\b", head, re.MULTILINE), word
-    assert "weft" not in text
+    assert "perdure" not in text
 
 
 def test_every_script_is_used():

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from perdure.transport import TransportUnavailable
 from tests.conformance.transport.messages import beat, claim, receive, result, soon, task
 from tests.transports.redis.helpers import insist, wait_until
-from weft.transport import TransportUnavailable
 
 A, B, C = (task(name).task_id for name in "abc")
 

@@ -8,13 +8,13 @@ import threading
 
 import pytest
 
+from perdure.errors import SettingsInvalid
+from perdure.transport import TransportFull, TransportUnavailable
+from perdure.transports.redis import open_redis
+from perdure.transports.redis.address import Address, parse
+from perdure.transports.redis.server import ServerTooOld, judge
 from tests.conformance.transport.messages import beat, claim, task
 from tests.servers.redis import RedisServer
-from weft.errors import SettingsInvalid
-from weft.transport import TransportFull, TransportUnavailable
-from weft.transports.redis import open_redis
-from weft.transports.redis.address import Address, parse
-from weft.transports.redis.server import ServerTooOld, judge
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ async def test_nothing_stays_behind_when_a_transport_is_closed(redis_server):
     assert left() == before
     with redis_server.client() as client:
         names = [one["name"] for one in client.client_list()]
-    assert [name for name in names if name.startswith("weft-")] == []
+    assert [name for name in names if name.startswith("perdure-")] == []
 
 
 @pytest.mark.parametrize(

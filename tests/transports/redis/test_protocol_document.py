@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from weft.envelopes import Keyring
-from weft.transport import Result, Task, WorkerBeat
-from weft.transports.redis.messages import Answer, Messages, Wish
-from weft.transports.redis.scripts import all_scripts
+from perdure.envelopes import Keyring
+from perdure.transport import Result, Task, WorkerBeat
+from perdure.transports.redis.messages import Answer, Messages, Wish
+from perdure.transports.redis.scripts import all_scripts
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "reference" / "worker-protocol.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```json (\w+)\n(.*?)\n```", DOCUMENT, re.DOTALL)
@@ -39,7 +39,7 @@ def test_every_field_is_explained(kind):
         "v",
         "output_ref",
         "step",
-    }  # not for workers outside Weft: they need the blob store, or the step protocol
+    }  # not for workers outside Perdure: they need the blob store, or the step protocol
     missing = {field.name for field in msgspec.structs.fields(TYPES[kind])} - named - allowed
     assert missing == set()
 
@@ -52,7 +52,7 @@ def test_scripts_are_called_with_as_many_keys_as_they_document():
         assert max(map(int, used)) == int(number), name
 
 
-def test_the_code_signs_as_weft_does():
+def test_the_code_signs_as_perdure_does():
     [code] = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
     names: dict[str, Any] = {}
     exec(code, names)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import redis
 
+from perdure.limits import Ask, Entered, Limit
+from perdure.transport import TransportUnavailable
 from tests.conformance.transport.messages import beat, claim, result, soon, task
 from tests.transports.redis.helpers import insist, wait_until
-from weft.limits import Ask, Entered, Limit
-from weft.transport import TransportUnavailable
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "operations" / "redis.md"
 
@@ -24,12 +24,12 @@ def users(own_server):
     with own_server.client() as client:
         for line in lines:
             client.execute_command(*line.split())
-    return {name: f"unix://weft-{name}:secret@{own_server.socket}" for name in ("worker", "coordinator")}
+    return {name: f"unix://perdure-{name}:secret@{own_server.socket}" for name in ("worker", "coordinator")}
 
 
 async def test_with_these_rights_everything_works(users, opened_alone):
-    coordinator = await opened_alone(users["coordinator"], prefix="weft", unlisted_seconds=0.0)
-    worker = await opened_alone(users["worker"], prefix="weft", partitions=())
+    coordinator = await opened_alone(users["coordinator"], prefix="perdure", unlisted_seconds=0.0)
+    worker = await opened_alone(users["worker"], prefix="perdure", partitions=())
     once = task("a", effect="at_most_once", priority=1)
     worker.on_stop("w1", lambda: None)
     worker.beat(beat("w1"))
@@ -65,15 +65,15 @@ async def test_with_these_rights_everything_works(users, opened_alone):
 
 
 async def test_a_worker_may_not_load_scripts_and_waits_for_a_coordinator_that_does(users, opened_alone):
-    worker = await opened_alone(users["worker"], prefix="weft", partitions=())
+    worker = await opened_alone(users["worker"], prefix="perdure", partitions=())
     with pytest.raises(TransportUnavailable, match="a coordinator loads them"):
         await soon(worker.claim("w1", ["default"], 1))
     with pytest.raises(TransportUnavailable, match=r"NOSCRIPT|No matching script"):
         worker.beat(beat("w1"))
-    coordinator = await opened_alone(users["coordinator"], prefix="weft")
+    coordinator = await opened_alone(users["coordinator"], prefix="perdure")
     await coordinator.publish([task("a"), task("b")])
     assert await claim(worker, 1) == ["a"]
-    await wait_until(lambda: "weft:wake:scripts" in coordinator._wakes.heard, "the coordinator listens")
+    await wait_until(lambda: "perdure:wake:scripts" in coordinator._wakes.heard, "the coordinator listens")
     opened_alone.server.client().script_flush()
     assert [one.node for one in await insist(worker.claim, "w1", ["default"], 1)] == ["b"]
     opened_alone.server.client().script_flush()
@@ -100,7 +100,7 @@ async def test_a_worker_may_not_load_scripts_and_waits_for_a_coordinator_that_do
         ("MODULE", "LIST"),
         ("CLIENT", "KILL", "TYPE", "normal"),
         ("MONITOR",),
-        ("SET", "weft:x", "1"),
+        ("SET", "perdure:x", "1"),
         ("GET", "somebody:else"),
         ("XADD", "somebody:else", "*", "a", "b"),
         ("PUBLISH", "somebody:else", "x"),
@@ -108,14 +108,14 @@ async def test_a_worker_may_not_load_scripts_and_waits_for_a_coordinator_that_do
     ids=lambda command: " ".join(map(str, command[:2])).split("\n")[0],
 )
 def test_a_worker_is_refused_everything_else(users, own_server, command):
-    client = redis.Redis(unix_socket_path=str(own_server.socket), username="weft-worker", password="secret")
+    client = redis.Redis(unix_socket_path=str(own_server.socket), username="perdure-worker", password="secret")
     assert client.ping()
     with pytest.raises(redis.exceptions.NoPermissionError):
         client.execute_command(*command)
 
 
 def test_a_coordinator_is_refused_what_could_hurt_the_server(users, own_server):
-    client = redis.Redis(unix_socket_path=str(own_server.socket), username="weft-coordinator", password="secret")
+    client = redis.Redis(unix_socket_path=str(own_server.socket), username="perdure-coordinator", password="secret")
     for command in (["EVAL", "return 1", 0], ["CONFIG", "GET", "*"], ["FLUSHALL"], ["KEYS", "*"], ["SHUTDOWN"]):
         with pytest.raises(redis.exceptions.NoPermissionError):
             client.execute_command(*command)

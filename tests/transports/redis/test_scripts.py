@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-import weft.transports.redis
+import perdure.transports.redis
+from perdure.limits import Ask, Entered, Limit
+from perdure.transports.redis.scripts import all_scripts
 from tests.conformance.transport.messages import beat, claim, receive, result, soon, task
-from weft.limits import Ask, Entered, Limit
-from weft.transports.redis.scripts import all_scripts
 
 
 async def test_every_operation_survives_the_loss_of_the_scripts(opened_alone):
@@ -75,7 +75,7 @@ def test_only_commands_that_redis_7_knows_are_used(redis_server):
     """Valkey says with which version, of Redis up to 7.2, a command came."""
     used = {name for script in all_scripts().values() for name in re.findall(r"call\('(\w+)'", script.text)}
     used |= {name for script in all_scripts().values() for name in re.findall(r"command = \{ '(\w+)'", script.text)}
-    sources = "".join(path.read_text() for path in Path(weft.transports.redis.__file__).parent.glob("*.py"))
+    sources = "".join(path.read_text() for path in Path(perdure.transports.redis.__file__).parent.glob("*.py"))
     used |= set(re.findall(r"""(?:call\(|send\(|\[)"([A-Z]{3,})",""", sources))
     assert {"XREADGROUP", "XAUTOCLAIM", "HGETALL", "SUBSCRIBE", "PUBLISH", "SMEMBERS"} <= used
     with redis_server.client(protocol=3) as client:

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from perdure.envelopes import Keyring
 from tests.conformance.transport.messages import beat, claim, receive, result, soon, task
 from tests.transports.redis.helpers import Coordinator, wait_for_more, wait_until, work
-from weft.envelopes import Keyring
 
 OLD, NEW = b"o" * 32, b"n" * 32
 RING = Keyring({"old": OLD})

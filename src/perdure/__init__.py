@@ -1,0 +1,90 @@
+"""Perdure, a durable workflow engine. The public surface is `__all__`; everything else may change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from perdure.client.clients import AsyncClient, Client
+    from perdure.nodes.registry import NodeType
+    from perdure.outcomes import Abort, Failure, NotDone, RetryLater
+    from perdure.runtime.context import Context
+    from perdure.sdk.control import Loop, branch, first, loop, switch
+    from perdure.sdk.control import map_each as map  # noqa: A004  perdure.map
+    from perdure.sdk.errors import BuildError, RunFailed
+    from perdure.sdk.nodes import approval, cel, expr, http, node, secret, transform, wait
+    from perdure.sdk.options import Retry
+    from perdure.sdk.running import Approval, Decision, Run, arun, run
+    from perdure.sdk.tasks import Task, task
+    from perdure.sdk.workflows import Workflow, workflow
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Abort",
+    "Approval",
+    "AsyncClient",
+    "BuildError",
+    "Client",
+    "Context",
+    "Decision",
+    "Failure",
+    "Loop",
+    "NodeType",
+    "NotDone",
+    "Retry",
+    "RetryLater",
+    "Run",
+    "RunFailed",
+    "Task",
+    "Workflow",
+    "__version__",
+    "approval",
+    "arun",
+    "branch",
+    "cel",
+    "expr",
+    "first",
+    "http",
+    "loop",
+    "map",
+    "node",
+    "run",
+    "secret",
+    "switch",
+    "task",
+    "transform",
+    "wait",
+    "workflow",
+]
+
+_HOMES = {
+    "perdure.client.clients": ("AsyncClient", "Client"),
+    "perdure.nodes.registry": ("NodeType",),
+    "perdure.outcomes": ("Abort", "Failure", "NotDone", "RetryLater"),
+    "perdure.runtime.context": ("Context",),
+    "perdure.sdk.control": ("Loop", "branch", "first", "loop", "switch"),
+    "perdure.sdk.errors": ("BuildError", "RunFailed"),
+    "perdure.sdk.nodes": ("approval", "cel", "expr", "http", "node", "secret", "transform", "wait"),
+    "perdure.sdk.options": ("Retry",),
+    "perdure.sdk.running": ("Approval", "Decision", "Run", "arun", "run"),
+    "perdure.sdk.tasks": ("Task", "task"),
+    "perdure.sdk.workflows": ("Workflow", "workflow"),
+}
+_PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names}
+_PLACES["map"] = ("perdure.sdk.control", "map_each")
+
+
+def __getattr__(name: str) -> Any:
+    """Loaded on first use: `import perdure` and `perdure --help` stay fast."""
+    if name in _PLACES:
+        import importlib
+
+        home, known_as = _PLACES[name]
+        found = globals()[name] = getattr(importlib.import_module(home), known_as)
+        return found
+    raise AttributeError(f"module 'perdure' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

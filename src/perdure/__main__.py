@@ -1,0 +1,5 @@
+"""`python -m perdure`."""
+
+from perdure.cli import main
+
+main()

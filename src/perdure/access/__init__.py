@@ -1,0 +1,64 @@
+"""Access: who asks, what they may do, how often, and the trace they leave. It knows no HTTP and no route.
+
+authenticator = open_authenticator(settings, journal.archive, clock)      # SettingsInvalid if `auth` cannot work
+check_exposure(settings, host)                                            # SettingsInvalid: open beyond loopback
+principal = await authenticator.authenticate(authorization_header)        # Principal, or Unauthenticated (401)
+limiter = RateLimiter(clock, per_key=…, per_tenant=…)                     # requests a second; 0: no limit
+limiter.check(principal)                                                  # RateLimited (429) with .retry_after
+principal.require(Permission.RUNS_START)                                  # Forbidden (403)
+principal.may(Permission.RUNS_START)                                      # bool
+
+issued = await issue_key(archive, clock, tenant=…, name=…, roles=("operator",), scopes=(), expires_at=None, by=…)
+issued.text                                                               # `perdure_<id>_<secret>`, shown once
+issued.key                                                                # perdure.archive.ApiKey
+
+audit = Audit(archive, clock)
+await audit.record(principal, "alias.moved", "workflow orders@live", before={…}, after={…}, request_id="…")
+verdict = await verify_audit(archive, tenant)                             # .broken_seq is None, or the first bad one
+
+links = Links(archive, clock)
+token = await links.make(tenant=…, approval_id=…, run_id=…, decision="approve", approver=…, expires_at=…)
+link = await links.find(token)                                            # LinkInvalid (403); changes nothing
+link = await links.consume(token, approval_id=…, decision=…)              # exactly once, else LinkInvalid (403)
+await links.release(link)                                                 # certainly nothing was decided
+principal = link_principal(link)                                          # may decide approvals, nothing else
+"""
+
+from perdure.access.audit import Audit, AuditVerdict, verify_audit
+from perdure.access.authenticator import Authenticator, check_exposure, open_authenticator
+from perdure.access.errors import Forbidden, LinkInvalid, RateLimited, Unauthenticated
+from perdure.access.keys import InvalidKey, IssuedKey, issue_key
+from perdure.access.limits import Buckets, RateLimiter
+from perdure.access.links import Links, link_principal
+from perdure.access.principal import DEFAULT_TENANT, LOCAL, Principal, make_principal
+from perdure.access.roles import PERMISSIONS, InvalidRole, Permission, Role, check_roles, permissions_of
+
+__all__ = [
+    "DEFAULT_TENANT",
+    "LOCAL",
+    "PERMISSIONS",
+    "Audit",
+    "AuditVerdict",
+    "Authenticator",
+    "Buckets",
+    "Forbidden",
+    "InvalidKey",
+    "InvalidRole",
+    "IssuedKey",
+    "LinkInvalid",
+    "Links",
+    "Permission",
+    "Principal",
+    "RateLimited",
+    "RateLimiter",
+    "Role",
+    "Unauthenticated",
+    "check_exposure",
+    "check_roles",
+    "issue_key",
+    "link_principal",
+    "make_principal",
+    "open_authenticator",
+    "permissions_of",
+    "verify_audit",
+]

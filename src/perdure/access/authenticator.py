@@ -1,0 +1,143 @@
+"""From an `Authorization` header to a principal. It owns the modes of the setting `auth` and how long a key is remembered.
+
+A key is looked up in the archive and remembered for at most `REMEMBER_SECONDS`, so that a revoked one fails within a second in
+every process. That a key does not exist is remembered too: known and unknown ids take the same way.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from collections import OrderedDict
+
+from perdure.access.errors import Unauthenticated
+from perdure.access.keys import PREFIX, PresentedKey, is_valid, nobody, read_key
+from perdure.access.principal import LOCAL, Principal, make_principal
+from perdure.access.tokens import TokenRules, Tokens
+from perdure.archive import ApiKey, Archive
+from perdure.clock import Clock
+from perdure.errors import SettingsInvalid, StoreUnavailable
+from perdure.settings import Settings
+
+REMEMBER_SECONDS = 0.5
+REMEMBERED_KEYS = 10_000
+TOUCH_SECONDS = 60.0
+"""How old the noted last use of a key may be."""
+
+logger = logging.getLogger("perdure.access")
+
+
+class Authenticator:
+    """`tokens` is None where tokens are not accepted. Open: everybody is `LOCAL`, whatever they send."""
+
+    def __init__(
+        self, archive: Archive, clock: Clock, *, keys: bool, tokens: Tokens | None = None, is_open: bool = False
+    ) -> None:
+        self._archive = archive
+        self._clock = clock
+        self._keys = keys
+        self._tokens = tokens
+        self.is_open = is_open
+        self._remembered: OrderedDict[str, tuple[float, ApiKey]] = OrderedDict()
+        self._touched: OrderedDict[str, float] = OrderedDict()
+
+    async def authenticate(self, authorization: str | None) -> Principal:
+        if self.is_open:
+            return LOCAL
+        if not authorization:
+            raise Unauthenticated(f"this needs a credential: send the header 'Authorization: Bearer <{self._wanted}>'")
+        scheme, _, credential = authorization.partition(" ")
+        credential = credential.strip()
+        if scheme.lower() != "bearer" or not credential:
+            raise Unauthenticated(f"expected 'Authorization: Bearer <{self._wanted}>'")
+        if self._keys and credential.startswith(PREFIX):
+            return await self._by_key(credential)
+        if self._tokens is None:
+            raise _no_such_key()
+        return self._tokens.principal(credential)
+
+    @property
+    def _wanted(self) -> str:
+        kinds = ["API key"] * self._keys + ["token"] * (self._tokens is not None)
+        return " or ".join(kinds)
+
+    async def _by_key(self, text: str) -> Principal:
+        presented = read_key(text)
+        if presented is None:
+            raise _no_such_key()
+        key = await self._find(presented)
+        now = self._clock.now()
+        if not is_valid(key, presented, now):
+            raise _no_such_key()
+        await self._touch(key, now)
+        return make_principal(
+            tenant=key.tenant, name=key.name, kind="key", roles=key.roles, scopes=key.scopes, key_id=key.key_id
+        )
+
+    async def _find(self, presented: PresentedKey) -> ApiKey:
+        asked_at = self._clock.monotonic()
+        known = self._remembered.get(presented.key_id)
+        if known is not None and asked_at - known[0] < REMEMBER_SECONDS:
+            return known[1]
+        key = await self._archive.find_key(presented.key_id) or nobody(presented.key_id)
+        # As old as the question: the answer may be from just after it.
+        self._remembered[presented.key_id] = (asked_at, key)
+        self._remembered.move_to_end(presented.key_id)
+        while len(self._remembered) > REMEMBERED_KEYS:
+            self._remembered.popitem(last=False)
+        return key
+
+    async def _touch(self, key: ApiKey, now: float) -> None:
+        """Note the use, now and then."""
+        last = max(key.last_used_at or 0.0, self._touched.get(key.key_id, 0.0))
+        if now - last < TOUCH_SECONDS:
+            return
+        self._touched[key.key_id] = now
+        while len(self._touched) > REMEMBERED_KEYS:
+            self._touched.popitem(last=False)
+        try:
+            await self._archive.touch_keys({key.key_id: now})
+        except StoreUnavailable as error:
+            logger.warning("the last use of key %s was not noted: %s", key.key_id, error)
+
+
+def _no_such_key() -> Unauthenticated:
+    return Unauthenticated("the credential is not valid; check that it is complete, not expired and not revoked")
+
+
+def open_authenticator(settings: Settings, archive: Archive, clock: Clock) -> Authenticator:
+    """As the settings say; `SettingsInvalid` if that cannot work."""
+    modes = settings.auth.split(",")
+    tokens = None
+    if "jwt" in modes:
+        tokens = Tokens(
+            TokenRules(
+                secret=settings.jwt_secret,
+                keys_file=settings.jwt_keys_file,
+                algorithms=tuple(name.strip() for name in settings.jwt_algorithms.split(",") if name.strip()),
+                audience=settings.jwt_audience,
+                issuer=settings.jwt_issuer,
+                tenant_claim=settings.jwt_tenant_claim,
+                roles_claim=settings.jwt_roles_claim,
+            )
+        )
+    return Authenticator(archive, clock, keys="keys" in modes, tokens=tokens, is_open="open" in modes)
+
+
+def check_exposure(settings: Settings, host: str) -> None:
+    """An open server listens on the loopback interface only."""
+    if settings.auth == "open" and not is_loopback(host):
+        raise SettingsInvalid(
+            f"the server would listen on {host or 'every address'} and let everybody in; set PERDURE_AUTH=keys (and make a "
+            "key with `perdure keys create`) or PERDURE_AUTH=jwt, or listen on 127.0.0.1"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Names other than localhost may lead anywhere, so they do not count."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

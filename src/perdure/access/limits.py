@@ -1,0 +1,73 @@
+"""Rate limits: token buckets, in this process alone, in bounded memory.
+
+A bucket holds up to `burst` tokens and gains `rate` a second. Who has not been seen has a full one, so the bucket unused for
+longest can be forgotten.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from perdure.access.errors import RateLimited
+from perdure.access.principal import Principal
+from perdure.clock import Clock
+
+BURST_SECONDS = 2.0
+"""What may come at once: so many seconds' worth."""
+CAPACITY = 10_000
+
+
+class Buckets:
+    """One bucket per name. A rate of 0 means no limit."""
+
+    def __init__(self, clock: Clock, rate: float, burst: float | None = None, capacity: int = CAPACITY) -> None:
+        self._clock = clock
+        self._rate = rate
+        self._burst = max(1.0, rate * BURST_SECONDS if burst is None else burst)
+        self._capacity = capacity
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """Tokens, and when there were so many; used longest ago first."""
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def wait(self, name: str) -> float:
+        """Seconds until there is a token; 0: there is one. Nothing is taken."""
+        if not self._rate:
+            return 0.0
+        tokens = self._tokens(name)
+        return 0.0 if tokens >= 1.0 else (1.0 - tokens) / self._rate
+
+    def take(self, name: str) -> None:
+        """Take a token, which `wait` has said to be there."""
+        if not self._rate:
+            return
+        self._buckets[name] = (self._tokens(name) - 1.0, self._clock.monotonic())
+        self._buckets.move_to_end(name)
+        while len(self._buckets) > self._capacity:
+            self._buckets.popitem(last=False)
+
+    def _tokens(self, name: str) -> float:
+        tokens, at = self._buckets.get(name, (self._burst, self._clock.monotonic()))
+        return min(self._burst, tokens + (self._clock.monotonic() - at) * self._rate)
+
+
+class RateLimiter:
+    """Per key (or subject of a token) and per tenant; a request that one of them refuses costs neither a token."""
+
+    def __init__(self, clock: Clock, *, per_key: float, per_tenant: float) -> None:
+        self._keys = Buckets(clock, per_key)
+        self._tenants = Buckets(clock, per_tenant)
+
+    def check(self, principal: Principal) -> None:
+        """Count this request, or raise `RateLimited`. Whoever is at the machine itself is not counted."""
+        if principal.kind == "local":
+            return
+        key = principal.key_id or f"{principal.kind} {principal.tenant} {principal.name}"
+        key_wait, tenant_wait = self._keys.wait(key), self._tenants.wait(principal.tenant)
+        if key_wait or tenant_wait:
+            who = f"tenant {principal.tenant}" if tenant_wait > key_wait else principal.name
+            wait = max(key_wait, tenant_wait)
+            raise RateLimited(f"{who} sends too many requests; try again in {wait:.3g} s", wait)
+        self._keys.take(key)
+        self._tenants.take(principal.tenant)

@@ -1,0 +1,158 @@
+"""The application: every endpoint mounted, nothing without a permission, one document of it all.
+
+`create_app` is the only way in. It must not know what endpoints do, nor how a process is run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from functools import cache
+from importlib.metadata import version
+
+from fastapi import FastAPI, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from perdure.access import Authenticator, RateLimiter, open_authenticator
+from perdure.api import administration, approvals, dead_letters, hooks, links, runs, system, workflows
+from perdure.api.context import Context, Options
+from perdure.api.openapi import make_document
+from perdure.api.problems import Broken, NoMethod, NoRoute, problem
+from perdure.api.routing import Endpoint, Routes, check_declared, make_app_handler
+from perdure.api.shell import Shell
+from perdure.engine import Engine
+from perdure.errors import PerdureError
+from perdure.service.scope import archive_of
+from perdure.settings import Settings
+
+NOUNS: tuple[Routes, ...] = (
+    runs.routes,
+    workflows.routes,
+    approvals.routes,
+    hooks.routes,
+    dead_letters.routes,
+    system.routes,
+    administration.routes,
+    links.pages,
+    system.outside,
+)
+
+
+def create_app(
+    engine: Engine,
+    settings: Settings | None = None,
+    *,
+    options: Options | None = None,
+    authenticator: Authenticator | None = None,
+    limiter: RateLimiter | None = None,
+    nouns: Iterable[Routes] = NOUNS,
+) -> FastAPI:
+    """As the settings say, unless an authenticator is given. With neither, whoever reaches the server is let in, and
+    `server.serve` listens on the loopback interface only."""
+    if settings is not None:
+        authenticator = authenticator or open_authenticator(settings, archive_of(engine), engine.clock)
+        limiter = limiter or RateLimiter(
+            engine.clock, per_key=settings.rate_limit_per_key, per_tenant=settings.rate_limit_per_tenant
+        )
+        options = options or Options(public_url=settings.public_url)
+    context = Context(engine, options or Options(), authenticator, limiter)
+    endpoints = [endpoint for noun in nouns for endpoint in noun.endpoints]
+    for endpoint in endpoints:
+        check_declared(endpoint)
+    app = FastAPI(
+        title="Perdure",
+        version=version("perdure"),
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=_lifespan,
+    )
+    app.state.context = context
+    document = cache(lambda: make_document(endpoints))
+    app.openapi = document  # type: ignore[method-assign]
+    for endpoint in endpoints:
+        _mount(app, context, endpoint)
+    app.add_exception_handler(HTTPException, _unrouted)
+    app.add_exception_handler(Exception, _broken)
+    app.add_middleware(Shell, context=context)
+    return app
+
+
+def _mount(app: FastAPI, context: Context, endpoint: Endpoint) -> None:
+    handle = make_app_handler(context, endpoint)
+    if endpoint.plain:
+        app.router.routes.append(Route(endpoint.path, _Plain(handle), methods=[endpoint.method], name=endpoint.name))
+        return
+    app.add_api_route(
+        endpoint.path,
+        _typed(handle),
+        methods=[endpoint.method],
+        name=endpoint.name,
+        response_model=None,
+        include_in_schema=False,  # the document is made of the endpoints, those without FastAPI too
+    )
+
+
+class _Plain:
+    """An endpoint without anybody's machinery around it."""
+
+    def __init__(self, handle: Callable[[Request], Awaitable[Response]]) -> None:
+        self._handle = handle
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._handle(Request(scope, receive))
+        await response(scope, receive, send)
+
+
+def _typed(handle: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    """FastAPI looks at annotations to see that the request is wanted."""
+
+    async def call(request: Request) -> Response:
+        return await handle(request)
+
+    return call
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    context: Context = app.state.context
+    context.metrics.start()
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(context.feed.run())
+            yield
+            context.feed.close()
+    finally:
+        context.metrics.stop()
+
+
+async def _unrouted(request: Request, error: Exception) -> Response:
+    """No such path or method. Whoever may not know says who they are first (X20)."""
+    assert isinstance(error, HTTPException)
+    context: Context = request.app.state.context
+    request_id = request.scope.get("perdure.request_id", "")
+    answer: PerdureError = NoRoute(
+        f"there is nothing at {request.url.path[:200]}; GET /openapi.json lists what there is"
+    )
+    if error.status_code == 405:
+        answer = NoMethod(f"{request.method} is not possible here")
+    try:
+        if request.url.path.lower().lstrip("/").startswith("api"):
+            await context.identify(request)
+    except PerdureError as refused:
+        answer = refused
+    context.metrics.unrouted(request.method, answer.status)
+    response = problem(answer, request_id)
+    if answer.status == 405:
+        response.headers.update(error.headers or {})
+    return response
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    request_id = request.scope.get("perdure.request_id", "")
+    return problem(Broken(f"something went wrong here; the log of the server has request {request_id}"), request_id)

@@ -1,0 +1,108 @@
+"""Approvals over HTTP. A GET never decides. What each does is in `perdure.service.approvals`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from perdure.access import Permission
+from perdure.api import approval_schemas as s
+from perdure.api.parameters import Limit, Text
+from perdure.api.reading import Body, Query
+from perdure.api.routing import Call, Routes
+from perdure.errors import Refused
+
+routes = Routes("approvals")
+Id = Annotated[str, Meta(description="Only those of this run.", max_length=1000)]
+DAY = 86_400.0
+
+
+class ListApprovals(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    state: Literal["pending", "decided"] | None = None
+    run_id: Id | None = None
+    limit: Limit = 100
+    cursor: Text | None = None
+
+
+@routes.get("/approvals", Permission.APPROVALS_READ, s.ApprovalPage)
+async def list_(call: Call, query: ListApprovals) -> Any:
+    """List approvals, oldest first."""
+    return await call.service.approvals.find(
+        state=query.state, run_id=query.run_id, limit=query.limit, cursor=query.cursor
+    )
+
+
+@routes.get("/approvals/{approval_id:id}", Permission.APPROVALS_READ, s.ApprovalDetails)
+async def get(call: Call) -> Any:
+    """An approval: the form, every vote, and what was changed of what was shown."""
+    return await call.service.approvals.get(call.path("approval_id"))
+
+
+class Decide(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    decision: Literal["approve", "reject"]
+    comments: Annotated[str, Meta(max_length=10_000)] = ""
+    data: Annotated[Any, Meta(description="What the form asks for; it becomes part of the node's output.")] = None
+    approver: (
+        Annotated[str, Meta(description="Who decides, where there is no authentication.", min_length=1, max_length=200)]
+        | None
+    ) = None
+
+
+@routes.post("/approvals/{approval_id:id}/decide", Permission.APPROVALS_DECIDE, s.Approval)
+async def decide(call: Call, body: Decide) -> Any:
+    """Approve or reject, as who the credential says.
+
+    Whoever started the run does not decide about it. Of decisions that come at once exactly one is accepted.
+    """
+    return await call.service.approvals.decide(
+        call.path("approval_id"), body.decision, comments=body.comments, data=body.data, approver=body.approver
+    )
+
+
+class Delegate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    to: Annotated[str, Meta(description="Who is asked instead.", min_length=1, max_length=200)]
+    comments: Annotated[str, Meta(max_length=10_000)] = ""
+    approver: (
+        Annotated[
+            str, Meta(description="Who hands over, where there is no authentication.", min_length=1, max_length=200)
+        ]
+        | None
+    ) = None
+
+
+@routes.post("/approvals/{approval_id:id}/delegate", Permission.APPROVALS_DECIDE, s.Approval)
+async def delegate(call: Call, body: Delegate) -> Any:
+    """Let somebody else decide in your place. The quorum stays, and so do the votes of the others."""
+    return await call.service.approvals.delegate(
+        call.path("approval_id"), body.to, comments=body.comments, approver=body.approver
+    )
+
+
+class MakeLinks(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    approver: Annotated[str, Meta(description="Who will decide by these links.", min_length=1, max_length=200)]
+    expires_seconds: Annotated[float, Meta(ge=1, le=365 * DAY)] = 7 * DAY
+
+
+@routes.post("/approvals/{approval_id:id}/links", Permission.KEYS_ADMIN, s.ApprovalLinks, status=201)
+async def make_links(call: Call, body: MakeLinks) -> Any:
+    """Make links for one approver, one for each decision, each good for one use.
+
+    Whoever has a link decides as that approver: send it to nobody else. Opening it only shows a page that asks.
+    """
+    row = await call.service.scope.find_approval(call.path("approval_id"))
+    if row.state != "pending":
+        raise Refused(f"approval {row.approval_id} is no longer pending", code="already_decided")
+    expires_at = call.context.engine.clock.now() + body.expires_seconds
+    found = {}
+    for decision in ("approve", "reject"):
+        token = await call.context.links.make(
+            tenant=row.tenant,
+            approval_id=row.approval_id,
+            run_id=row.run_id,
+            decision=decision,
+            approver=body.approver,
+            expires_at=expires_at,
+        )
+        found[decision] = f"{call.context.options.public_url.rstrip('/')}/links/{token}"
+    return {"approval_id": row.approval_id, "approver": body.approver, "expires_at": expires_at, **found}

@@ -1,0 +1,94 @@
+"""Dead letters over HTTP. What each does is in `perdure.service.dead_letters`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+
+from perdure.access import Permission
+from perdure.api import schemas as s
+from perdure.api.approvals import Id
+from perdure.api.parameters import Limit, Text
+from perdure.api.reading import Body, Query
+from perdure.api.routing import Call, Routes
+from perdure.service.dead_letters import As, Which
+from perdure.service.errors import Invalid, Trouble
+
+routes = Routes("dead-letters")
+READ, OPERATE = Permission.DEAD_LETTERS_READ, Permission.DEAD_LETTERS_OPERATE
+
+
+class ListDeadLetters(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    state: Literal["pending", "resolved"] | None = None
+    run_id: Id | None = None
+    limit: Limit = 100
+    cursor: Text | None = None
+
+
+@routes.get("/dead-letters", READ, s.DeadLetterPage)
+async def list_(call: Call, query: ListDeadLetters) -> Any:
+    """List dead letters, oldest first."""
+    return await call.service.dead_letters.find(
+        state=query.state, run_id=query.run_id, limit=query.limit, cursor=query.cursor
+    )
+
+
+class Filter(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    run_id: Id | None = None
+    node: Annotated[str, Meta(max_length=200)] | None = None
+    code: Annotated[str, Meta(description="The code of the error.", max_length=200)] | None = None
+    expected: (
+        Annotated[int, Meta(description="How many there are. Without it they are only counted.", ge=0, le=10_000)]
+        | None
+    ) = None
+
+    def which(self) -> Which:
+        return Which(run_id=self.run_id, node=self.node, code=self.code)
+
+
+class DiscardMany(Filter, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"as_": "as"}):
+    as_: As = "skip"
+
+
+@routes.post("/dead-letters/requeue", OPERATE, s.ManyChanged, needs_body=False)
+async def requeue_many(call: Call, body: Filter) -> Any:
+    """Try many again: first without `expected`, which counts them; then with that count, which does it."""
+    return await call.service.dead_letters.requeue_many(body.which(), expected=body.expected)
+
+
+@routes.post("/dead-letters/discard", OPERATE, s.ManyChanged, needs_body=False)
+async def discard_many(call: Call, body: DiscardMany) -> Any:
+    """Give many up: first without `expected`, which counts them; then with that count, which does it."""
+    return await call.service.dead_letters.discard_many(body.which(), expected=body.expected, as_=body.as_)
+
+
+@routes.get("/dead-letters/{dead_letter_id:id}", READ, s.DeadLetter)
+async def get(call: Call) -> Any:
+    """A dead letter: which node, which error."""
+    return await call.service.dead_letters.get(call.path("dead_letter_id"))
+
+
+class Requeue(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    input: Annotated[Any, Meta(description="Another config for the node, whole; it is written down.")] = UNSET
+    config: Annotated[Any, Meta(description="The same as `input`.")] = UNSET
+
+
+@routes.post("/dead-letters/{dead_letter_id:id}/requeue", OPERATE, s.DeadLetter, needs_body=False)
+async def requeue(call: Call, body: Requeue) -> Any:
+    """Try it again, with another config if one is given."""
+    if body.input is not UNSET and body.config is not UNSET:
+        message = "give either input or config; they mean the same"
+        raise Invalid(message, [Trouble("config", "conflicting_keys", message)])
+    config: Any | UnsetType = body.input if body.input is not UNSET else body.config
+    return await call.service.dead_letters.requeue(call.path("dead_letter_id"), None if config is UNSET else config)
+
+
+class Discard(Body, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"as_": "as"}):
+    as_: Annotated[As, Meta(description="What the node counts as from then on.")] = "skip"
+
+
+@routes.post("/dead-letters/{dead_letter_id:id}/discard", OPERATE, s.DeadLetter, needs_body=False)
+async def discard(call: Call, body: Discard) -> Any:
+    """Give it up: as skipped, failed, or failed with the run going on."""
+    return await call.service.dead_letters.discard(call.path("dead_letter_id"), body.as_)

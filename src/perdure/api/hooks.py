@@ -1,0 +1,48 @@
+"""Where other systems answer: signed callbacks. The signature over the raw bytes is verified before anything is read of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from perdure.api import approval_schemas as s
+from perdure.api.reading import Body, read_body, read_bytes
+from perdure.api.routing import Call, Routes
+from perdure.errors import Refused
+from perdure.service import notifications
+
+routes = Routes("hooks")
+
+
+class SignedDecision(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    decision: Literal["approve", "reject"]
+    comments: Annotated[str, Meta(max_length=10_000)] = ""
+    data: Annotated[Any, Meta(description="What the form asks for; it becomes part of the node's output.")] = None
+    approval_id: (
+        Annotated[str, Meta(description="If it is there, it must be the approval of the path: a signature covers it.")]
+        | None
+    ) = None
+
+
+@routes.post("/hooks/approvals/{approval_id:id}", None, s.Approval, signed=SignedDecision, audited=False)
+async def decide(call: Call) -> Any:
+    """Decide as the system that was told of an approval.
+
+    The request is signed with the secret that the approval's `notify` names, as Standard Webhooks does it. It votes as
+    `webhook:<host>`, the host being that of the `url` it was told at. Whatever is wrong with a signature, the answer is 404.
+    """
+    engine, name = call.context.engine, call.path("approval_id")
+    raw = await read_bytes(call.request)
+    caller = await notifications.authenticate(engine, name, call.request.headers, raw)
+    call.context.limiter.check(caller.principal)
+    body = await read_body(call.request, SignedDecision)
+    if body.approval_id not in (None, caller.row.approval_id):
+        raise Refused(f"the body is about {str(body.approval_id)[:200]}, and was sent to {name}", code="wrong_approval")
+    view, cast = await notifications.decide(engine, call.context.feed, caller, body.decision, body.comments, body.data)
+    if cast:
+        # Crash here: it is decided and not in the audit; the run's journal has it.
+        await call.context.audit.record(
+            caller.principal, "hooks.decide", name, after=body.decision, request_id=call.request_id
+        )
+    return view

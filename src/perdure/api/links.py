@@ -1,0 +1,114 @@
+"""The page behind a link: it asks, and only its button decides (X17). Scanners and previews that open it change nothing.
+
+Plain HTML without scripts; everything that comes from a workflow is escaped.
+"""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+from urllib.parse import parse_qs
+
+import msgspec
+from starlette.responses import Response
+
+from perdure.access import Forbidden, LinkInvalid, link_principal
+from perdure.api.problems import BadBody
+from perdure.api.reading import media_type, read_bytes
+from perdure.api.routing import Call, Routes
+from perdure.errors import NotFound, Refused
+from perdure.journal import JournalUnavailable
+from perdure.service import Service
+from perdure.service.errors import Trouble
+
+pages = Routes("links", prefix="")
+
+_SHOWN = 20_000
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'",
+    "Referrer-Policy": "same-origin",  # without a referrer a browser would send the form without an origin
+}
+_STYLE = "body{font:16px/1.5 system-ui;max-width:42rem;margin:3rem auto;padding:0 1rem}pre{white-space:pre-wrap;overflow-wrap:anywhere}"
+
+
+def _page(title: str, body: str, status: int = 200) -> Response:
+    text = (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f'<meta name="robots" content="noindex"><title>{html.escape(title)}</title><style>{_STYLE}</style></head>'
+        f"<body><h1>{html.escape(title)}</h1>{body}</body></html>"
+    )
+    return Response(text, status, dict(_HEADERS), "text/html")
+
+
+def _paragraph(text: str) -> str:
+    return f"<p>{html.escape(text)}</p>"
+
+
+HTML = dict.fromkeys((403, 404, 409), "text/html")
+
+
+@pages.get("/links/{token:id}", None, "text/html", also=HTML)
+async def ask(call: Call) -> Response:
+    """A page that shows what a link would decide, and asks. It decides nothing."""
+    try:
+        link = await call.context.links.find(call.path("token"))
+        view = await _service(call, link).approvals.get(link.approval_id)
+    except (LinkInvalid, NotFound) as error:
+        return _page("This link does nothing", _paragraph(error.message), 403)
+    if view["state"] != "pending":
+        return _page("Decided already", _paragraph(f"{link.approval_id} was decided: {view['decision']}."))
+    shown = msgspec.json.format(msgspec.json.encode(view["shown"]), indent=2).decode()
+    form = (
+        f'<form method="post"><p><label>Comments<br><textarea name="comments" rows="3" cols="60"></textarea></label></p>'
+        f'<p><button type="submit">{html.escape(link.decision.capitalize())}</button></p></form>'
+    )
+    about = _paragraph(f"{link.approver} is asked about node {view['node']} of run {link.run_id}.")
+    return _page(f"{link.decision.capitalize()}?", f"{about}<pre>{html.escape(shown[:_SHOWN])}</pre>{form}")
+
+
+@pages.post(
+    "/links/{token:id}", None, "text/html", also=HTML, sends=("application/x-www-form-urlencoded",), audited=False
+)
+async def decide(call: Call) -> Response:
+    """The button of the page: decide, once."""
+    comments = await _comments(call)
+    token = call.path("token")
+    links = call.context.links
+    try:
+        link = await links.find(token)
+        link = await links.consume(token, approval_id=link.approval_id, decision=link.decision)
+    except LinkInvalid as error:
+        return _page("This link does nothing", _paragraph(error.message), 403)
+    service = _service(call, link)
+    try:
+        view = await service.approvals.decide(link.approval_id, link.decision, comments=comments)  # type: ignore[arg-type]
+    except JournalUnavailable:
+        await links.release(link)  # nothing was decided: the link may be used again
+        raise
+    except (Refused, Forbidden, NotFound) as error:
+        return _page("It was not taken", _paragraph(error.message), 403 if isinstance(error, Forbidden) else 409)
+    principal = service.scope.principal
+    await call.context.audit.record(
+        principal, "links.decide", link.approval_id, after=link.decision, request_id=call.request_id
+    )
+    more = "" if view["state"] != "pending" else _paragraph("More people have to decide.")
+    return _page("Thank you", _paragraph(f"Your decision is: {link.decision}.") + more)
+
+
+async def _comments(call: Call) -> str:
+    data = await read_bytes(call.request)
+    if not data:
+        return ""
+    media_type(call.request, {"application/x-www-form-urlencoded"})
+    try:
+        fields = parse_qs(data.decode(), max_num_fields=10, errors="strict")
+    except ValueError:
+        raise BadBody("the form cannot be read", [Trouble("", "syntax", "expected a form")]) from None
+    comments = fields.get("comments", [""])[0]
+    if len(comments) > 10_000 or "\0" in comments:
+        raise BadBody("the comments are too long", [Trouble("comments", "wrong_value", "at most 10000 characters")])
+    return comments
+
+
+def _service(call: Call, link: Any) -> Service:
+    return Service(call.context.engine, link_principal(link), call.context.feed)

@@ -1,0 +1,86 @@
+"""Figures for Prometheus. Labels come from closed sets only: routes as templates, states, event types; never ids or names.
+
+A label with ids would grow without end and never shrink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+
+from perdure.kernel import events as e
+from perdure.kernel.state import State
+
+if TYPE_CHECKING:
+    from perdure.api.routing import Endpoint
+    from perdure.engine import Engine
+
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_ENDS = {
+    "run.completed": "completed",
+    "run.failed": "failed",
+    "run.cancelled": "cancelled",
+    "run.rolled_back": "rolled_back",
+}
+
+
+class Metrics:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._stop: Callable[[], None] | None = None
+        self._registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        names = ("method", "route", "status")
+        self._requests = Counter("perdure_http_requests", "Requests answered", names, registry=registry)
+        self._seconds = Histogram(
+            "perdure_http_request_seconds", "Time to an answer", ("route",), buckets=_BUCKETS, registry=registry
+        )
+        self._children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        self._streams = Gauge("perdure_streams", "Live streams of events that are open", registry=registry)
+        events = Counter("perdure_events", "Events decided by this process", ("type",), registry=registry)
+        self._events = {name: events.labels(name) for name in e.TYPES}
+        ended = Counter("perdure_runs_ended", "Runs that ended in this process", ("state",), registry=registry)
+        self._ended = {name: ended.labels(state) for name, state in _ENDS.items()}
+        self._running = Gauge(
+            "perdure_attempts_running", "Attempts that the worker of this process runs", registry=registry
+        )
+
+    def start(self) -> None:
+        """Hear what this process decides."""
+        self._stop = self._engine.listen(self._heard)
+
+    def stop(self) -> None:
+        if self._stop is not None:
+            self._stop()
+            self._stop = None
+
+    def _heard(self, state: State, events: list[Any]) -> None:
+        for event in events:
+            self._events[event.type].inc()
+            if event.type in _ENDS:
+                self._ended[event.type].inc()
+
+    def answered(self, endpoint: Endpoint, status: int, seconds: float) -> None:
+        key = (endpoint.name, status)
+        found = self._children.get(key)
+        if found is None:  # finding them by their labels costs more than counting
+            labels = (endpoint.method, endpoint.template, str(status))
+            found = (self._requests.labels(*labels), self._seconds.labels(endpoint.template))
+            self._children[key] = found
+        found[0].inc()
+        found[1].observe(seconds)
+
+    def unrouted(self, method: str, status: int) -> None:
+        known = method if method in ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS") else "other"
+        self._requests.labels(known, "none", str(status)).inc()
+
+    def streaming(self, change: int) -> None:
+        self._streams.inc(change)
+
+    def text(self) -> bytes:
+        worker = self._engine.worker
+        self._running.set(0 if worker is None else len(worker.running))
+        return generate_latest(self._registry)

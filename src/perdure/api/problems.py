@@ -1,0 +1,133 @@
+"""Errors as `application/problem+json` (RFC 9457): a stable `code`, a sentence, and every problem with its path.
+
+It must not know routes. Nothing of an error that was not raised on purpose is shown.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from perdure.access import RateLimited, Unauthenticated
+from perdure.errors import PerdureError, StoreUnavailable
+from perdure.model import DefinitionError
+from perdure.service.errors import Invalid, Overloaded, Trouble
+from perdure.service.views import problem_view
+
+MEDIA_TYPE = "application/problem+json"
+
+TITLES = {
+    400: "Bad request",
+    401: "Not authenticated",
+    403: "Forbidden",
+    404: "Not found",
+    405: "Method not allowed",
+    408: "Request timeout",
+    409: "Conflict",
+    413: "Content too large",
+    415: "Unsupported media type",
+    421: "Misdirected request",
+    422: "Invalid content",
+    429: "Too many requests",
+    500: "Internal error",
+    503: "Unavailable",
+    504: "Timeout",
+}
+
+
+class BadQuery(Invalid):
+    """Parameters of the query that are unknown, or not of their type."""
+
+    code = "invalid_query"
+    status = 400
+
+
+class BadBody(Invalid):
+    """The body is not JSON as it is accepted here."""
+
+    code = "invalid_json"
+    status = 400
+
+
+class TooLarge(PerdureError):
+    code = "body_too_large"
+    status = 413
+
+
+class TooSlow(PerdureError):
+    """The body did not arrive in time."""
+
+    code = "body_too_slow"
+    status = 408
+
+
+class WrongType(PerdureError):
+    code = "unsupported_media_type"
+    status = 415
+
+
+class CrossOrigin(PerdureError):
+    """A page of another site asked for it (X26)."""
+
+    code = "cross_origin"
+    status = 403
+
+
+class WrongHost(PerdureError):
+    """An open server answers to its own names only, whatever a name resolves to (X26)."""
+
+    code = "wrong_host"
+    status = 421
+
+
+class NoRoute(PerdureError):
+    code = "no_such_route"
+    status = 404
+
+
+class NoMethod(PerdureError):
+    code = "method_not_allowed"
+    status = 405
+
+
+class Broken(PerdureError):
+    """Something that nobody foresaw. The log has it under the same request id."""
+
+    code = "internal_error"
+
+
+def problem(error: PerdureError, request_id: str) -> Response:
+    # A definition that came from outside is the caller's mistake; as a class it has no status of its own.
+    status = 422 if isinstance(error, DefinitionError) else error.status
+    body: dict[str, Any] = {
+        "type": f"urn:perdure:error:{error.code}",
+        "title": TITLES.get(status, "Error"),
+        "status": status,
+        "code": error.code,
+        "detail": error.message,
+        "request_id": request_id,
+    }
+    if isinstance(error, DefinitionError):
+        body["problems"] = [problem_view(one) for one in error.problems]
+    elif isinstance(error, Invalid) and error.troubles:
+        body["problems"] = [_trouble(one) for one in error.troubles]
+    return Response(msgspec.json.encode(body), status, _headers(error), MEDIA_TYPE)
+
+
+def _trouble(one: Trouble) -> dict[str, Any]:
+    return {"path": one.path, "code": one.code, "message": one.message}
+
+
+def _headers(error: PerdureError) -> dict[str, str]:
+    match error:
+        case Unauthenticated():
+            return {"WWW-Authenticate": 'Bearer realm="perdure"'}
+        case RateLimited():
+            return {"Retry-After": str(max(1, math.ceil(error.retry_after)))}
+        case StoreUnavailable() | Overloaded():
+            return {"Retry-After": "1"}
+        case _:
+            return {}

@@ -1,0 +1,229 @@
+"""Endpoints as data: method, path, permission, what is read and what is answered; and the one way they are called.
+
+A call is authenticated, counted against its limit, allowed, read, executed and audited, in this order, for every route. What
+stands here is also what the OpenAPI document is made of, so the two cannot differ. It must not know what an endpoint does.
+"""
+
+from __future__ import annotations
+
+import logging
+import typing
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from perdure.access import Permission, Principal
+from perdure.api.parameters import idempotency_key
+from perdure.api.problems import Broken, problem
+from perdure.api.reading import ODD_TEXT, Body, NoQuery, Query, read_body, read_query
+from perdure.errors import NotFound, PerdureError
+from perdure.service import Service
+from perdure.service.scope import LONGEST_ID
+
+if TYPE_CHECKING:
+    from perdure.api.context import Context
+
+logger = logging.getLogger("perdure.api")
+
+PREFIX = "/api/v1"
+PUBLIC = frozenset(
+    {"/healthz", "/readyz", "/openapi.json", "/links/{token}", f"{PREFIX}/hooks/approvals/{{approval_id}}"}
+)
+"""What answers without credentials. A link is a credential of its own, a hook has a signature; the others say nothing of anybody's
+data (X20)."""
+_SAFE = {"GET", "HEAD"}
+
+Handler = Callable[..., Awaitable[Any]]
+
+
+class Call:
+    """One request, allowed and about to be executed."""
+
+    __slots__ = ("context", "key", "object", "principal", "request", "request_id", "service")
+
+    def __init__(self, context: Context, request: Request, principal: Principal, request_id: str) -> None:
+        self.context = context
+        self.request = request
+        self.principal = principal
+        self.request_id = request_id
+        self.service = Service(context.engine, principal, context.feed)
+        self.key: str | None = None
+        """The idempotency key of a POST."""
+        self.object = "/".join(str(part) for part in request.path_params.values())
+        """What the audit says it was done to."""
+
+    def path(self, name: str) -> str:
+        return str(self.request.path_params[name])
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """JSON with another status than the usual one, or with headers."""
+
+    content: Any
+    status: int = 200
+    headers: dict[str, str] = {}
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    method: str
+    path: str
+    """With its prefix."""
+    permission: Permission | None
+    """None: it is on the public list."""
+    handler: Handler
+    query: type[Query]
+    body: type[Body] | None
+    needs_body: bool
+    answers: dict[int, Any]
+    """Status to the type of its content; None is no content, a text is a media type."""
+    tag: str
+    name: str
+    """The operation id, which is also the action in the audit."""
+    plain: bool
+    """Mounted without FastAPI's machinery, for what is called most."""
+    audited: bool
+    sends: tuple[str, ...]
+    """Media types of a body that the handler reads by itself."""
+    signed: type[Body] | None
+    """What a signed body holds; the handler reads it when it has verified the signature."""
+
+    @property
+    def path_names(self) -> list[str]:
+        return [part[1:].partition(":")[0].rstrip("}") for part in self.path.split("/") if part.startswith("{")]
+
+    @property
+    def template(self) -> str:
+        """The path as the document and the metrics name it."""
+        return "/".join(part.partition(":")[0] + "}" if ":" in part else part for part in self.path.split("/"))
+
+
+class Routes:
+    """The endpoints of one noun."""
+
+    def __init__(self, tag: str, prefix: str = PREFIX) -> None:
+        self.tag = tag
+        self.endpoints: list[Endpoint] = []
+        self._prefix = prefix
+
+    def get(self, path: str, permission: Permission | None, answer: Any, **more: Any) -> Callable[[Handler], Handler]:
+        return self._add("GET", path, permission, {200: answer}, **more)
+
+    def post(self, path: str, permission: Permission | None, answer: Any, **more: Any) -> Callable[[Handler], Handler]:
+        return self._add("POST", path, permission, {more.pop("status", 200): answer}, **more)
+
+    def put(self, path: str, permission: Permission | None, answer: Any, **more: Any) -> Callable[[Handler], Handler]:
+        return self._add("PUT", path, permission, {200: answer}, **more)
+
+    def delete(
+        self, path: str, permission: Permission | None, answer: Any, **more: Any
+    ) -> Callable[[Handler], Handler]:
+        return self._add("DELETE", path, permission, {200: answer}, **more)
+
+    def _add(
+        self,
+        method: str,
+        path: str,
+        permission: Permission | None,
+        answers: dict[int, Any],
+        *,
+        also: dict[int, Any] | None = None,
+        plain: bool = False,
+        audited: bool = True,
+        needs_body: bool = True,
+        sends: tuple[str, ...] = (),
+        signed: type[Body] | None = None,
+    ) -> Callable[[Handler], Handler]:
+        def add(handler: Handler) -> Handler:
+            kinds = typing.get_type_hints(handler)
+            endpoint = Endpoint(
+                method=method,
+                path=self._prefix + path,
+                permission=permission,
+                handler=handler,
+                query=kinds.get("query", NoQuery),
+                body=kinds.get("body"),
+                needs_body=needs_body,
+                answers={**answers, **(also or {})},
+                tag=self.tag,
+                name=f"{self.tag}.{handler.__name__}",
+                plain=plain,
+                audited=audited and method not in _SAFE,
+                sends=sends,
+                signed=signed,
+            )
+            self.endpoints.append(endpoint)
+            return handler
+
+        return add
+
+
+class UndeclaredRoute(Exception):
+    """A route without a permission that is not on the public list: the server must not start (X19)."""
+
+
+def check_declared(endpoint: Endpoint) -> None:
+    if endpoint.permission is None and endpoint.template not in PUBLIC:
+        raise UndeclaredRoute(f"{endpoint.method} {endpoint.template} has no permission and is not on the public list")
+
+
+def make_app_handler(context: Context, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
+    """What the server calls: always an answer, never an exception."""
+
+    async def handle(request: Request) -> Response:
+        begun = context.engine.clock.monotonic()
+        request_id = request.scope.get("perdure.request_id", "")
+        try:
+            response = await _execute(context, endpoint, request, request_id)
+        except PerdureError as error:
+            if error.status >= 500:
+                logger.warning("%s %s: %s (request %s)", endpoint.method, endpoint.template, error, request_id)
+            response = problem(error, request_id)
+        except Exception:
+            logger.exception("%s %s failed (request %s)", endpoint.method, endpoint.template, request_id)
+            response = problem(
+                Broken(f"something went wrong here; the log of the server has request {request_id}"), request_id
+            )
+        context.metrics.answered(endpoint, response.status_code, context.engine.clock.monotonic() - begun)
+        return response
+
+    return handle
+
+
+async def _execute(context: Context, endpoint: Endpoint, request: Request, request_id: str) -> Response:
+    principal = context.nobody
+    if endpoint.permission is not None:
+        principal = await context.identify(request)
+        context.limiter.check(principal)
+        principal.require(endpoint.permission)
+    _check_path(request)
+    arguments: dict[str, Any] = {}
+    query = read_query(endpoint.query, request.query_params.multi_items())
+    if endpoint.query is not NoQuery:
+        arguments["query"] = query
+    if endpoint.body is not None:
+        arguments["body"] = await read_body(request, endpoint.body, required=endpoint.needs_body)
+    call = Call(context, request, principal, request_id)
+    call.key = idempotency_key(request) if endpoint.method == "POST" else None
+    result = await endpoint.handler(call, **arguments)
+    if endpoint.audited:
+        # Crash here: it is done and not in the audit. What it did to a run stands in the run's journal all the same.
+        await context.audited(call, endpoint.name)
+    return _respond(endpoint, result)
+
+
+def _check_path(request: Request) -> None:
+    """What no database takes as text names nothing there (X33)."""
+    for name, value in request.path_params.items():
+        if len(value) > LONGEST_ID or ODD_TEXT.search(value):
+            raise NotFound(f"there is no such {name}: it is too long, or holds characters that are not accepted")
+
+
+def _respond(endpoint: Endpoint, result: Any) -> Response:
+    if isinstance(result, Response):
+        return result
+    if not isinstance(result, Answer):
+        result = Answer(result, next(iter(endpoint.answers)))
+    return Response(msgspec.json.encode(result.content), result.status, dict(result.headers), "application/json")

@@ -1,0 +1,330 @@
+"""Runs over HTTP: start, look, follow, change. What each does is in `perdure.service.runs`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+from starlette.responses import Response, StreamingResponse
+
+from perdure.access import Permission
+from perdure.api import schemas as s
+from perdure.api.parameters import AFTER_DESCRIPTION, Limit, Sequence, Text, moment, sequence, tag
+from perdure.api.reading import Body, Query, media_type, read_bytes, read_json
+from perdure.api.routing import Answer, Call, Routes
+from perdure.api.streaming import EventStream
+from perdure.journal import RunFilter
+from perdure.service.runs import LONGEST_WAIT_SECONDS
+
+routes = Routes("runs")
+READ, OPERATE = Permission.RUNS_READ, Permission.RUNS_OPERATE
+Tags = dict[Annotated[str, Meta(min_length=1, max_length=200)], Annotated[str, Meta(max_length=1000)]]
+
+
+# -- starting ----------------------------------------------------------------------------------------------------------
+
+
+class StartRun(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    workflow: Annotated[str, Meta(max_length=400, description="`name`, `name@3` or `name@alias`.")] | UnsetType = UNSET
+    definition: (
+        Annotated[dict[str, Any], Meta(description="Instead of `workflow`; it is not registered by that.")] | UnsetType
+    ) = UNSET
+    inputs: dict[str, Any] | None = None
+    tags: Tags = msgspec.field(default_factory=dict)
+    deadline_seconds: Annotated[float, Meta(gt=0, le=1e9)] | None = None
+    wait_seconds: Annotated[float, Meta(ge=0, le=LONGEST_WAIT_SECONDS)] = 0.0
+    rollout_key: (
+        Annotated[
+            str,
+            Meta(
+                description="A customer, for example: where an alias means several versions, it gets the same one each time.",
+                min_length=1,
+                max_length=200,
+            ),
+        ]
+        | None
+    ) = None
+
+
+@routes.post(
+    "/runs",
+    Permission.RUNS_START,
+    s.RunStarted,
+    status=201,
+    also={200: s.RunStarted},
+    plain=True,
+    audited=False,  # the journal says who started it
+)
+async def start(call: Call, body: StartRun) -> Answer:
+    """Start a run of a registered workflow, or of a definition.
+
+    201: it is durable. With `wait_seconds` the answer comes when the run ends or the time is up. 200: an earlier start with
+    the same `Idempotency-Key` made it. A definition needs the permission `workflows:write` too.
+    """
+    if body.definition is not UNSET:
+        call.principal.require(Permission.WORKFLOWS_WRITE)
+    started = await call.service.runs.start(
+        workflow="" if body.workflow is UNSET else body.workflow,
+        definition=None if body.definition is UNSET else body.definition,
+        inputs=body.inputs,
+        tags=body.tags,
+        deadline_seconds=body.deadline_seconds,
+        wait_seconds=body.wait_seconds,
+        key=call.key,
+        rollout_key=body.rollout_key,
+    )
+    headers = {"Location": f"/api/v1/runs/{started.view['run_id']}"}
+    if not started.created:
+        headers["Idempotency-Replayed"] = "true"
+    return Answer(started.view, 201 if started.created else 200, headers)
+
+
+# -- looking -----------------------------------------------------------------------------------------------------------
+
+
+class ListRuns(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    state: Annotated[tuple[s.RunState, ...], Meta(description="Only these; may be given several times.")] = ()
+    workflow: Text | None = None
+    tag: Annotated[str, Meta(description="`name=value`.", pattern="^[^=]+=", max_length=1300)] | None = None
+    since: Annotated[str, Meta(description="Made then or later: seconds since 1970, or RFC 3339.")] | None = None
+    until: Annotated[str, Meta(description="Made before then.")] | None = None
+    parent: Annotated[str, Meta(description="Only children of this run.", max_length=1000)] | None = None
+    limit: Limit = 100
+    cursor: Text | None = None
+
+
+@routes.get("/runs", READ, s.RunPage)
+async def list_(call: Call, query: ListRuns) -> Any:
+    """List runs, newest first."""
+    where = RunFilter(
+        states=query.state,
+        workflow=query.workflow,
+        tag=tag(query.tag),
+        since=moment("since", query.since),
+        until=moment("until", query.until),
+        parent=query.parent,
+    )
+    return await call.service.runs.find(where, limit=query.limit, cursor=query.cursor)
+
+
+class GetRun(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    outputs: Annotated[bool, Meta(description="Whether outputs of nodes are shown with them.")] = True
+
+
+@routes.get("/runs/{run_id:id}", READ, s.Run)
+async def get(call: Call, query: GetRun) -> Any:
+    """A run: state, nodes, counter, outputs, errors."""
+    return await call.service.runs.get(call.path("run_id"), outputs=query.outputs)
+
+
+class ListNodes(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    outputs: Annotated[bool, Meta(description="Whether outputs are shown; without, their size is.")] = False
+    limit: Limit = 100
+    cursor: Text | None = None
+
+
+@routes.get("/runs/{run_id:id}/nodes", READ, s.NodePage)
+async def nodes(call: Call, query: ListNodes) -> Any:
+    """The nodes of a run, page by page, in the order of the definition."""
+    return await call.service.runs.nodes(
+        call.path("run_id"), limit=query.limit, cursor=query.cursor, outputs=query.outputs
+    )
+
+
+class AtPoint(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    at: Annotated[int, Meta(description="As it was after this event.", ge=1, le=2**53)] | None = None
+
+
+@routes.get("/runs/{run_id:id}/nodes/{node:id}", READ, s.NodeDetails)
+async def node(call: Call, query: AtPoint) -> Any:
+    """One node of a run: every visit, and its output whole."""
+    return await call.service.runs.node(call.path("run_id"), call.path("node"), at=query.at)
+
+
+class ListEvents(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    after: Annotated[Sequence, Meta(description=AFTER_DESCRIPTION)] = 0
+    cursor: Annotated[str, Meta(description="The same as `after`.", pattern="^[0-9]{1,15}$")] | None = None
+    limit: Limit = 100
+
+
+@routes.get("/runs/{run_id:id}/events", READ, s.EventPage)
+async def events(call: Call, query: ListEvents) -> Any:
+    """The journal of a run: everything that happened, in order."""
+    after = sequence(query.cursor, query.after)
+    return await call.service.runs.events(call.path("run_id"), after=after, limit=query.limit)
+
+
+class Follow(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    after: Annotated[Sequence, Meta(description=AFTER_DESCRIPTION)] = 0
+
+
+@routes.get("/runs/{run_id:id}/stream", READ, "text/event-stream", also={204: None})
+async def stream(call: Call, query: Follow) -> Response:
+    """The journal of a run, live, as server-sent events.
+
+    `id` is the sequence number: a reader that comes back with `Last-Event-ID` misses nothing, whichever process it reaches.
+    The stream ends when the run has ended; 204 says that there is nothing after the event named.
+    """
+    run_id = call.path("run_id")
+    after = sequence(call.request.headers.get("last-event-id"), query.after)
+    record = await call.service.scope.find_run(run_id)
+    if record.row.ended_at is not None and after >= record.seq:
+        return Response(status_code=204)
+    return EventStream(await call.service.runs.follow(run_id, after), call.context.metrics.streaming)
+
+
+class StateAt(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    at: Annotated[int, Meta(description="The number of an event.", ge=1, le=2**53)]
+    outputs: bool = True
+
+
+@routes.get("/runs/{run_id:id}/state", READ, s.Run)
+async def state(call: Call, query: StateAt) -> Any:
+    """A run as it was when an event had just happened."""
+    return await call.service.runs.get(call.path("run_id"), at=query.at, outputs=query.outputs)
+
+
+@routes.get("/runs/{run_id:id}/path", READ, s.StepPage)
+async def path(call: Call, query: ListEvents) -> Any:
+    """Which edges were taken, in order, and the rule that chose them."""
+    after = sequence(query.cursor, query.after)
+    return await call.service.runs.path(call.path("run_id"), after=after, limit=query.limit)
+
+
+class Explain(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    node: Text | None = None
+
+
+@routes.get("/runs/{run_id:id}/explain", READ, s.Explanation)
+async def explain(call: Call, query: Explain) -> Any:
+    """Why a node has not run, or what each node that has not completed waits for."""
+    return await call.service.runs.explain(call.path("run_id"), query.node)
+
+
+class Diff(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    at: Annotated[int, Meta(description="This run as it was after this event.", ge=1, le=2**53)] | None = None
+    to: Annotated[int, Meta(description="The other one as it was after this event.", ge=1, le=2**53)] | None = None
+    other: Annotated[str, Meta(description="Another run; without, this one.", max_length=1000)] | None = None
+
+
+@routes.get("/runs/{run_id:id}/diff", READ, s.RunDiff)
+async def diff(call: Call, query: Diff) -> Any:
+    """What is different between two points of a run, or between two runs."""
+    return await call.service.runs.diff(call.path("run_id"), at=query.at, other=query.other, to=query.to)
+
+
+# -- changing ----------------------------------------------------------------------------------------------------------
+
+
+class Reason(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    reason: Annotated[str, Meta(description="Why; it is written down.", max_length=2000)] = ""
+
+
+class Cancel(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    force: Annotated[bool, Meta(description="Do not wait for what is running, and undo nothing.")] = False
+
+
+class Nothing(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """No keys; the body may be left out."""
+
+
+@routes.post("/runs/{run_id:id}/cancel", OPERATE, s.RunSummary, needs_body=False)
+async def cancel(call: Call, body: Cancel) -> Any:
+    """Stop a run: what is running is told to stop, nothing new begins."""
+    return await call.service.runs.control("cancel", call.path("run_id"), reason=body.reason, force=body.force)
+
+
+@routes.post("/runs/{run_id:id}/pause", OPERATE, s.RunSummary, needs_body=False)
+async def pause(call: Call, body: Reason) -> Any:
+    """Let nothing new begin; what is running may finish."""
+    return await call.service.runs.control("pause", call.path("run_id"), reason=body.reason)
+
+
+@routes.post("/runs/{run_id:id}/resume", OPERATE, s.RunSummary, needs_body=False)
+async def resume(call: Call, body: Nothing) -> Any:
+    """Let a paused run go on."""
+    return await call.service.runs.control("resume", call.path("run_id"))
+
+
+@routes.post("/runs/{run_id:id}/retry", OPERATE, s.RunSummary, needs_body=False)
+async def retry(call: Call, body: Nothing) -> Any:
+    """Try a failed run again: what completed is kept, what failed runs again."""
+    return await call.service.runs.control("retry", call.path("run_id"))
+
+
+@routes.post("/runs/{run_id:id}/rollback", OPERATE, s.RunSummary, needs_body=False)
+async def rollback(call: Call, body: Nothing) -> Any:
+    """Undo a run that has ended: its compensators run, last node first."""
+    return await call.service.runs.control("rollback", call.path("run_id"))
+
+
+class Rerun(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    from_node: Annotated[str, Meta(description="Keep what came before this node.", max_length=200)] = ""
+    inputs: (
+        Annotated[
+            dict[str, Any], Meta(description="With from_node, what it is given, by node; else inputs of the run.")
+        ]
+        | None
+    ) = None
+
+
+@routes.post("/runs/{run_id:id}/rerun", OPERATE, s.RunStarted, status=201, needs_body=False)
+async def rerun(call: Call, body: Rerun) -> Any:
+    """Make a new run out of an old one, with the definition that one has now."""
+    return await call.service.runs.rerun(call.path("run_id"), from_node=body.from_node, inputs=body.inputs)
+
+
+class PatchRun(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    patch: Annotated[list[Any], Meta(description="A JSON Patch (RFC 6902) of the definition.")] | None = None
+    definition: Annotated[dict[str, Any], Meta(description="A whole new definition instead.")] | None = None
+    dry_run: bool = False
+
+
+@routes.post("/runs/{run_id:id}/patch", Permission.RUNS_PATCH, s.PatchResult)
+async def patch(call: Call, body: PatchRun) -> Any:
+    """Give a run under way another definition.
+
+    With `dry_run` nothing changes: the answer says what would, and whether the run can take it.
+    """
+    return await call.service.runs.patch(
+        call.path("run_id"),
+        definition=body.definition,
+        operations=body.patch,
+        dry_run=body.dry_run,
+        reason=body.reason,
+    )
+
+
+class Signal(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: Annotated[str, Meta(min_length=1, max_length=200)]
+    payload: Any = None
+    signal_id: Annotated[str, Meta(description="The same id twice counts once.", max_length=200)] = ""
+
+
+@routes.post("/runs/{run_id:id}/signal", OPERATE, s.RunSummary, audited=False)
+async def signal(call: Call, body: Signal) -> Any:
+    """Send a signal to a run."""
+    return await call.service.runs.signal(
+        call.path("run_id"), body.name, body.payload, signal_id=body.signal_id or call.key or ""
+    )
+
+
+# -- elsewhere ---------------------------------------------------------------------------------------------------------
+
+
+@routes.get("/runs/{run_id:id}/export", READ, s.RunFile)
+async def export(call: Call) -> Response:
+    """A run as one file: the run, its definitions, its events and its large values."""
+    pieces = await call.service.transfer.export(call.path("run_id"))
+    return StreamingResponse(pieces, media_type="application/json", headers={"Content-Disposition": "attachment"})
+
+
+@routes.post("/runs/import", Permission.WORKFLOWS_WRITE, s.RunImported, status=201, sends=("application/json",))
+async def import_(call: Call) -> Any:
+    """Make a run out of a file that was exported, to look at it. It is quarantined: nothing of it is executed."""
+    data = await read_bytes(call.request)
+    media_type(call.request, {"application/json"})
+    view = await call.service.transfer.read(read_json(data))
+    call.object = view["run_id"]
+    return view

@@ -1,0 +1,535 @@
+"""What answers look like, as types: for the OpenAPI document and for whoever reads it. Nothing is converted with them.
+
+The views themselves are made in `perdure.service` and `perdure.kernel.view`. Fields that are not always there are `Maybe`.
+Those of approvals are in `approval_schemas.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+T = TypeVar("T")
+Maybe: TypeAlias = T | UnsetType
+
+RunState = Literal[
+    "running", "paused", "failing", "cancelling", "compensating", "completed", "failed", "cancelled", "rolled_back"
+]
+NodeState = Literal[
+    "pending",
+    "held",
+    "queued",
+    "running",
+    "waiting",
+    "retrying",
+    "parked",
+    "completed",
+    "failed",
+    "upstream_failed",
+    "skipped",
+    "cancelled",
+    "compensated",
+]
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer. Fields may be added to it later."""
+
+
+class Problem(View, frozen=True, kw_only=True):
+    """One thing that is wrong with what was sent."""
+
+    path: str
+    code: str
+    message: str
+    line: Maybe[int | None] = UNSET
+    column: Maybe[int | None] = UNSET
+    severity: Maybe[Literal["error", "warning"]] = UNSET
+
+
+class ProblemDetails(View, frozen=True, kw_only=True):
+    """Every error (RFC 9457). `code` is stable; `docs/reference/errors.md` explains each."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    request_id: str
+    problems: Maybe[list[Problem]] = UNSET
+
+
+class Error(View, frozen=True, kw_only=True):
+    """Why something failed."""
+
+    code: str
+    message: Maybe[str] = UNSET
+    attempts: Maybe[int] = UNSET
+    details: Any = UNSET
+
+
+class RunSummary(View, frozen=True, kw_only=True):
+    run_id: str
+    workflow: str
+    version: int
+    """0: it was started from a definition that is not registered."""
+    state: RunState
+    counter: int
+    generation: int
+    error: Error | None
+    created_at: float
+    started_at: float | None
+    ended_at: float | None
+    tags: dict[str, str]
+    parent: str | None
+    quarantined: Maybe[str] = UNSET
+
+
+class RunPage(View, frozen=True, kw_only=True):
+    items: list[RunSummary]
+    next_cursor: str | None
+
+
+class Node(View, frozen=True, kw_only=True):
+    state: NodeState
+    visit: int
+    attempt: int
+    scope: Maybe[list[int]] = UNSET
+    output: Any = UNSET
+    """What is stored as a blob is `{"$ref": "cas://…", "preview": "…"}`."""
+    size: Maybe[int] = UNSET
+    error: Maybe[Error] = UNSET
+    started_at: Maybe[float] = UNSET
+    ended_at: Maybe[float] = UNSET
+    retry_at: Maybe[float] = UNSET
+    waiting_for: Maybe[dict[str, Any]] = UNSET
+    reason: Maybe[str] = UNSET
+    route: Maybe[dict[str, Any]] = UNSET
+    items: Maybe[dict[str, int]] = UNSET
+
+
+class NodeItem(Node, frozen=True, kw_only=True):
+    node: str
+
+
+class NodePage(View, frozen=True, kw_only=True):
+    items: list[NodeItem]
+    next_cursor: str | None
+
+
+class NodeDetails(Node, frozen=True, kw_only=True):
+    run_id: str
+    node: str
+    type: str
+    visits: list[Node]
+
+
+class Run(View, frozen=True, kw_only=True):
+    run_id: str
+    workflow: str
+    version: int
+    state: RunState
+    counter: int
+    generation: int
+    inputs: Any
+    outputs: Any
+    error: Error | None
+    created_at: float
+    started_at: float | None
+    ended_at: float | None
+    tags: dict[str, str]
+    nodes: dict[str, Node]
+    next_nodes: Maybe[str] = UNSET
+    """There are more nodes: the cursor for GET /runs/{run_id}/nodes."""
+    at: Maybe[int] = UNSET
+    continued_as: Maybe[str] = UNSET
+    quarantined: Maybe[str] = UNSET
+    problems: Maybe[list[str]] = UNSET
+
+
+class RunStarted(View, frozen=True, kw_only=True):
+    run_id: str
+    workflow: str
+    version: int
+    state: RunState
+    outputs: Any
+    """Of a run that has ended."""
+    error: Error | None
+    origin: Maybe[str] = UNSET
+
+
+class Event(View, frozen=True, kw_only=True):
+    seq: int
+    type: str
+    version: int
+    at: float
+    counter: int
+    cause: Maybe[str] = UNSET
+    node: Maybe[str] = UNSET
+    scope: Maybe[list[int]] = UNSET
+    item: Maybe[int | None] = UNSET
+    visit: Maybe[int] = UNSET
+    attempt: Maybe[int] = UNSET
+    data: dict[str, Any]
+
+
+class EventPage(View, frozen=True, kw_only=True):
+    items: list[Event]
+    next_cursor: str | None
+
+
+class Step(View, frozen=True, kw_only=True):
+    seq: int
+    at: float
+    node: str
+    scope: list[int]
+    visit: int
+    rule: str
+    taken: list[str]
+    back: bool
+    reasoning: Maybe[str] = UNSET
+
+
+class StepPage(View, frozen=True, kw_only=True):
+    items: list[Step]
+    next_cursor: str | None
+
+
+class Explanation(View, frozen=True, kw_only=True):
+    run_id: str
+    state: RunState
+    nodes: dict[str, str]
+    quarantined: Maybe[str] = UNSET
+
+
+class Difference(View, frozen=True, kw_only=True):
+    path: str
+    change: Literal["added", "removed", "changed"]
+    before: Any = UNSET
+    after: Any = UNSET
+
+
+class ComparedRun(View, frozen=True, kw_only=True):
+    run_id: str
+    seq: int
+    state: RunState
+
+
+class RunDiff(View, frozen=True, kw_only=True):
+    before: ComparedRun
+    after: ComparedRun
+    run: list[Difference]
+    nodes: dict[str, list[Difference]]
+
+
+class PatchResult(View, frozen=True, kw_only=True):
+    run_id: str
+    possible: bool
+    applied: bool
+    state: RunState
+    added: list[str]
+    removed: list[str]
+    changed: list[str]
+    edges_added: list[str]
+    edges_removed: list[str]
+    refused: str
+
+
+class Health(View, frozen=True, kw_only=True):
+    status: Literal["ok", "unavailable"]
+    reason: Maybe[str] = UNSET
+
+
+class RunFile(View, frozen=True, kw_only=True):
+    """A run as one file, with everything that is known of it."""
+
+    format: Literal[1]
+    run: Run
+    definitions: list[dict[str, Any]]
+    events: list[Event]
+    blobs: list[dict[str, Any]]
+
+
+class RunImported(View, frozen=True, kw_only=True):
+    run_id: str
+    workflow: str
+    version: int
+    state: RunState
+    events: int
+    imported_from: str
+
+
+# -- workflows ---------------------------------------------------------------------------------------------------------
+
+
+class Registered(View, frozen=True, kw_only=True):
+    name: str
+    version: int
+    hash: str
+    created: bool
+    """False: this definition was a version already."""
+    problems: list[Problem]
+    """Warnings."""
+
+
+class Validated(View, frozen=True, kw_only=True):
+    valid: bool
+    hash: str | None
+    problems: list[Problem]
+
+
+class DefinitionChanges(View, frozen=True, kw_only=True):
+    added: list[str]
+    removed: list[str]
+    changed: dict[str, list[Difference]]
+    edges_added: list[str]
+    edges_removed: list[str]
+    workflow: list[Difference]
+
+
+class Patched(Registered, frozen=True, kw_only=True):
+    changes: DefinitionChanges
+
+
+class WorkflowDiff(DefinitionChanges, frozen=True, kw_only=True):
+    name: str
+    before: int
+    after: int
+
+
+class WorkflowDeleted(View, frozen=True, kw_only=True):
+    name: str
+    versions_deleted: int
+
+
+class Workflow(View, frozen=True, kw_only=True):
+    name: str
+    version: int
+    hash: str
+    registered_at: float
+
+
+class WorkflowVersion(Workflow, frozen=True, kw_only=True):
+    by: str
+    reason: str
+
+
+class WorkflowDetails(WorkflowVersion, frozen=True, kw_only=True):
+    definition: dict[str, Any]
+
+
+class WorkflowPage(View, frozen=True, kw_only=True):
+    items: list[Workflow]
+    next_cursor: str | None
+
+
+class VersionPage(View, frozen=True, kw_only=True):
+    items: list[WorkflowVersion]
+    next_cursor: str | None
+
+
+class UserPage(RunPage, frozen=True, kw_only=True):
+    count: int
+
+
+class AliasShare(View, frozen=True, kw_only=True):
+    version: int
+    percent: float
+
+
+class Alias(View, frozen=True, kw_only=True):
+    name: str
+    alias: str
+    version: int | None
+    """Null while several versions share the starts."""
+    versions: list[AliasShare]
+    revision: int
+    by: str
+    at: float
+    reason: str
+
+
+class AliasPage(View, frozen=True, kw_only=True):
+    items: list[Alias]
+    next_cursor: str | None
+
+
+class AliasDeleted(View, frozen=True, kw_only=True):
+    name: str
+    alias: str
+
+
+# -- dead letters ------------------------------------------------------------------------------------------------------
+
+
+class DeadLetter(View, frozen=True, kw_only=True):
+    dead_letter_id: str
+    run_id: str
+    node: str
+    state: Literal["pending", "resolved"]
+    created_at: float
+    resolved_at: float | None
+    scope: list[int]
+    item: int | None
+    attempt: int
+    undo: bool
+    error: Error | None
+
+
+class DeadLetterPage(View, frozen=True, kw_only=True):
+    items: list[DeadLetter]
+    next_cursor: str | None
+
+
+class ChangeRefused(View, frozen=True, kw_only=True):
+    dead_letter_id: str
+    code: str
+    message: str
+
+
+class ManyChanged(View, frozen=True, kw_only=True):
+    matched: int
+    done: int
+    refused: list[ChangeRefused]
+
+
+# -- the deployment and its administration -----------------------------------------------------------------------------
+
+
+class NodeType(View, frozen=True, kw_only=True):
+    name: str
+    version: str
+    description: str
+    source: str
+    runs_on: str
+    capabilities: list[str]
+    aliases: list[str]
+    config_schema: Any
+    output_schema: Any
+    example: Any
+    problem: str | None
+
+
+class NodeTypeItem(View, frozen=True, kw_only=True):
+    """A type that cannot be loaded has only a name, a source and the problem."""
+
+    name: str
+    source: str
+    problem: str | None
+    version: Maybe[str] = UNSET
+    description: Maybe[str] = UNSET
+    runs_on: Maybe[str] = UNSET
+    capabilities: Maybe[list[str]] = UNSET
+    aliases: Maybe[list[str]] = UNSET
+    config_schema: Any = UNSET
+    output_schema: Any = UNSET
+    example: Any = UNSET
+
+
+class NodeTypePage(View, frozen=True, kw_only=True):
+    items: list[NodeTypeItem]
+    next_cursor: str | None
+
+
+class Worker(View, frozen=True, kw_only=True):
+    worker: str
+    queues: list[str]
+    types: list[str]
+    slots: int
+    running: int
+    silent_seconds: float
+    lag_seconds: float
+
+
+class WorkerPage(View, frozen=True, kw_only=True):
+    items: list[Worker]
+    next_cursor: str | None
+
+
+class Queue(View, frozen=True, kw_only=True):
+    queue: str
+    workers: int
+    slots: int
+    running: int
+
+
+class QueuePage(View, frozen=True, kw_only=True):
+    items: list[Queue]
+    next_cursor: str | None
+
+
+class BlobPut(View, frozen=True, kw_only=True):
+    ref: str
+    size: int
+
+
+class Me(View, frozen=True, kw_only=True):
+    name: str
+    tenant: str
+    kind: Literal["local", "key", "jwt"]
+    roles: list[str]
+    permissions: list[str]
+
+
+class Key(View, frozen=True, kw_only=True):
+    key_id: str
+    name: str
+    prefix: str
+    roles: list[str]
+    scopes: list[str]
+    created_by: str
+    created_at: float
+    expires_at: float | None
+    revoked_at: float | None
+    last_used_at: float | None
+
+
+class IssuedKey(Key, frozen=True, kw_only=True):
+    key: str
+    """Shown once and never again."""
+
+
+class KeyPage(View, frozen=True, kw_only=True):
+    items: list[Key]
+    next_cursor: str | None
+
+
+class AuditEntry(View, frozen=True, kw_only=True):
+    seq: int
+    at: float
+    principal: str
+    action: str
+    object: str
+    detail: dict[str, Any]
+    request_id: str
+    hash: str
+
+
+class AuditPage(View, frozen=True, kw_only=True):
+    items: list[AuditEntry]
+    next_cursor: str | None
+
+
+class AuditVerdict(View, frozen=True, kw_only=True):
+    intact: bool
+    entries: int
+    head: str | None
+    broken_seq: int | None
+    problem: str
+
+
+class LogLine(View, frozen=True, kw_only=True):
+    position: int
+    node: str
+    visit: int
+    attempt: int
+    at: float
+    level: str
+    message: str
+
+
+class LogPage(View, frozen=True, kw_only=True):
+    items: list[LogLine]
+    next_cursor: str | None

@@ -1,0 +1,129 @@
+"""The process side of the API: a socket, uvicorn, and an orderly end. Whether an address may be served is decided in access.
+
+It must not know routes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+
+from perdure.access.authenticator import is_loopback
+from perdure.errors import PerdureError, SettingsInvalid
+from perdure.runtime.waiting import first_of
+
+GRACE_SECONDS = 10
+"""For requests under way when the server is told to stop."""
+BACKLOG = 2048
+
+
+class AddressTaken(PerdureError):
+    """The address cannot be listened on."""
+
+    code = "address_taken"
+
+
+class _Server(uvicorn.Server):
+    """Signals are the business of whoever runs the process."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 is any free one."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        bound = socket.socket(family, kind, protocol)
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(address)
+            bound.listen(BACKLOG)
+            bound.setblocking(False)
+        except OSError:
+            bound.close()
+            raise
+    except OSError as error:
+        raise AddressTaken(
+            f"cannot listen on {host} port {port}: {error.strerror or error}; choose another with --port"
+        ) from error
+    return bound
+
+
+def check_address(app: FastAPI, host: str) -> None:
+    """Who lets everybody in listens to this machine only."""
+    if app.state.context.open and not is_loopback(host):
+        raise SettingsInvalid(
+            f"without authentication this server does not listen on {host or 'every address'}; set PERDURE_AUTH=keys or "
+            "PERDURE_AUTH=jwt, or listen on 127.0.0.1"
+        )
+
+
+async def serve(
+    app: FastAPI, host: str, port: int, ready: Callable[[int], None], stop: asyncio.Event | None = None
+) -> None:
+    """Serve until `stop` is set. `ready` is called with the port when requests are taken."""
+    check_address(app, host)
+    bound = bind(host, port)
+    try:
+        config = uvicorn.Config(
+            app,
+            http="httptools",
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+        server = _Server(config)
+        stopped = stop or asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            serving = group.create_task(server.serve(sockets=[bound]))
+            stopping = group.create_task(_stop(app, server, stopped))
+            await _until_started(server, serving)
+            if server.started:
+                ready(bound.getsockname()[1])
+            await asyncio.wait({serving})
+            stopping.cancel()
+    finally:
+        bound.close()
+
+
+async def _stop(app: FastAPI, server: uvicorn.Server, stopped: asyncio.Event) -> None:
+    await stopped.wait()
+    app.state.context.feed.close()  # streams end, so that nobody waits for them
+    server.should_exit = True
+
+
+async def _until_started(server: uvicorn.Server, serving: asyncio.Task[None]) -> None:
+    from perdure.clock import system
+
+    async def started() -> None:
+        while not server.started:
+            await system.sleep(0.005)
+
+    await first_of(started(), _wait(serving))
+
+
+async def _wait(task: asyncio.Task[Any]) -> None:
+    await asyncio.wait({task})
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """For `asyncio.Runner`: uvloop where there is one."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory

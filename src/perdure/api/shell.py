@@ -1,0 +1,148 @@
+"""Around every request, before any route: its id, its path, its size, where it comes from; and headers of every answer.
+
+Pure ASGI, so that limits hold while a body arrives and before anybody is authenticated (X12). It must not know routes.
+
+A run, an approval or a dead letter may have slashes in its id (`r1/pay/1`); a client writes them as `%2F`. Servers decode
+paths before they are split, so the path is split again here, from its raw form, and such a slash travels as a character no
+id can hold; `IdConvertor` puts it back.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from perdure.access.authenticator import is_loopback
+from perdure.api.context import Context
+from perdure.api.problems import CrossOrigin, TooLarge, WrongHost, WrongType, problem
+from perdure.errors import PerdureError
+
+_SLASH = "\x1c"
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_SAFE = {"GET", "HEAD", "OPTIONS"}
+
+HEADERS: tuple[tuple[bytes, bytes], ...] = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cache-control", b"no-store"),
+)
+
+
+class IdConvertor(Convertor[str]):
+    """One part of a path, which may hold slashes that were written as `%2F`."""
+
+    regex = "[^/]+"
+
+    def convert(self, value: str) -> str:
+        return value.replace(_SLASH, "/")
+
+    def to_string(self, value: str) -> str:
+        return value.replace("/", "%2F")
+
+
+register_url_convertor("id", IdConvertor())
+
+
+class Shell:
+    def __init__(self, app: ASGIApp, context: Context) -> None:
+        self._app = app
+        self._context = context
+        self._prefix = context.engine.clock.new_id()
+        self._count = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        asked = headers.get(b"x-request-id", "")
+        request_id = asked if asked and _REQUEST_ID.fullmatch(asked) else self._new_id()
+        scope["perdure.request_id"] = request_id
+        scope["path"] = _path(scope)
+        send = _with_headers(send, request_id)
+        try:
+            self._check(scope["method"], headers)
+        except PerdureError as error:
+            self._context.metrics.unrouted(scope["method"], error.status)
+            await problem(error, request_id)(scope, receive, send)
+            return
+        await self._app(scope, _limited(receive, self._context.options.max_body_bytes), send)
+
+    def _new_id(self) -> str:
+        self._count += 1
+        return f"{self._prefix}-{self._count:x}"
+
+    def _check(self, method: str, headers: dict[bytes, str]) -> None:
+        options = self._context.options
+        length = headers.get(b"content-length", "0")
+        if not length.isdecimal() or len(length) > 15 or int(length) > options.max_body_bytes:
+            raise TooLarge(f"the body has {length[:20]} bytes; this server takes at most {options.max_body_bytes}")
+        if headers.get(b"content-encoding", "identity").lower() not in ("", "identity"):
+            raise WrongType("compressed bodies are not accepted; send it as it is")
+        host = headers.get(b"host", "")
+        name = _hostname(host)
+        if self._context.open and not is_loopback(name) and name not in options.hosts:
+            raise WrongHost("this server has no authentication and answers to names of the loopback interface only")
+        origin = headers.get(b"origin")
+        own = {host.lower(), _netloc(options.public_url)} - {""}
+        if method not in _SAFE and origin is not None and _netloc(origin) not in own:
+            raise CrossOrigin("a page of another origin may not ask for this")
+
+
+def _path(scope: Scope) -> str:
+    raw = scope.get("raw_path")
+    if not raw or b"%" not in raw:
+        return str(scope["path"])
+    # The raw path of some servers has the query behind it.
+    parts = raw.partition(b"?")[0].decode("latin-1").split("/")
+    return "/".join(unquote(part, errors="replace").replace("/", _SLASH) for part in parts)
+
+
+def _hostname(host: str) -> str:
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _netloc(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
+
+
+def _limited(receive: Receive, most: int) -> Receive:
+    """Count what arrives: a body without a length, or with a false one, ends here."""
+    got = 0
+
+    async def take() -> Message:
+        nonlocal got
+        message = await receive()
+        if message["type"] == "http.request":
+            got += len(message.get("body", b""))
+            if got > most:
+                raise TooLarge(f"the body has more than {most} bytes, which is what this server takes")
+        return message
+
+    return take
+
+
+def _with_headers(send: Send, request_id: str) -> Send:
+    async def give(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            headers = list(message.get("headers", ()))
+            there = {name.lower() for name, _ in headers}
+            headers.extend(one for one in HEADERS if one[0] not in there)
+            headers.append((b"x-request-id", request_id.encode()))
+            message = {**message, "headers": headers}
+        await send(message)
+
+    return give

@@ -1,0 +1,99 @@
+"""What is about the server itself: health, readiness, metrics."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from perdure.access import Permission
+from perdure.api import schemas as s
+from perdure.api.metrics import MEDIA_TYPE
+from perdure.api.reading import media_type, read_bytes
+from perdure.api.routing import Answer, Call, Routes
+from perdure.errors import PerdureError
+
+routes = Routes("system")
+outside = Routes("server", prefix="")
+SYSTEM = Permission.SYSTEM_READ
+BYTES = "application/octet-stream"
+READY_SECONDS = 5.0
+
+
+@outside.get("/healthz", None, s.Health)
+async def health(call: Call) -> Any:
+    """The process lives."""
+    return {"status": "ok"}
+
+
+@outside.get("/readyz", None, s.Health, also={503: s.Health})
+async def ready(call: Call) -> Any:
+    """The process can work: its database answers."""
+    try:
+        async with asyncio.timeout(READY_SECONDS):
+            await call.context.engine.journal.incarnation()
+    except (PerdureError, TimeoutError) as error:
+        reason = error.code if isinstance(error, PerdureError) else "the database does not answer"
+        return Answer({"status": "unavailable", "reason": reason}, 503)
+    return {"status": "ok"}
+
+
+@outside.get("/metrics", Permission.SYSTEM_READ, MEDIA_TYPE)
+async def metrics(call: Call) -> Response:
+    """Figures for Prometheus."""
+    return Response(call.context.metrics.text(), media_type=MEDIA_TYPE)
+
+
+@outside.get("/openapi.json", None, s.Health)
+async def openapi(call: Call) -> Response:
+    """This document."""
+    return Response(msgspec.json.encode(call.request.app.openapi()), media_type="application/json")
+
+
+# -- what the deployment is made of ------------------------------------------------------------------------------------
+
+
+@routes.get("/node-types", SYSTEM, s.NodeTypePage)
+async def node_types(call: Call) -> Any:
+    """What a workflow can be made of here."""
+    return call.service.system.node_types()
+
+
+@routes.get("/node-types/{name:id}", SYSTEM, s.NodeType)
+async def node_type(call: Call) -> Any:
+    """One node type, with the schemas of its config and output."""
+    return call.service.system.node_type(call.path("name"))
+
+
+@routes.get("/workers", SYSTEM, s.WorkerPage)
+async def workers(call: Call) -> Any:
+    """Who executes tasks now."""
+    return await call.service.system.workers()
+
+
+@routes.get("/queues", SYSTEM, s.QueuePage)
+async def queues(call: Call) -> Any:
+    """Where tasks wait, and how many slots listen there."""
+    return await call.service.system.queues()
+
+
+# -- blobs -------------------------------------------------------------------------------------------------------------
+
+
+@routes.get("/blobs/{hash:id}", Permission.BLOBS_READ, BYTES)
+async def get_blob(call: Call) -> Response:
+    """The content of a blob, exactly as it was put."""
+    data = await call.service.blobs.get(call.path("hash"))
+    # Whatever it is, no browser may take it for a page of this server (X25).
+    return Response(data, headers={"Content-Disposition": "attachment"}, media_type=BYTES)
+
+
+@routes.post("/blobs", Permission.BLOBS_WRITE, s.BlobPut, status=201, sends=(BYTES,))
+async def put_blob(call: Call) -> Any:
+    """Keep the body as a blob; the answer says what to call it in a definition."""
+    media_type(call.request, {BYTES})
+    view = await call.service.blobs.put(await read_bytes(call.request))
+    call.object = view["ref"]
+    return view

@@ -1,0 +1,218 @@
+"""Workflows over HTTP: register, read, name, change, forget. What each does is in `perdure.service.workflows`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, UnsetType
+
+from perdure.access import Permission
+from perdure.api import schemas as s
+from perdure.api.parameters import Limit, Text
+from perdure.api.problems import BadBody
+from perdure.api.reading import Body, Query, definition_format, read_bytes, read_json
+from perdure.api.routing import Answer, Call, Routes
+from perdure.model.reader import Format
+from perdure.service.errors import Invalid, Trouble
+
+routes = Routes("workflows")
+READ, WRITE = Permission.WORKFLOWS_READ, Permission.WORKFLOWS_WRITE
+SENDS = ("application/json", "application/yaml")
+Version = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+Why = Annotated[str, Meta(description="Why; it is written down.", max_length=2000)]
+
+
+class Paged(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    limit: Limit = 100
+    cursor: Text | None = None
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+async def _read_definition(call: Call) -> tuple[bytes, Format]:
+    data = await read_bytes(call.request)
+    if not data:
+        raise BadBody("the body is empty; send a definition", [Trouble("", "syntax", "the body is empty")])
+    kind = definition_format(call.request)
+    if kind == "json":
+        read_json(data)  # what is no JSON at all is a bad request, and not a bad definition
+    return data, kind
+
+
+class Register(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    reason: Why = ""
+
+
+@routes.post("/workflows", WRITE, s.Registered, status=201, also={200: s.Registered}, sends=SENDS)
+async def register(call: Call, query: Register) -> Answer:
+    """Register a definition: the body, as JSON or YAML.
+
+    201: it is a new version. 200: it is a version already, and stays that.
+    """
+    data, kind = await _read_definition(call)
+    view = await call.service.workflows.register(data, kind, reason=query.reason)
+    call.object = f"{view['name']}@{view['version']}"
+    return Answer(view, 201 if view["created"] else 200, {"Location": f"/api/v1/workflows/{view['name']}"})
+
+
+@routes.post("/workflows/validate", READ, s.Validated, sends=SENDS, audited=False)
+async def validate(call: Call) -> Any:
+    """Compile a definition only; every problem at once, with its path. Nothing is stored or executed."""
+    data, kind = await _read_definition(call)
+    return await call.service.workflows.validate(data, kind)
+
+
+class PatchWorkflow(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    patch: Annotated[list[Any], Meta(description="A JSON Patch (RFC 6902) of the highest version.")]
+    base_version: Annotated[Version, Meta(description="Refuse if another version came meanwhile.")] | None = None
+    reason: Why = ""
+    dry_run: bool = False
+
+
+@routes.post("/workflows/{name:id}/patch", WRITE, s.Patched, status=200, also={201: s.Patched})
+async def patch(call: Call, body: PatchWorkflow) -> Any:
+    """Make the next version by a JSON Patch of the highest one.
+
+    The patch is applied to the canonical form, as GET /workflows/{name} shows it, which always has `nodes` and `edges`.
+    """
+    view = await call.service.workflows.patch(
+        call.path("name"), body.patch, base=body.base_version, reason=body.reason, dry_run=body.dry_run
+    )
+    return Answer(view, 201 if view["created"] else 200)
+
+
+class WhichVersion(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    version: Version | None = None
+
+
+@routes.delete("/workflows/{name:id}", Permission.WORKFLOWS_DELETE, s.WorkflowDeleted)
+async def delete(call: Call, query: WhichVersion) -> Any:
+    """Forget a workflow, or one version. Refused while runs that have not ended need it."""
+    return await call.service.workflows.delete(call.path("name"), query.version)
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+@routes.get("/workflows", READ, s.WorkflowPage)
+async def list_(call: Call, query: Paged) -> Any:
+    """The highest version of each workflow, by name."""
+    return await call.service.workflows.find(limit=query.limit, cursor=query.cursor)
+
+
+class GetWorkflow(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    version: Version | None = None
+    alias: Annotated[str, Meta(description="`latest`, or a name that was given.", max_length=64)] | None = None
+
+
+@routes.get("/workflows/{name:id}", READ, s.WorkflowDetails)
+async def get(call: Call, query: GetWorkflow) -> Any:
+    """A workflow with its definition; without a version or an alias, the highest one."""
+    return await call.service.workflows.get(call.path("name"), version=query.version, alias=query.alias or "")
+
+
+@routes.get("/workflows/{name:id}/versions", READ, s.VersionPage)
+async def versions(call: Call, query: Paged) -> Any:
+    """The versions of a workflow, highest first: who registered each, when and why."""
+    return await call.service.workflows.versions(call.path("name"), limit=query.limit, cursor=query.cursor)
+
+
+Which = Annotated[str, Meta(description="A version or an alias.", min_length=1, max_length=64)]
+
+
+class DiffVersions(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    before: Which
+    after: Which = "latest"
+
+
+@routes.get("/workflows/{name:id}/diff", READ, s.WorkflowDiff)
+async def diff(call: Call, query: DiffVersions) -> Any:
+    """What changed between two versions."""
+    return await call.service.workflows.diff(call.path("name"), query.before, query.after)
+
+
+class Users(Paged, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    version: Version | None = None
+
+
+@routes.get("/workflows/{name:id}/users", READ, s.UserPage)
+async def users(call: Call, query: Users) -> Any:
+    """The runs that have not ended and use a version, or any of the workflow."""
+    return await call.service.workflows.users(call.path("name"), query.version, limit=query.limit, cursor=query.cursor)
+
+
+# -- aliases -----------------------------------------------------------------------------------------------------------
+
+
+class ShareOf(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    version: Version
+    percent: Annotated[float, Meta(gt=0, le=100)]
+
+
+class PutAlias(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    version: Version | UnsetType = UNSET
+    versions: (
+        Annotated[
+            list[ShareOf],
+            Meta(
+                description="Several versions instead, each for a percentage of the starts.",
+                min_length=1,
+                max_length=20,
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    reason: Why = ""
+    expected_revision: (
+        Annotated[int, Meta(description="Refuse if it moved meanwhile; 0: it must be new.", ge=0, le=2**31)] | None
+    ) = None
+
+
+@routes.get("/workflows/{name:id}/aliases", READ, s.AliasPage)
+async def aliases(call: Call, query: Paged) -> Any:
+    """The aliases of a workflow. `latest` moves by itself and is not listed."""
+    return await call.service.workflows.aliases(call.path("name"), limit=query.limit, cursor=query.cursor)
+
+
+@routes.put("/workflows/{name:id}/aliases/{alias:id}", WRITE, s.Alias)
+async def put_alias(call: Call, body: PutAlias) -> Any:
+    """Let an alias mean a version, or several, each for a percentage of the starts.
+
+    Which version a start gets is decided by a stable hash: raising a percentage moves nobody away from it.
+    """
+    if (body.version is UNSET) == (body.versions is UNSET):
+        message = "give either version or versions"
+        raise Invalid(message, [Trouble("version", "missing_key", message)])
+    if body.version is not UNSET:
+        shares = [(body.version, 100.0)]
+    else:
+        assert body.versions is not UNSET
+        shares = [(share.version, share.percent) for share in body.versions]
+    return await call.service.workflows.put_alias(
+        call.path("name"), call.path("alias"), shares, reason=body.reason, expected_revision=body.expected_revision
+    )
+
+
+@routes.delete("/workflows/{name:id}/aliases/{alias:id}", WRITE, s.AliasDeleted)
+async def delete_alias(call: Call) -> Any:
+    """Forget an alias. Runs that were started by it go on."""
+    return await call.service.workflows.delete_alias(call.path("name"), call.path("alias"))
+
+
+@routes.get("/workflows/{name:id}/aliases/{alias:id}/moves", READ, s.AliasPage)
+async def alias_moves(call: Call, query: Paged) -> Any:
+    """Where an alias pointed, the present first."""
+    return await call.service.workflows.alias_moves(
+        call.path("name"), call.path("alias"), limit=query.limit, cursor=query.cursor
+    )
+
+
+class RollbackAlias(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    reason: Why = ""
+
+
+@routes.post("/workflows/{name:id}/aliases/{alias:id}/rollback", WRITE, s.Alias, needs_body=False)
+async def rollback_alias(call: Call, body: RollbackAlias) -> Any:
+    """Move an alias back to where it pointed before."""
+    return await call.service.workflows.rollback_alias(call.path("name"), call.path("alias"), reason=body.reason)

@@ -1,0 +1,439 @@
+"""The archive: what the service keeps beside the runs. This file is the port; its adapters stand with the journals.
+
+It owns the words of this storage, and the three rules that every adapter shares: which alias is one (`check_alias`), which
+version an alias means for a given key (`choose_version`), and how audit entries are chained (`audit_hash`). It must not know
+HTTP, permissions, secrets of keys, or what an event means.
+
+1. Every row belongs to a tenant, and every operation names it. Only `find_key`, `find_link`, what notifies and the housekeeping
+   do not: a credential is looked up by its hash or id before anybody knows whose it is, and its row then says so.
+2. What is asked for under another tenant does not exist: `NotFound`, None or an empty page, as if it were not there.
+3. Each call is one transaction. It ends as calls of the journal do: it returns, or raises `JournalUnavailable` (nothing was
+   written) or `OutcomeUnknown` (perhaps; every write here may be repeated unless its docstring says otherwise).
+4. No secret is stored: of keys and links there is only the SHA-256.
+5. Audit entries are added and read. Databases refuse to change or delete them.
+
+Errors are those of `perdure.journal`, and here:
+
+    perdure.errors.NotFound       there is no such workflow, version, alias or key in this tenant
+    perdure.errors.Refused        code `workflow_in_use` or `alias_moved`
+    InvalidAlias               an alias that cannot be one
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from perdure.errors import PerdureError
+from perdure.journal import Page, RunRecord
+
+LATEST = "latest"
+"""The alias that moves by itself: the highest version. It is never stored."""
+LOG_LINES = 10_000
+"""Lines kept of one run; the oldest make room."""
+LOG_LINE_BYTES = 4096
+"""What is longer is cut, with a mark."""
+PRUNE_ROWS = 100_000
+"""Events and log lines deleted in one transaction of `prune_runs`; only a single run may have more."""
+
+_ALIAS = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,63}")
+_BUCKETS = 10_000
+
+
+class InvalidAlias(PerdureError):
+    code = "invalid_alias"
+    status = 422
+
+
+# -- workflows ---------------------------------------------------------------------------------------------------------
+
+
+class VersionNote(msgspec.Struct, frozen=True, kw_only=True):
+    """Who registered a version, when and why."""
+
+    tenant: str
+    workflow: str
+    version: int
+    by: str
+    at: float
+    reason: str = ""
+
+
+class Share(msgspec.Struct, frozen=True):
+    """A version and the percentage of starts that get it."""
+
+    version: int
+    percent: float = 100.0
+
+
+class Alias(msgspec.Struct, frozen=True, kw_only=True):
+    """A name for a version, or for several by percentage: the first gets the lowest buckets, so raising its percentage moves
+    nobody away from it."""
+
+    tenant: str
+    workflow: str
+    alias: str
+    shares: tuple[Share, ...]
+    revision: int = 0
+    """1 for the first place it pointed to, one more for each move. Given by the archive."""
+    by: str
+    at: float
+    reason: str = ""
+
+
+def check_alias(alias: Alias) -> None:
+    """Refuse what cannot be an alias, with all that is wrong."""
+    problems = []
+    if alias.alias == LATEST:
+        problems.append("'latest' moves by itself; choose another name")
+    elif not _ALIAS.fullmatch(alias.alias):
+        problems.append("its name must begin with a letter and hold letters, digits, '.', '_' and '-', at most 64")
+    versions = [share.version for share in alias.shares]
+    if not versions:
+        problems.append("it points to no version")
+    if len(set(versions)) != len(versions):
+        problems.append("it names a version twice")
+    if any(not 0 < share.percent <= 100 for share in alias.shares):
+        problems.append("each percentage must be above 0 and at most 100")
+    elif versions and abs(sum(share.percent for share in alias.shares) - 100) > 1e-6:
+        problems.append(f"its percentages sum to {sum(share.percent for share in alias.shares):g}, not to 100")
+    if problems:
+        raise InvalidAlias(f"alias {alias.alias[:80]!r} of workflow {alias.workflow}: {'; '.join(problems)}")
+
+
+def choose_version(alias: Alias, key: str) -> int:
+    """The version for this key (a run id, a customer, …): always the same until the alias moves."""
+    digest = hashlib.sha256(f"{alias.tenant}\0{alias.workflow}\0{alias.alias}\0{key}".encode()).digest()
+    place = int.from_bytes(digest[:8], "big") % _BUCKETS * 100 / _BUCKETS
+    reached = 0.0
+    for share in alias.shares:
+        reached += share.percent
+        if place < reached:
+            return share.version
+    return alias.shares[-1].version
+
+
+# -- keys and links ----------------------------------------------------------------------------------------------------
+
+
+class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
+    """An API key, without its secret. It is valid while it is neither revoked nor expired."""
+
+    key_id: str
+    tenant: str
+    name: str
+    secret_hash: bytes
+    """SHA-256 of the secret: 256 random bits need no salt."""
+    roles: tuple[str, ...]
+    scopes: tuple[str, ...] = ()
+    """Permissions it is limited to; empty: all that its roles have."""
+    created_by: str
+    created_at: float
+    expires_at: float | None = None
+    revoked_at: float | None = None
+    last_used_at: float | None = None
+    """To the minute."""
+
+    @property
+    def prefix(self) -> str:
+        """What may be shown of the key."""
+        return f"perdure_{self.key_id}"
+
+
+class Link(msgspec.Struct, frozen=True, kw_only=True):
+    """A single-use link to one decision of one approver about one approval."""
+
+    token_hash: bytes
+    tenant: str
+    approval_id: str
+    run_id: str
+    decision: str
+    approver: str
+    created_at: float
+    expires_at: float
+    consumed_at: float | None = None
+
+
+# -- notifications -----------------------------------------------------------------------------------------------------
+
+WANTS_NOTIFICATION = b'{"notify":{'
+"""How the body of an approval begins that another system is told of. A database compares these bytes and reads no further: it
+writes the notification down together with the approval, so there is never one without the other."""
+
+
+class Notification(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of telling another system about an approval."""
+
+    approval_id: str
+    tenant: str
+    state: Literal["waiting", "delivered", "failed", "stopped"] = "waiting"
+    """`failed`: it was tried for as long as it is; `stopped`: the approval was no longer pending."""
+    attempts: int = 0
+    created_at: float
+    next_at: float
+    """When it may be tried: while somebody tries, the time after which others may."""
+    delivered_at: float | None = None
+    last_error: str = ""
+
+
+class Callback(msgspec.Struct, frozen=True, kw_only=True):
+    """A signed message that was accepted, remembered so that its id means nothing else."""
+
+    callback_hash: bytes
+    """SHA-256 of whose secret signed it and of its id."""
+    tenant: str
+    digest: bytes
+    """SHA-256 of the approval it is about and of its body."""
+    received_at: float
+
+
+# -- audit -------------------------------------------------------------------------------------------------------------
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """Who did what to what. `detail` is a JSON object, by custom with `before` and `after`; never a secret."""
+
+    tenant: str
+    at: float
+    principal: str
+    action: str
+    object: str
+    detail: bytes = b"{}"
+    request_id: str = ""
+
+
+class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry in the chain of its tenant."""
+
+    seq: int
+    """1, 2, 3, … without a gap."""
+    previous_hash: bytes
+    hash: bytes
+    entry: AuditEntry
+
+
+class AuditHead(msgspec.Struct, frozen=True):
+    """The end of a chain. Kept elsewhere, it proves that nothing before it was changed."""
+
+    seq: int
+    hash: bytes
+
+
+class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is given must hold. `since` is inclusive and `until` exclusive."""
+
+    principal: str | None = None
+    action: str | None = None
+    object: str | None = None
+    since: float | None = None
+    until: float | None = None
+
+
+EVERY_ENTRY = AuditFilter()
+NO_HASH = bytes(32)
+"""What the first entry of a chain names as the one before it."""
+
+
+def audit_payload(entry: AuditEntry) -> bytes:
+    """The one encoding of an entry that is hashed: its fields in order, so that no two entries share one."""
+    return msgspec.json.encode(
+        [
+            entry.tenant,
+            repr(float(entry.at)),
+            entry.principal,
+            entry.action,
+            entry.object,
+            entry.detail,
+            entry.request_id,
+        ]
+    )
+
+
+def audit_hash(previous: bytes, seq: int, payload: bytes) -> bytes:
+    """SHA-256 of the hash before, the number as eight bytes, and the payload. PostgreSQL computes the same."""
+    return hashlib.sha256(previous + seq.to_bytes(8, "big") + payload).digest()
+
+
+# -- logs --------------------------------------------------------------------------------------------------------------
+
+
+class LogLine(msgspec.Struct, frozen=True, kw_only=True):
+    """What a handler said with `ctx.log`."""
+
+    tenant: str
+    run_id: str
+    node: str
+    visit: int = 1
+    attempt: int = 1
+    at: float
+    level: str = "info"
+    message: str
+
+
+class StoredLine(msgspec.Struct, frozen=True):
+    """Positions count within the run, from 1; a gap after the position asked for: older lines made room."""
+
+    position: int
+    line: LogLine
+
+
+def cut_message(message: str) -> bytes:
+    """At most `LOG_LINE_BYTES`, in whole characters; what no encoding can hold is replaced."""
+    data = message.encode("utf-8", "replace")
+    if len(data) <= LOG_LINE_BYTES:
+        return data
+    mark = " …".encode()
+    return data[: LOG_LINE_BYTES - len(mark)].decode("utf-8", "ignore").encode() + mark
+
+
+# -- the port ----------------------------------------------------------------------------------------------------------
+
+
+class Archive(Protocol):
+    """Use it from the event loop that opened its journal, as `journal.archive`."""
+
+    # workflow versions
+    async def note_version(self, note: VersionNote) -> None:
+        """Call it with every registration; the first note of a version stands."""
+        ...
+
+    async def find_notes(self, tenant: str, workflow: str, versions: Collection[int]) -> Mapping[int, VersionNote]:
+        """By version; those without a note are missing."""
+        ...
+
+    async def count_users(self, tenant: str, workflow: str, version: int | None = None) -> int:
+        """How many runs that have not ended use this version, or any. Quarantined ones count."""
+        ...
+
+    async def list_users(
+        self, tenant: str, workflow: str, version: int | None = None, *, limit: int = 100, cursor: str | None = None
+    ) -> Page[RunRecord]:
+        """Those runs, by version and id."""
+        ...
+
+    async def delete_workflow(self, tenant: str, workflow: str, version: int | None = None) -> int:
+        """Forget a version, or all of them with their notes and aliases: how many. `NotFound`; `Refused` (`workflow_in_use`)
+        while runs that have not ended use it, or an alias points to that one version. Numbers are never given out again."""
+        ...
+
+    # aliases
+    async def put_alias(self, alias: Alias, *, expected_revision: int | None = None) -> Alias:
+        """Make or move it; what comes back has the new revision. `InvalidAlias`; `NotFound` if a version does not exist;
+        `Refused` (`alias_moved`) unless it is at `expected_revision` (0: does not exist). Repeating it is another move."""
+        ...
+
+    async def find_alias(self, tenant: str, workflow: str, alias: str) -> Alias | None: ...
+
+    async def list_aliases(
+        self, tenant: str, workflow: str, *, limit: int = 100, cursor: str | None = None
+    ) -> Page[Alias]:
+        """By name."""
+        ...
+
+    async def list_alias_moves(
+        self, tenant: str, workflow: str, alias: str, *, limit: int = 100, cursor: str | None = None
+    ) -> Page[Alias]:
+        """Where it pointed, the present first. The history goes with the workflow, not with the alias."""
+        ...
+
+    async def delete_alias(self, tenant: str, workflow: str, alias: str) -> None:
+        """`NotFound` if there is none. Made again, it goes on counting its revisions."""
+        ...
+
+    # API keys
+    async def create_key(self, key: ApiKey) -> None: ...
+
+    async def find_key(self, key_id: str) -> ApiKey | None: ...
+
+    async def list_keys(self, tenant: str, *, limit: int = 100, cursor: str | None = None) -> Page[ApiKey]:
+        """Newest first, revoked ones too."""
+        ...
+
+    async def revoke_key(self, tenant: str, key_id: str, at: float) -> ApiKey:
+        """`NotFound`; revoking again changes nothing."""
+        ...
+
+    async def touch_keys(self, used: Mapping[str, float]) -> None:
+        """When each was used last; an earlier time changes nothing."""
+        ...
+
+    # links
+    async def create_link(self, link: Link) -> None: ...
+
+    async def find_link(self, token_hash: bytes) -> Link | None:
+        """For the page that asks for confirmation. Looking changes nothing."""
+        ...
+
+    async def consume_link(self, token_hash: bytes, *, approval_id: str, decision: str, now: float) -> Link | None:
+        """The link, to exactly one caller; None to all others, and when it is unknown, expired, or for something else."""
+        ...
+
+    async def release_link(self, token_hash: bytes, consumed_at: float) -> None:
+        """Take back a consumption after which certainly nothing was decided (`JournalUnavailable`)."""
+        ...
+
+    # notifications
+    async def claim_notifications(self, now: float, until: float, limit: int = 100) -> list[Notification]:
+        """Those that are due, to exactly one caller, with the attempt counted; others get them from `until` on."""
+        ...
+
+    async def settle_notification(self, notification: Notification) -> bool:
+        """Write down what came of an attempt. False, and nothing is written: another attempt was begun meanwhile."""
+        ...
+
+    async def find_notification(self, tenant: str, approval_id: str) -> Notification | None:
+        """None: nobody else was to be told."""
+        ...
+
+    async def keep_callback(self, callback: Callback) -> Callback | None:
+        """None: it is new, and kept. Otherwise what was kept under its hash, which stays."""
+        ...
+
+    # audit
+    async def append_audit(self, entries: Sequence[AuditEntry]) -> None:
+        """At the end of the chains of their tenants, in this order. Not repeatable: twice is two entries."""
+        ...
+
+    async def read_audit(self, tenant: str, after: int = 0, limit: int = 1000) -> list[AuditRecord]:
+        """In order, those with a number above `after`."""
+        ...
+
+    async def find_audit_head(self, tenant: str) -> AuditHead | None:
+        """What the archive holds to be the end of the chain; kept apart from the entries, so that a cut end is noticed."""
+        ...
+
+    async def list_audit(
+        self, tenant: str, where: AuditFilter = EVERY_ENTRY, *, limit: int = 100, cursor: str | None = None
+    ) -> Page[AuditRecord]:
+        """Newest first."""
+        ...
+
+    # logs of handlers
+    async def append_logs(self, lines: Sequence[LogLine]) -> None:
+        """Not repeatable: twice is twice the lines. Of each run the newest `LOG_LINES` are kept."""
+        ...
+
+    async def read_logs(
+        self, tenant: str, run_id: str, *, node: str | None = None, after: int = 0, limit: int = 1000
+    ) -> list[StoredLine]:
+        """In order, those above `after`."""
+        ...
+
+    # housekeeping, over all tenants
+    async def prune_runs(self, ended_before: float, limit: int = 100) -> int:
+        """Delete runs that ended before this time, with everything that is kept of them, oldest first, in one transaction
+        of at most `limit` runs and `PRUNE_ROWS` events and log lines: how many, so 0 means there are no more. A run stays while
+        its parent is there or a child of it has not ended; children follow in the next call."""
+        ...
+
+    async def prune_links(self, expired_before: float) -> int:
+        """Forget old links, a bounded number at a time; 0 means there are no more."""
+        ...
+
+    async def prune_callbacks(self, received_before: float) -> int:
+        """The same for callbacks."""
+        ...

@@ -1,0 +1,212 @@
+"""A blob store over anything that keeps bytes by name: hashes, names, tenants and checks stand here, once.
+
+Names are `<tenant>/kept/<2 digits>/<key>` and `<tenant>/discarded/<key>-<number>`: what is discarded gets a name of its own each
+time, so that nothing that happens to one copy can happen to another. The tenant is a hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from perdure.blobs import (
+    SCHEME,
+    BlobDamaged,
+    BlobMissing,
+    BlobStat,
+    BlobStoreUnavailable,
+    Data,
+    ForeignBlobStore,
+    StoredBlob,
+    folder_of,
+    key_of,
+    parse_ref,
+)
+from perdure.errors import StoreUnavailable
+
+Result = TypeVar("Result")
+
+OWNER = "owner"
+"""The object that says which database the store belongs to."""
+_KEPT, _DISCARDED = "kept", "discarded"
+
+
+class Found(msgspec.Struct, frozen=True):
+    """One object as it is listed."""
+
+    name: str
+    size: int
+    modified_at: float
+
+
+class Objects(Protocol):
+    """What keeps bytes by name. Raises BlobStoreUnavailable and nothing else; what is not there is None."""
+
+    async def write(self, name: str, data: Data) -> None:
+        """All of it or nothing, whatever was there before; durable on return."""
+        ...
+
+    async def create(self, name: str, data: Data) -> bool:
+        """False when there is one of that name; then nothing happens."""
+        ...
+
+    async def read(self, name: str, count: int | None = None) -> bytes | None: ...
+
+    async def look(self, name: str) -> BlobStat | None: ...
+
+    async def find(self, folder: str, after: str, limit: int) -> list[Found]:
+        """By name, those in the folder and below it whose name is above `after`."""
+        ...
+
+    async def move(self, name: str, to: str) -> bool:
+        """`to` exists before `name` ceases to, and counts as modified now. False when there is no `name`."""
+        ...
+
+    async def remove(self, name: str) -> None: ...
+
+    async def tidy(self, before: float) -> int: ...
+
+    async def run(self, function: Callable[..., Result], *args: object) -> Result:
+        """Call what takes long for large content, where it keeps nobody waiting."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class ObjectBlobs:
+    def __init__(
+        self, objects: Objects, number: Callable[[], str], owner: Callable[[], Awaitable[str]] | None = None
+    ) -> None:
+        """`number` gives a new one each time it is called, also in another process. With `owner`, what is put is put only
+        into a store that is this owner's: two that share one would collect each other's blobs."""
+        self._objects = objects
+        self._number = number
+        self._owner = owner
+
+    async def put(self, tenant: str, data: Data) -> str:
+        if self._owner is not None:
+            await self._check_owner(self._owner)
+        digest = await self._objects.run(_hash, data)
+        ref = f"{SCHEME}sha256:{digest}"
+        await self._objects.write(_name(tenant, key_of(tenant, ref)), data)
+        return ref
+
+    async def get(self, tenant: str, ref: str) -> bytes:
+        digest, _ = parse_ref(ref)
+        data = await self._read(tenant, ref, None)
+        if await self._objects.run(_hash, data) != digest:
+            raise BlobDamaged(
+                f"blob {ref} is damaged: {len(data)} bytes of another content are kept under its name; "
+                "put the right content again, or repair the store from a backup"
+            )
+        return data
+
+    async def head(self, tenant: str, ref: str, count: int) -> bytes:
+        return await self._read(tenant, ref, count)
+
+    async def _read(self, tenant: str, ref: str, count: int | None) -> bytes:
+        name = _name(tenant, key_of(tenant, ref))
+        data = await self._objects.read(name, count)
+        if data is None and (discarded := await self._find_discarded(tenant, ref)) is not None:
+            data = await self._objects.read(discarded.name, count)
+        if data is None:
+            data = await self._objects.read(name, count)  # restored meanwhile
+        if data is None:
+            raise _missing(ref)
+        return data
+
+    async def stat(self, tenant: str, ref: str) -> BlobStat:
+        name = _name(tenant, key_of(tenant, ref))
+        found = await self._objects.look(name)
+        if found is None and (discarded := await self._find_discarded(tenant, ref)) is not None:
+            found = BlobStat(discarded.size, discarded.modified_at)
+        if found is None:
+            found = await self._objects.look(name)
+        if found is None:
+            raise _missing(ref)
+        return found
+
+    async def _find_discarded(self, tenant: str, ref: str) -> Found | None:
+        copies = await self._copies(tenant, key_of(tenant, ref))
+        return copies[-1] if copies else None
+
+    async def _copies(self, tenant: str, key: str) -> list[Found]:
+        """What was discarded under this key, oldest first."""
+        folder = f"{folder_of(tenant)}/{_DISCARDED}"
+        found = await self._objects.find(folder, f"{folder}/{key}", 100)
+        return [one for one in found if one.name.startswith(f"{folder}/{key}-")]
+
+    # -- what nobody names ---------------------------------------------------------------------------------------------
+
+    async def list_blobs(self, tenant: str, *, after: str = "", limit: int = 1000) -> list[StoredBlob]:
+        folder = f"{folder_of(tenant)}/{_KEPT}"
+        return [_stored(one) for one in await self._objects.find(folder, _name(tenant, after) if after else "", limit)]
+
+    async def discard(self, tenant: str, key: str) -> None:
+        to = f"{folder_of(tenant)}/{_DISCARDED}/{key}-{self._number()}"
+        await self._objects.move(_name(tenant, key), to)
+
+    async def list_discarded(self, tenant: str, *, after: str = "", limit: int = 1000) -> list[StoredBlob]:
+        folder = f"{folder_of(tenant)}/{_DISCARDED}"
+        # A tilde sorts behind the hyphen: all copies of the last key are passed over.
+        return [_stored(one) for one in await self._objects.find(folder, f"{folder}/{after}~" if after else "", limit)]
+
+    async def restore(self, tenant: str, key: str) -> None:
+        for copy in await self._copies(tenant, key):
+            await self._objects.move(copy.name, _name(tenant, key))
+
+    async def delete_discarded(self, tenant: str, key: str, before: float) -> None:
+        for copy in await self._copies(tenant, key):
+            if copy.modified_at < before:
+                await self._objects.remove(copy.name)
+
+    async def tidy(self, before: float) -> int:
+        return await self._objects.tidy(before)
+
+    # -- the store itself ----------------------------------------------------------------------------------------------
+
+    async def claim(self, owner: str) -> str:
+        found = await self._objects.read(OWNER)
+        if found is None:
+            if await self._objects.create(OWNER, owner.encode()):
+                return owner
+            found = await self._objects.read(OWNER)
+        return owner if found is None else found.decode(errors="replace")
+
+    async def _check_owner(self, owner: Callable[[], Awaitable[str]]) -> None:
+        try:
+            wanted = await owner()
+        except BlobStoreUnavailable:
+            raise
+        except StoreUnavailable as error:
+            raise BlobStoreUnavailable(f"whose blobs these are cannot be found out: {error}") from error
+        found = await self.claim(wanted)
+        if found != wanted:
+            raise ForeignBlobStore(
+                f"the blob store belongs to another database ({found}, this one is {wanted}); give each database a folder or "
+                "prefix of its own with PERDURE_BLOB_URL"
+            )
+        self._owner = None  # it stays so
+
+    async def close(self) -> None:
+        await self._objects.close()
+
+
+def _name(tenant: str, key: str) -> str:
+    return f"{folder_of(tenant)}/{_KEPT}/{key[:2]}/{key}"
+
+
+def _stored(found: Found) -> StoredBlob:
+    key = found.name.rpartition("/")[2].partition("-")[0]
+    return StoredBlob(key, found.size, found.modified_at)
+
+
+def _hash(data: Data) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _missing(ref: str) -> BlobMissing:
+    return BlobMissing(f"there is no blob {ref}; it was never put here, or it was deleted")

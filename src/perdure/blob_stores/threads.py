@@ -1,0 +1,38 @@
+"""Threads for what blocks or computes long, so that the event loop does not: a few, started when first needed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from perdure.blobs import BlobStoreUnavailable
+
+Result = TypeVar("Result")
+
+THREADS = 4
+_SMALL = 256 * 1024
+"""Bytes that are hashed in less time than the way to a thread and back takes."""
+
+
+class Threads:
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="perdure-blobs")
+
+    async def call(self, function: Callable[..., Result], *args: object) -> Result:
+        try:
+            future = asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
+        except RuntimeError as error:
+            raise BlobStoreUnavailable(f"the blob store is closed: {error}") from None
+        return await future
+
+    async def compute(self, function: Callable[..., Result], *args: object) -> Result:
+        """Here, where the arguments are so small that it takes no time."""
+        if all(isinstance(one, bytes | bytearray) and len(one) <= _SMALL for one in args):
+            return function(*args)
+        return await self.call(function, *args)
+
+    def close(self) -> None:
+        """What runs is finished, what waits is not begun."""
+        self._pool.shutdown(cancel_futures=True)

@@ -1,0 +1,160 @@
+"""Blobs: content by its hash, for values too large for an event. This file is the port.
+
+It owns what a reference is and what a store must offer. It must not know runs, journals or where bytes are kept.
+
+A reference names content: `cas://sha256:<64 hexadecimal digits>`. The content of a value is its JSON; a reference that ends
+with `+refs` says that this JSON holds further references, written as in `perdure.kernel.segments`. Every operation is in a
+tenant, and nothing a tenant can ask tells whether another one has the same content (X31).
+
+What is promised: `put` returns when the content is durable, so whoever writes a reference after it never names what is not
+there. `get` gives exactly what was put, or says that it is missing or damaged. Equal content is kept once per tenant.
+
+What nobody names any more goes in two steps (see `docs/concepts/blobs.md`): `discard` takes it out of the listing, and it can
+still be read; `delete_discarded` is the end. A `put` of content that was discarded is simply a `put`.
+
+    BlobMissing            there is no such content, now
+    BlobDamaged            there is something else under its name
+    BlobStoreUnavailable   the store did not answer, or would not take it: try again
+    └── BlobStoreFull      there is no room
+    InvalidBlobRef         the caller's mistake
+    ForeignBlobStore       the store belongs to another database
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from perdure.errors import IntegrityError, NotFound, PerdureError, StoreUnavailable
+
+INLINE_BYTES = 32 * 1024
+"""JSON of a value up to this stays where it is; larger ones become blobs."""
+
+SCHEME = "cas://"
+WITH_REFS = "+refs"
+
+_REF = re.compile(r"(?:cas://)?sha256:([0-9a-f]{64})(\+refs)?")
+
+
+Data: TypeAlias = bytes | bytearray
+
+
+class BlobMissing(NotFound):
+    code = "blob_missing"
+
+
+class BlobDamaged(IntegrityError):
+    code = "blob_damaged"
+
+
+class BlobStoreUnavailable(StoreUnavailable):
+    code = "blob_store_unavailable"
+
+
+class BlobStoreFull(BlobStoreUnavailable):
+    code = "blob_store_full"
+
+
+class InvalidBlobRef(PerdureError):
+    code = "invalid_blob_ref"
+    status = 400
+
+
+class ForeignBlobStore(PerdureError):
+    code = "foreign_blob_store"
+
+
+class BlobStat(msgspec.Struct, frozen=True):
+    size: int
+    modified_at: float
+    """By the store's clock: when this content was put last."""
+
+
+class StoredBlob(msgspec.Struct, frozen=True):
+    """A blob as it is listed. `key` is derived from tenant and hash (`key_of`); there is no way back to the hash."""
+
+    key: str
+    size: int
+    modified_at: float
+
+
+class BlobStore(Protocol):
+    async def put(self, tenant: str, data: Data) -> str:
+        """Keep it; its reference. Also content that is there already counts as modified now."""
+        ...
+
+    async def get(self, tenant: str, ref: str) -> bytes: ...
+
+    async def head(self, tenant: str, ref: str, count: int) -> bytes:
+        """The first bytes, for a look at it; unlike `get`, not checked against the hash."""
+        ...
+
+    async def stat(self, tenant: str, ref: str) -> BlobStat: ...
+
+    async def list_blobs(self, tenant: str, *, after: str = "", limit: int = 1000) -> list[StoredBlob]:
+        """By key, those above `after`; fewer than `limit`: there are no more. Without what was discarded."""
+        ...
+
+    async def discard(self, tenant: str, key: str) -> None:
+        """Nobody seems to name it. Nothing happens when it is not there."""
+        ...
+
+    async def list_discarded(self, tenant: str, *, after: str = "", limit: int = 1000) -> list[StoredBlob]:
+        """As `list_blobs`; `modified_at` is when it was discarded. One key may be there several times."""
+        ...
+
+    async def restore(self, tenant: str, key: str) -> None:
+        """Somebody names it after all."""
+        ...
+
+    async def delete_discarded(self, tenant: str, key: str, before: float) -> None:
+        """Forget for good what was discarded under this key before that time."""
+        ...
+
+    async def tidy(self, before: float) -> int:
+        """Remove what writes that never finished left behind before that time; how many."""
+        ...
+
+    async def claim(self, owner: str) -> str:
+        """Make the store this owner's, unless it is somebody's; whose it is."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+# -- references --------------------------------------------------------------------------------------------------------
+
+
+def ref_of(data: Data, *, refs: bool = False) -> str:
+    return f"{SCHEME}sha256:{hashlib.sha256(data).hexdigest()}{WITH_REFS if refs else ''}"
+
+
+def parse_ref(ref: str) -> tuple[str, bool]:
+    """The hash, and whether the content holds references. The scheme may be left out."""
+    found = _REF.fullmatch(ref)
+    if found is None:
+        raise InvalidBlobRef(f"{ref[:100]!r} is no reference to a blob; they look like cas://sha256:<64 digits>")
+    return found[1], found[2] is not None
+
+
+def full_ref(ref: str) -> str:
+    """With its scheme, as a definition need not write it."""
+    return ref if ref.startswith(SCHEME) else SCHEME + ref
+
+
+def key_of(tenant: str, ref: str) -> str:
+    """What a store calls this content of this tenant. Equal content of two tenants has nothing in common there (X31)."""
+    digest, _ = parse_ref(ref)
+    return hashlib.blake2b(bytes.fromhex(digest), digest_size=32, key=_tenant_key(tenant)).hexdigest()
+
+
+def folder_of(tenant: str) -> str:
+    """Where a store keeps what is this tenant's: never the tenant's own words, which may hold anything."""
+    return hashlib.blake2b(b"folder", digest_size=16, key=_tenant_key(tenant)).hexdigest()
+
+
+def _tenant_key(tenant: str) -> bytes:
+    return hashlib.blake2b(tenant.encode(), digest_size=32, person=b"perdure tenant").digest()

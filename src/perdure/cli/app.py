@@ -1,0 +1,99 @@
+"""The root command and the list of all others. Nothing is imported here that `perdure --help` does not need."""
+
+from __future__ import annotations
+
+import click
+
+from perdure.cli.group import Root, color_option, debug_option
+
+HELPS = {
+    "init": "Write a small project to start from.",
+    "run": "Run a workflow, here and now.",
+    "dev": "Everything in one process: to try things out.",
+    "serve": "Serve the API and decide for a share of the runs.",
+    "worker": "Execute tasks of some queues.",
+    "validate": "Check a workflow without running it.",
+    "graph": "Draw a workflow, or how far a run of it is.",
+    "simulate": "Put a workflow through crashes, duplicates and delays.",
+    "runs": "Runs: look at them, and change their course.",
+    "approvals": "Approvals: what waits for a person, and the answer.",
+    "dlq": "Dead letters: nodes parked after they failed.",
+    "workflows": "Workflows: what is registered, in which versions, under which names.",
+    "doctor": "Check that everything the database says is true.",
+    "migrate": "Bring the database to the schema this version needs.",
+    "gc": "Forget runs that ended long ago, and large values nothing names.",
+    "blobs": "Blobs: large values, kept by the hash of their content.",
+    "node-types": "Node types: what a workflow can be made of.",
+    "secrets": "Secrets: which there are, and the keys of sensitive fields.",
+    "keys": "API keys: who may use the server, and for what.",
+    "audit": "The audit: who did what, and whether the trace is whole.",
+    "config": "Settings: what they are and where they came from.",
+    "completion": "Print what makes TAB complete in your shell.",
+}
+"""What `perdure --help` says, without importing the commands. A test compares it with what they say themselves."""
+
+COMMANDS = {
+    "init": "perdure.cli.init:init",
+    "run": "perdure.cli.run:run",
+    "dev": "perdure.cli.dev:dev",
+    "serve": "perdure.cli.serve:serve",
+    "worker": "perdure.cli.serve:worker",
+    "validate": "perdure.cli.validate:validate",
+    "graph": "perdure.cli.graph:graph",
+    "simulate": "perdure.cli.simulate:simulate",
+    "runs": "perdure.cli.runs:runs",
+    "approvals": "perdure.cli.approvals:approvals",
+    "dlq": "perdure.cli.dlq:dlq",
+    "workflows": "perdure.cli.workflows:workflows",
+    "doctor": "perdure.cli.doctor:doctor",
+    "migrate": "perdure.cli.serve:migrate",
+    "gc": "perdure.cli.gc:gc",
+    "blobs": "perdure.cli.blobs:blobs",
+    "node-types": "perdure.cli.node_types:node_types",
+    "secrets": "perdure.cli.secrets:secrets",
+    "keys": "perdure.cli.keys:keys",
+    "audit": "perdure.cli.audit:audit",
+    "config": "perdure.cli.config:config",
+    "completion": "perdure.cli.completion:completion",
+}
+
+SECTIONS = {
+    "Write and check": ("init", "validate", "graph", "simulate"),
+    "Run": ("run", "dev", "serve", "worker"),
+    "Look and act": ("runs", "approvals", "dlq", "workflows", "triggers", "schedules"),
+    "Look after": (
+        "doctor",
+        "migrate",
+        "gc",
+        "blobs",
+        "secrets",
+        "keys",
+        "audit",
+        "config",
+        "node-types",
+        "bench",
+        "completion",
+    ),
+}
+"""Where in the list a command stands. What is in none comes last; names that are not there yet are left out."""
+
+
+@click.group(
+    cls=Root,
+    lazy=COMMANDS,
+    helps=HELPS,
+    sections={heading: [name for name in names if name in HELPS] for heading, names in SECTIONS.items()},
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(package_name="perdure", prog_name="perdure", message="%(prog)s %(version)s")
+@color_option
+@debug_option
+def app() -> None:
+    """Perdure runs workflows that survive whatever dies in the middle.
+
+    Describe a graph in YAML or JSON, run it with `perdure run FILE`, and when the process is killed,
+    run it again: it goes on from where it was.
+
+    \b
+    New here?   perdure init hello && cd hello && perdure run order.yaml -i item=lamp -i quantity=2
+    """

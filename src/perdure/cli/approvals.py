@@ -1,0 +1,192 @@
+"""`perdure approvals`: what waits for a person, and the person's answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import click
+
+from perdure.cli.exits import say
+from perdure.cli.group import Group, json_option
+from perdure.cli.listing import Listed, find_one, list_options, read_page, show_page
+from perdure.cli.output import compact, print_fields, print_json, print_pretty, print_table, since, until
+from perdure.cli.parameters import data_option
+from perdure.cli.where import Where, where_options
+
+if TYPE_CHECKING:
+    from perdure.cli.backend import Backend
+
+Decision = Literal["approve", "reject"]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group(cls=Group)
+def approvals() -> None:
+    """Approvals: what waits for a person, and the answer."""
+
+
+@approvals.command("list")
+@list_options("pending", "decided")
+def list_(state: str, run_id: str | None, limit: int, cursor: str | None, where: Where, as_json: bool) -> None:
+    """List approvals, oldest first."""
+    show_page(LISTED, asyncio.run(read_page(LISTED, where, state, run_id, limit, cursor)), state, as_json)
+
+
+def _cells(view: dict[str, Any]) -> list[str]:
+    people = ", ".join(view.get("approvers") or ()) or "anyone"
+    if view.get("quorum", 1) > 1:
+        people = f"{len(view.get('votes') or ())} of {view['quorum']}: {people}"
+    expires = "" if view["expires_at"] is None or view["state"] != "pending" else until(view["expires_at"])
+    shown = compact(view["shown"], 200) if view.get("shown") else ""
+    return [view["approval_id"], view["state"], people, since(view["requested_at"]), expires, shown]
+
+
+LISTED = Listed(
+    kind="approval",
+    columns=("approval", "state", "for", "asked", "until", "shown"),
+    flexible="shown",
+    as_cells=_cells,
+    nothing_pending="Nothing waits for a decision.",
+    nothing="No approvals.",
+    hint="Decide with `perdure approvals approve APPROVAL` or `perdure approvals reject APPROVAL`.",
+)
+
+
+@approvals.command()
+@click.argument("approval_id", metavar="ID")
+@where_options
+@json_option
+def show(approval_id: str, where: Where, as_json: bool) -> None:
+    """Show an approval: who is asked, every vote, and whether another system was told."""
+    view = asyncio.run(_get(where, approval_id))
+    if as_json:
+        print_json(view)
+        return
+    people = ", ".join(view["approvers"]) or "anyone"
+    print_fields(
+        {
+            "approval": view["approval_id"],
+            "run": view["run_id"],
+            "node": view["node"],
+            "state": view["decision"] or view["state"],
+            "by": view["decided_by"] or "",
+            "comments": view["comments"],
+            "asked": f"{people}, {since(view['requested_at'])}",
+            "needed": f"{view['quorum']} of them" if view["quorum"] > 1 else "",
+            "until": "" if view["expires_at"] is None or view["state"] != "pending" else until(view["expires_at"]),
+            "told": _told(view),
+        }
+    )
+    if view["ballots"]:
+        click.echo()
+        rows = [[one["by"], one["decision"], since(one["at"]), one["comments"]] for one in view["ballots"]]
+        print_table(["vote of", "decision", "when", "comments"], rows, flexible="comments")
+    if view["shown"]:
+        click.echo()
+        print_pretty(view["shown"])
+
+
+def _told(view: dict[str, Any]) -> str:
+    """What became of telling another system."""
+    found = view.get("notification")
+    if found is None:
+        return ""
+    where = view["notify"]["url"].partition("?")[0]
+    match found["state"]:
+        case "delivered":
+            return f"{where}, {since(found['delivered_at'])}"
+        case "waiting" if found["last_error"]:
+            return f"not yet, {found['last_error']}; attempt {found['attempts'] + 1} {until(found['next_at'])}"
+        case "waiting":
+            return f"not yet, {where}"
+        case "failed":
+            return f"no, {found['last_error']}"
+        case _:
+            return "no, it was decided before"
+
+
+async def _get(where: Where, name: str) -> dict[str, Any]:
+    from perdure.cli.backend import connected
+
+    async with connected(where) as backend:
+        found = await find_one(backend, "approval", name, "perdure approvals list")
+        return await backend.get_approval(found["approval_id"])
+
+
+# -- deciding ----------------------------------------------------------------------------------------------------------
+
+
+Ask = Callable[["Backend", str], Awaitable[tuple[dict[str, Any], str]]]
+"""What is asked about the approval with this id; the approval then, and what its run is."""
+
+# `--as anna` reads as it is meant; everywhere else who does it is `--by`.
+_by = click.option("--as", "--by", "by", metavar="NAME", help="Who decides; default: your user name.")
+
+
+def _decision_options(function: F) -> F:
+    which = click.argument("approval_id", metavar="ID")
+    comments = click.option(
+        "--comments", default="", metavar="TEXT", help="Why; it is written down and becomes part of the node's output."
+    )
+    data = data_option("--data", "What else the form asks for; it becomes part of the node's output.")
+    return which(comments(data(_by(where_options(json_option(function))))))
+
+
+@approvals.command()
+@_decision_options
+def approve(approval_id: str, comments: str, data: Any, by: str | None, where: Where, as_json: bool) -> None:
+    """Approve. ID may be shortened, or be the id of a run that waits for one decision."""
+    _decide(where, approval_id, "approve", comments, data, by, as_json)
+
+
+@approvals.command()
+@_decision_options
+def reject(approval_id: str, comments: str, data: Any, by: str | None, where: Where, as_json: bool) -> None:
+    """Reject. ID may be shortened, or be the id of a run that waits for one decision."""
+    _decide(where, approval_id, "reject", comments, data, by, as_json)
+
+
+@approvals.command()
+@click.argument("approval_id", metavar="ID")
+@click.argument("to")
+@click.option("--comments", default="", metavar="TEXT", help="Why; it is written down.")
+@_by
+@where_options
+@json_option
+def delegate(approval_id: str, to: str, comments: str, by: str | None, where: Where, as_json: bool) -> None:
+    """Let TO decide in your place. The quorum stays, and so do the votes of the others."""
+    ask: Ask = lambda backend, found: backend.delegate(found, to, comments, by)  # noqa: E731
+    view, hint = asyncio.run(_ask(where, approval_id, ask))
+    if as_json:
+        print_json(view)
+        return
+    click.echo(f"{to} is asked about {view['approval_id']}")
+    if hint:
+        say(hint)
+
+
+def _decide(
+    where: Where, name: str, decision: Decision, comments: str, data: Any, by: str | None, as_json: bool
+) -> None:
+    ask: Ask = lambda backend, found: backend.decide(found, decision, comments, data, by)  # noqa: E731
+    view, hint = asyncio.run(_ask(where, name, ask))
+    if as_json:
+        print_json(view)
+        return
+    word = "Approved" if decision == "approve" else "Rejected"
+    votes = f"{len(view.get('votes') or ())} of {view.get('quorum')}"
+    more = "" if view["state"] != "pending" else f"; {votes} have voted"
+    click.echo(f"{word} {view['approval_id']}{more}")
+    if hint:
+        say(hint)
+
+
+async def _ask(where: Where, name: str, ask: Ask) -> tuple[dict[str, Any], str]:
+    from perdure.cli.backend import connected
+
+    async with connected(where) as backend:
+        found = await find_one(backend, "approval", name, "perdure approvals list")
+        view, state = await ask(backend, found["approval_id"])
+        return view, backend.go_on(view["run_id"], state)

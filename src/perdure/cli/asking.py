@@ -1,0 +1,92 @@
+"""Asking a person on the terminal: approve or reject, right where the run is shown."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any
+
+import click
+import msgspec
+
+from perdure.cli.database import user
+from perdure.cli.exits import say
+from perdure.cli.output import shorten
+from perdure.cli.waiting import Ask
+from perdure.runtime.requests import Request
+
+_APPROVE, _REJECT, _LATER = ("a", "approve", "y", "yes"), ("r", "reject", "n", "no"), ("l", "later", "")
+
+
+async def read_line(prompt: str) -> str | None:
+    """A line from the terminal, or None at its end. Unlike a read in a thread, it can be cancelled."""
+    click.echo(prompt, nl=False, err=True)
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[str] = loop.create_future()
+
+    def read() -> None:
+        if not answer.done():
+            answer.set_result(sys.stdin.readline())
+
+    loop.add_reader(sys.stdin.fileno(), read)
+    try:
+        line = await answer
+    finally:
+        loop.remove_reader(sys.stdin.fileno())
+    return line.strip() if line else None
+
+
+async def ask_person(ask: Ask) -> Request | None:
+    """What the person decides, as a request; None: not now."""
+    say()
+    people = f" (for {', '.join(ask.approvers)})" if ask.approvers else ""
+    say(click.style("? ", fg="yellow", bold=True) + click.style(ask.node, bold=True) + f" asks for a decision{people}")
+    for line in _shown(ask.shown):
+        say(f"    {line}")
+    decision = await _decision()
+    if decision is None:
+        return None
+    by = await _voter(ask.approvers)
+    comments = await read_line("  Comments (enter for none): ")
+    return Request(
+        kind="vote",
+        run_id=ask.run_id,
+        approval=ask.name,
+        decision=decision,
+        by=by,
+        comments=comments or "",
+    )
+
+
+async def _decision() -> Any:
+    while True:
+        answer = await read_line("  [a]pprove, [r]eject or [l]ater? ")
+        word = (answer or "").lower()
+        if word in _APPROVE:
+            return "approve"
+        if word in _REJECT:
+            return "reject"
+        if answer is None or word in _LATER:
+            return None
+
+
+async def _voter(approvers: tuple[str, ...]) -> str:
+    me = user()
+    if not approvers or me in approvers:
+        return me
+    if len(approvers) == 1:
+        return approvers[0]
+    answer = await read_line(f"  As whom ({', '.join(approvers)})? ")
+    return answer or approvers[0]
+
+
+def _shown(value: Any) -> list[str]:
+    """What the person should see before deciding, a line for each part."""
+    if value in (None, {}, []):
+        return []
+    parts = value.items() if isinstance(value, dict) else [("", value)]
+    lines = []
+    for name, part in list(parts)[:20]:
+        text = part if isinstance(part, str) else msgspec.json.encode(part).decode()
+        lines.append(f"{name}: {shorten(text, 200)}" if name else shorten(text, 200))
+    return lines

@@ -1,0 +1,122 @@
+"""`perdure audit`: who did what, and whether the trace is whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from perdure.cli.exits import ExitCode, say
+from perdure.cli.group import Group, json_option, leave, page_options
+from perdure.cli.keys import execute, tenant_option
+from perdure.cli.output import moment, print_json, print_page, print_table
+from perdure.cli.where import Where, where_options
+
+if TYPE_CHECKING:
+    from perdure.service import Service
+
+
+@click.group(cls=Group)
+def audit() -> None:
+    """The audit: who did what, and whether the trace is whole."""
+
+
+@audit.command("list")
+@click.option("--by", metavar="NAME", help="Only what this one did.")
+@click.option("--action", metavar="ACTION", help="Only this, such as key.created.")
+@click.option("--object", "target", metavar="OBJECT", help="Only what was done to this.")
+@tenant_option
+@page_options
+@where_options
+@json_option
+def list_(
+    by: str | None,
+    action: str | None,
+    target: str | None,
+    tenant: str,
+    limit: int,
+    cursor: str | None,
+    where: Where,
+    as_json: bool,
+) -> None:
+    """List the entries of a tenant, newest first."""
+    from perdure.archive import AuditFilter
+
+    wanted = AuditFilter(principal=by, action=action, object=target)
+    page = execute(
+        where,
+        tenant,
+        lambda service, _: service.audit.find(wanted, limit=limit, cursor=cursor),
+        lambda client: client.audit.list(
+            principal=by, action=action, object_=target, limit=limit, cursor=cursor
+        ).first(),
+    )
+    if as_json:
+        print_page(page["items"], page["next_cursor"])
+        return
+    if not page["items"]:
+        click.echo(f"Nothing is recorded in tenant {tenant}, or nothing that was asked for.")
+        return
+    rows = [[one["seq"], moment(one["at"]), one["principal"], one["action"], one["object"]] for one in page["items"]]
+    print_table(["seq", "at", "by", "action", "object"], rows)
+    if page["next_cursor"]:
+        say(f"There are more: --cursor {page['next_cursor']}")
+
+
+@audit.command()
+@click.option(
+    "--known",
+    metavar="SEQ:HASH",
+    multiple=True,
+    help="What an earlier verify printed and you kept elsewhere; may be given several times.",
+)
+@tenant_option
+@where_options
+@json_option
+def verify(known: tuple[str, ...], tenant: str, where: Where, as_json: bool) -> None:
+    """Walk the chain of a tenant and name the first entry that is not as it was written.
+
+    Prints the end of the chain. Kept elsewhere and given as --known later, it also proves that the whole chain was not
+    written anew. Exits with 1 if something is wrong.
+    """
+    hashes = dict(map(_read_known, known))
+    if hashes and where.find_server() is not None:
+        raise click.UsageError(
+            "--known is compared with a database; a server says its head, which you can compare yourself"
+        )
+    verdict = execute(where, tenant, lambda service, _: _verify(service, hashes), lambda client: client.audit.verify())
+    entries, head = verdict["entries"], verdict["head"]
+    if as_json:
+        print_json(verdict)
+    elif verdict["intact"]:
+        click.echo(f"{entries:,} {'entry is' if entries == 1 else 'entries are'} as written")
+        if head is not None:
+            click.echo(f"{entries}:{head}")
+    else:
+        say(f"{click.style('Wrong:', fg='red')} {verdict['problem']}; the {entries:,} before it are as written")
+    leave(ExitCode.OK if verdict["intact"] else ExitCode.FAILED)
+
+
+async def _verify(service: Service, known: dict[int, bytes]) -> dict[str, Any]:
+    """As the API says it."""
+    from perdure.access import verify_audit
+
+    verdict = await verify_audit(service.scope.archive, service.scope.tenant, known)
+    return {
+        "intact": verdict.broken_seq is None,
+        "entries": verdict.entries,
+        "head": verdict.head and verdict.head.hash.hex(),
+        "broken_seq": verdict.broken_seq,
+        "problem": verdict.problem,
+    }
+
+
+def _read_known(text: str) -> tuple[int, bytes]:
+    number, _, digits = text.partition(":")
+    try:
+        found = int(number), bytes.fromhex(digits)
+    except ValueError:
+        found = 0, b""
+    if found[0] < 1 or len(found[1]) != 32:
+        raise click.UsageError(f"--known {text[:100]!r}: expected a number, a colon and 64 hexadecimal digits")
+    return found

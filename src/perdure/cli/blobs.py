@@ -1,0 +1,106 @@
+"""`perdure blobs`: content by its hash, in and out."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from perdure.cli.exits import say
+from perdure.cli.group import Group, json_option
+from perdure.cli.output import moment, print_fields, print_json
+from perdure.cli.where import Where, where_options
+
+MAX_BYTES = 1024 * 1024 * 1024
+
+
+@click.group(cls=Group)
+def blobs() -> None:
+    """Blobs: large values, kept by the hash of their content. A definition may name one by it: config_ref and others."""
+
+
+@blobs.command()
+@click.argument("file")
+@where_options
+@json_option
+def put(file: str, where: Where, as_json: bool) -> None:
+    """Keep the content of FILE (- reads standard input) and print its reference."""
+    data = _read(file)
+    ref = asyncio.run(_put(where, data))
+    if as_json:
+        print_json({"ref": ref, "size": len(data)})
+    else:
+        click.echo(ref)
+
+
+def _read(file: str) -> bytes:
+    try:
+        data = sys.stdin.buffer.read(MAX_BYTES + 1) if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise click.UsageError(f"cannot read {file}: {error.strerror}") from error
+    if len(data) > MAX_BYTES:
+        raise click.UsageError(f"{file} has more than {MAX_BYTES} bytes")
+    return data
+
+
+async def _put(where: Where, data: bytes) -> str:
+    from perdure.cli.backend import connected
+
+    async with connected(where, make=True) as backend:
+        return await backend.put_blob(data)
+
+
+@blobs.command()
+@click.argument("ref")
+@click.option("-o", "--output", metavar="FILE", help="Write it there; default: standard output.")
+@where_options
+@json_option
+def get(ref: str, output: str | None, where: Where, as_json: bool) -> None:
+    """Print the content that REF (cas://sha256:…, or sha256:…) names, byte for byte, checked against its hash."""
+    data = asyncio.run(_get(where, ref))
+    if output is not None:
+        try:
+            Path(output).write_bytes(data)
+        except OSError as error:
+            raise click.UsageError(f"cannot write {output}: {error.strerror}") from error
+        if as_json:
+            print_json({"ref": ref, "size": len(data), "file": output})
+        else:
+            say(f"{len(data):,} bytes written to {output}")
+    elif as_json:
+        import base64
+
+        print_json({"ref": ref, "size": len(data), "content_base64": base64.b64encode(data).decode()})
+    else:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
+@blobs.command()
+@click.argument("ref")
+@where_options
+@json_option
+def stat(ref: str, where: Where, as_json: bool) -> None:
+    """Say how large the content is that REF names, and when it was put last."""
+    found = asyncio.run(_stat(where, ref))
+    if as_json:
+        print_json({"ref": ref, **found})
+    else:
+        print_fields({"ref": ref, "size": f"{found['size']:,} bytes", "put": moment(found["modified_at"])})
+
+
+async def _get(where: Where, ref: str) -> bytes:
+    from perdure.cli.backend import connected
+
+    async with connected(where) as backend:
+        return await backend.get_blob(ref)
+
+
+async def _stat(where: Where, ref: str) -> dict[str, Any]:
+    from perdure.cli.backend import connected
+
+    async with connected(where) as backend:
+        return await backend.stat_blob(ref)

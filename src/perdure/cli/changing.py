@@ -1,0 +1,164 @@
+"""`perdure runs patch` and `perdure runs rerun`: another definition for a run under way, and a new run out of an old one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from perdure.cli.database import by_option
+from perdure.cli.exits import ExitCode, say
+from perdure.cli.group import json_option, leave
+from perdure.cli.output import paint, print_json
+from perdure.cli.run import check_run_id
+from perdure.cli.where import Where, where_options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perdure.cli.source import Source
+    from perdure.model import Problem
+
+_id = click.argument("run_id", metavar="ID")
+
+
+# -- patch -------------------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@_id
+@click.argument("file")
+@click.option("--dry-run", is_flag=True, help="Say what would change and whether the run can take it; change nothing.")
+@click.option("--reason", default="", help="Why; it is written down.")
+@by_option
+@where_options
+@json_option
+def patch(run_id: str, file: str, dry_run: bool, reason: str, by: str | None, where: Where, as_json: bool) -> None:
+    """Give a run under way another definition: the whole of it in FILE, or a JSON Patch (a list) of the one it has.
+
+    What is activated keeps its config, retry and compensator; routing goes by the new definition at once, the body of a loop
+    from its next iteration. Refused is what would leave a token without a place, or go around an approval.
+
+    \b
+    Exit codes: 0 done (or possible, with --dry-run), 1 refused, 2 bad definition, patch or usage.
+    """
+    from perdure.cli.source import read_source_or_patch
+
+    given, operations = read_source_or_patch(file)
+    leave(asyncio.run(_patch(where, run_id, given, operations, dry_run, reason, by, as_json)))
+
+
+async def _patch(
+    where: Where,
+    name: str,
+    given: Source,
+    operations: Any,
+    dry_run: bool,
+    reason: str,
+    by: str | None,
+    as_json: bool,
+) -> ExitCode:
+    from perdure.cli.backend import connected, find_run
+    from perdure.cli.problems import count, show_problems
+    from perdure.model import DefinitionError
+
+    def note(problems: Sequence[Problem]) -> None:
+        if not as_json:
+            show_problems(given.name, given.text, problems)
+
+    async with connected(where) as backend:
+        run_id = (await find_run(backend, name))["run_id"]
+        compiled = given.compiled if operations is None else None
+        about: dict[str, Any] = {"dry_run": dry_run, "reason": reason, "by": by, "note": note}
+        try:
+            changes = await backend.patch(run_id, compiled, operations, **about)
+        except DefinitionError as error:
+            show_problems(given.name, given.text, error.problems)
+            say(f"{given.name}: {count(error.problems)}; nothing was patched")
+            return ExitCode.USAGE
+        if dry_run:
+            _show(changes, as_json=as_json)
+            return ExitCode.OK if changes["possible"] else ExitCode.FAILED
+        if as_json:
+            print_json(await backend.get_run(run_id))
+            return ExitCode.OK
+        click.echo(f"Patched {run_id}; it is {paint(changes['state'])} now")
+        _list(changes)
+        if hint := backend.go_on(run_id, changes["state"]):
+            say(hint)
+    return ExitCode.OK
+
+
+def _show(changes: dict[str, Any], *, as_json: bool) -> None:
+    run_id = changes["run_id"]
+    if as_json:
+        print_json({name: value for name, value in changes.items() if name not in ("applied", "state")})
+        return
+    _list(changes)
+    if changes["refused"]:
+        say(f"{run_id} cannot be patched so: {changes['refused']}")
+    else:
+        click.echo(f"{run_id} can be patched so; nothing was changed")
+
+
+def _list(changes: dict[str, Any]) -> None:
+    for word in ("added", "removed", "changed", "edges_added", "edges_removed"):
+        if changes[word]:
+            click.echo(f"  {word.replace('_', ' ')}: {', '.join(changes[word])}")
+
+
+# -- rerun -------------------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@_id
+@click.option(
+    "--from", "node", metavar="NODE", default="", help="Keep what came before this node. Without: from the start."
+)
+@click.option(
+    "-i",
+    "pairs",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="With --from: what NODE is given for the node NAME. Without: an input of the run.",
+)
+@click.option("--inputs", "inputs_file", metavar="FILE", help="The same as a JSON object; - reads standard input.")
+@click.option("--run-id", "new_id", metavar="ID", callback=check_run_id, help="Name the new run.")
+@by_option
+@where_options
+@json_option
+def rerun(
+    run_id: str,
+    node: str,
+    pairs: tuple[str, ...],
+    inputs_file: str | None,
+    new_id: str | None,
+    by: str | None,
+    where: Where,
+    as_json: bool,
+) -> None:
+    """Make a new run out of an old one, with the definition that one has now.
+
+    With --from, the outcomes of what came before NODE are kept and NODE and what follows run; without, everything runs
+    again, with the old inputs and -i on top of them. The old run stays as it is.
+    """
+    from perdure.cli.source import read_inputs
+
+    view, hint = asyncio.run(_rerun(where, run_id, node, read_inputs(pairs, inputs_file), new_id, by))
+    if as_json:
+        print_json(view)
+        return
+    click.echo(f"Started {view['run_id']} out of {view['origin']}; it is {paint(view['state'])} now")
+    if hint:
+        say(hint)
+
+
+async def _rerun(
+    where: Where, name: str, node: str, inputs: dict[str, Any] | None, new_id: str | None, by: str | None
+) -> tuple[dict[str, Any], str]:
+    from perdure.cli.backend import connected, find_run
+
+    async with connected(where) as backend:
+        view = await backend.rerun((await find_run(backend, name))["run_id"], node, inputs, new_id, by)
+        return view, backend.go_on(view["run_id"], view["state"])

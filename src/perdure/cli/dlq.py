@@ -1,0 +1,160 @@
+"""`perdure dlq`: what is parked after it failed, to be tried again or given up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from perdure.cli.database import by_option
+from perdure.cli.exits import say
+from perdure.cli.group import Group, json_option
+from perdure.cli.listing import Listed, find_one, find_pending, list_options, read_page, show_page
+from perdure.cli.output import print_json, print_page, shorten, since
+from perdure.cli.parameters import data_option
+from perdure.cli.where import Where, where_options
+
+if TYPE_CHECKING:
+    from perdure.cli.backend import Backend
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group(cls=Group, aliases={"reprocess": "requeue"})
+def dlq() -> None:
+    """Dead letters: nodes parked after they failed. Try them again or give them up."""
+
+
+@dlq.command("list")
+@list_options("pending", "resolved")
+def list_(state: str, run_id: str | None, limit: int, cursor: str | None, where: Where, as_json: bool) -> None:
+    """List dead letters, oldest first."""
+    show_page(LISTED, asyncio.run(read_page(LISTED, where, state, run_id, limit, cursor)), state, as_json)
+
+
+def _cells(view: dict[str, Any]) -> list[str]:
+    error = view.get("error") or {}
+    text = f"{error.get('code', '')}: {error.get('message', '')}" if error else ""
+    created = since(view["created_at"])
+    return [view["dead_letter_id"], view["state"], str(view.get("attempt", "")), created, shorten(text, 200)]
+
+
+LISTED = Listed(
+    kind="dead_letter",
+    columns=("dead letter", "state", "attempt", "parked", "error"),
+    flexible="error",
+    as_cells=_cells,
+    nothing_pending="Nothing is parked.",
+    nothing="No dead letters.",
+    hint="Try again with `perdure dlq requeue DEAD_LETTER`, give up with `perdure dlq discard DEAD_LETTER`.",
+)
+
+
+# -- repairing ---------------------------------------------------------------------------------------------------------
+
+
+def _which(function: F) -> F:
+    letter = click.argument("dead_letter_id", metavar="[ID]", required=False)
+    run = click.option("--run-id", metavar="ID", help="Every dead letter of this run.")
+    node = click.option("--node-id", metavar="NODE", help="Of that run, only those of this node.")
+    return letter(run(node(function)))
+
+
+@dlq.command()
+@_which
+@data_option("--config", "Other config for the node, whole; it is written down.")
+@by_option
+@where_options
+@json_option
+def requeue(
+    dead_letter_id: str | None,
+    run_id: str | None,
+    node_id: str | None,
+    config: Any,
+    by: str | None,
+    where: Where,
+    as_json: bool,
+) -> None:
+    """Try what is parked again: one dead letter, or those of a run. Also called reprocess."""
+    if config is not None and dead_letter_id is None and node_id is None:
+        raise click.UsageError("--config is for one node: name a dead letter, or its node with --node-id")
+    fields = {"kind": "requeue", **({} if config is None else {"config": config})}
+    _repair(where, dead_letter_id, run_id, node_id, by, as_json, "Requeued", fields)
+
+
+@dlq.command()
+@_which
+@click.option(
+    "--as",
+    "as_",
+    type=click.Choice(["skip", "fail", "continue"]),
+    default="skip",
+    show_default=True,
+    help="What the node counts as from then on.",
+)
+@by_option
+@where_options
+@json_option
+def discard(
+    dead_letter_id: str | None,
+    run_id: str | None,
+    node_id: str | None,
+    as_: str,
+    by: str | None,
+    where: Where,
+    as_json: bool,
+) -> None:
+    """Give up what is parked: as skipped, failed, or failed with the run going on."""
+    _repair(where, dead_letter_id, run_id, node_id, by, as_json, "Discarded", {"kind": "discard", "as_": as_})
+
+
+def _repair(
+    where: Where,
+    letter: str | None,
+    run_id: str | None,
+    node: str | None,
+    by: str | None,
+    as_json: bool,
+    done: str,
+    fields: dict[str, Any],
+) -> None:
+    if (letter is None) == (run_id is None):
+        raise click.UsageError("name one dead letter by its ID, or all of a run with --run-id")
+    if node is not None and run_id is None:
+        raise click.UsageError("--node-id goes with --run-id")
+    items, hint = asyncio.run(_ask(where, letter, run_id, node, by, fields))
+    if as_json:
+        print_json(items[0]) if letter is not None else print_page(items, None)
+        return
+    for view in items:
+        click.echo(f"{done} {view['dead_letter_id']}")
+    if hint:
+        say(hint)
+
+
+async def _ask(
+    where: Where, letter: str | None, name: str | None, node: str | None, by: str | None, fields: dict[str, Any]
+) -> tuple[list[dict[str, Any]], str]:
+    from perdure.cli.backend import connected
+
+    async with connected(where) as backend:
+        found = await _find(backend, letter, name, node)
+        after, state = await backend.repair(found, fields, by)
+        return after, backend.go_on(found[0]["run_id"], state)
+
+
+async def _find(backend: Backend, letter: str | None, name: str | None, node: str | None) -> list[dict[str, Any]]:
+    from perdure.cli.backend import find_run
+    from perdure.errors import NotFound
+
+    if letter is not None:
+        return [await find_one(backend, "dead_letter", letter, "perdure dlq list")]
+    run_id = (await find_run(backend, name or ""))["run_id"]
+    parked = await find_pending(backend, "dead_letter", run_id=run_id)
+    found = [view for view in parked if node is None or view["node"] == node]
+    if not found:
+        what = f"node {node} of run {run_id}" if node is not None else f"run {run_id}"
+        raise NotFound(f"nothing of {what} is parked; `perdure dlq list` shows what is")
+    return found

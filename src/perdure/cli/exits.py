@@ -1,0 +1,84 @@
+"""Exit codes, and how an error becomes a message and one of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from enum import IntEnum
+
+import click
+
+
+class ExitCode(IntEnum):
+    OK = 0
+    FAILED = 1
+    """A run failed or was cancelled, a request was refused, a check found something."""
+    USAGE = 2
+    """A bad definition, flag or setting."""
+    WAITING = 3
+    """A run waits for a person."""
+    INTERRUPTED = 130
+    """Ctrl-C."""
+    PIPE = 141
+    """Whoever read the output is gone: `perdure runs list | head -1`."""
+    TERMINATED = 143
+    """SIGTERM."""
+
+
+def report(error: BaseException) -> ExitCode:
+    """Say what went wrong, where and what to do, without a traceback."""
+    from perdure.errors import PerdureError, SettingsInvalid
+
+    for one in leaves(error):
+        if isinstance(one, PerdureError):
+            say_error(one.message)
+            return ExitCode.USAGE if isinstance(one, SettingsInvalid) else ExitCode.FAILED
+        if isinstance(one, OSError):
+            name = f"{one.filename}: " if one.filename else ""
+            say_error(f"{name}{one.strerror or one}")
+            return ExitCode.FAILED
+        say_error(
+            f"{type(one).__name__}: {one}\n"
+            "This is a bug in Perdure. What was durable is intact; the same command with --debug shows where it happened."
+        )
+    return ExitCode.FAILED
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """The errors inside a group of tasks; the error itself if it is no group."""
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from leaves(one)
+    else:
+        yield error
+
+
+def say_error(message: str) -> None:
+    click.echo(click.style("Error: ", fg="red", bold=True) + message, err=True)
+
+
+def say(message: str = "") -> None:
+    """For people: progress, hints. Standard output is for results."""
+    click.echo(message, err=True)
+
+
+class Logs(logging.Handler):
+    """What the engine logs, as lines for people; tracebacks only with --debug."""
+
+    def __init__(self, debug: bool) -> None:
+        super().__init__(logging.DEBUG if debug else logging.WARNING)
+        self._debug = debug
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = self.format(record) if self._debug else record.getMessage()
+        colour = "red" if record.levelno >= logging.ERROR else "yellow"
+        click.echo(click.style(f"{record.levelname.lower()}: ", fg=colour) + text, err=True)
+
+
+def show_logs(debug: bool) -> None:
+    logger = logging.getLogger("perdure")
+    for handler in [handler for handler in logger.handlers if isinstance(handler, Logs)]:
+        logger.removeHandler(handler)
+    logger.addHandler(Logs(debug))
+    logger.propagate = False
+    logger.setLevel(logging.DEBUG if debug else logging.WARNING)

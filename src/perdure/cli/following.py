@@ -1,0 +1,149 @@
+"""Following a run: its state folded from its events as they become durable, whoever decides them.
+
+When this process holds the database, it also works. When another one does, that one works; should it die, a follower
+that was asked to work takes over at once (PROTOCOL 26, 27).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from perdure.cli.exits import ExitCode, say
+from perdure.kernel import events as e
+from perdure.kernel.state import State
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from perdure.cli.waiting import Ask
+    from perdure.engine import Engine
+
+__all__ = ["Following", "Screen", "Silent", "Stop", "follow", "stopping"]
+
+TAKE_OVER_SECONDS = 0.1
+
+
+class Following(Protocol):
+    """A run as it is durable, event by event, from a database here or from a server."""
+
+    state: State
+    changed: asyncio.Event
+    asks: list[Ask]
+
+    async def skip_past(self) -> None: ...
+    def events(self) -> AsyncIterator[e.Event]: ...
+
+
+class Screen(Protocol):
+    """Where a person sees the run."""
+
+    def begin(self, state: State) -> None: ...
+    def show(self, state: State, event: e.Event) -> None: ...
+    def end(self) -> None: ...
+
+
+class Silent:
+    def begin(self, state: State) -> None:
+        pass
+
+    def show(self, state: State, event: e.Event) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+
+class Stop:
+    """The person, or the system, wants this process to end."""
+
+    def __init__(self) -> None:
+        self.code: ExitCode | None = None
+        self.asked = asyncio.Event()
+        self._on_second: Callable[[], None] = lambda: None
+
+    def __call__(self, number: int) -> None:
+        if self.code is not None:
+            self._on_second()
+            return
+        self.code = ExitCode.TERMINATED if number == signal.SIGTERM else ExitCode.INTERRUPTED
+        self.asked.set()
+
+    def on_second(self, act: Callable[[], None]) -> None:
+        self._on_second = act
+
+
+@contextmanager
+def stopping() -> Iterator[Stop]:
+    """Ctrl-C and SIGTERM ask to stop instead of stopping; a second one may do more."""
+    stop, loop = Stop(), asyncio.get_running_loop()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    try:
+        for number in numbers:
+            loop.add_signal_handler(number, stop, number)
+    except (NotImplementedError, RuntimeError, ValueError):  # Windows, or not the main thread: Ctrl-C raises there
+        numbers = ()  # type: ignore[assignment]
+    try:
+        yield stop
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+async def follow(
+    follower: Following,
+    screen: Screen,
+    stop: Stop,
+    *,
+    work: Engine | None,
+    beside: Callable[[asyncio.Event], Any] | None = None,
+) -> None:
+    """Until the run has ended, somebody wants to stop, or what runs `beside` it sets the event it is given. `work` is the engine
+    that takes over when whoever does the work dies."""
+    over = asyncio.Event()
+    screen.begin(follower.state)
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(_watch(follower, screen, over)),
+                group.create_task(_when(stop.asked, over)),
+            ]
+            if work is not None:
+                tasks.append(group.create_task(_take_over(work)))
+            if beside is not None:
+                tasks.append(group.create_task(beside(over)))
+            await over.wait()
+            for task in tasks:
+                task.cancel()
+    finally:
+        screen.end()
+
+
+async def _watch(follower: Following, screen: Screen, over: asyncio.Event) -> None:
+    if not _ended(follower):
+        async for event in follower.events():
+            screen.show(follower.state, event)
+            if _ended(follower):
+                break
+    over.set()
+
+
+def _ended(follower: Following) -> bool:
+    return follower.state.terminal
+
+
+async def _when(asked: asyncio.Event, over: asyncio.Event) -> None:
+    await asked.wait()
+    over.set()
+
+
+async def _take_over(engine: Engine) -> None:
+    """Keep asking for the hold: the operating system gives it back the moment its holder dies."""
+    if engine.worker is not None:
+        return
+    while not await engine.hold():
+        await engine.clock.sleep(TAKE_OVER_SECONDS)
+    say("The process that ran this database is gone; going on here.")

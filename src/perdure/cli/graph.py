@@ -1,0 +1,132 @@
+"""`perdure graph`: a workflow as a picture, or a run with the way it took. No other program is needed."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from perdure.cli.exits import ExitCode, say
+from perdure.cli.group import json_option, leave
+from perdure.cli.where import Where, where_options
+
+if TYPE_CHECKING:
+    from perdure.drawing import Layout, Marks, Picture
+    from perdure.model.ir import IR
+
+SUFFIXES = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid"}
+
+
+@click.command(short_help="Draw a workflow, or how far a run of it is.")
+@click.argument("file", metavar="[FILE]", required=False)
+@click.option("--run", "run_id", metavar="ID", help="Draw this run: its states and the way it took, instead of a FILE.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["mermaid", "dot", "svg"]),
+    help="Default: by the name of the output file, else mermaid.",
+)
+@click.option("-o", "--output", metavar="FILE", help="Write to this file instead of standard output.")
+@click.option(
+    "--direction",
+    type=click.Choice(["down", "right"]),
+    help="Where arrows lead. Default: for svg what is easier to read, else down.",
+)
+@where_options
+@json_option
+def graph(
+    file: str | None,
+    run_id: str | None,
+    format_: str | None,
+    output: str | None,
+    direction: Any,
+    where: Where,
+    as_json: bool,
+) -> None:
+    """Draw the workflow in FILE, or the run named with --run.
+
+    Mermaid is drawn by GitHub, GitLab and many editors, SVG by every browser, in light or dark; DOT is for Graphviz.
+    With --json: boxes and arrows with their places, for those who draw themselves.
+    """
+    if (file is None) == (run_id is None):
+        raise click.UsageError("give a FILE, or name a run with --run ID")
+    if file is not None and where != Where():
+        raise click.UsageError(f"{'--db' if where.db is not None else '--server'} goes with --run")
+    ir, marks = _read_file(file, as_json) if file is not None else asyncio.run(_read_run(where, run_id or ""))
+    from perdure.drawing import draw, make_picture, plan_layout
+
+    if as_json:
+        from perdure.cli.output import print_json
+
+        picture = make_picture(ir, marks)
+        print_json(_as_data(picture, plan_layout(picture, direction=direction)))
+        return
+    format_ = format_ or SUFFIXES.get(Path(output).suffix.lower() if output else "", "mermaid")
+    text = draw(ir, format_, marks=marks, direction=direction)  # type: ignore[arg-type]
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    Path(output).write_text(text, encoding="utf-8")
+    say(f"Wrote {output} ({format_}, {len(ir.nodes)} nodes).")
+
+
+def _read_file(file: str, quiet: bool) -> tuple[IR, None]:
+    from perdure.cli.problems import count, show_problems
+    from perdure.cli.source import read_source
+
+    source = read_source(file)
+    ir = source.compiled.ir
+    if ir is None:
+        show_problems(source.name, source.text, source.compiled.problems)
+        say(f"{source.name}: {count(source.compiled.problems)}; nothing was drawn")
+        leave(ExitCode.USAGE)
+    assert ir is not None
+    return ir, None
+
+
+async def _read_run(where: Where, name: str) -> tuple[IR, Marks]:
+    from perdure.cli.backend import connected, find_run
+    from perdure.drawing.marks import mark_run
+
+    async with connected(where) as backend:
+        follower, _ = backend.follow((await find_run(backend, name))["run_id"])
+        await follower.skip_past()
+        if not follower.state.irs:
+            raise click.UsageError(f"the definition of run {name} is not registered there, so it cannot be drawn")
+        return follower.state.ir, mark_run(follower.state)
+
+
+def _as_data(picture: Picture, layout: Layout) -> dict[str, Any]:
+    names = [box.id for box in picture.boxes]
+    return {
+        "name": picture.name,
+        "description": picture.description,
+        "direction": layout.direction,
+        "width": layout.width,
+        "height": layout.height,
+        "nodes": [
+            {
+                "id": box.id,
+                "type": box.type,
+                "detail": box.detail,
+                "notes": box.notes,
+                "state": box.state or None,
+                "place": place,
+            }
+            for box, place in zip(picture.boxes, layout.boxes, strict=True)
+        ],
+        "edges": [
+            {
+                "from": names[arrow.source],
+                "to": names[arrow.target],
+                "kind": arrow.kind,
+                "label": arrow.label or None,
+                "fate": arrow.fate or None,
+                "label_place": label,
+                "line": route,
+            }
+            for arrow, label, route in zip(picture.arrows, layout.labels, layout.routes, strict=True)
+        ],
+    }

@@ -1,0 +1,182 @@
+"""How commands are found and run: groups that load late, suggest on a typo, and never show a traceback."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from perdure.cli.exits import ExitCode, leaves, report, show_logs
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+F = TypeVar("F", bound=Callable[..., Any])
+DEBUG = "perdure.debug"
+
+
+class Group(click.Group):
+    """`lazy` maps a command's name to the `module:attribute` that has it, `helps` to what the list of commands says,
+    `sections` a heading to the commands below it, `aliases` another name of a command to its own."""
+
+    def __init__(
+        self,
+        *args: Any,
+        lazy: Mapping[str, str] | None = None,
+        helps: Mapping[str, str] | None = None,
+        sections: Mapping[str, Sequence[str]] | None = None,
+        aliases: Mapping[str, str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self._lazy = lazy or {}
+        self._helps = helps
+        self._sections = sections or {}
+        self.aliases = aliases or {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*self.commands, *(name for name in self._lazy if name not in self.commands)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        cmd_name = self.aliases.get(cmd_name, cmd_name)
+        where = self._lazy.get(cmd_name)
+        if where is None:
+            command = self.commands.get(cmd_name)
+        else:
+            module, _, attribute = where.partition(":")
+            command = getattr(importlib.import_module(module), attribute)
+        if command is not None and ctx.resilient_parsing:  # somebody pressed TAB
+            from perdure.cli.completing import teach
+
+            teach(command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self._helps is None:
+            super().format_commands(ctx, formatter)
+            return
+        listed = {name for names in self._sections.values() for name in names}
+        rest = [name for name in self._helps if name not in listed]
+        width = max(map(len, self._helps))
+        for heading, names in [*self._sections.items(), ("More" if listed else "Commands", rest)]:
+            if names:
+                with formatter.section(heading):
+                    formatter.write_dl([(name.ljust(width), self._helps[name]) for name in names])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names of commands without importing them all, where the list of commands says what they do."""
+        if self._helps is None or incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(name, help=said) for name, said in self._helps.items() if name.startswith(incomplete)]
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if not ctx.resilient_parsing and not name.startswith("-") and self.get_command(ctx, name) is None:
+            close = difflib.get_close_matches(name, [*self.list_commands(ctx), *self.aliases], n=1)
+            way_out = f"Did you mean '{close[0]}'?" if close else f"There are: {', '.join(self.list_commands(ctx))}."
+            raise click.UsageError(f"No such command '{name}'. {way_out}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+class Root(Group):
+    """The one place where errors end."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from perdure.settings import wants_plain
+
+        show_logs(debug=bool(ctx.meta.get(DEBUG)))
+        if wants_plain():
+            ctx.color = False
+        try:
+            found = super().invoke(ctx)
+            sys.stdout.flush()
+            return found
+        except (click.ClickException, click.exceptions.Exit):
+            raise
+        except (KeyboardInterrupt, click.Abort):
+            click.echo("Interrupted.", err=True)
+            raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
+        except Exception as error:
+            if any(isinstance(one, BrokenPipeError) for one in leaves(error)):
+                _close_output()
+                raise click.exceptions.Exit(ExitCode.PIPE) from None
+            if ctx.meta.get(DEBUG):
+                raise
+            raise click.exceptions.Exit(report(error)) from None
+
+
+def _close_output() -> None:
+    """Nobody reads any more (`| head -1`): what is still to be written goes nowhere, also at the very end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+# -- options many commands have ----------------------------------------------------------------------------------------
+
+
+def _debug(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.meta[DEBUG] = True
+        show_logs(debug=True)
+
+
+def _no_color(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.find_root().color = ctx.color = False
+
+
+def debug_option(function: F) -> F:
+    debug = click.option(
+        "--debug", is_flag=True, hidden=True, expose_value=False, callback=_debug, help="Show tracebacks and logs."
+    )
+    return debug(function)
+
+
+def color_option(function: F, *, hidden: bool = False) -> F:
+    return click.option(
+        "--no-color",
+        is_flag=True,
+        hidden=hidden,
+        expose_value=False,
+        callback=_no_color,
+        help="No colours; so does the variable NO_COLOR.",
+    )(function)
+
+
+def json_option(function: F) -> F:
+    json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
+    return debug_option(color_option(json(function), hidden=True))
+
+
+def db_option(function: F) -> F:
+    return click.option(
+        "--db",
+        metavar="URL",
+        help="The database: a file, or sqlite:///path. Default: the setting database_url (see perdure config show).",
+    )(function)
+
+
+def page_options(function: F) -> F:
+    limit = click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Items a page.")
+    cursor = click.option("--cursor", metavar="CURSOR", help="Where the page begins: next_cursor of the one before.")
+    return limit(cursor(function))
+
+
+def leave(code: ExitCode) -> None:
+    """End the command with this exit code."""
+    if code:
+        raise click.exceptions.Exit(code)

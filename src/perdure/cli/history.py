@@ -1,0 +1,149 @@
+"""The journal of a run as people take it away: `perdure runs events`, `perdure runs logs`, `perdure runs export`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from perdure.cli.exits import say
+from perdure.cli.group import json_option
+from perdure.cli.output import compact, instant, print_page, print_table
+from perdure.cli.where import Where, where_options
+
+# -- events ------------------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("run_id", metavar="ID")
+@click.option(
+    "--after",
+    "--cursor",
+    "after",
+    type=click.IntRange(0),
+    default=0,
+    metavar="SEQ",
+    help="Only those after this number; the same as --cursor.",
+)
+@click.option("--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="At most so many.")
+@where_options
+@json_option
+def events(run_id: str, after: int, limit: int, where: Where, as_json: bool) -> None:
+    """Show the journal of a run: everything that happened, in order."""
+    from perdure.kernel.keys import place
+
+    page = asyncio.run(_read_page(where, run_id, after, limit))
+    if as_json:
+        print_page(page["items"], page["next_cursor"])
+        return
+    rows: list[list[Any]] = []
+    for event in page["items"]:
+        node = event.get("node")
+        spot = place(node, tuple(event.get("scope") or ()), event.get("item")) if node else ""
+        data = compact(event["data"], 300) if event["data"] else ""
+        rows.append([event["seq"], instant(event["at"]), event["type"], spot, data])
+    if rows:
+        print_table(["seq", "at", "type", "node", "data"], rows, flexible="data")
+    if page["next_cursor"] is not None:
+        say(f"There are more: --after {page['next_cursor']}")
+
+
+async def _read_page(where: Where, name: str, after: int, limit: int) -> dict[str, Any]:
+    from perdure.cli.backend import connected, find_run
+
+    async with connected(where) as backend:
+        return await backend.read_events((await find_run(backend, name))["run_id"], after, limit)
+
+
+# -- logs --------------------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("run_id", metavar="ID")
+@click.option("--node", metavar="NODE", help="Only what this node said.")
+@click.option(
+    "--after",
+    "--cursor",
+    "after",
+    type=click.IntRange(0),
+    default=0,
+    metavar="POSITION",
+    help="Only those after this line; the same as --cursor.",
+)
+@click.option("--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="At most so many.")
+@where_options
+@json_option
+def logs(run_id: str, node: str | None, after: int, limit: int, where: Where, as_json: bool) -> None:
+    """Show what the functions of a run said with `ctx.log`, in order."""
+    page = asyncio.run(_read_logs(where, run_id, node, after, limit))
+    if as_json:
+        print_page(page["items"], page["next_cursor"])
+        return
+    if not page["items"]:
+        say("Nothing was said.")
+        return
+    rows = [[instant(line["at"]), line["node"], line["level"], line["message"]] for line in page["items"]]
+    print_table(["at", "node", "level", "message"], rows, flexible="message")
+    if page["next_cursor"] is not None:
+        say(f"There are more: --after {page['next_cursor']}")
+
+
+async def _read_logs(where: Where, name: str, node: str | None, after: int, limit: int) -> dict[str, Any]:
+    from perdure.cli.backend import connected, find_run
+
+    async with connected(where) as backend:
+        return await backend.read_logs((await find_run(backend, name))["run_id"], node, after, limit)
+
+
+# -- export ------------------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("run_id", metavar="ID")
+@click.option("-o", "--output", metavar="FILE", help="Write to this file instead of standard output.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["json", "jsonl"]),
+    help="One object, or one object a line. Default: by the name of the output file, else json.",
+)
+@where_options
+@json_option
+def export(run_id: str, output: str | None, format_: str | None, where: Where, as_json: bool) -> None:
+    """Write everything about a run into one file: the run, its definitions, its events and its large values.
+
+    \b
+    json    {format, run, definitions: [{hash, definition}], events: […], blobs: [{ref, data}]}
+    jsonl   a line for each of them: {kind: run | definition | event | blob, …}
+    """
+    by_name = "jsonl" if output is not None and output.endswith((".jsonl", ".ndjson")) else "json"
+    chosen = "json" if as_json else format_ or by_name
+    with _opened_output(output) as write:
+        count = asyncio.run(_export(where, run_id, chosen == "jsonl", write))
+    if output is not None:
+        say(f"Wrote {output}: {count:,} events.")
+
+
+@contextmanager
+def _opened_output(output: str | None) -> Iterator[Callable[[str], Any]]:
+    if output is None:
+        yield sys.stdout.write
+        sys.stdout.flush()
+        return
+    with Path(output).open("w", encoding="utf-8", newline="\n") as file:
+        yield file.write
+
+
+async def _export(where: Where, name: str, lines: bool, write: Callable[[str], Any]) -> int:
+    from perdure.cli.backend import connected, find_run
+
+    async with connected(where) as backend:
+        count, pieces = await backend.export((await find_run(backend, name))["run_id"], lines=lines)
+        async for piece in pieces:
+            write(piece)
+        return count

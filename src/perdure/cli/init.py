@@ -1,0 +1,73 @@
+"""`perdure init`: a small project to start from. Its files stand in `starter/`, each under its name with `.txt` after it."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+import click
+
+from perdure.cli.exits import say
+from perdure.cli.group import json_option
+from perdure.cli.output import print_json
+
+FILES = {
+    "order.yaml": "the workflow",
+    "tasks.py": "the functions its nodes call",
+    "test_order.py": "its tests",
+    "README.md": "what to try",
+    ".gitignore": "",
+}
+
+
+@click.command(short_help="Write a small project to start from.")
+@click.argument("directory", metavar="[DIR]", default=".", type=click.Path(file_okay=False, path_type=Path))
+@json_option
+def init(directory: Path, as_json: bool) -> None:
+    """Write a small project into DIR (made if it is not there; by default the current folder).
+
+    A workflow with a retry, a branch and an approval, the functions it calls, tests and a README. It runs at once.
+    Nothing is overwritten: where one of its files is already, nothing is written at all.
+    """
+    from perdure.errors import Refused
+
+    there = [name for name in FILES if (directory / name).exists()]
+    if there:
+        raise Refused(
+            f"{directory} has {', '.join(there)} already, nothing was written; `perdure init DIR` takes another folder"
+        )
+    directory.mkdir(parents=True, exist_ok=True)
+    for name in FILES:
+        _write(directory / name, read_starter(name))
+    if as_json:
+        print_json({"directory": str(directory), "files": list(FILES)})
+        return
+    _say_next(directory)
+
+
+def read_starter(name: str) -> str:
+    return (resources.files("perdure.cli") / "starter" / f"{name.removeprefix('.')}.txt").read_text(encoding="utf-8")
+
+
+def _write(path: Path, text: str) -> None:
+    with path.open("x", encoding="utf-8", newline="\n") as file:  # never over a file that came meanwhile
+        file.write(text)
+
+
+def _say_next(directory: Path) -> None:
+    width = max(map(len, FILES))
+    for name, what in FILES.items():
+        if what:
+            click.echo(
+                f"{click.style('+', fg='green')} {(directory / name).as_posix():<{width + len(directory.as_posix()) + 1}}  {what}"
+            )
+    say("\nNext:")
+    steps = [] if directory == Path() else [f"cd {directory}"]
+    steps += [
+        "perdure run order.yaml -i item=lamp -i quantity=2",
+        "perdure run order.yaml -i item=desk -i quantity=1     (asks you)",
+        "perdure graph order.yaml -o order.svg",
+        "python -m pytest",
+    ]
+    for step in steps:
+        say(f"  {click.style(step, bold=True)}")

@@ -1,0 +1,114 @@
+"""Problems of a definition as compilers print them: the place, the line, what is wrong and the way out."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from perdure.cli.exits import say
+
+if TYPE_CHECKING:
+    from perdure.model import Problem
+
+SHOWN = 50
+"""Nobody reads more at once; --json has them all."""
+_WIDEST_LINE = 160
+_BESIDE = 90
+"""A way out that ends before this column stands beside its mark, a longer one below."""
+
+
+def show_problems(name: str, text: str, problems: Sequence[Problem]) -> None:
+    lines = text.splitlines()
+    for problem in problems[:SHOWN]:
+        _show(name, lines, problem)
+    if len(problems) > SHOWN:
+        say(f"… and {len(problems) - SHOWN} more; perdure validate --json lists them all")
+
+
+def as_data(problem: Problem) -> dict[str, Any]:
+    return {
+        "path": problem.path,
+        "line": problem.line,
+        "column": problem.column,
+        "code": problem.code,
+        "message": problem.message,
+        "severity": problem.severity,
+    }
+
+
+def count(problems: Sequence[Problem]) -> str:
+    """`2 errors, 1 warning`."""
+    words = []
+    for severity in ("error", "warning"):
+        number = sum(problem.severity == severity for problem in problems)
+        if number:
+            words.append(f"{number} {severity}" if number == 1 else f"{number} {severity}s")
+    return ", ".join(words)
+
+
+def _show(name: str, lines: list[str], problem: Problem) -> None:
+    place = ":".join(str(part) for part in (name, problem.line, problem.column) if part is not None)
+    colour = "red" if problem.severity == "error" else "yellow"
+    severity = click.style(f"{problem.severity}:", fg=colour, bold=True)
+    code = click.style(f"[{problem.code}]", fg="bright_black")
+    said, _, way_out = problem.message.partition("; ")
+    say(f"{click.style(place, bold=True)}: {severity} {said} {code}")
+    if problem.line is None or not 0 < problem.line <= len(lines):
+        if problem.path:
+            say(f"      at {problem.path}")
+        _say_way_out(way_out)
+        return
+    line = lines[problem.line - 1]
+    column, width = aim(line, problem.column or 1, said)
+    if len(line) > _WIDEST_LINE:  # one-line JSON: show the part that matters
+        start = max(column - 40, 0)
+        line, column = line[start : start + 120], column - start
+    margin = str(problem.line).rjust(5)
+    bar = click.style("|", fg="bright_black")
+    say(f"{click.style(margin, fg='bright_black')} {bar} {line}")
+    indent = "".join("\t" if char == "\t" else " " * _cells(char) for char in line[: column - 1])
+    marked = line[column - 1 : column - 1 + width]
+    caret = click.style("^" * max(sum(map(_cells, marked)), 1), fg=colour, bold=True)
+    beside = len(indent) + len(marked) + len(way_out) <= _BESIDE
+    hint = f" {click.style(way_out, fg='cyan')}" if way_out and beside else ""
+    say(f"{' ' * 5} {bar} {indent}{caret}{hint}")
+    if not beside:
+        _say_way_out(way_out)
+
+
+def _say_way_out(way_out: str) -> None:
+    if way_out:
+        say(f"{' ' * 5} {click.style('= help:', fg='bright_black')} {click.style(way_out, fg='cyan')}")
+
+
+def aim(line: str, column: int, said: str) -> tuple[int, int]:
+    """Where in the line to point, and how far: at the word the problem is about, if it stands after its key."""
+    key = _width(line, column)
+    rest = line[column - 1 + key :]
+    if not said.startswith("unknown key"):
+        for word in reversed(re.findall(r"'([^']+)'", said) + re.findall(r"got (\S+)$", said)):
+            at = re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", rest)
+            if at is not None:
+                return column + key + at.start(), len(word)
+    return column, key
+
+
+def _width(line: str, column: int) -> int:
+    """The word the problem begins at: up to a separator, or the quote that closes it."""
+    rest = line[column - 1 :]
+    if rest[:1] in ("'", '"'):
+        end = rest.find(rest[0], 1)
+        return end + 1 if end > 0 else len(rest)
+    width = 0
+    while width < len(rest) and rest[width] not in " \t:,]}{[\"'":
+        width += 1
+    return max(width, 1)
+
+
+def _cells(char: str) -> int:
+    """How many columns of a terminal a character takes."""
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1

@@ -1,0 +1,141 @@
+"""A run on a server, followed here: its state folded from the events of a stream, as it is from those of a database.
+
+To fold them it needs the definition the run goes by, which a server has for registered workflows. Without it events are shown
+as they come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import msgspec
+
+from perdure.cli.attending import may_wait
+from perdure.cli.exits import say
+from perdure.cli.lines import Lines
+from perdure.cli.output import hour
+from perdure.cli.waiting import Ask, Waiting, approve_command
+from perdure.client import ApiError, AsyncClient
+from perdure.errors import NotFound
+from perdure.kernel import events as e
+from perdure.kernel.evolve import evolve
+from perdure.kernel.keys import place
+from perdure.kernel.state import RunState, State
+from perdure.model import compile_definition
+from perdure.model.ir import IR
+from perdure.runtime.requests import Request
+
+_STATES = {
+    "run.created": RunState.RUNNING,
+    "run.retried": RunState.RUNNING,
+    "run.completed": RunState.COMPLETED,
+    "run.failed": RunState.FAILED,
+    "run.cancelled": RunState.CANCELLED,
+    "run.rolled_back": RunState.ROLLED_BACK,
+}
+
+
+class RemoteFollower:
+    def __init__(self, client: AsyncClient, run_id: str, known: Mapping[str, IR] | None = None) -> None:
+        """`known` are definitions that need not be asked for, by their hash."""
+        self._client = client
+        self._known = dict(known or {})
+        self.state = State(run_id=run_id)
+        self.changed = asyncio.Event()
+        self.asks: list[Ask] = []
+        self.blind = False
+        """The definition cannot be had: of the state only what events say by themselves is true."""
+
+    async def skip_past(self) -> None:
+        """Begin with what the run is now, not with its first event."""
+        async for shown in self._client.runs.events(self.state.run_id, after=self.state.seq, limit=1000):
+            await self._fold(read_event(dict(shown)))
+
+    async def events(self) -> AsyncIterator[e.Event]:
+        async for shown in self._client.runs.stream(self.state.run_id, after=self.state.seq):
+            event = read_event(dict(shown))
+            await self._fold(event)
+            yield event
+            self.changed.set()
+
+    async def _fold(self, event: e.Event) -> None:
+        state = self.state
+        if isinstance(event, e.RunCreated | e.RunPatched) and event.ir not in state.library and not self.blind:
+            ir = await self._find(event)
+            if ir is None:
+                self.blind = True
+            else:
+                state.library[event.ir] = ir
+        if self.blind:
+            state.seq = event.seq
+            state.state = _STATES.get(event.type, state.state)
+        else:
+            evolve(state, event)
+
+    async def _find(self, event: e.RunCreated | e.RunPatched) -> IR | None:
+        """The definition with this hash, if it is a registered version and this Perdure compiles it as the server's does."""
+        if event.ir not in self._known and isinstance(event, e.RunCreated) and event.workflow_version:
+            try:
+                found = await self._client.workflows.get(event.workflow, version=event.workflow_version)
+            except NotFound:  # forgotten meanwhile
+                return None
+            compiled = compile_definition(found["definition"]).ir
+            if compiled is not None:
+                self._known[compiled.hash] = compiled
+        return self._known.get(event.ir)
+
+
+class RemoteLines(Lines):
+    """Lines as for a run here; where the definition is not known, the events themselves."""
+
+    def __init__(self, follower: RemoteFollower, registry: Any) -> None:
+        super().__init__(registry)
+        self._follower = follower
+
+    def show(self, state: State, event: e.Event) -> None:
+        if not self._follower.blind:
+            super().show(state, event)
+            return
+        subject = place(event.node, event.scope, event.item) if isinstance(event, e.NodeEvent) else "run"
+        say(f"{hour(event.at)}  {subject.ljust(12)}  {event.type}")
+
+
+class PeopleThere:
+    """People who wait for a run on a server. Whoever else works there is not seen from here: something may always go on."""
+
+    def __init__(self, client: AsyncClient, follower: RemoteFollower) -> None:
+        self._client = client
+        self._follower = follower
+
+    async def look(self) -> Waiting:
+        if not (self._follower.blind or may_wait(self._follower.state)):
+            return Waiting(busy=True)
+        run_id = self._follower.state.run_id
+        asked = (await self._client.approvals.list(state="pending", run_id=run_id).first())["items"]
+        return Waiting([_ask(dict(one)) for one in asked], busy=True)
+
+    async def vote(self, request: Request) -> str:
+        """Who decides is who the key says; where the server asks for none, who sits here."""
+        me = await self._client.system.me()
+        by = (request.by or None) if me["kind"] == "local" else None
+        try:
+            await self._client.approvals.decide(
+                request.approval, request.decision, comments=request.comments, approver=by
+            )
+        except ApiError as error:
+            return error.message
+        return ""
+
+
+def _ask(view: dict[str, Any]) -> Ask:
+    approvers = tuple(view["approvers"])
+    command = approve_command(view["approval_id"], approvers)
+    return Ask("approval", view["approval_id"], view["run_id"], view["node"], command, approvers, view["shown"])
+
+
+def read_event(shown: dict[str, Any]) -> e.Event:
+    """An event as the API shows it, as it is inside."""
+    data = shown.pop("data", {})
+    return e.decode(msgspec.json.encode({**shown, **data}))

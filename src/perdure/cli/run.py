@@ -1,0 +1,306 @@
+"""`perdure run`: one workflow, here and now, to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from perdure.cli.exits import ExitCode, say, say_error
+from perdure.cli.group import json_option, leave
+from perdure.cli.parameters import tag_option
+from perdure.cli.where import Where, where_options
+from perdure.sdk.opening import RUN_ID, RUN_ID_RULE
+
+if TYPE_CHECKING:
+    from perdure.cli.source import Source
+
+GRACE_SECONDS = 10.0
+
+
+def check_run_id(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not RUN_ID.fullmatch(value):
+        raise click.BadParameter(f"use {RUN_ID_RULE}")
+    return value
+
+
+@click.command(short_help="Run a workflow, here and now.")
+@click.argument("file")
+@click.option("-i", "pairs", metavar="NAME=VALUE", multiple=True, help="An input; the value is JSON, or else text.")
+@click.option("--inputs", "inputs_file", metavar="FILE", help="A JSON object of inputs; - reads standard input.")
+@click.option("--run-id", metavar="ID", callback=check_run_id, help="Name the run; a run with this id goes on.")
+@click.option("--import", "modules", metavar="MODULE", multiple=True, help="Import a module or file.py of tasks first.")
+@tag_option
+@click.option("--no-wait", is_flag=True, help="Go as far as possible without a person, then exit with 3.")
+@where_options
+@json_option
+def run(
+    file: str,
+    pairs: tuple[str, ...],
+    inputs_file: str | None,
+    run_id: str | None,
+    modules: tuple[str, ...],
+    tags: tuple[tuple[str, str], ...],
+    no_wait: bool,
+    where: Where,
+    as_json: bool,
+) -> None:
+    """Run the workflow in FILE (YAML, JSON, or FILE.py[:workflow]; - reads standard input) and show how it goes.
+
+    Every step is written down before the next begins. When this process is killed, the same command with --run-id
+    goes on where it was. When another process runs the database, the run is handed to it and followed here. With --server,
+    the definition is pushed there, started there and followed here; --no-wait then returns when the start is durable.
+
+    \b
+    Exit codes: 0 completed, 1 failed or cancelled, 2 bad definition or usage,
+                3 waiting for a person, 130 or 143 interrupted.
+    """
+    from perdure.cli.problems import count, show_problems
+    from perdure.cli.run_remote import run_remote
+    from perdure.cli.source import import_modules, read_inputs, read_source
+
+    if file == "-" == inputs_file:
+        raise click.UsageError("FILE and --inputs cannot both be standard input")
+    server = where.find_server()
+    source = read_source(file)
+    if server is not None and source.compiled.definition is not None:
+        # Which node types there are, and what their configs may be, is for the server to say.
+        if modules:
+            raise click.UsageError("--import is for work that is done here; on a server, its workers import")
+        inputs = read_inputs(pairs, inputs_file)
+        if run_id is None:
+            _check_inputs(source.name, source.compiled.definition.get("inputs"), inputs or {})
+        about: dict[str, Any] = {"tags": dict(tags), "no_wait": no_wait, "as_json": as_json}
+        leave(asyncio.run(run_remote(server, where.flags, source, inputs, run_id, **about)))
+        return
+    if source.compiled.problems and (source.compiled.ir is None or not as_json):
+        show_problems(source.name, source.text, source.compiled.problems)
+    if source.compiled.ir is None:
+        say(f"{source.name}: {count(source.compiled.problems)}; nothing was run")
+        leave(ExitCode.USAGE)
+    inputs = read_inputs(pairs, inputs_file)
+    if run_id is None:
+        _check_inputs(source.name, source.compiled.ir.inputs_schema, inputs or {})
+    import_modules(modules, file)
+    session = Session(source, inputs, run_id, where.db, tags=dict(tags), no_wait=no_wait, as_json=as_json)
+    leave(asyncio.run(session.go()))
+
+
+def _check_inputs(name: str, schema: Any, inputs: dict[str, Any]) -> None:
+    """What is forgotten most often, before anything is started."""
+    required = schema.get("required", ()) if isinstance(schema, dict) else ()
+    missing = [word for word in required if word not in inputs]
+    if missing:
+        flags = " ".join(f"-i {word}=…" for word in missing)
+        raise click.UsageError(f"{name} needs {', '.join(missing)}; give {flags}")
+
+
+class Session:
+    """One `perdure run`, from the start to the exit code."""
+
+    def __init__(
+        self,
+        source: Source,
+        inputs: dict[str, Any] | None,
+        run_id: str | None,
+        db: str | None,
+        *,
+        tags: dict[str, str],
+        no_wait: bool,
+        as_json: bool,
+    ) -> None:
+        self.source = source
+        self.tags = tags
+        self.inputs = inputs
+        self.run_id = run_id or ""
+        self.db = db
+        self.no_wait = no_wait
+        self.as_json = as_json
+        self.view: dict[str, Any] = {}
+        """The run as it is at the end."""
+        self.found: Any = None
+        """The run as it was before this process, if it existed."""
+
+    async def go(self) -> ExitCode:
+        from perdure.cli.database import load_settings, make_folder, open_engine
+        from perdure.cli.following import stopping
+        from perdure.sdk.following import Follower
+
+        settings = load_settings(self.db)
+        make_folder(settings)
+        with stopping() as stop:
+            engine = await open_engine(settings)
+            try:
+                follower = Follower(engine, await self._start(engine))
+                if self.found is not None:
+                    follower.state = self.found
+                if self.no_wait and engine.distributed:  # others run it; that it has begun is durable
+                    self.view = await engine.contents.view(await engine.state(self.run_id), raw=True)
+                    return self._say_started()
+                await self._follow(follower, stop)
+                if stop.code is not None:
+                    stop.on_second(_give_up)
+                    self._say_stopping(engine)
+                self.view = await engine.contents.view(follower.state, raw=True)
+            finally:
+                await engine.close(GRACE_SECONDS)
+        if stop.code is not None and not follower.state.terminal:
+            self._say_going_on()
+            return stop.code
+        return self._finish(follower)
+
+    # -- starting ------------------------------------------------------------------------------------------------------
+
+    async def _start(self, engine: Any) -> str:
+        """Begin the run, or find that it exists; then it is shown from where it was before this process held it."""
+        from perdure.cli.database import holder
+        from perdure.errors import Refused
+        from perdure.runtime.requests import Request
+
+        for child in self.source.children:
+            await engine.register(child)
+        ir, version = await engine.register(self.source.compiled)
+        self.run_id = self.run_id or engine.clock.new_id()
+        engine.own.add(self.run_id)
+        if await engine.journal.find_run(self.run_id) is not None:
+            await self._find(engine, ir.hash)
+            await engine.hold()
+            return self.run_id
+        if not await engine.hold() and not engine.distributed:
+            self._tell(f"{holder(engine)} runs this database; the run is handed to it and followed here.")
+        request = Request(
+            kind="start",
+            run_id=self.run_id,
+            ir=ir.hash,
+            workflow_version=version,
+            inputs=self.inputs or {},
+            tags=self.tags,
+        )
+        reply = await engine.request(request)
+        if reply.code == "exists":  # somebody was faster
+            await self._find(engine, ir.hash)
+        elif reply.refused:
+            if reply.code == "invalid_inputs":
+                raise click.UsageError(f"{reply.message}; give them with -i name=value or --inputs FILE")
+            raise Refused(reply.message, code=reply.code)
+        return self.run_id
+
+    async def _find(self, engine: Any, ir: str) -> None:
+        """Go on with a run that exists, if it is the same workflow with the same inputs."""
+        record = await engine.journal.get_run(self.run_id)
+        if record.quarantined is not None:
+            raise click.ClickException(f"run {self.run_id} is quarantined: {record.quarantined}; see perdure doctor")
+        state = self.found = await engine.state_of(record)
+        if ir not in state.ir_hashes:
+            raise click.UsageError(
+                f"run {self.run_id} is of another workflow ({state.workflow} version {state.workflow_version}, "
+                f"not this {self.source.name}); choose another --run-id, or run the file as it was"
+            )
+        before = await engine.contents.resolve(state.tenant, state.inputs)
+        if self.inputs is not None and self.inputs != (before or {}):
+            raise click.UsageError(
+                f"run {self.run_id} began with other inputs; leave them out to go on, or choose another --run-id"
+            )
+        if not state.terminal:
+            self._tell(f"Run {self.run_id} exists and is {state.state}; going on with it.")
+
+    # -- following -----------------------------------------------------------------------------------------------------
+
+    async def _follow(self, follower: Any, stop: Any) -> None:
+        from perdure.cli.attending import Attendant, PeopleHere, make_tree
+        from perdure.cli.following import Silent, follow
+        from perdure.cli.lines import Lines
+
+        people = PeopleHere(follower.engine, follower)
+        if self.as_json:
+            attendant = Attendant(follower, people, no_wait=self.no_wait, tree=None, asks=False)
+            await follow(follower, Silent(), stop, work=follower.engine, beside=attendant.run)
+            return
+        tree = make_tree(follower.engine)
+        asks = tree is not None and asks_on(sys.stdin) and not self.no_wait
+        attendant = Attendant(follower, people, no_wait=self.no_wait, tree=tree, asks=asks)
+        screen = tree or Lines(follower.engine.registry)
+        await follow(follower, screen, stop, work=follower.engine, beside=attendant.run)
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def _finish(self, follower: Any) -> ExitCode:
+        from perdure.cli.output import print_json, print_pretty
+        from perdure.kernel.state import RunState
+
+        state = follower.state
+        for problem in self.view.get("problems", ()):
+            say_error(problem)
+        if self.as_json:
+            print_json(self.view)
+        if not state.terminal:
+            self._say_waiting(follower)
+            return ExitCode.WAITING
+        if state.state is RunState.COMPLETED:
+            if not self.as_json and self.view["outputs"] not in (None, {}):
+                print_pretty(self.view["outputs"])
+            return ExitCode.OK
+        if not self.as_json:
+            self._say_failed(state)
+        return ExitCode.FAILED
+
+    def _say_started(self) -> ExitCode:
+        from perdure.cli.output import print_json
+
+        if self.as_json:
+            print_json(self.view)
+        else:
+            click.echo(self.run_id)
+            say(f"Run {self.run_id} is {self.view['state']}; watch it with: perdure runs watch {self.run_id}")
+        return ExitCode.OK
+
+    def _say_failed(self, state: Any) -> None:
+        from perdure.cli.lines import error_text
+
+        where = f"{state.failed_node} failed: " if state.failed_node else ""
+        why = error_text(state.error, 500) if state.error is not None else state.state.value
+        say_error(f"run {state.run_id} is {state.state}: {where}{why}")
+        if state.state == "failed":
+            say(f"  look:   perdure runs show {state.run_id}")
+            say(f"  retry:  perdure runs retry {state.run_id}")
+            say(f"  then:   {self._command()}")
+
+    def _say_waiting(self, follower: Any) -> None:
+        say(f"Run {self.run_id} waits for a person. To go on:")
+        for ask in follower.asks:
+            say(f"  {ask.command}{'  (or reject)' if ask.kind == 'approval' else ''}")
+        say(f"  {self._command()}")
+
+    def _say_stopping(self, engine: Any) -> None:
+        if engine.holds and engine.worker is not None and engine.worker.running:
+            say(f"Stopping: what runs now has {GRACE_SECONDS:.0f} s to finish. Ctrl-C again to leave at once.")
+
+    def _say_going_on(self) -> None:
+        say(f"Stopped; nothing is lost. To go on:\n  {self._command()}")
+
+    def _command(self) -> str:
+        from shlex import quote
+
+        words = ["perdure", "run", quote(self.source.name), "--run-id", self.run_id]
+        words += ["--db", quote(self.db)] if self.db else []
+        ctx = click.get_current_context(silent=True)
+        for name in ctx.params.get("modules", ()) if ctx is not None else ():
+            words += ["--import", quote(name)]
+        return " ".join(words)
+
+    def _tell(self, message: str) -> None:
+        if not self.as_json:
+            say(message)
+
+
+def _give_up() -> None:
+    say("Leaving at once; what was under way is tried again when the run goes on.")
+    os._exit(ExitCode.INTERRUPTED)
+
+
+def asks_on(stream: IO[str] | None) -> bool:
+    """Somebody can answer: standard input may be closed, and then there is none."""
+    return stream is not None and not stream.closed and stream.isatty()

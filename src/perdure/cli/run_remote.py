@@ -1,0 +1,161 @@
+"""`perdure run --server`: the definition is pushed to a server, started there, and followed here. Nothing of it runs here."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from perdure.cli.exits import ExitCode, say, say_error
+from perdure.cli.where import Server
+
+if TYPE_CHECKING:
+    from perdure.cli.source import Source
+    from perdure.client import AsyncClient, Invalid
+    from perdure.model import Compiled
+
+
+async def run_remote(
+    server: Server,
+    flags: str,
+    source: Source,
+    inputs: dict[str, Any] | None,
+    run_id: str | None,
+    *,
+    tags: dict[str, str],
+    no_wait: bool,
+    as_json: bool,
+) -> ExitCode:
+    """`flags` are what the next command needs to reach the same server."""
+    from perdure.cli.remote import Remote, reached
+
+    async with reached(server) as client:
+        session = Session(Remote(client), source, flags, as_json=as_json)
+        if run_id is not None:
+            await session.find(run_id)
+        elif not await session.start(inputs, tags):
+            return ExitCode.USAGE
+        return await (session.leave() if no_wait else session.watch())
+
+
+class Session:
+    def __init__(self, backend: Any, source: Source, flags: str, *, as_json: bool) -> None:
+        self.backend = backend  # perdure.cli.remote.Remote, loaded late
+        self.client: AsyncClient = backend.client
+        self.source = source
+        self.flags = flags
+        self.as_json = as_json
+        self.run_id = ""
+
+    # -- starting ------------------------------------------------------------------------------------------------------
+
+    async def start(self, inputs: dict[str, Any] | None, tags: dict[str, str]) -> bool:
+        """False: the server refused the definition, which was said."""
+        from perdure.client import Invalid
+
+        try:
+            for child in self.source.children:
+                await self._push(child)
+            registered = await self._push(self.source.compiled)
+        except Invalid as error:
+            if not error.problems:
+                raise
+            show_refused(self.source, error)
+            return False
+        workflow = f"{registered['name']}@{registered['version']}"
+        started = await self.client.runs.start(workflow, inputs or {}, tags=tags)
+        self.run_id = started["run_id"]
+        return True
+
+    async def _push(self, compiled: Compiled) -> Any:
+        assert compiled.definition is not None
+        return await self.client.workflows.register(compiled.definition)
+
+    async def find(self, run_id: str) -> None:
+        """Follow a run that exists, if it is of the same workflow."""
+        record = await self.backend.find_run(run_id)
+        if record is None:
+            raise click.UsageError(f"the server has no run {run_id}, and names its runs itself; leave --run-id out")
+        name = self.source.compiled.definition["name"]
+        if record["workflow"] != name:
+            raise click.UsageError(f"run {run_id} is of {record['workflow']}, not of {name}; choose another --run-id")
+        self.run_id = run_id
+
+    # -- following -----------------------------------------------------------------------------------------------------
+
+    async def leave(self) -> ExitCode:
+        """The start is durable, and that is all that was asked for."""
+        from perdure.cli.output import print_json
+
+        if self.as_json:
+            print_json(await self.backend.get_run(self.run_id))
+        else:
+            click.echo(self.run_id)
+            say(f"Started; follow it with: {self._command('watch')}")
+        return ExitCode.OK
+
+    async def watch(self) -> ExitCode:
+        from perdure.cli.attending import Attendant, make_tree
+        from perdure.cli.following import Silent, follow, stopping
+        from perdure.cli.remote_following import PeopleThere, RemoteFollower, RemoteLines
+        from perdure.cli.run import asks_on
+        from perdure.model import compile_definition
+        from perdure.nodes import installed
+
+        ir = compile_definition(self.source.compiled.definition).get_ir()
+        follower = RemoteFollower(self.client, self.run_id, {ir.hash: ir})
+        tree = None if self.as_json else make_tree()
+        people = PeopleThere(self.client, follower)
+        asks = tree is not None and asks_on(sys.stdin)
+        attendant = Attendant(follower, people, no_wait=False, tree=tree, asks=asks)
+        screen = Silent() if self.as_json else tree or RemoteLines(follower, installed())
+        with stopping() as stop:
+            await follow(follower, screen, stop, work=None, beside=attendant.run)
+        view = await self.backend.get_run(self.run_id)
+        if stop.code is not None and not follower.state.terminal:
+            say(f"Not followed any more; the run goes on. To follow it again:\n  {self._command('watch')}")
+            return stop.code
+        return self._finish(view)
+
+    def _finish(self, view: dict[str, Any]) -> ExitCode:
+        from perdure.cli.output import print_json, print_pretty
+
+        if self.as_json:
+            print_json(view)
+        if view["state"] == "completed":
+            if not self.as_json and view["outputs"] not in (None, {}):
+                print_pretty(view["outputs"])
+            return ExitCode.OK
+        if not self.as_json:
+            self._say_failed(view)
+        return ExitCode.FAILED
+
+    def _say_failed(self, view: dict[str, Any]) -> None:
+        failed = [name for name, node in view["nodes"].items() if node["state"] == "failed" and node.get("error")]
+        where = f"{failed[0]} failed: " if failed else ""
+        error = view["error"]
+        why = f"{error['code']}: {error.get('message', '')}" if error else view["state"]
+        say_error(f"run {self.run_id} is {view['state']}: {where}{why}")
+        if view["state"] == "failed":
+            say(f"  look:   {self._command('show')}")
+            say(f"  retry:  {self._command('retry')}")
+
+    def _command(self, word: str) -> str:
+        return f"perdure runs {word} {self.run_id}{self.flags}"
+
+
+def show_refused(source: Source, error: Invalid) -> None:
+    """What a server says about a definition, at the lines of the file it came from."""
+    from perdure.cli.problems import count, show_problems
+    from perdure.model import Problem
+    from perdure.model.placement import place
+
+    problems = tuple(
+        Problem(one["path"], None, None, one["code"], one["message"], one.get("severity", "error"))
+        for one in error.problems
+    )
+    if source.kind is not None:
+        problems = place(problems, source.text, source.kind)
+    show_problems(source.name, source.text, problems)
+    say(f"{source.name}: {count(problems)}; nothing was changed on the server")

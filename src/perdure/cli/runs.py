@@ -1,0 +1,171 @@
+"""`perdure runs`: look at runs. The journal stands in `history.py`, what changes runs in `control.py` and `changing.py`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from perdure.cli.exits import say
+from perdure.cli.group import Group, json_option, page_options
+from perdure.cli.listing import say_more
+from perdure.cli.output import duration, print_json, print_page, print_prose, print_table, shorten, since
+from perdure.cli.parameters import Moment, Tag
+from perdure.cli.views import error_of_summary, print_node, print_run
+from perdure.cli.where import Where, where_options
+from perdure.clock import system
+
+if TYPE_CHECKING:
+    from perdure.cli.backend import RunsWhere
+
+CONTROL = "perdure.cli.control"
+CHANGING = "perdure.cli.changing"
+_STATES = [
+    "running",
+    "paused",
+    "failing",
+    "cancelling",
+    "compensating",
+    "completed",
+    "failed",
+    "cancelled",
+    "rolled_back",
+]
+
+
+@click.group(
+    cls=Group,
+    lazy={
+        "watch": "perdure.cli.watching:watch",
+        "events": "perdure.cli.history:events",
+        "export": "perdure.cli.history:export",
+        "logs": "perdure.cli.history:logs",
+        "path": "perdure.cli.travel:path",
+        "diff": "perdure.cli.travel:diff",
+        "import": "perdure.cli.travel:import_",
+    }
+    | {name: f"{CONTROL}:{name}" for name in ("start", "cancel", "pause", "resume", "retry", "rollback", "signal")}
+    | {name: f"{CHANGING}:{name}" for name in ("patch", "rerun")},
+)
+def runs() -> None:
+    """Runs: look at them, and change their course. An id may be shortened while it stays unique."""
+
+
+# -- list --------------------------------------------------------------------------------------------------------------
+
+
+@runs.command("list")
+@click.option("--state", "states", multiple=True, type=click.Choice(_STATES), help="Only these; may be repeated.")
+@click.option("--workflow", metavar="NAME", help="Only runs of this workflow.")
+@click.option("--tag", type=Tag(), metavar="NAME=VALUE", help="Only runs with this tag.")
+@click.option("--since", "begin", type=Moment(), metavar="TIME", help="Made then or later: 2h, 3d, 2026-11-15T09:30.")
+@click.option("--until", "end", type=Moment(), metavar="TIME", help="Made before then.")
+@page_options
+@where_options
+@json_option
+def list_(
+    states: tuple[str, ...],
+    workflow: str | None,
+    tag: tuple[str, str] | None,
+    begin: float | None,
+    end: float | None,
+    limit: int,
+    cursor: str | None,
+    where: Where,
+    as_json: bool,
+) -> None:
+    """List runs, newest first."""
+    from perdure.cli.backend import RunsWhere
+
+    wanted = RunsWhere(states=states, workflow=workflow, tag=tag, since=begin, until=end)
+    page = asyncio.run(_list(where, wanted, limit, cursor))
+    if as_json:
+        print_page(page["items"], page["next_cursor"])
+        return
+    if not page["items"]:
+        say("No runs yet; `perdure run FILE` makes one." if wanted == RunsWhere() else "No such runs.")
+        return
+    rows = [
+        [
+            one["run_id"],
+            one["workflow"],
+            "quarantined" if "quarantined" in one else one["state"],
+            since(one["created_at"]),
+            duration((one["ended_at"] or system.now()) - one["created_at"]),
+            shorten(one.get("quarantined") or error_of_summary(one), 200),
+        ]
+        for one in page["items"]
+    ]
+    print_table(["run", "workflow", "state", "created", "took", "error"], rows, flexible="error")
+    say_more(page["next_cursor"])
+
+
+async def _list(where: Where, wanted: RunsWhere, limit: int, cursor: str | None) -> dict[str, Any]:
+    from perdure.cli.backend import connected
+
+    async with connected(where) as backend:
+        return await backend.list_runs(wanted, limit=limit, cursor=cursor)
+
+
+# -- show --------------------------------------------------------------------------------------------------------------
+
+
+@runs.command()
+@click.argument("run_id", metavar="ID")
+@click.option("--node", metavar="NODE", help="Only this node: every visit, and its output whole.")
+@click.option(
+    "--at", type=click.IntRange(1), metavar="SEQ", help="As it was after this event (see perdure runs events)."
+)
+@where_options
+@json_option
+def show(run_id: str, node: str | None, at: int | None, where: Where, as_json: bool) -> None:
+    """Show a run: its state, its nodes, its outputs. With --at, as it was in the past."""
+    view = asyncio.run(_view(where, run_id, node, at))
+    if node is not None:
+        print_json(view) if as_json else print_node(view)
+        return
+    if at is not None:
+        view["at"] = at
+    print_json(view) if as_json else print_run(view)
+
+
+async def _view(where: Where, name: str, node: str | None, at: int | None) -> dict[str, Any]:
+    from perdure.cli.backend import connected, find_run
+
+    async with connected(where) as backend:
+        run_id = (await find_run(backend, name))["run_id"]
+        return await (backend.get_run(run_id, at) if node is None else backend.get_node(run_id, node, at))
+
+
+# -- explain -----------------------------------------------------------------------------------------------------------
+
+
+@runs.command()
+@click.argument("run_id", metavar="ID")
+@click.argument("name", metavar="[NODE]", required=False)
+@click.option("--node", metavar="NODE", help="The same as the argument NODE.")
+@where_options
+@json_option
+def explain(run_id: str, name: str | None, node: str | None, where: Where, as_json: bool) -> None:
+    """Say why a NODE has not run, or without one, what each node that has not completed waits for."""
+    if name is not None and node is not None and name != node:
+        raise click.UsageError("name the node once, as NODE or with --node")
+    chosen = name or node
+    said = asyncio.run(_explain(where, run_id, chosen))
+    if as_json:
+        print_json({key: said[key] for key in ("run_id", "state", "nodes")})
+        return
+    if said["quarantined"] is not None:
+        click.echo(f"The run is quarantined: {said['quarantined']}")
+    if chosen is None and said["completed"]:
+        click.echo(f"{said['completed']} of {said['total']} nodes have completed.")
+    for text in said["nodes"].values():
+        print_prose(text)
+
+
+async def _explain(where: Where, name: str, node: str | None) -> dict[str, Any]:
+    from perdure.cli.backend import connected, find_run
+
+    async with connected(where) as backend:
+        return await backend.explain((await find_run(backend, name))["run_id"], node)

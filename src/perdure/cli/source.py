@@ -1,0 +1,170 @@
+"""What a command is given: a definition in a file, inputs as flags or JSON, modules to import."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from perdure import functions
+
+if TYPE_CHECKING:
+    from perdure.model import Compiled
+
+MAX_BYTES = 64 * 1024 * 1024
+
+
+class Source(msgspec.Struct, frozen=True):
+    name: str
+    text: str
+    compiled: Any  # perdure.model.Compiled, loaded late
+    children: tuple[Any, ...] = ()
+    """The workflows it starts, compiled; of a Python file."""
+    kind: Any = None
+    """`json` or `yaml`, where `text` is a definition."""
+
+
+def read_source(file: str) -> Source:
+    """Read and compile a definition. Problems of the definition are in the result; a file that is none is refused."""
+    from perdure.model import compile_text
+
+    if ".py" in file:
+        from perdure.sdk import loading
+
+        if loading.is_python(file):
+            return _read_python(file)
+    data, name, kind = _read_file(file)
+    compiled = _check(compile_text(data, format=kind), data, kind)
+    return Source(name, data.decode(errors="replace"), compiled, kind=kind or "yaml")
+
+
+def read_source_or_patch(file: str) -> tuple[Source, Any]:
+    """A whole definition, or the operations of a JSON Patch: a file that holds a list is one."""
+    from perdure.model import compile_text
+    from perdure.model.problems import Problems
+    from perdure.model.reader import read
+
+    data, name, kind = _read_file(file)
+    value, _, _ = read(data, kind, Problems())
+    text = data.decode(errors="replace")
+    if isinstance(value, list):
+        return Source(name, "", None), value
+    return Source(name, text, _check(compile_text(data, format=kind), data, kind)), None
+
+
+def _read_python(file: str) -> Source:
+    from perdure.sdk import loading
+
+    try:
+        loaded = loading.load(file)
+    except loading.LoadError as error:
+        raise click.UsageError(error.message) from error
+    return Source(file, loaded.text, _check(loaded.compiled), loaded.children)
+
+
+def _check(compiled: Compiled, data: bytes | None = None, kind: Any = None) -> Compiled:
+    """Also what the compiler cannot see, with its lines: conditions, schemas, the configs of node types."""
+    if compiled.ir is None:
+        return compiled
+    from perdure.model.placement import place
+    from perdure.nodes import installed
+    from perdure.nodes.checks import find_problems
+
+    problems = find_problems(compiled.ir, installed())
+    if data is not None:
+        problems = place(problems, data, kind)
+    if not problems:
+        return compiled
+    refused = any(problem.severity == "error" for problem in problems)
+    return msgspec.structs.replace(
+        compiled, ir=None if refused else compiled.ir, problems=(*compiled.problems, *problems)
+    )
+
+
+def _read_file(file: str) -> tuple[bytes, str, Any]:
+    """The bytes, what to call them, and what they are by their name."""
+    if file == "-":
+        data, name, kind = sys.stdin.buffer.read(MAX_BYTES + 1), "<stdin>", None
+    else:
+        path = Path(file)
+        data, name = _read(path), file
+        kind = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}.get(path.suffix.lower())
+    if len(data) > MAX_BYTES:
+        raise click.UsageError(f"{name} has more than {MAX_BYTES} bytes; a definition should be much smaller")
+    return data, name, kind
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except OSError as error:
+        near = sorted(str(one) for one in path.parent.glob("*.y*ml"))[:5] if path.parent.is_dir() else []
+        hint = f"; there is {', '.join(near)}" if near else ""
+        raise click.UsageError(f"cannot read {path}: {error.strerror}{hint}") from error
+
+
+# -- inputs ------------------------------------------------------------------------------------------------------------
+
+
+def read_inputs(pairs: Sequence[str], file: str | None) -> dict[str, Any] | None:
+    """`--inputs` first, then each `-i name=value` on top. None when neither was given."""
+    inputs: dict[str, Any] = {}
+    if file is not None:
+        inputs.update(_read_json(file))
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"-i {pair}: expected name=value, such as -i city=Oslo or -i amount=120")
+        inputs[name] = read_value(value)
+    return inputs if pairs or file is not None else None
+
+
+def read_value(text: str) -> Any:
+    """JSON if it is JSON, else the text itself: `120`, `true`, `[1, 2]`, `{"a": 1}`, `Oslo`."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.MsgspecError:
+        return text
+
+
+def _read_json(file: str) -> dict[str, Any]:
+    if file == "-":
+        data, name = sys.stdin.buffer.read(MAX_BYTES + 1), "<stdin>"
+    else:
+        data, name = _read(Path(file)), file
+    try:
+        value = msgspec.json.decode(data)
+    except msgspec.MsgspecError as error:
+        raise click.UsageError(f"--inputs {name}: not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise click.UsageError(f"--inputs {name}: expected a JSON object of inputs, got a {type(value).__name__}")
+    return value
+
+
+# -- modules -----------------------------------------------------------------------------------------------------------
+
+
+def import_modules(names: Sequence[str], file: str) -> None:
+    """Put the folder of the definition and the working directory on the path, then import what was asked for."""
+    folders = [Path.cwd()] if file == "-" else [Path(file).resolve().parent, Path.cwd()]
+    for folder in reversed(folders):
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
+    for name in names:
+        _import(name)
+
+
+def _import(name: str) -> None:
+    path = Path(name)
+    try:
+        if path.suffix == ".py":
+            functions.load_file(path)
+        else:
+            functions.load_module(name)
+    except Exception as error:
+        raise click.UsageError(f"--import {name}: {type(error).__name__}: {error}") from error

@@ -1,0 +1,36 @@
+"""`perdure validate`: compile only; every problem at once, each with its place."""
+
+from __future__ import annotations
+
+import click
+
+from perdure.cli.exits import ExitCode, say
+from perdure.cli.group import json_option, leave
+from perdure.cli.output import print_json
+
+
+@click.command(short_help="Check a workflow without running it.")
+@click.argument("file")
+@json_option
+def validate(file: str, as_json: bool) -> None:
+    """Check the workflow in FILE (YAML, JSON, or FILE.py[:workflow]; - reads standard input).
+
+    Exit code 0 when it is valid, 2 when it is not. Warnings do not make it invalid.
+    """
+    from perdure.cli.problems import as_data, count, show_problems
+    from perdure.cli.source import read_source
+
+    source = read_source(file)
+    compiled, ir = source.compiled, source.compiled.ir
+    if as_json:
+        problems = [as_data(problem) for problem in compiled.problems]
+        print_json({"valid": ir is not None, "hash": ir and ir.hash, "problems": problems})
+    else:
+        show_problems(source.name, source.text, compiled.problems)
+        if ir is None:
+            say(f"{source.name}: {count(compiled.problems)}")
+        else:
+            nodes = sum(node is not None for node in ir.nodes)
+            warnings = f", {count(compiled.problems)}" if compiled.problems else ""
+            click.echo(f"{source.name} is valid: {ir.name}, {nodes} node{'s' * (nodes != 1)}{warnings}")
+    leave(ExitCode.OK if ir is not None else ExitCode.USAGE)

@@ -1,0 +1,87 @@
+"""A run as people see it: a line in a list, and the whole of one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from perdure.cli.exits import say
+from perdure.cli.output import compact, duration, moment, paint, print_fields, print_pretty, print_table, shorten
+from perdure.clock import system
+
+
+def error_of_summary(view: dict[str, Any]) -> str:
+    error = view["error"]
+    return "" if error is None else f"{error.get('code', '')}: {error.get('message', '')}"
+
+
+def print_run(view: dict[str, Any]) -> None:
+    passed = duration((view["ended_at"] or system.now()) - view["created_at"])
+    took = f", {'took' if view['ended_at'] else 'for'} {passed}"
+    print_fields(
+        {
+            "run": view["run_id"],
+            "workflow": f"{view['workflow']} version {view['version']}",
+            "state": paint(view["state"]) + (f", generation {view['generation']}" if view["generation"] > 1 else ""),
+            "quarantined": view.get("quarantined", ""),
+            "created": moment(view["created_at"]) + (took if "at" not in view else ""),
+            "as of event": str(view.get("at", "")),
+            "error": _error_of(view),
+            "inputs": compact(view["inputs"], 300) if view["inputs"] else "",
+            "tags": ", ".join(f"{name}={value}" for name, value in view["tags"].items()),
+        }
+    )
+    click.echo()
+    rows = [[name, *_node_cells(node)] for name, node in view["nodes"].items()]
+    print_table(["node", "state", "attempt", "took", "details"], rows, flexible="details")
+    if "next_nodes" in view:
+        say(f"There are more nodes than these {len(rows):,}.")
+    if view["outputs"] is not None:
+        click.echo()
+        print_pretty(view["outputs"])
+
+
+def print_node(view: dict[str, Any]) -> None:
+    """One node of a run: what it is now, and every visit."""
+    print_fields(
+        {
+            "node": f"{view['node']} ({view['type']})",
+            "run": view["run_id"],
+            "state": paint(view["state"]),
+            "error": _error_of(view),
+        }
+    )
+    if view["visits"]:
+        click.echo()
+        rows = [[str(visit["visit"]), *_node_cells(visit)] for visit in view["visits"]]
+        print_table(["visit", "state", "attempt", "took", "details"], rows, flexible="details")
+    if view.get("output") is not None:
+        click.echo()
+        print_pretty(view["output"])
+
+
+def _node_cells(node: dict[str, Any]) -> list[str]:
+    begun, ended = node.get("started_at"), node.get("ended_at")
+    took = duration(ended - begun) if begun and ended else ""
+    details = _error_of(node)
+    waiting = node.get("waiting_for")
+    if waiting is not None and node["state"] == "waiting":
+        until = f" until {moment(waiting['until'])}" if waiting.get("until") else ""
+        details = f"{waiting['kind']} {waiting.get('name', '')}{until}"
+    if "items" in node:
+        details = f"{node['items']['completed']} items completed, {node['items']['failed']} failed"
+    if not details and "size" in node:
+        begins = node["output"].get("preview", "") if isinstance(node["output"], dict) else ""
+        details = shorten(f"{node['size']:,} bytes: {begins}" if begins else f"{node['size']:,} bytes", 120)
+    elif not details and node["state"] == "completed":
+        details = compact(node.get("output"), 120)
+    attempt = str(node["attempt"]) if node["attempt"] else ""
+    if "scope" in node:
+        details = f"[{'.'.join(map(str, node['scope']))}] {details}"
+    return [node["state"], attempt, took, details]
+
+
+def _error_of(view: dict[str, Any]) -> str:
+    error = view.get("error")
+    return shorten(f"{error['code']}: {error.get('message', '')}", 300) if error else ""

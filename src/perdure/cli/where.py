@@ -1,0 +1,102 @@
+"""What a command works on: a database here, or a server elsewhere. The options that say so, and which of them wins."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from perdure.cli.group import db_option
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Server(msgspec.Struct, frozen=True):
+    url: str
+    api_key: str
+
+
+class Where(msgspec.Struct, frozen=True):
+    """As it was asked for on the command line."""
+
+    db: str | None = None
+    server: str | None = None
+    api_key: str | None = None
+
+    @property
+    def flags(self) -> str:
+        """What the next command has to be given to work on the same: nothing where it is a setting."""
+        from shlex import quote
+
+        if self.server:
+            return f" --server {quote(self.server)}"
+        return f" --db {quote(self.db)}" if self.db is not None else ""
+
+    def find_server(self) -> Server | None:
+        """The server, or None when it is a database. A flag wins over the setting `server_url`; so does --db."""
+        from perdure.settings import Settings
+
+        if self.db is not None:
+            if self.server:
+                raise click.UsageError("--db is a database here and --server one elsewhere; give one of them")
+            return None
+        settings = Settings.load()
+        url = settings.server_url if self.server is None else self.server
+        if not url:
+            return None
+        # A key that is a setting belongs to the server that is one, and is shown to no other.
+        own = not settings.server_url or settings.server_url.rstrip("/") == url.rstrip("/")
+        return Server(url, self.api_key if self.api_key is not None else settings.api_key if own else "")
+
+
+def where_options(function: F) -> F:
+    """`--db --server --api-key`, given to the command as `where`."""
+
+    @server_options
+    @functools.wraps(function)
+    def command(*args: Any, db: str | None, server: str | None, api_key: str | None, **kwargs: Any) -> Any:
+        return function(*args, where=Where(db, server, api_key), **kwargs)
+
+    return db_option(command)  # type: ignore[return-value]
+
+
+def server_options(function: F) -> F:
+    server = click.option(
+        "--server",
+        metavar="URL",
+        help="A server to work on instead of a database: http://127.0.0.1:8700. Default: the setting server_url.",
+    )
+    key = click.option(
+        "--api-key", metavar="KEY", help="What to show that server. Default: the setting api_key (PERDURE_API_KEY)."
+    )
+    return server(key(function))
+
+
+def here_only(why: str) -> Callable[[F], F]:
+    """For a command that no server can do: `--server` is understood, and refused with the reason."""
+
+    def refuse(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+        if value:
+            raise click.UsageError(f"`{ctx.command_path}` cannot be done through a server: {why}", ctx)
+
+    def add(function: F) -> F:
+        return click.option("--server", metavar="URL", hidden=True, expose_value=False, callback=refuse)(function)
+
+    return add
+
+
+def check_here(db: str | None) -> None:
+    """A command for databases alone must not take one nobody meant."""
+    from perdure.settings import Settings
+
+    settings = Settings.load()
+    if db is None and settings.server_url:
+        ctx = click.get_current_context()
+        raise click.UsageError(
+            f"`{ctx.command_path}` works on a database, and server_url is set ({settings.sources['server_url']}); "
+            "name the database with --db",
+            ctx,
+        )

@@ -1,0 +1,272 @@
+"""`perdure workflows`: definitions that are registered, their versions, and the names that point to them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from perdure.cli.exits import ExitCode, say
+from perdure.cli.group import Group, json_option, leave, page_options
+from perdure.cli.listing import say_more
+from perdure.cli.output import moment, print_fields, print_json, print_page, print_table, since
+from perdure.cli.parameters import ParamType
+from perdure.cli.where import Where, where_options
+from perdure.errors import PerdureError
+
+if TYPE_CHECKING:
+    from perdure.cli.backend import Backend
+    from perdure.cli.source import Source
+
+View = dict[str, Any]
+Ask = Callable[["Backend"], Awaitable[View]]
+
+reason_option = click.option("--reason", default="", help="Why; it is written down.")
+
+
+class Share(ParamType):
+    """`VERSION` or `VERSION=PERCENT`"""
+
+    name = "share"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, float]:
+        if isinstance(value, tuple):
+            return value
+        version, equals, percent = str(value).partition("=")
+        try:
+            return int(version), float(percent) if equals else 100.0
+        except ValueError:
+            self.fail(f"{value!r} is no version; write 3, or 3=90 4=10 to share the starts", param, ctx)
+
+
+@click.group(cls=Group)
+def workflows() -> None:
+    """Workflows: what is registered, in which versions, under which names."""
+
+
+def _ask(where: Where, ask: Ask, *, make: bool = False) -> View:
+    async def run() -> View:
+        from perdure.cli.backend import connected
+
+        async with connected(where, make=make) as backend:
+            return await ask(backend)
+
+    try:
+        return asyncio.run(run())
+    except PerdureError as error:
+        if error.status not in (400, 422):
+            raise
+        raise click.UsageError(error.message) from error
+
+
+# -- looking -----------------------------------------------------------------------------------------------------------
+
+
+@workflows.command("list")
+@page_options
+@where_options
+@json_option
+def list_(limit: int, cursor: str | None, where: Where, as_json: bool) -> None:
+    """List workflows by name, each with its highest version."""
+    page = _ask(where, lambda backend: backend.list_workflows(limit=limit, cursor=cursor))
+    if as_json:
+        print_page(page["items"], page["next_cursor"])
+        return
+    if not page["items"]:
+        say("No workflows yet; `perdure workflows push FILE` registers one.")
+        return
+    rows = [[one["name"], one["version"], since(one["registered_at"]), one["hash"]] for one in page["items"]]
+    print_table(["workflow", "version", "registered", "hash"], rows)
+    say_more(page["next_cursor"])
+
+
+@workflows.command()
+@click.argument("reference", metavar="NAME")
+@where_options
+@json_option
+def show(reference: str, where: Where, as_json: bool) -> None:
+    """Show a workflow: NAME, NAME@3 or NAME@alias. Its definition is in the canonical form that patches are made for."""
+    name, _, which = reference.partition("@")
+    view = _ask(where, lambda backend: backend.get_workflow(name, which))
+    if as_json:
+        print_json(view)
+        return
+    from perdure.cli.node_types import as_yaml
+
+    print_fields(
+        {
+            "workflow": view["name"],
+            "version": str(view["version"]),
+            "registered": moment(view["registered_at"]) + (f" by {view['by']}" if view["by"] else ""),
+            "reason": view["reason"],
+            "hash": view["hash"],
+        }
+    )
+    click.echo()
+    click.echo(as_yaml(view["definition"]))
+
+
+@workflows.command()
+@click.argument("name")
+@page_options
+@where_options
+@json_option
+def versions(name: str, limit: int, cursor: str | None, where: Where, as_json: bool) -> None:
+    """List the versions of a workflow, highest first: who registered each, when and why."""
+    page = _ask(where, lambda backend: backend.list_versions(name, limit=limit, cursor=cursor))
+    if as_json:
+        print_page(page["items"], page["next_cursor"])
+        return
+    rows = [[one["version"], since(one["registered_at"]), one["by"], one["reason"]] for one in page["items"]]
+    print_table(["version", "registered", "by", "reason"], rows, flexible="reason")
+    say_more(page["next_cursor"])
+
+
+# -- registering -------------------------------------------------------------------------------------------------------
+
+
+@workflows.command()
+@click.argument("file")
+@reason_option
+@where_options
+@json_option
+def push(file: str, reason: str, where: Where, as_json: bool) -> None:
+    """Register the workflow in FILE (YAML, JSON, or FILE.py[:workflow]; - reads standard input).
+
+    A changed definition is the next version, the same one the version it has. Runs keep the version they started with.
+    """
+    from perdure.cli.problems import count, show_problems
+    from perdure.cli.source import read_source
+
+    source = read_source(file)
+    here = where.find_server() is None
+    if source.compiled.definition is None or (here and source.compiled.ir is None):
+        show_problems(source.name, source.text, source.compiled.problems)
+        say(f"{source.name}: {count(source.compiled.problems)}; nothing was registered")
+        leave(ExitCode.USAGE)
+    if here and not as_json:
+        show_problems(source.name, source.text, source.compiled.problems)
+    view = _push(where, source, reason)
+    if view is None:
+        leave(ExitCode.USAGE)
+        return
+    if as_json:
+        print_json(view)
+    else:
+        word = "is now" if view["created"] else "was already"
+        click.echo(f"{view['name']} {word} version {view['version']}")
+
+
+def _push(where: Where, source: Source, reason: str) -> View | None:
+    """None: a server refused it, which was said."""
+    from perdure.cli.run_remote import show_refused
+
+    async def ask(backend: Backend) -> View:
+        for child in source.children:
+            await backend.push(child.definition, reason)
+        return await backend.push(source.compiled.definition, reason)
+
+    try:
+        return _ask(where, ask, make=True)
+    except click.UsageError as error:
+        refused = error.__cause__
+        if refused is None or not getattr(refused, "problems", ()):
+            raise
+        show_refused(source, refused)  # type: ignore[arg-type]
+        return None
+
+
+@workflows.command()
+@click.argument("name")
+@click.argument("file")
+@click.option("--base", type=click.IntRange(1), metavar="VERSION", help="Refuse if another version came meanwhile.")
+@click.option("--dry-run", is_flag=True, help="Say what would change; change nothing.")
+@reason_option
+@where_options
+@json_option
+def patch(name: str, file: str, base: int | None, dry_run: bool, reason: str, where: Where, as_json: bool) -> None:
+    """Make the next version of a workflow by the JSON Patch (a list of operations) in FILE, - for standard input.
+
+    It is applied to the highest version, in the form that `perdure workflows show` prints.
+    """
+    from perdure.cli.source import read_source_or_patch
+
+    source, operations = read_source_or_patch(file)
+    if operations is None:
+        raise click.UsageError(f"{source.name} is no JSON Patch, which is a list; a whole definition is for `push`")
+    about: dict[str, Any] = {"base": base, "reason": reason, "dry_run": dry_run}
+    view = _ask(where, lambda backend: backend.patch_workflow(name, operations, **about))
+    if as_json:
+        print_json(view)
+        return
+    changes = view["changes"]
+    for word in ("added", "removed", "changed", "edges_added", "edges_removed"):
+        if changes[word]:
+            click.echo(f"  {word.replace('_', ' ')}: {', '.join(changes[word])}")
+    if dry_run:
+        click.echo(f"{name} can be patched so; nothing was changed")
+    else:
+        word = "is now" if view["created"] else "was already"
+        click.echo(f"{view['name']} {word} version {view['version']}")
+
+
+# -- aliases -----------------------------------------------------------------------------------------------------------
+
+
+@workflows.command()
+@click.argument("name")
+@click.argument("alias", required=False)
+@click.argument("shares", nargs=-1, metavar="[VERSION]...", type=Share())
+@click.option("--rollback", is_flag=True, help="Move it back to where it pointed before.")
+@click.option("--delete", "forget", is_flag=True, help="Forget it.")
+@reason_option
+@where_options
+@json_option
+def alias(
+    name: str,
+    alias: str | None,
+    shares: tuple[tuple[int, float], ...],
+    rollback: bool,
+    forget: bool,
+    reason: str,
+    where: Where,
+    as_json: bool,
+) -> None:
+    """Let ALIAS mean a VERSION, or several: `3=90 4=10` gives version 4 a tenth of the starts. Without ALIAS, list them.
+
+    A run started with NAME@ALIAS gets the version it means then. `latest` moves by itself.
+    """
+    if alias is None:
+        page = _ask(where, lambda backend: backend.list_aliases(name, limit=1000, cursor=None))
+        _print_aliases(page, as_json)
+        return
+    if bool(shares) + rollback + forget != 1:
+        raise click.UsageError("give a VERSION, or --rollback, or --delete")
+    if forget:
+        view = _ask(where, lambda backend: backend.delete_alias(name, alias))
+    elif rollback:
+        view = _ask(where, lambda backend: backend.rollback_alias(name, alias, reason))
+    else:
+        view = _ask(where, lambda backend: backend.put_alias(name, alias, dict(shares), reason))
+    if as_json:
+        print_json(view)
+    else:
+        click.echo(f"{name}@{alias} " + ("is forgotten" if forget else f"means {_meaning(view)}"))
+
+
+def _print_aliases(page: View, as_json: bool) -> None:
+    if as_json:
+        print_page(page["items"], page["next_cursor"])
+    elif not page["items"]:
+        say("No aliases but `latest`, which moves by itself.")
+    else:
+        rows = [[one["alias"], _meaning(one), since(one["at"]), one["by"], one["reason"]] for one in page["items"]]
+        print_table(["alias", "means", "moved", "by", "reason"], rows, flexible="reason")
+
+
+def _meaning(view: View) -> str:
+    if view["version"] is not None:
+        return f"version {view['version']}"
+    return ", ".join(f"version {one['version']} for {one['percent']:g} %" for one in view["versions"])

@@ -1,0 +1,189 @@
+"""The two classes: a program that waits takes `Client`, one with an event loop `AsyncClient`. They offer the same."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+from perdure.client.calls import is_header
+from perdure.client.people import Approvals, AsyncApprovals, AsyncDeadLetters, DeadLetters
+from perdure.client.runs import AsyncRuns, Runs
+from perdure.client.sending import AsyncSender, Sender, Verify
+from perdure.client.system import AsyncAudit, AsyncBlobs, AsyncKeys, AsyncSystem, Audit, Blobs, Keys, System
+from perdure.client.talking import PREFIX, Options
+from perdure.client.workflows import AsyncWorkflows, Workflows
+from perdure.errors import SettingsInvalid
+from perdure.settings import Settings
+
+TIMEOUT_SECONDS = 30.0
+RETRIES = 4
+
+
+class Client:
+    """A Perdure server: `with perdure.Client("http://127.0.0.1:8700", api_key="perdure_…") as client: client.runs.start("orders")`.
+
+    Without a URL it is the setting `server_url`, with `api_key`. Calls that may be repeated are, up to `retries` times, when the
+    server is busy or the connection fails. May be used by several threads.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        api_key: str | None = None,
+        timeout: float = TIMEOUT_SECONDS,
+        retries: int = RETRIES,
+        verify: Verify = True,
+    ) -> None:
+        self._sender = Sender(make_options(url, api_key, timeout, retries), verify)
+
+    @property
+    def url(self) -> str:
+        return self._sender.options.url
+
+    @cached_property
+    def runs(self) -> Runs:
+        return Runs(self._sender)
+
+    @cached_property
+    def workflows(self) -> Workflows:
+        return Workflows(self._sender)
+
+    @cached_property
+    def approvals(self) -> Approvals:
+        return Approvals(self._sender)
+
+    @cached_property
+    def dead_letters(self) -> DeadLetters:
+        return DeadLetters(self._sender)
+
+    @cached_property
+    def blobs(self) -> Blobs:
+        return Blobs(self._sender)
+
+    @cached_property
+    def system(self) -> System:
+        return System(self._sender)
+
+    @cached_property
+    def keys(self) -> Keys:
+        return Keys(self._sender)
+
+    @cached_property
+    def audit(self) -> Audit:
+        return Audit(self._sender)
+
+    def close(self) -> None:
+        self._sender.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncClient:
+    """A Perdure server, for a program with an event loop: `async with perdure.AsyncClient(…) as client: await client.runs.start(…)`.
+
+    The same as `Client`, where every operation is awaited and lists and streams are read with `async for`.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        api_key: str | None = None,
+        timeout: float = TIMEOUT_SECONDS,
+        retries: int = RETRIES,
+        verify: Verify = True,
+    ) -> None:
+        self._sender = AsyncSender(make_options(url, api_key, timeout, retries), verify)
+
+    @property
+    def url(self) -> str:
+        return self._sender.options.url
+
+    @cached_property
+    def runs(self) -> AsyncRuns:
+        return AsyncRuns(self._sender)
+
+    @cached_property
+    def workflows(self) -> AsyncWorkflows:
+        return AsyncWorkflows(self._sender)
+
+    @cached_property
+    def approvals(self) -> AsyncApprovals:
+        return AsyncApprovals(self._sender)
+
+    @cached_property
+    def dead_letters(self) -> AsyncDeadLetters:
+        return AsyncDeadLetters(self._sender)
+
+    @cached_property
+    def blobs(self) -> AsyncBlobs:
+        return AsyncBlobs(self._sender)
+
+    @cached_property
+    def system(self) -> AsyncSystem:
+        return AsyncSystem(self._sender)
+
+    @cached_property
+    def keys(self) -> AsyncKeys:
+        return AsyncKeys(self._sender)
+
+    @cached_property
+    def audit(self) -> AsyncAudit:
+        return AsyncAudit(self._sender)
+
+    async def close(self) -> None:
+        await self._sender.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def make_options(url: str | None, api_key: str | None, timeout: float, retries: int) -> Options:
+    if url is None:
+        # A key that is a setting goes with the server that is one; it is never sent to another.
+        settings = Settings.load()
+        url, api_key = settings.server_url, api_key if api_key is not None else settings.api_key
+        if not url:
+            raise SettingsInvalid("which server? Give its URL, or set server_url (PERDURE_SERVER_URL)")
+    key = (api_key or "").strip()
+    if not is_header(key):
+        raise SettingsInvalid("an API key is one word of plain ASCII, as it was shown when it was made")
+    return Options(url=check_url(url), api_key=key, timeout=timeout, retries=retries)
+
+
+def check_url(url: str) -> str:
+    """Without what follows the host and a path of its own; the API's path is added to it."""
+    if not _is_server(url.strip()):
+        raise SettingsInvalid(
+            "the URL of a server is http:// or https://, a host, perhaps a port and a path, such as "
+            f"http://127.0.0.1:8700; got {_shown(url)!r}"
+        )
+    return url.strip().rstrip("/").removesuffix(PREFIX)
+
+
+def _is_server(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        named = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and named and not (parts.query or parts.fragment or "@" in parts.netloc)
+
+
+def _shown(url: str) -> str:
+    """Whatever stands before an @ may be a password."""
+    return url.rpartition("@")[2][:200]

@@ -1,0 +1,134 @@
+"""What waits for people: approvals to decide, dead letters to try again or to give up."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from perdure.client import views as v
+from perdure.client.calls import AsyncNoun, Call, Noun, Page, get, given, listing, operation, post
+
+PAGE = 100
+
+
+class ApprovalsCalls:
+    """Every operation on approvals, described once. Who decides is who the API key says."""
+
+    @listing
+    def list(
+        self,
+        *,
+        state: Literal["pending", "decided"] | None = None,
+        run_id: str | None = None,
+        limit: int = PAGE,
+        cursor: str | None = None,
+    ) -> Call[Page[v.Approval]]:
+        """Oldest first."""
+        return get("approvals", state=state, run_id=run_id, limit=limit, cursor=cursor)
+
+    @operation
+    def get(self, approval_id: str) -> Call[v.ApprovalDetails]:
+        """With the form, every vote, and what was changed of what was shown."""
+        return get("approvals", approval_id)
+
+    @operation
+    def decide(
+        self,
+        approval_id: str,
+        decision: Literal["approve", "reject"],
+        *,
+        comments: str = "",
+        data: Any = None,
+        approver: str | None = None,
+    ) -> Call[v.Approval]:
+        """Vote. `data` is what the form asks for; `approver` says who sits there, where the server has no authentication."""
+        body = {"decision": decision, "comments": comments, **given(data=data, approver=approver)}
+        return post("approvals", approval_id, "decide", body=body)
+
+    @operation
+    def delegate(
+        self, approval_id: str, to: str, *, comments: str = "", approver: str | None = None
+    ) -> Call[v.Approval]:
+        """Let somebody else decide in one's place. The quorum stays, and so do the votes of the others."""
+        body = {"to": to, "comments": comments, **given(approver=approver)}
+        return post("approvals", approval_id, "delegate", body=body)
+
+    @operation
+    def make_links(
+        self, approval_id: str, approver: str, *, expires_seconds: float | None = None
+    ) -> Call[v.ApprovalLinks]:
+        """Links by which one approver decides, each good for one use."""
+        body = {"approver": approver, **given(expires_seconds=expires_seconds)}
+        return post("approvals", approval_id, "links", body=body)
+
+
+class DeadLettersCalls:
+    """Every operation on dead letters, described once."""
+
+    @listing
+    def list(
+        self,
+        *,
+        state: Literal["pending", "resolved"] | None = None,
+        run_id: str | None = None,
+        limit: int = PAGE,
+        cursor: str | None = None,
+    ) -> Call[Page[v.DeadLetter]]:
+        """Oldest first."""
+        return get("dead-letters", state=state, run_id=run_id, limit=limit, cursor=cursor)
+
+    @operation
+    def get(self, dead_letter_id: str) -> Call[v.DeadLetter]:
+        return get("dead-letters", dead_letter_id)
+
+    @operation
+    def requeue(self, dead_letter_id: str, *, config: Any = None) -> Call[v.DeadLetter]:
+        """Try it again, with another config for the node if one is given."""
+        return post("dead-letters", dead_letter_id, "requeue", body=given(config=config))
+
+    @operation
+    def discard(self, dead_letter_id: str, *, as_: Literal["skip", "fail", "continue"] = "skip") -> Call[v.DeadLetter]:
+        """Give it up: as skipped, failed, or failed with the run going on."""
+        return post("dead-letters", dead_letter_id, "discard", body={"as": as_})
+
+    @operation
+    def requeue_many(
+        self,
+        *,
+        run_id: str | None = None,
+        node: str | None = None,
+        code: str | None = None,
+        expected: int | None = None,
+    ) -> Call[v.ManyChanged]:
+        """Without `expected` they are only counted; with that count it is done, if there are so many still."""
+        body = given(run_id=run_id, node=node, code=code, expected=expected)
+        return post("dead-letters", "requeue", body=body, repeatable=expected is None)
+
+    @operation
+    def discard_many(
+        self,
+        *,
+        run_id: str | None = None,
+        node: str | None = None,
+        code: str | None = None,
+        expected: int | None = None,
+        as_: Literal["skip", "fail", "continue"] = "skip",
+    ) -> Call[v.ManyChanged]:
+        """As `requeue_many`, to give them up."""
+        body = {"as": as_, **given(run_id=run_id, node=node, code=code, expected=expected)}
+        return post("dead-letters", "discard", body=body, repeatable=expected is None)
+
+
+class Approvals(ApprovalsCalls, Noun):
+    __doc__ = ApprovalsCalls.__doc__
+
+
+class AsyncApprovals(ApprovalsCalls, AsyncNoun):
+    __doc__ = ApprovalsCalls.__doc__
+
+
+class DeadLetters(DeadLettersCalls, Noun):
+    __doc__ = DeadLettersCalls.__doc__
+
+
+class AsyncDeadLetters(DeadLettersCalls, AsyncNoun):
+    __doc__ = DeadLettersCalls.__doc__

@@ -1,0 +1,136 @@
+"""Workflows: register definitions as versions, read them, name them, change them, forget them."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from perdure.client import views as v
+from perdure.client.calls import AsyncNoun, Call, Noun, Page, delete, get, given, listing, operation, path_of, post, put
+
+PAGE = 100
+Format = Literal["json", "yaml"]
+
+
+def _definition(*parts: str, definition: Mapping[str, Any] | str | bytes, format: Format, **query: Any) -> Call[Any]:
+    """A definition as it is, in the body. The same twice is the same version, so it may be sent again."""
+    if isinstance(definition, str | bytes):
+        body = definition.encode() if isinstance(definition, str) else definition
+    else:
+        body, format = msgspec.json.encode(definition), "json"
+    headers = {"Content-Type": f"application/{format}"}
+    return Call(method="POST", path=path_of(*parts), query=query, body=body, headers=headers, repeatable=True)
+
+
+class WorkflowsCalls:
+    """Every operation on workflows, described once. A `definition` is data, or text in a `format`."""
+
+    @operation
+    def register(
+        self, definition: Mapping[str, Any] | str | bytes, *, format: Format = "yaml", reason: str = ""
+    ) -> Call[v.Registered]:
+        """A changed definition is the next version, the same one the version it has."""
+        return _definition("workflows", definition=definition, format=format, reason=reason or None)
+
+    @operation
+    def validate(self, definition: Mapping[str, Any] | str | bytes, *, format: Format = "yaml") -> Call[v.Validated]:
+        """Compile only; every problem at once, with its path."""
+        return _definition("workflows", "validate", definition=definition, format=format)
+
+    @listing
+    def list(self, *, limit: int = PAGE, cursor: str | None = None) -> Call[Page[v.Workflow]]:
+        """The highest version of each workflow, by name."""
+        return get("workflows", limit=limit, cursor=cursor)
+
+    @operation
+    def get(self, name: str, *, version: int | None = None, alias: str | None = None) -> Call[v.WorkflowDetails]:
+        """A version with its definition, in the canonical form that always has `nodes` and `edges`."""
+        return get("workflows", name, version=version, alias=alias)
+
+    @listing
+    def versions(self, name: str, *, limit: int = PAGE, cursor: str | None = None) -> Call[Page[v.WorkflowVersion]]:
+        """Highest first: who registered each, when and why."""
+        return get("workflows", name, "versions", limit=limit, cursor=cursor)
+
+    @operation
+    def diff(self, name: str, before: int | str, after: int | str = "latest") -> Call[v.WorkflowDiff]:
+        """What changed from one version, or alias, to another."""
+        return get("workflows", name, "diff", before=before, after=after)
+
+    @listing
+    def users(
+        self, name: str, *, version: int | None = None, limit: int = PAGE, cursor: str | None = None
+    ) -> Call[Page[v.RunSummary]]:
+        """The runs that have not ended and use a version, or any."""
+        return get("workflows", name, "users", version=version, limit=limit, cursor=cursor)
+
+    @operation
+    def patch(
+        self,
+        name: str,
+        operations: Sequence[Mapping[str, Any]],
+        *,
+        base_version: int | None = None,
+        reason: str = "",
+        dry_run: bool = False,
+    ) -> Call[v.Patched]:
+        """A JSON Patch of the highest version is the next one; with `base_version`, only if that is the highest still."""
+        body = {"patch": builtins.list(operations), "reason": reason, "dry_run": dry_run}
+        return post("workflows", name, "patch", body=body | given(base_version=base_version), repeatable=dry_run)
+
+    @operation
+    def delete(self, name: str, *, version: int | None = None) -> Call[v.WorkflowDeleted]:
+        """Forget a workflow, or one version. Refused while runs need it."""
+        return delete("workflows", name, version=version)
+
+    # -- aliases -------------------------------------------------------------------------------------------------------
+
+    @listing
+    def aliases(self, name: str, *, limit: int = PAGE, cursor: str | None = None) -> Call[Page[v.Alias]]:
+        """By name. `latest` moves by itself and is not among them."""
+        return get("workflows", name, "aliases", limit=limit, cursor=cursor)
+
+    @operation
+    def put_alias(
+        self,
+        name: str,
+        alias: str,
+        version: int | Mapping[int, float],
+        *,
+        reason: str = "",
+        expected_revision: int | None = None,
+    ) -> Call[v.Alias]:
+        """Let an alias mean a version, or several: `{3: 90, 4: 10}` gives each its percentage of the starts."""
+        which: dict[str, Any] = {"version": version}
+        if isinstance(version, Mapping):
+            which = {"versions": [{"version": number, "percent": share} for number, share in version.items()]}
+        body = {**which, "reason": reason, **given(expected_revision=expected_revision)}
+        return put("workflows", name, "aliases", alias, body=body, repeatable=expected_revision is None)
+
+    @listing
+    def alias_moves(
+        self, name: str, alias: str, *, limit: int = PAGE, cursor: str | None = None
+    ) -> Call[Page[v.Alias]]:
+        """Where an alias pointed, the present first."""
+        return get("workflows", name, "aliases", alias, "moves", limit=limit, cursor=cursor)
+
+    @operation
+    def rollback_alias(self, name: str, alias: str, *, reason: str = "") -> Call[v.Alias]:
+        """Move an alias back to where it pointed before."""
+        return post("workflows", name, "aliases", alias, "rollback", body={"reason": reason})
+
+    @operation
+    def delete_alias(self, name: str, alias: str) -> Call[v.AliasDeleted]:
+        """Forget an alias. Runs that were started by it go on."""
+        return delete("workflows", name, "aliases", alias)
+
+
+class Workflows(WorkflowsCalls, Noun):
+    __doc__ = __doc__
+
+
+class AsyncWorkflows(WorkflowsCalls, AsyncNoun):
+    __doc__ = __doc__

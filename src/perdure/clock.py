@@ -1,0 +1,91 @@
+"""The only file that reads a clock, sleeps, or makes ids and random numbers.
+
+Everything else takes a `Clock`, so that simulation can replace time and chance. A lint rule bans the modules used
+here from every other file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What a part of Perdure may know of time and chance."""
+
+    def now(self) -> float:
+        """Wall-clock time in seconds since the epoch, UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go back; for leases and timeouts inside one process."""
+        ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+    def random(self) -> float:
+        """A number in [0, 1), for jitter and sampling; never for secrets."""
+        ...
+
+    def new_id(self) -> str:
+        """A new id: time-ordered, unique, 32 hexadecimal digits (UUID version 7 without dashes)."""
+        ...
+
+
+class SystemClock:
+    def __init__(self) -> None:
+        self._random = random.Random(os.urandom(16))
+
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def random(self) -> float:
+        return self._random.random()
+
+    def new_id(self) -> str:
+        milliseconds = time.time_ns() // 1_000_000
+        noise = int.from_bytes(os.urandom(10), "big")
+        value = (milliseconds & 0xFFFFFFFFFFFF) << 80 | 0x7 << 76 | (noise >> 68 & 0xFFF) << 64 | 0b10 << 62
+        return f"{value | noise & 0x3FFFFFFFFFFFFFFF:032x}"
+
+
+class OffsetClock:
+    """Another clock, set by a server's: processes that share a database agree on the time, whatever their machines say."""
+
+    def __init__(self, inner: Clock) -> None:
+        self._inner = inner
+        self._offset = 0.0
+        self.monotonic = inner.monotonic
+        self.sleep = inner.sleep
+        self.random = inner.random
+        self.new_id = inner.new_id
+
+    def now(self) -> float:
+        return self._inner.now() + self._offset
+
+    def set(self, now: float, asked_at: float) -> None:
+        """It was `now` there, some time since `asked_at` by this machine's monotonic clock; half of that is a fair guess."""
+        taken = self._inner.monotonic() - asked_at
+        self._offset = now + taken / 2 - self._inner.now()
+
+
+def new_key(size: int) -> bytes:
+    """Bytes nobody can guess: for keys and tokens."""
+    return os.urandom(size)
+
+
+def pause(seconds: float) -> None:
+    """Block this thread; for programs without an event loop."""
+    time.sleep(seconds)
+
+
+system = SystemClock()

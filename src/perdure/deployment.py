@@ -1,0 +1,129 @@
+"""From URLs to adapters: the journal, the blob store, the transport and the keys that the settings name.
+
+Embedded is a SQLite file, or a PostgreSQL database that one process holds; distributed is PostgreSQL with Redis, and any
+number of processes. Only this file and `engine` know which adapters there are.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perdure.blob_stores.urls import open_store
+from perdure.blobs import BlobStore
+from perdure.clock import Clock
+from perdure.envelopes import Keyring
+from perdure.errors import PerdureError, SettingsInvalid
+from perdure.journal import Journal
+from perdure.journals.sqlite import SqliteJournal
+from perdure.runtime.loaded import database_identity
+from perdure.secrets.keyring import open_file
+from perdure.secrets.keyring import parse as parse_keys
+from perdure.secrets.providers import open_secrets
+from perdure.secrets.vault import Vault
+from perdure.settings import Settings, read_secrets
+
+if TYPE_CHECKING:
+    from perdure.transports.redis import RedisTransport
+
+POSTGRES = ("postgresql", "postgres")
+
+
+def is_postgres(url: str) -> bool:
+    return url.partition(":")[0] in POSTGRES
+
+
+def database_file(url: str) -> Path:
+    """`sqlite:///perdure.db` is relative, `sqlite:////var/perdure.db` absolute."""
+    scheme, _, path = url.partition(":///")
+    if scheme != "sqlite" or not path:
+        raise PerdureError(f"database {scheme}:…: expected sqlite:///path or postgresql://…")
+    return Path(path)
+
+
+def keys_file(url: str) -> Path:
+    """Where the keys of sensitive fields are, unless the settings have them."""
+    if is_postgres(url):
+        return Path(".perdure/perdure.keys")
+    file = database_file(url)
+    return file.with_name(file.name + ".keys")
+
+
+def blob_url_of(database_url: str, blob_url: str) -> str:
+    """Where blobs are: what the settings say, else a folder beside the database file."""
+    if blob_url:
+        return blob_url
+    scheme, _, path = database_url.partition(":///")
+    return f"file:{path}.blobs" if scheme == "sqlite" and path else "file:.perdure/blobs"
+
+
+def open_vault(settings: Settings) -> Vault:
+    """Secrets and keys as the settings say."""
+    secrets = open_secrets(read_secrets(), settings.secrets_file, settings.secrets_provider)
+    if settings.encryption_keys:
+        where = settings.sources.get("encryption_keys", "encryption_keys")
+        return Vault(secrets, partial(parse_keys, settings.encryption_keys, where))
+    return default_vault(settings.database_url, secrets)
+
+
+def default_vault(database_url: str, secrets: Any = None) -> Vault:
+    """Secrets come from the environment, and keys from the file beside the database."""
+    return Vault(secrets or open_secrets(read_secrets()), partial(open_file, keys_file(database_url)))
+
+
+async def open_journal(url: str, clock: Clock, **options: Any) -> Journal:
+    if not is_postgres(url):
+        return await SqliteJournal.open(database_file(url), clock=clock)
+    from perdure.journals.postgres import open_postgres  # late: most processes need none of it
+
+    return await open_postgres(url, clock=clock, **options)
+
+
+async def migrate(url: str, *, partitions: int) -> list[int]:
+    """Bring a PostgreSQL database to the schema of this version: the numbers of the migrations that were applied."""
+    from perdure.journals.postgres import migrate_postgres
+
+    return await migrate_postgres(url, partitions=partitions)
+
+
+def open_blobs(journal: Journal, database_url: str, blob_url: str, clock: Clock) -> BlobStore:
+    return open_store(
+        blob_url_of(database_url, blob_url), clock=clock, owner=partial(database_identity, journal, clock)
+    )
+
+
+def signing_keyring(keys: str, where: str = "signing_keys") -> Keyring | None:
+    """`id:base64,…`: the first one signs, all of them verify. None: messages are not signed."""
+    if not keys:
+        return None
+    ring = parse_keys(keys, where)
+    return Keyring({name: ring.key(name) for name in ring.ids})
+
+
+async def open_transport(
+    url: str,
+    journal: Journal,
+    clock: Clock,
+    *,
+    prefix: str,
+    signing_keys: str,
+    heartbeat_seconds: float,
+    dead_seconds: float,
+    stale_seconds: float,
+) -> RedisTransport:
+    try:
+        from perdure.transports.redis import open_redis
+    except ImportError as error:
+        raise SettingsInvalid(f"Redis needs a client: install perdure[redis] ({error})") from error
+    return await open_redis(
+        url,
+        prefix=prefix,
+        partition_count=journal.partition_count,
+        keyring=signing_keyring(signing_keys),
+        clock=clock,
+        stale_seconds=stale_seconds,
+        adopt_seconds=heartbeat_seconds + 1.0,
+        unlisted_seconds=dead_seconds,  # a worker that forgot what it had, because it began anew under its old name
+        durable_checkpoints=True,
+    )

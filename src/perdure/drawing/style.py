@@ -1,0 +1,101 @@
+"""How an SVG looks: colours for light and dark, by node type and by state. No selector leaves the drawing."""
+
+from __future__ import annotations
+
+# Type to (light, dark): the colour of its sign. Grounds and borders are the same for all.
+_TYPES = {
+    "task": ("#2563eb", "#60a5fa"),
+    "http": ("#0d9488", "#2dd4bf"),
+    "human": ("#d97706", "#fbbf24"),
+    "wait": ("#7c3aed", "#a78bfa"),
+    "transform": ("#64748b", "#94a3b8"),
+    "workflow": ("#4f46e5", "#818cf8"),
+    "map": ("#0891b2", "#22d3ee"),
+    "input": ("#475569", "#94a3b8"),
+    "output": ("#475569", "#94a3b8"),
+    "llm": ("#db2777", "#f472b6"),
+    "agent": ("#db2777", "#f472b6"),
+    "classifier": ("#db2777", "#f472b6"),
+    "search": ("#db2777", "#f472b6"),
+    "trigger": ("#ea580c", "#fb923c"),
+    "migration": ("#65a30d", "#a3e635"),
+    "celery": ("#65a30d", "#a3e635"),
+    "other": ("#64748b", "#94a3b8"),
+}
+
+# Group of states to ((border, ground) light, (border, ground) dark).
+STATES = {
+    "good": (("#16a34a", "#f0fdf4"), ("#22c55e", "#0d2818")),
+    "busy": (("#0284c7", "#f0f9ff"), ("#38bdf8", "#0b2536")),
+    "waits": (("#d97706", "#fffbeb"), ("#fbbf24", "#2c2108")),
+    "bad": (("#dc2626", "#fef2f2"), ("#f87171", "#331414")),
+    "undone": (("#c026d3", "#fdf4ff"), ("#e879f9", "#2a1030")),
+    "none": (("#cbd5e1", "#f8fafc"), ("#475569", "#161d2a")),
+}
+_GROUPS = {
+    "completed": "good",
+    "running": "busy",
+    "queued": "busy",
+    "waiting": "waits",
+    "retrying": "waits",
+    "held": "waits",
+    "parked": "undone",
+    "compensated": "undone",
+    "failed": "bad",
+    "cancelled": "bad",
+}
+
+
+def state_group(state: str) -> str:
+    """What was not reached, for whatever reason, stays in the background."""
+    return _GROUPS.get(state, "none")
+
+
+_BASE = """
+.perdure{font-family:ui-sans-serif,system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif;
+--paper:#ffffff;--ground:#ffffff;--line:#cbd5e1;--arrow:#94a3b8;--title:#0f172a;--soft:#64748b;--choice:#475569;--failure:#dc2626}
+.perdure .paper{fill:var(--paper)}
+.perdure .box>rect{fill:var(--ground);stroke:var(--line);stroke-width:1.3}
+.perdure .box>.tile{fill:var(--hue);fill-opacity:.13;stroke:none}
+.perdure .icon,.perdure .mark{fill:none;stroke:var(--hue);stroke-width:1.6;stroke-linecap:round;stroke-linejoin:round}
+.perdure .mark{stroke:var(--soft);stroke-width:1.3}
+.perdure .t-wait>rect{stroke-dasharray:5 3}
+.perdure text{fill:var(--soft)}
+.perdure .title{fill:var(--title);font-weight:600}
+.perdure .note{font-style:italic}
+.perdure .arrow path{fill:none;stroke:var(--arrow);stroke-width:1.5}
+.perdure .arrow .head{fill:var(--arrow);stroke:none}
+.perdure .failure path{stroke:var(--failure);stroke-dasharray:5 4}
+.perdure .failure .head{fill:var(--failure);stroke:none}
+.perdure .back path{stroke-dasharray:2 4;stroke-linecap:round;stroke-width:1.8}
+.perdure .label rect{fill:var(--paper);stroke:var(--line);stroke-width:1}
+.perdure .label text{font:10.5px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;text-anchor:middle;fill:var(--choice)}
+.perdure .label.failure text{fill:var(--failure)}
+.perdure .s-none text,.perdure .s-none .icon{opacity:.6}
+.perdure .state{fill:var(--edge);font-weight:600}
+.perdure .s-none .state{fill:var(--soft)}
+.perdure .arrow.skipped,.perdure .label.skipped text{opacity:.4}
+.perdure .taken path{stroke:var(--choice);stroke-width:2.2}
+.perdure .taken .head{fill:var(--choice);stroke:none}
+"""
+
+_DARK = "--paper:#0d1117;--ground:#161b22;--line:#3b4656;--arrow:#5b687a;--title:#e6edf3;--soft:#9aa7b8;--choice:#b6c2d1;--failure:#f87171"
+
+
+def _sheet() -> str:
+    light, dark = [], [f".perdure{{{_DARK}}}"]
+    for name, (day, night) in _TYPES.items():
+        light.append(f".perdure .t-{name}{{--hue:{day}}}")
+        dark.append(f".perdure .t-{name}{{--hue:{night}}}")
+    for name, (day_pair, night_pair) in STATES.items():
+        light.append(_state(name, day_pair))
+        dark.append(_state(name, night_pair))
+    return f"{_BASE.strip()}\n{''.join(light)}\n@media (prefers-color-scheme:dark){{{''.join(dark)}}}"
+
+
+def _state(name: str, colours: tuple[str, str]) -> str:
+    border, ground = colours
+    return f".perdure .s-{name}{{--edge:{border};--line:{border};--ground:{ground}}}"
+
+
+STYLE = _sheet()

@@ -1,0 +1,584 @@
+"""The composition root: configuration in, running parts out.
+
+Embedded, an engine either *holds* its journal (it runs the coordinator and workers) or *follows* the process that does: it reads,
+hands its requests over and watches. When the holder dies, a follower that wants work done takes over. Distributed, any number
+of engines `coordinate`, each for its share of the runs, or `work`, and all the others follow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from perdure import clock as clocks
+from perdure.archive import Archive
+from perdure.blobs import INLINE_BYTES, BlobMissing, BlobStore
+from perdure.clock import Clock, OffsetClock
+from perdure.deployment import database_file, default_vault, is_postgres, open_blobs, open_journal, open_transport
+from perdure.errors import NotFound, SettingsInvalid, StoreUnavailable
+from perdure.journal import HeldBy, HolderLock, Journal, RunRecord
+from perdure.kernel import events as e
+from perdure.kernel.segments import pack
+from perdure.kernel.state import State
+from perdure.limits import Bounds
+from perdure.model import Compiled, DefinitionError, Problem
+from perdure.model import ir as irs
+from perdure.model.ir import IR
+from perdure.nodes import installed
+from perdure.nodes.checks import find_problems
+from perdure.nodes.registry import Registry
+from perdure.routing.checks import find_content_refs
+from perdure.runtime.claims import Claims
+from perdure.runtime.contents import Contents
+from perdure.runtime.coordinator import Coordinator, EngineStopped
+from perdure.runtime.handover import Handover
+from perdure.runtime.listener import Listener, handle
+from perdure.runtime.loaded import Library, load
+from perdure.runtime.logs import LogKeeper
+from perdure.runtime.messages import BeginAsked, Reported
+from perdure.runtime.notifier import Notifier
+from perdure.runtime.pruner import Pruner
+from perdure.runtime.reclaimer import Reclaimer
+from perdure.runtime.requests import VALUES, Reply, Request, decode_request, encode_request
+from perdure.runtime.roster import Roster
+from perdure.runtime.sharing import Sharing
+from perdure.runtime.timekeeper import Timekeeper
+from perdure.runtime.waiting import first_of, insist
+from perdure.runtime.worker import Worker
+from perdure.sandbox import Sandbox
+from perdure.secrets.vault import Vault
+from perdure.transports.local import LocalTransport
+
+logger = logging.getLogger("perdure.engine")
+
+_FOLLOW_SECONDS = 0.05
+_LONGEST_FOLLOW_SECONDS = 1.0
+"""How often who is woken by a transport looks nevertheless."""
+_SETTLE_SECONDS = 5.0
+"""How long the last results may take to be written at shutdown."""
+Listener_ = Callable[[State, list[Any]], None]
+
+
+class Engine:
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        clock: Clock,
+        registry: Registry,
+        claims: Path | None,
+        concurrency: int,
+        heartbeat_seconds: float,
+        dead_seconds: float,
+        sweep_seconds: float,
+        blobs: BlobStore | None = None,
+        vault: Vault | None = None,
+        remote: Any = None,
+        bounds: Bounds | None = None,
+        retention_days: float = 30.0,
+        public_url: str = "",
+    ) -> None:
+        """`remote`: the transport of a distributed engine, opened when it is first needed."""
+        self.journal = journal
+        self._bounds = bounds
+        self.archive: Archive | None = getattr(journal, "archive", None)
+        """What is kept beside journals; a journal in memory has none."""
+        self._remote = remote
+        self._retention_days = retention_days
+        self._public_url = public_url
+        self.vault = vault
+        self.clock = clock
+        self.registry = registry
+        self.blobs = blobs
+        self.contents = Contents(blobs)
+        self.library = Library(journal, blobs)
+        self.own: set[str] = set()
+        """Runs this process wants to run itself; it has, or should have, what they call."""
+        self.lock: HolderLock | None = None
+        self.holder: HeldBy | None = None
+        self._claims_path = claims
+        self._claims: Claims | None = None
+        self._concurrency = concurrency
+        self._seconds = (heartbeat_seconds, dead_seconds, sweep_seconds)
+        self._sandbox: Sandbox | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._closing = False
+        self._broken = asyncio.Event()
+        """A part gave up; whoever waits should look."""
+        self._listeners: list[Listener_] = []
+        self.coordinator: Coordinator | None = None
+        self.sharing: Sharing | None = None
+        self.worker: Worker | None = None
+        self.transport: Any = None
+        self._logs: LogKeeper | None = None
+        self.handover = Handover(journal, clock)
+
+    # -- life ----------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    async def open(
+        cls,
+        database_url: str,
+        *,
+        clock: Clock = clocks.system,
+        registry: Registry | None = None,
+        concurrency: int = 100,
+        heartbeat_seconds: float = 5.0,
+        dead_seconds: float = 15.0,
+        sweep_seconds: float = 15.0,
+        blob_url: str = "",
+        vault: Vault | None = None,
+        redis_url: str = "",
+        redis_prefix: str = "perdure",
+        signing_keys: str = "",
+        stale_seconds: float = 30.0,
+        retention_days: float = 30.0,
+        journal_options: Mapping[str, Any] | None = None,
+        bounds: Bounds | None = None,
+        public_url: str = "",
+    ) -> Engine:
+        """With `redis_url` it is a distributed engine. Without a vault, secrets come from the environment, and keys from the
+        file beside the database."""
+        remote = None
+        if redis_url:
+            if not is_postgres(database_url):
+                raise SettingsInvalid(
+                    "redis_url is set and database_url is not postgresql://…; processes that share runs need both"
+                )
+            clock = OffsetClock(clock)
+        journal = await open_journal(database_url, clock, **(journal_options or {}))
+        try:
+            blobs = open_blobs(journal, database_url, blob_url, clock)
+        except BaseException:
+            await journal.close()
+            raise
+        if redis_url:
+            remote = partial(
+                open_transport,
+                redis_url,
+                journal,
+                clock,
+                prefix=redis_prefix,
+                signing_keys=signing_keys,
+                heartbeat_seconds=heartbeat_seconds,
+                dead_seconds=dead_seconds,
+                stale_seconds=stale_seconds,
+            )
+        file = None if is_postgres(database_url) else database_file(database_url)
+        return cls(
+            journal,
+            blobs=blobs,
+            vault=vault or default_vault(database_url),
+            remote=remote,
+            bounds=bounds,
+            retention_days=retention_days,
+            public_url=public_url,
+            clock=clock,
+            registry=registry or installed(),
+            claims=None if file is None else file.with_name(file.name + ".claims"),
+            concurrency=concurrency,
+            heartbeat_seconds=heartbeat_seconds,
+            dead_seconds=dead_seconds,
+            sweep_seconds=sweep_seconds,
+        )
+
+    @property
+    def holds(self) -> bool:
+        """It decides: for everything, or for a share."""
+        return self.lock is not None or self.sharing is not None
+
+    @property
+    def distributed(self) -> bool:
+        """Any number of processes decide, each for its share of the runs; nobody holds the journal as a whole."""
+        return self._remote is not None
+
+    async def hold(self, *, work: bool = True) -> bool:
+        """Become the holder and begin to work, or learn who holds the journal. A distributed one is never held."""
+        if self.distributed:
+            return False
+        if self.lock is None:
+            taken = await self.journal.hold()
+            if isinstance(taken, HeldBy):
+                self.holder = taken
+                return False
+            self.lock, self.holder = taken, None
+            self.transport = LocalTransport(clock=self.clock, one_queue="default", durable_checkpoints=True)
+            self._start(Listener)
+        if work and self.worker is None:
+            try:
+                await self._work()
+            except BaseException:
+                await self._stop()
+                raise
+        return True
+
+    async def connect(self) -> None:
+        """Reach the transport of a distributed engine: requests are answered sooner then."""
+        if self.transport is None:
+            self.transport = await self._remote()
+            self.handover.connect(self.transport)
+
+    async def coordinate(self, *, lease_seconds: float = 10.0) -> None:
+        """Decide for a share of the runs, from now on."""
+        await self.connect()
+        transport = self.transport
+        self._start(partial(Listener, answered=self.handover.tell_answered))
+        assert self.coordinator is not None
+        self.sharing = Sharing(
+            self.journal.leases,  # type: ignore[attr-defined]  # PostgreSQL has it
+            self.coordinator,
+            transport,
+            self.clock,
+            holder=self.clock.new_id(),
+            recover=self._take_over,
+            lease_seconds=lease_seconds,
+        )
+        roster = Roster(transport, self.coordinator, self.clock, dead_seconds=self._seconds[1])
+        self.listen(roster.note)
+        transport.on_wake("commands", self._commanded)
+        self._sweep()
+        self._spawn("roster", roster.run())
+        self._spawn("sharing", self.sharing.run())
+        self._spawn("leases", self.sharing.watch())
+        self._spawn("recovery", self.sharing.recover())
+
+    async def work(
+        self,
+        *,
+        queues: Sequence[str] = ("default",),
+        types: Sequence[str] = (),
+        worker_id: str = "",
+        concurrency: int | None = None,
+    ) -> None:
+        """Execute what comes in these queues, as far as this process has its type and function. `types`: only these."""
+        await self.connect()
+        self._concurrency = concurrency or self._concurrency
+        known = self.registry.worker_names()
+        if unknown := [name for name in types if name not in known]:
+            raise SettingsInvalid(f"this worker has no {', '.join(unknown)}; it has: {', '.join(known)}")
+        self._spawn_worker(worker_id or f"worker-{self.clock.new_id()[-12:]}", queues, tuple(types) or tuple(known))
+
+    async def _take_over(self, partitions: Collection[int]) -> None:
+        """Go on with the runs of partitions that another process decided for: those that have work out, at once."""
+        assert self.coordinator is not None
+        self.timekeeper.look_soon()
+        self.listener.look_again()
+        async for record in self._list_busy(partitions):
+            self.coordinator.take(record.run_id)
+
+    def _commanded(self, said: str) -> None:
+        """Somebody asks something of the runs of a partition; empty: perhaps of any."""
+        assert self.coordinator is not None
+        held = self.coordinator.share.partitions or ()
+        if not said or int(said) in held:
+            self.listener.look_soon()
+
+    def _start(self, make_listener: Any) -> None:
+        """Decide and answer; nothing is executed yet."""
+        self.coordinator = Coordinator(
+            self.journal,
+            self.transport,
+            self.registry,
+            self.clock,
+            window=2 * self._concurrency,
+            on_commit=self._tell,
+            blobs=self.blobs,
+            vault=self.vault,
+            judge=self._judge,
+            limits=self.transport.limits,
+            bounds=self._bounds,
+        )
+        self.coordinator.own = self.own
+        self._spawn("coordinator", self.coordinator.run())
+        self._spawn("fetcher", self.coordinator.fetcher.run())
+        self._spawn("limiter", self.coordinator.limiter.run())
+        self._spawn("results", self._receive(self.transport, self.coordinator))
+        self._spawn("begins", self._receive_begins(self.transport, self.coordinator))
+        self.timekeeper = Timekeeper(self.journal, self.coordinator, self.clock)
+        self.listener = make_listener(self.journal, self.coordinator, self.clock)
+        self._spawn("timekeeper", self.timekeeper.run())
+        self._spawn("listener", self.listener.run())
+
+    async def _judge(self, job: Any) -> Any:
+        """Run a Python condition; its processes are started by the first one."""
+        if self._sandbox is None:
+            self._sandbox = Sandbox()
+        return await self._sandbox.run(job)
+
+    async def _work(self) -> None:
+        """Execute, beginning with what the process before this one left."""
+        crashed: frozenset[str] = frozenset()
+        if self._claims_path is not None:
+            crashed = frozenset(Claims.read_left(self._claims_path))
+            self._claims = Claims(self._claims_path, self._concurrency)
+        self._sweep()
+        self._spawn_worker(f"local-{self.clock.new_id()[-8:]}", ("default",), None)
+        await self._recover(crashed)
+
+    def _sweep(self) -> None:
+        """Look for what was lost, and forget what is past its time."""
+        assert self.coordinator is not None
+        if self.archive is not None:
+            pruner = Pruner(self.journal, self.archive, self.clock, retention_days=self._retention_days)
+            self._spawn("pruner", pruner.run())
+            if self.vault is not None:
+                notifier = Notifier(self.journal, self.archive, self.vault, self.clock, public_url=self._public_url)
+                self.listen(notifier.note)
+                self._spawn("notifier", notifier.run())
+        _, dead, sweep = self._seconds
+        reclaimer = Reclaimer(self.transport, self.coordinator, self.clock, dead_seconds=dead, sweep_seconds=sweep)
+        self._spawn("reclaimer", reclaimer.run())
+
+    def _spawn_worker(self, worker_id: str, queues: Sequence[str], types: Sequence[str] | None) -> None:
+        if self.archive is not None:
+            self._logs = LogKeeper(self.archive, self.clock)
+            self._spawn("logs", self._logs.run())
+        self.worker = Worker(
+            self.transport,
+            self.registry,
+            self.clock,
+            worker_id=worker_id,
+            queues=queues,
+            types=types,
+            concurrency=self._concurrency,
+            heartbeat_seconds=self._seconds[0],
+            claims=self._claims,
+            blobs=self.blobs,
+            vault=self.vault,
+            keep_line=None if self._logs is None else self._logs.add,
+        )
+        self._spawn("worker", self.worker.run())
+
+    async def _recover(self, crashed: frozenset[str]) -> None:
+        """Go on with what another process left: everything that has tasks out, at once."""
+        assert self.coordinator is not None
+        async for record in self._list_busy(None):
+            self.coordinator.resume(record.run_id, crashed)
+
+    async def _list_busy(self, partitions: Collection[int] | None) -> AsyncIterator[RunRecord]:
+        after = ""
+        while True:
+            read = partial(self.journal.list_active_runs, partitions, after=after, busy=True)
+            if not (records := await insist(self.clock, read)):
+                return
+            for record in records:
+                yield record
+            after = records[-1].run_id
+
+    def _spawn(self, name: str, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=f"perdure-{name}")
+        self._tasks.append(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """No part may end before the others, however that came about: a run would stand still and nobody would know."""
+        if not self._closing:
+            self._broken.set()
+
+    async def until_broken(self) -> None:
+        """Wait for a part to give up, and raise why. For processes that do nothing else."""
+        await self._broken.wait()
+        self._check()
+
+    async def _receive(self, transport: Any, coordinator: Coordinator) -> None:
+        while True:
+            for delivery in await insist(self.clock, partial(transport.receive, 1000)):
+                coordinator.put(Reported(delivery))
+
+    async def _receive_begins(self, transport: Any, coordinator: Coordinator) -> None:
+        while True:
+            coordinator.put(BeginAsked(await insist(self.clock, transport.receive_begin)))
+
+    async def close(self, grace_seconds: float = 10.0) -> None:
+        """Running work gets its grace, the rest is handed back; nothing is left running or open."""
+        self._closing = True
+        if self.worker is not None:
+            await self.worker.drain(grace_seconds)
+        if self._logs is not None:
+            await first_of(self._flush_logs(self._logs), self.clock.sleep(_SETTLE_SECONDS))
+        if self.coordinator is not None:
+            await self._settle()
+            if self.sharing is not None:
+                await self._end("sharing")  # or it would lease anew what it hands over
+                await first_of(self.sharing.leave(), self.clock.sleep(_SETTLE_SECONDS))
+            self.coordinator.stop()
+        await self._stop()
+        if self.blobs is not None:
+            await self.blobs.close()
+        if self.vault is not None:
+            self.vault.close()
+        await self.journal.close()
+
+    async def _stop(self) -> None:
+        self._closing = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        if self._sandbox is not None:
+            sandbox, self._sandbox = self._sandbox, None
+            await sandbox.close()
+        if self.transport is not None:
+            await self.transport.close()
+        if self._claims is not None:
+            self._claims.close()
+        if self.lock is not None:
+            self.lock.release()
+            self.lock = None
+
+    async def _flush_logs(self, logs: LogKeeper) -> None:
+        try:
+            await logs.flush()
+        except StoreUnavailable as error:
+            logger.warning("the last lines of handlers are lost: %s", error)
+
+    async def _end(self, name: str) -> None:
+        for task in self._tasks:
+            if task.get_name() == f"perdure-{name}":
+                task.cancel()
+                await asyncio.wait([task])
+
+    async def _settle(self) -> None:
+        """What workers reported last is written before the loops stop."""
+        assert self.coordinator is not None
+        alive = [task for task in self._tasks if task.get_name() == "perdure-coordinator" and not task.done()]
+        if alive:
+            for _ in range(3):  # the receiver must have run once after the last report
+                await self.clock.sleep(0)
+            # A journal that takes nothing must not keep the process: what is not written is done again.
+            for _ in range(2):  # twice: what was refused is decided again
+                await first_of(self.coordinator.drained(), self.clock.sleep(_SETTLE_SECONDS))
+            if len(self.coordinator.fetcher):
+                await first_of(self._fetch_rest(), self.clock.sleep(_SETTLE_SECONDS))
+
+    async def _fetch_rest(self) -> None:
+        """What waits for a blob or a sandbox is decided, as far as that takes no longer than anybody can wait."""
+        assert self.coordinator is not None
+        while len(self.coordinator.fetcher):
+            await self.coordinator.fetcher.idle()
+            await self.coordinator.drained()
+
+    def _check(self) -> None:
+        for task in self._tasks:
+            if task.done() and not self._closing:
+                error = None if task.cancelled() else task.exception()
+                why = "it was cancelled" if error is None else f"{type(error).__name__}: {error}"
+                raise EngineStopped(f"{task.get_name()} stopped: {why}") from error
+
+    # -- workflows and runs --------------------------------------------------------------------------------------------
+
+    async def register(self, compiled: Compiled, *, tenant: str = "default") -> tuple[IR, int]:
+        """Store a workflow; the same definition is the same version."""
+        ir = await self.keep(compiled, tenant=tenant)
+        body = f"definition:{ir.hash}"
+        return ir, await self.journal.register_workflow(ir.name, body, ir_hash=ir.hash, tenant=tenant)
+
+    async def keep(self, compiled: Compiled, *, tenant: str = "default") -> IR:
+        """Store a definition without making it a version of its workflow: what a patch names by its hash."""
+        ir = compiled.get_ir()
+        problems = (*find_problems(ir, self.registry), *await self._check_refs(ir, tenant))
+        if any(problem.severity == "error" for problem in problems):
+            raise DefinitionError(problems)
+        body = msgspec.json.encode(compiled.definition, order="deterministic")
+        await self.library.put(ir.hash, "ir", irs.encode(ir))
+        await self.library.put(f"definition:{ir.hash}", "definition", body)
+        self.library.add(ir)
+        if self.coordinator is not None:
+            self.coordinator.library.add(ir)
+        return ir
+
+    async def _check_refs(self, ir: IR, tenant: str) -> list[Problem]:
+        """What a definition keeps as blobs must be there before it is stored."""
+        problems: list[Problem] = []
+        if self.blobs is not None:
+            for path, ref in find_content_refs(ir):
+                try:
+                    await self.blobs.stat(tenant, ref)
+                except BlobMissing as error:
+                    message = f"{error.message}; put it with `perdure blobs put FILE`"
+                    problems.append(Problem(path, None, None, "missing_blob", message))
+        return problems
+
+    async def request(self, request: Request) -> Reply:
+        """Decide a request here, or let the holder decide it."""
+        if request.kind == "start" and not self.distributed:
+            self.own.add(request.run_id)
+        body = encode_request(request)  # what cannot be stored is refused here, before it is anybody's
+        if len(body) > INLINE_BYTES:
+            body = encode_request(await self._slim(request))
+        if self.coordinator is not None and self.coordinator.share.holds(request.run_id):
+            self._check()
+            reply = await handle(self.coordinator, decode_request(body))
+            if reply.code != "moved":
+                return reply
+        return await self.handover.ask(request.run_id, body, self._decides, _FOLLOW_SECONDS)
+
+    async def _decides(self) -> bool:
+        """Whether it can be waited for: somebody holds the journal, or this process does since the holder is gone."""
+        if await self.hold(work=False):
+            self._check()
+        return not self.distributed
+
+    async def _slim(self, request: Request) -> Request:
+        """Large values of a request are stored first; the request names them."""
+        about = await self.journal.find_run(request.source or request.run_id) if request.kind != "start" else None
+        tenant = request.tenant if about is None else about.row.tenant
+        kept = {name: await self.contents.keep(tenant, getattr(request, name)) for name in VALUES}
+        if request.kind == "rerun" and request.node and isinstance(request.inputs, dict):  # by node, and looked at so
+            kept["inputs"] = {name: await self.contents.keep(tenant, one) for name, one in request.inputs.items()}
+        return msgspec.structs.replace(request, refs=True, **{name: pack(value) for name, value in kept.items()})
+
+    async def state(self, run_id: str) -> State:
+        """The run as it is durable now."""
+        record = await self.journal.find_run(run_id)
+        if record is None:
+            raise NotFound(f"there is no run {run_id}; `perdure runs list` shows those there are")
+        return await self.state_of(record)
+
+    async def state_of(self, record: RunRecord) -> State:
+        return await load(self.journal, self.library, record)
+
+    def listen(self, listener: Listener_) -> Callable[[], None]:
+        """Hear of every commit of this process, as it becomes durable."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def _tell(self, state: State, events: list[Any]) -> None:
+        if state.terminal:
+            self.own.discard(state.run_id)
+        for listener in list(self._listeners):
+            try:
+                listener(state, events)
+            except Exception:  # whoever listens, the runs go on
+                logger.exception("a listener failed at run %s", state.run_id)
+
+    async def follow(self, run_id: str, after: int = 0) -> AsyncIterator[e.Event]:
+        """The run's events as they become durable, wherever they are decided. Never ends by itself."""
+        changed = asyncio.Event()
+        stop = self.listen(lambda state, events: changed.set() if state.run_id == run_id else None)
+        try:
+            while True:
+                self._check()
+                changed.clear()
+                stored = await self.journal.read_events(run_id, after)
+                for one in stored:
+                    after = one.seq
+                    yield e.decode(one.body)
+                if not stored:
+                    await self._changed(changed)
+        finally:
+            stop()
+
+    async def _changed(self, changed: asyncio.Event) -> None:
+        """Something of the run became durable, a part of the engine gave up, or it is time to look."""
+        waits = [changed.wait(), self._broken.wait()]
+        if self.coordinator is None or self.distributed:
+            await first_of(*waits, self.clock.sleep(_FOLLOW_SECONDS))
+        else:
+            await first_of(*waits)

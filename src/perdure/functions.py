@@ -1,0 +1,265 @@
+"""Python functions by name: `module:name`, or the name they were registered under.
+
+It owns the table of functions that this process knows, importing the others, and what the module of a script or a file is
+called, so that a run begun by `python flow.py`, by `perdure run flow.py` and by a worker names the same functions. It must not
+know nodes, contexts or workers.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from perdure.errors import NotFound
+
+Function = Callable[..., Any]
+
+_lock = threading.Lock()
+_registered: dict[str, Function] = {}
+_shared: dict[str, set[str]] = {}
+"""Names that several functions have; only `module:name` tells them apart."""
+_known: dict[str, Function] = {}
+"""By reference: functions this process has defined, which need no import."""
+_resolved: dict[str, Function] = {}
+_loading: ContextVar[str] = ContextVar("perdure_loading", default="")
+
+
+class FunctionNotFound(NotFound):
+    code = "function_not_found"
+
+
+# -- registering -------------------------------------------------------------------------------------------------------
+
+
+def register(name: str, function: Function) -> None:
+    """The same function may come again, as it does when a module is imported under two names or reloaded."""
+    with _lock:
+        known = _registered.get(name)
+        if known is not None and _origin(known) != _origin(function):
+            raise ValueError(
+                f"function name {name!r} is taken by {_origin(known)}; give {_origin(function)} a name of its own"
+            )
+        _registered[name] = function
+        _resolved.pop(name, None)
+
+
+def define(function: Function, called: Function, name: str | None = None) -> str:
+    """Make a function known that was just defined, and give the reference definitions use for it.
+
+    `called` is what a worker calls for it. With a name it is registered under that; without, its own name does as long as no
+    other function has the same.
+    """
+    reference = _origin(function)
+    with _lock:
+        if "<locals>" in reference:
+            reference = _distinguish(reference, called)
+        _known[reference] = called
+        _resolved.pop(reference, None)
+    if name is not None:
+        register(name, called)
+        return reference
+    short = getattr(function, "__name__", reference)
+    with _lock:
+        taken = _registered.get(short)
+        _resolved.pop(short, None)
+        if short in _shared or (taken is not None and _origin(taken) != _origin(called)):
+            _shared.setdefault(short, set()).update({_origin(called)} | ({_origin(taken)} if taken else set()))
+            _registered.pop(short, None)
+        else:
+            _registered[short] = called
+    return reference
+
+
+def _distinguish(reference: str, function: Function) -> str:
+    """A function made by a function has the same path each time; one with other surroundings is another function."""
+    number = 1
+    while True:
+        name = reference if number == 1 else f"{reference}#{number}"
+        known = _known.get(name)
+        if known is None or _is_same(known, function):
+            return name
+        number += 1
+
+
+def _is_same(one: Function, other: Function) -> bool:
+    one, other = _innermost(one), _innermost(other)
+    if getattr(one, "__code__", None) is not getattr(other, "__code__", object()):
+        return False
+    cells, others = (getattr(f, "__closure__", None) or () for f in (one, other))
+    try:
+        return [cell.cell_contents for cell in cells] == [cell.cell_contents for cell in others]
+    except ValueError:  # a cell that is still empty
+        return False
+
+
+def _innermost(function: Function) -> Function:
+    while (inner := getattr(function, "__wrapped__", None)) is not None:
+        function = inner
+    return function
+
+
+def names() -> tuple[str, ...]:
+    with _lock:
+        return tuple(sorted(_registered))
+
+
+def modules() -> tuple[str, ...]:
+    """Where the registered functions stand: what another process has to import to know the same names."""
+    with _lock:
+        return tuple(sorted({module_of(function) for function in _registered.values()}))
+
+
+# -- finding -----------------------------------------------------------------------------------------------------------
+
+
+def resolve(reference: str) -> Function:
+    """The function a definition names. Found once, then remembered; what was not found is looked for again."""
+    function = _resolved.get(reference)
+    if function is None:
+        function = _registered.get(reference) or _known.get(reference) or _import(reference)
+        _resolved[reference] = function
+    return function
+
+
+def _import(reference: str) -> Function:
+    module_name, colon, path = reference.partition(":")
+    if not colon or not module_name or not path:
+        raise FunctionNotFound(f"function {reference!r} {_explain_name(reference)}")
+    if "<locals>" in path:
+        raise FunctionNotFound(
+            f"function {reference!r} was defined inside another function, where this process cannot find it; move it to the "
+            "top level of its module"
+        )
+    try:
+        found: Any = load_module(module_name)
+    except Exception as error:
+        raise FunctionNotFound(
+            f"function {reference!r}: importing module {module_name!r} failed with {type(error).__name__}: {error}; "
+            f"is it installed where the worker runs, or on its path ({len(sys.path)} entries, the first is "
+            f"{sys.path[0] if sys.path else ''!r})?"
+        ) from error
+    for name in path.split("."):
+        try:
+            found = getattr(found, name)
+        except AttributeError:
+            raise FunctionNotFound(
+                f"function {reference!r}: module {module_name!r} has no {path!r}; check the name, or export it there"
+            ) from None
+    if not callable(found):
+        raise FunctionNotFound(f"function {reference!r} is a {type(found).__name__}; expected something callable")
+    return _unwrap(found)
+
+
+def _explain_name(name: str) -> str:
+    if name in _shared:
+        return f"has several meanings ({', '.join(sorted(_shared[name]))}); name it as 'module:name'"
+    known = ", ".join(names()[:10]) or "none"
+    return (
+        "is not registered; name it as 'module:name', or register it with @perdure.task in a module this worker imports "
+        f"(registered: {known})"
+    )
+
+
+def _unwrap(found: Any) -> Function:
+    """A decorated task builds graphs when called; the function to execute stands behind it."""
+    function = getattr(found, "__perdure_function__", found)
+    return function if callable(function) else found  # type: ignore[no-any-return]
+
+
+def _origin(function: Function) -> str:
+    return f"{module_of(function)}:{getattr(function, '__qualname__', repr(function))}"
+
+
+# -- modules -----------------------------------------------------------------------------------------------------------
+
+
+def module_of(function: Function) -> str:
+    """The module other processes import to get at the function: a script is known by the name of its file."""
+    name = getattr(function, "__module__", None) or "?"
+    return _main_name() if name == "__main__" else name
+
+
+def _main_name() -> str:
+    main = sys.modules.get("__main__")
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    if spec is not None and spec.name:  # python -m package.module
+        return str(spec.name)
+    if file is None or not str(file).endswith(".py"):  # a console, a notebook, python -c
+        return "__main__"
+    name, root = place_of(Path(file))
+    loaded = getattr(sys.modules.get(name), "__file__", None)
+    if "." in Path(file).stem or (
+        name in sys.modules and (loaded is None or Path(loaded).resolve() != Path(file).resolve())
+    ):
+        return "__main__"
+    if str(root) not in sys.path:
+        sys.path.append(str(root))
+    return name
+
+
+def place_of(file: Path) -> tuple[str, Path]:
+    """What a file is called as a module, and the folder it is imported from: above the packages it is in."""
+    file = file.resolve()
+    names, folder = [file.stem], file.parent
+    while (folder / "__init__.py").exists() and folder.name.isidentifier():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    return ".".join(names), folder
+
+
+def load_module(name: str) -> types.ModuleType:
+    with loading(name):
+        return importlib.import_module(name)
+
+
+def load_file(path: Path) -> types.ModuleType:
+    """Import a file under its own name, so that `function: "tasks:charge"` finds it again. Its folder is on the path then."""
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {path}")
+    name, root = place_of(path)
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    known = sys.modules.get(name)
+    if known is not None:
+        if getattr(known, "__file__", None) is None or Path(str(known.__file__)).resolve() != path.resolve():
+            raise ImportError(f"a module named {name} is loaded already; rename the file")
+        return known
+    if "." in path.stem:
+        raise ImportError(f"{path.name} cannot be imported under that name; rename the file so that it has one dot")
+    if "." in name:
+        return load_module(name)
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        with loading(name):
+            spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
+
+
+@contextmanager
+def loading(name: str) -> Iterator[None]:
+    """While a module is imported to find functions in it, it must not begin to run workflows."""
+    token = _loading.set(name)
+    try:
+        yield
+    finally:
+        _loading.reset(token)
+
+
+def loading_now() -> str:
+    """The module that is being imported here; empty when none is."""
+    return _loading.get()

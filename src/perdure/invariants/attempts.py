@@ -1,0 +1,464 @@
+"""What happens to one activation: V1 to V6, V8, R3 where it is about attempts, S3."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perdure.invariants.model import ERROR, RUN_OVER, SKIPPED, TAKEN, Act, Model
+from perdure.invariants.tokens import expect, fail_edges, fire, resolve_all, take_route, win
+from perdure.kernel import events as e
+from perdure.kernel.values import Route
+
+_ends = {"completed", "failed", "cancelled", "parked", "skipped"}
+TRANSITIONS: dict[str, set[str]] = {
+    "pending": {
+        "held",
+        "queued",
+        "waiting",
+        "skipped",
+        "upstream_failed",
+        "cancelled",
+        "failed",
+        "parked",
+        "completed",
+    },
+    "held": {"queued", "running", *_ends},
+    "queued": {"queued", "running", "held", "waiting", "retrying", *_ends},
+    "running": {"queued", "held", "waiting", "retrying", *_ends},
+    "waiting": {"queued", "held", "retrying", *_ends},
+    "retrying": {"queued", "held", "running", *_ends},
+    "parked": {"parked", "held", "completed", "failed", "skipped", "cancelled"},
+    "completed": {"compensated", "parked"},
+}
+"""Within a generation; a state that is not here absorbs (V5)."""
+
+
+def move(model: Model, act: Act, state: str) -> None:
+    if state not in TRANSITIONS.get(act.state, ()):
+        model.blame("V5", f"{act.place} goes from {act.state} to {state}")
+
+
+def get(model: Model, event: e.NodeEvent | e.Place) -> Act:
+    act = model.get(event.node, event.scope, event.item)
+    if act.item is not None and not act.redo:
+        act.redo = model.get(act.node, act.scope).redo  # a map that is done again does items anew
+    return act
+
+
+def at_most_once(model: Model, act: Act) -> bool:
+    node = model.node_of(act)
+    return node is not None and node.effect == "at_most_once"
+
+
+def _in_time(model: Model, act: Act, what: str) -> None:
+    """E7: nothing of a closed iteration goes on, except what a new generation made ready again."""
+    if act.scope and not act.redo and model.closed(act):
+        model.blame("E7", f"{act.place} {what} after its iteration closed")
+
+
+def _alive(model: Model, act: Act, what: str, *states: str) -> None:
+    if model.state not in states:
+        model.blame("R3", f"{act.place} {what} while the run is {model.state}")
+
+
+# -- ready -------------------------------------------------------------------------------------------------------------
+
+
+def scheduled(model: Model, place: e.NodeScheduled | e.Place, at: float, after: str = "") -> None:
+    act = get(model, place)
+    _alive(model, act, "is scheduled", "running")
+    _in_time(model, act, "is scheduled")
+    _ready(model, act)
+    if place.attempt <= act.attempt:
+        model.blame("V1", f"attempt {place.attempt} of {act.place} comes after {act.attempt}")
+    if act.retry_at is not None and at < act.retry_at:
+        model.blame("V8", f"{act.place} is tried again at {at}, its backoff ends at {act.retry_at}")
+    _abandon(model, act, after)
+    move(model, act, "queued")
+    model.stop_waiting(act)
+    model.clear(act, "retry")
+    act.retry_at = None
+    act.attempt = max(act.attempt, place.attempt)
+    model.set_state(act, "queued")
+    node = model.node_of(act)
+    if node is not None and node.queue_timeout_seconds is not None:
+        model.timers[model.timer("queue", act)] = at + node.queue_timeout_seconds
+    if node is not None and node.total_timeout_seconds is not None:
+        model.timers.setdefault(model.timer("total", act), at + node.total_timeout_seconds)
+
+
+def _ready(model: Model, act: Act) -> None:
+    expect(model, act, "fire")
+    if act.item is not None:
+        owner = model.get(act.node, act.scope)
+        if owner.state != "waiting" or owner.wait != "items":
+            model.blame("E2", f"{act.place} is an item of a map that is {owner.state}")
+        act.graph, act.hop = owner.graph, owner.hop
+    fire(model, act)
+    node = model.graph_of(act).nodes.get(act.node)
+    most = (node.max_hops if node is not None else None) or model.graph.limits.max_hops
+    if act.hop > most and not act.attempt:
+        model.blame("E5", f"{act.place} is {act.hop} hops from the start; {most} are allowed")
+
+
+def _abandon(model: Model, act: Act, after: str) -> None:
+    node = model.node_of(act)
+    act.crashes += after == "crashed"
+    if after == "crashed" and node is not None and act.crashes >= node.max_crashes:
+        model.blame("rule 2", f"{act.place} goes on after {act.crashes} crashes; {node.max_crashes} are allowed")
+    if after and act.claimed == act.attempt and act.attempt and at_most_once(model, act):
+        model.blame("V6", f"{act.place} is at_most_once, began, and is given to another worker after it {after}")
+
+
+def held(model: Model, place: e.NodeHeld | e.Place, after: str = "") -> None:
+    act = get(model, place)
+    _alive(model, act, "is held", "running", "paused", "failing", "cancelling")
+    _in_time(model, act, "is held")
+    _ready(model, act)
+    _abandon(model, act, after)
+    move(model, act, "held")
+    model.stop_waiting(act)
+    model.clear(act, "retry", "queue")
+    act.retry_at = None
+    model.set_state(act, "held")
+
+
+def waiting(model: Model, event: e.NodeWaiting) -> None:
+    act, wait = get(model, event), event.wait
+    _alive(model, act, "waits", "running", "paused")
+    _in_time(model, act, "waits")
+    _ready(model, act)
+    move(model, act, "waiting")
+    model.clear(act, "queue")
+    model.set_state(act, "waiting")
+    act.wait, act.wait_name = wait.kind, wait.name
+    if wait.until is not None and wait.kind in ("timer", "signal", "delay"):
+        model.timers[model.timer("delay" if wait.kind == "delay" else "wait", act)] = wait.until
+    if wait.kind == "items":
+        most = model.graph.limits.max_fanout
+        if wait.count > most:
+            model.blame("E5", f"{act.place} has {wait.count} items; {most} are allowed")
+        for number in range(wait.count):
+            item = model.acts.get((act.node, act.scope, number))
+            if item is not None and item.state in ("failed", "cancelled"):
+                item.state, item.accepted, item.spent = "pending", False, False
+                item.failures = item.crashes = 0
+
+
+def resumed(model: Model, event: e.NodeResumed) -> None:
+    act = get(model, event)
+    released = act.state == "parked" and act.child_ended
+    if act.state != "waiting" and not released:
+        model.blame("V5", f"{act.place} resumes and is {act.state}")
+    if act.wait == "signal":
+        left = model.signals[act.wait_name] = model.signals.get(act.wait_name, 0) - 1
+        if left < 0:
+            model.blame("rule 37", f"{act.place} takes a signal {act.wait_name} that nobody sent, or another took")
+
+
+def started(model: Model, event: e.NodeStarted) -> None:
+    act = get(model, event)
+    if event.undo:
+        if model.state != "compensating" or not model.plan or model.plan[-1] != act.key:
+            model.blame("R3", f"the compensation of {act.place} starts out of turn")
+        if event.attempt != act.undo_attempt:
+            model.blame("V2", f"attempt {event.attempt} of the compensation of {act.place} was not scheduled")
+        return
+    ending = ("running", "paused") if at_most_once(model, act) else ("running", "paused", "failing", "cancelling")
+    _alive(model, act, "starts", *ending)
+    _in_time(model, act, "starts")
+    if event.attempt > act.attempt or not act.attempt:
+        model.blame("V2", f"attempt {event.attempt} of {act.place} starts, scheduled was {act.attempt}")
+    if event.attempt < act.attempt or event.attempt < act.claimed:
+        model.blame("V4", f"attempt {event.attempt} of {act.place} starts after attempt {act.attempt}")
+    if at_most_once(model, act):
+        if act.spent:
+            model.blame("V6", f"{act.place} is at_most_once and starts again")
+        act.spent = True
+    move(model, act, "running")
+    act.claimed = max(act.claimed, event.attempt)
+    model.clear(act, "queue")
+    model.set_state(act, "running")
+
+
+def checkpointed(model: Model, event: e.NodeCheckpointed) -> None:
+    act = get(model, event)
+    if event.attempt != act.attempt or act.state not in ("queued", "running"):
+        model.blame("V4", f"attempt {event.attempt} of {act.place} writes a checkpoint; current is {act.attempt}")
+
+
+# -- outcomes ----------------------------------------------------------------------------------------------------------
+
+
+def _outcome(model: Model, act: Act, attempt: int, what: str) -> None:
+    """V3, V4: one outcome, from the attempt that may speak."""
+    if model.state in RUN_OVER or model.state == "compensating":
+        model.blame("R3", f"{act.place} {what} while the run is {model.state}")
+    _in_time(model, act, what)
+    if act.accepted:
+        model.blame("V3", f"{act.place} {what} and has an outcome already")
+    unclaimed = act.claimed < act.attempt and act.state in ("queued", "held", "retrying")
+    if attempt != act.attempt and not (attempt == act.attempt - 1 and unclaimed):
+        model.blame("V3", f"{act.place} {what} by attempt {attempt}; current is {act.attempt}")
+    if attempt < act.claimed:
+        model.blame("V4", f"{act.place} {what} by attempt {attempt} after attempt {act.claimed} started")
+    act.accepted = True
+
+
+def completed(model: Model, event: e.NodeCompleted) -> None:
+    act = get(model, event)
+    if event.adopted:
+        fire(model, act)
+        act.accepted = True
+    else:
+        _outcome(model, act, event.attempt, "completes")
+        _of_this_generation(model, act, event.attempt)
+    move(model, act, "completed")
+    model.finish(act, "completed")
+    act.completed_seq = event.seq
+    _check_choice(model, act, event.choice, event.route)
+    if event.route is not None:
+        _routed(model, act, event.route, TAKEN)
+
+
+def _of_this_generation(model: Model, act: Act, attempt: int) -> None:
+    if attempt < act.floor:
+        model.blame("V3", f"{act.place} completes by attempt {attempt}, which belongs to an older generation")
+
+
+def _check_choice(model: Model, act: Act, choice: tuple[str, ...] | None, route: Route | None) -> None:
+    allowed = model.graph_of(act).agents.get(act.node)
+    if allowed is None:
+        return
+    chosen = set(choice or ())
+    if route is not None and route.rule.endswith("branch.agent"):
+        free = {edge.target for edge in model.graph_of(act).outgoing[act.node] if not edge.named}
+        chosen |= set(route.taken or ()) - free
+    loop = model.graph_of(act).nodes[act.node].loop
+    paths = set() if loop is None or loop.break_path is None else {"loop"}
+    if not paths and not chosen <= allowed:
+        model.blame("S3", f"the agent {act.place} chose {', '.join(sorted(chosen - allowed))}")
+
+
+def _routed(model: Model, act: Act, route: Route, status: str) -> None:
+    if model.state in ("failing", "cancelling"):
+        model.blame("R3", f"the outcome of {act.place} is routed while the run is {model.state}")
+    width = len(route.taken) if route.taken is not None else len(model.graph_of(act).outgoing.get(act.node, ()))
+    if width > model.graph.limits.max_fanout:
+        model.blame("E5", f"{act.place} takes {width} edges; {model.graph.limits.max_fanout} are allowed")
+    take_route(model, act, route, status)
+
+
+def routed(model: Model, event: e.NodeRouted) -> None:
+    act = get(model, event)
+    if act.routed:
+        model.blame("E1", f"{act.place} is routed twice")
+    if act.state == "parked":
+        move(model, act, "completed")
+        model.set_state(act, "completed")
+    elif act.state not in ("completed", "failed"):
+        model.blame("V5", f"{act.place} is routed while it is {act.state}")
+    _routed(model, act, event.route, ERROR if act.state == "failed" else TAKEN)
+
+
+def failed(model: Model, event: e.NodeFailed) -> None:
+    act = get(model, event)
+    expect(model, act, "fail", "fire")
+    if act.state == "parked" and act.discarded:
+        act.accepted = False
+    _outcome(model, act, event.attempt, "fails")
+    if model.state in ("failing", "cancelling") and event.outcome != "kept":
+        model.blame("R3", f"the failure of {act.place} is {event.outcome} while the run is {model.state}")
+    move(model, act, "failed")
+    fire(model, act)
+    model.finish(act, "failed")
+    act.handled = event.outcome in ("absorbed", "continue", "path")
+    if event.outcome == "absorbed":
+        fail_edges(model, act)
+    elif act.handled and event.route is not None:
+        take_route(model, act, event.route, ERROR)
+
+
+def upstream_failed(model: Model, event: e.NodeUpstreamFailed) -> None:
+    act = get(model, event)
+    _alive(model, act, "is decided", "running", "paused")
+    expect(model, act, "fail")
+    move(model, act, "upstream_failed")
+    fire(model, act)
+    model.finish(act, "upstream_failed")
+    act.handled = event.outcome == "absorbed"
+    if act.handled:
+        fail_edges(model, act)
+
+
+def retrying(model: Model, event: e.NodeRetrying) -> None:
+    act = get(model, event)
+    _alive(model, act, "is tried again", "running", "paused")
+    act.failures += 1
+    node = model.node_of(act)
+    if node is not None and act.failures >= node.retry.max_attempts:
+        model.blame("rule 2", f"{act.place} has failed {act.failures} times and is tried again")
+    if event.attempt != act.attempt:
+        model.blame("V4", f"attempt {event.attempt} of {act.place} fails; current is {act.attempt}")
+    move(model, act, "retrying")
+    model.stop_waiting(act)
+    model.clear(act, "queue")
+    model.set_state(act, "retrying")
+    act.retry_at, act.spent = event.retry_at, False
+    model.timers[model.timer("retry", act)] = event.retry_at
+
+
+def skipped(model: Model, place: e.NodeSkipped | e.Place) -> None:
+    act = get(model, place)
+    if act.state == "pending" and not act.fired:
+        node = model.graph_of(act).nodes.get(act.node)
+        guarded = node is not None and node.when is not None
+        expect(model, act, "skip", *(("fire",) if guarded else ()))
+    elif act.state == "held" and not act.attempt:
+        pass  # parked because `when` could not be evaluated, requeued, and now it is false
+    elif act.state != "pending" and not act.discarded:
+        model.blame("V5", f"{act.place} is {act.state} and is skipped, and nobody discarded it")
+    _alive(model, act, "is skipped", "running", "paused")
+    move(model, act, "skipped")
+    fire(model, act)
+    model.finish(act, "skipped")
+    if act.item is None:
+        resolve_all(model, act, SKIPPED)
+
+
+def cancelled(model: Model, place: e.NodeCancelled | e.Place, reason: str) -> None:
+    act = get(model, place)
+    if reason == "loop" and not model.closing(act):
+        model.blame("E7", f"{act.place} is cancelled for its loop, whose iteration is not closing")
+    move(model, act, "cancelled")
+    act.for_loop = reason == "loop"
+    model.tokens -= act.tokens
+    act.tokens = 0
+    model.finish(act, "cancelled")
+    if reason == "join" and act.item is None:
+        act.fired = True
+        win(model, act)
+        resolve_all(model, act, SKIPPED)
+
+
+def item_completed(model: Model, event: e.ItemCompleted) -> None:
+    act = get(model, event)
+    _outcome(model, act, event.attempt, "completes")
+    _of_this_generation(model, act, event.attempt)
+    move(model, act, "completed")
+    model.finish(act, "completed")
+    act.completed_seq, act.routed = event.seq, True
+
+
+def item_failed(model: Model, event: e.ItemFailed) -> None:
+    act = get(model, event)
+    if act.state == "parked" and act.discarded:
+        act.accepted = False
+    _outcome(model, act, event.attempt, "fails")
+    move(model, act, "failed")
+    model.finish(act, "failed")
+
+
+# -- people ------------------------------------------------------------------------------------------------------------
+
+
+def parked(model: Model, event: e.NodeParked) -> None:
+    act = get(model, event)
+    if event.undo:
+        act.undo_parked = True
+        return
+    expect(model, act, "fire", "fail")
+    if model.state in RUN_OVER or model.state == "compensating":
+        model.blame("R3", f"{act.place} is parked while the run is {model.state}")
+    move(model, act, "parked")
+    fire(model, act)
+    model.finish(act, "parked")
+    act.discarded = False
+
+
+def requeued(model: Model, event: e.NodeRequeued) -> None:
+    act = get(model, event)
+    if event.undo:
+        act.undo_retry_at = None
+        return
+    _alive(model, act, "is requeued", "running", "paused")
+    if act.state != "parked":
+        model.blame("V5", f"{act.place} is {act.state} and is requeued")
+    act.spent = act.accepted = False
+    act.failures = act.crashes = 0
+    if act.item is None:
+        for item in _items(model, act):
+            item.spent = False
+    model.set_state(act, "held")
+
+
+def _items(model: Model, owner: Act) -> list[Act]:
+    found: list[Act] = []
+    while (item := model.acts.get((owner.node, owner.scope, len(found)))) is not None:
+        found.append(item)
+    return found
+
+
+def discarded(model: Model, event: e.NodeDiscarded) -> None:
+    act = get(model, event)
+    if event.undo:
+        _undone(model, act)
+        return
+    if act.state != "parked":
+        model.blame("V5", f"{act.place} is {act.state} and is discarded")
+    act.discarded = True
+
+
+# -- compensation ------------------------------------------------------------------------------------------------------
+
+
+def compensating(model: Model, event: e.NodeCompensating) -> None:
+    act = get(model, event)
+    if model.state != "compensating" or not model.plan or model.plan[-1] != act.key:
+        model.blame("R3", f"{act.place} is compensated out of turn")
+    name = model.timer("undo", act)
+    if event.retry_at is not None:
+        if event.attempt != act.undo_attempt:
+            model.blame("V4", f"attempt {event.attempt} of the compensation of {act.place} fails out of turn")
+        act.undo_retry_at = model.timers[name] = event.retry_at
+        return
+    if event.attempt <= act.undo_attempt:
+        model.blame("V1", f"attempt {event.attempt} of the compensation of {act.place} comes after {act.undo_attempt}")
+    if act.undo_retry_at is not None and event.at < act.undo_retry_at:
+        model.blame("V8", f"the compensation of {act.place} is tried again before its backoff is over")
+    act.undo_attempt, act.undo_retry_at, act.undo_parked = event.attempt, None, False
+    model.timers.pop(name, None)
+
+
+def compensated(model: Model, event: e.NodeCompensated) -> None:
+    act = get(model, event)
+    if event.attempt != act.undo_attempt:
+        model.blame("V3", f"{act.place} is compensated by attempt {event.attempt}; current is {act.undo_attempt}")
+    move(model, act, "compensated")
+    model.set_state(act, "compensated")
+    act.undone += 1
+    act.accepted = False
+    _undone(model, act)
+
+
+def _undone(model: Model, act: Act) -> None:
+    if not model.plan or model.plan[-1] != act.key:
+        model.blame("R3", f"the compensation of {act.place} ends out of turn")
+        return
+    model.plan.pop()
+    model.undoing -= 1
+    model.clear(act, "undo")
+
+
+def ignored(model: Model, event: e.ResultIgnored) -> None:
+    """The one thing an old attempt may leave behind (V4)."""
+
+
+def each(handler: Any, *fields: str) -> Any:
+    """A batch event is its places, one after the other."""
+
+    def handle(model: Model, event: Any) -> None:
+        for place in event.places:
+            handler(model, place, *(getattr(event, name) for name in fields))
+
+    return handle

@@ -1,0 +1,123 @@
+"""Feeds events to the rules, one by one: J2, J4, J6 and E4 are about every event, the others about their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from perdure.invariants import attempts, generations, runs, tokens, waits
+from perdure.invariants.graph import Library
+from perdure.invariants.model import RUN_OVER, Model, Violation
+from perdure.kernel import events as e
+from perdure.model.ir import IR
+
+
+class Checker:
+    def __init__(self, library: Mapping[str, IR]) -> None:
+        """`library` may grow while events are fed: a patch's IR must be in it before its event."""
+        self.model = Model(Library(library))
+
+    def copy(self) -> Checker:
+        """Another one that has seen the same, for a search that branches."""
+        other = Checker(self.model.library.irs)
+        other.model = self.model.copy()
+        return other
+
+    def feed(self, event: e.Event) -> list[Violation]:
+        """What is wrong with this event, after all those before it."""
+        model = self.model
+        model.found = []
+        expected, model.seq = model.seq + 1, event.seq
+        model.at = event.at
+        if event.seq != expected:
+            model.blame("J2", f"event {event.seq} comes where {expected} was expected")
+        if isinstance(event, e.RunCreated) != (not model.graphs):
+            model.blame("J4", f"{event.type} at {event.seq}: the first event, and only it, is run.created")
+            if not model.graphs:
+                return model.found
+        if model.state in RUN_OVER and not isinstance(event, (*runs.AUDIT, e.RunRetried, e.RunCompensating)):
+            model.blame("J4", f"{event.type} comes after the run is {model.state}")
+        handler = _HANDLERS.get(type(event))
+        if handler is None:
+            model.blame("J6", f"no rule for {type(event).__name__}")
+            return model.found
+        handler(model, event)
+        if event.counter != model.counter:
+            model.blame("E4", f"{event.type} says the counter is {event.counter}; it is {model.counter}")
+        if min(model.tokens, model.open, model.undoing) < 0:
+            model.blame("E4", f"tokens {model.tokens}, activations {model.open}, compensations {model.undoing}")
+        return model.found
+
+    def settle(self) -> list[Violation]:
+        """What is wrong at the end of an append; for those who know where it is."""
+        self.model.found = []
+        runs.settled(self.model)
+        return self.model.found
+
+
+def check(events: Iterable[e.Event], library: Mapping[str, IR]) -> list[Violation]:
+    checker = Checker(library)
+    return [violation for event in events for violation in checker.feed(event)]
+
+
+def _nothing(model: Model, event: e.Event) -> None:
+    """A fact no invariant is about."""
+
+
+_HANDLERS: dict[type[e.Event], Callable[[Model, Any], None]] = {
+    e.RunCreated: runs.created,
+    e.RunPaused: runs.paused,
+    e.RunResumed: runs.resumed,
+    e.RunFailing: runs.failing,
+    e.RunFailed: runs.failed,
+    e.RunCancelling: runs.cancelling,
+    e.RunCancelled: runs.cancelled,
+    e.RunCompensating: runs.compensating,
+    e.RunRolledBack: runs.rolled_back,
+    e.RunCompleted: runs.completed,
+    e.RunRetried: generations.retried,
+    e.RunPatched: runs.patched,
+    e.RunSignalled: runs.signalled,
+    e.NodeScheduled: lambda model, event: attempts.scheduled(model, event, event.at, event.after),
+    e.NodesScheduled: attempts.each(attempts.scheduled, "at"),
+    e.NodeStarted: attempts.started,
+    e.NodeCheckpointed: attempts.checkpointed,
+    e.NodeCompleted: attempts.completed,
+    e.NodeRouted: attempts.routed,
+    e.NodeFailed: attempts.failed,
+    e.NodeRetrying: attempts.retrying,
+    e.NodeSkipped: attempts.skipped,
+    e.NodesSkipped: attempts.each(attempts.skipped),
+    e.NodeUpstreamFailed: attempts.upstream_failed,
+    e.NodeHeld: lambda model, event: attempts.held(model, event, event.after),
+    e.NodesHeld: attempts.each(attempts.held),
+    e.NodeWaiting: attempts.waiting,
+    e.NodeResumed: attempts.resumed,
+    e.NodeParked: attempts.parked,
+    e.NodeRequeued: attempts.requeued,
+    e.NodeDiscarded: attempts.discarded,
+    e.NodeCancelled: lambda model, event: attempts.cancelled(model, event, event.reason),
+    e.NodesCancelled: attempts.each(attempts.cancelled, "reason"),
+    e.NodeCompensating: attempts.compensating,
+    e.NodeCompensated: attempts.compensated,
+    e.LoopAdvanced: tokens.advanced,
+    e.LoopEnded: tokens.ended,
+    e.ApprovalRequested: waits.requested,
+    e.ApprovalVoted: waits.voted,
+    e.ApprovalDelegated: waits.delegated,
+    e.ApprovalDecided: waits.decided,
+    e.ApprovalEscalated: waits.escalated,
+    e.TimerSet: waits.timer_set,
+    e.TimerFired: waits.timer_fired,
+    e.ChildStarted: waits.child_started,
+    e.ChildEnded: waits.child_ended,
+    e.ItemCompleted: attempts.item_completed,
+    e.ItemFailed: attempts.item_failed,
+    e.StreamOpened: _nothing,
+    e.StreamClosed: _nothing,
+    e.TriggerRegistered: _nothing,
+    e.TriggerReceived: _nothing,
+    e.TriggerAdvanced: _nothing,
+    e.LimitReached: _nothing,
+    e.ResultIgnored: attempts.ignored,
+}

@@ -1,0 +1,70 @@
+"""What the checker reads of an IR: nodes and edges by id, so that patches need no renumbering."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from perdure.model.ir import IR, Node
+
+
+class Edge(NamedTuple):
+    source: str
+    target: str
+    common: int
+    """How many loops both ends share."""
+    named: bool
+    required: bool
+
+
+class Graph:
+    """One IR. Indexes stay inside."""
+
+    def __init__(self, ir: IR) -> None:
+        self.limits = ir.limits
+        self.nodes: dict[str, Node] = {node.id: node for node in ir.nodes if node is not None}
+        ids = [node.id if node is not None else "" for node in ir.nodes]
+        self.incoming: dict[str, list[Edge]] = {name: [] for name in self.nodes}
+        self.outgoing: dict[str, list[Edge]] = {name: [] for name in self.nodes}
+        self.loops: dict[str, tuple[str, ...]] = {}
+        self.heads: dict[str, str] = {}
+        self.exits: dict[str, list[Edge]] = {}
+        self.regions: dict[str, str] = {}
+        """The nearest any or at_least join that everything after a node leads to (rule 11)."""
+        self.agents: dict[str, frozenset[str]] = {}
+        edges: list[Edge | None] = []
+        for edge in ir.edges:
+            if edge.kind == "back":
+                edges.append(None)
+                continue
+            seen = Edge(ids[edge.source], ids[edge.target], edge.common, edge.named, edge.required)
+            edges.append(seen)
+            self.incoming[seen.target].append(seen)
+            self.outgoing[seen.source].append(seen)
+        for name, node in self.nodes.items():
+            self.loops[name] = tuple(ids[i] for i in node.loops)
+            if node.loop is not None:
+                self.heads[name] = ids[node.loop.head]
+                self.exits[name] = [found for i in node.loop.exits if (found := edges[i]) is not None]
+            if node.region is not None:
+                self.regions[name] = ids[node.region]
+            if node.branch is not None and node.branch.kind == "agent_driven":
+                self.agents[name] = frozenset(ids[i] for i in node.branch.available)
+
+    def has(self, source: str, target: str) -> bool:
+        return any(edge.source == source for edge in self.incoming.get(target, ()))
+
+
+class Library:
+    """Graphs by IR hash, made when first asked for."""
+
+    def __init__(self, irs: Mapping[str, IR]) -> None:
+        self.irs = irs
+        self._graphs: dict[str, Graph] = {}
+
+    def find(self, name: str) -> Graph | None:
+        if name not in self._graphs:
+            if name not in self.irs:
+                return None
+            self._graphs[name] = Graph(self.irs[name])
+        return self._graphs[name]

@@ -1,0 +1,299 @@
+"""The checker's picture of a run: activations, loops, tokens, and where violations are written down."""
+
+from __future__ import annotations
+
+import copy
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from perdure.invariants.graph import Graph, Library
+from perdure.kernel.events import Scope
+from perdure.model.ir import Node
+
+Key = tuple[str, Scope, int | None]
+
+TAKEN, SKIPPED, FAILED, ERROR = "taken", "skipped", "failed", "error"
+
+OPEN = frozenset({"held", "queued", "running", "waiting", "retrying", "parked"})
+ENDED = frozenset({"completed", "failed", "upstream_failed", "skipped", "cancelled", "compensated"})
+RUN_OVER = frozenset({"completed", "failed", "cancelled", "rolled_back"})
+
+
+class Violation(NamedTuple):
+    id: str
+    seq: int
+    message: str
+
+
+class Act(msgspec.Struct, kw_only=True):
+    """One activation."""
+
+    node: str
+    scope: Scope
+    item: int | None
+    graph: int
+    state: str = "pending"
+    fired: bool = False
+    called: bool = False
+    """A loop went back to it: it needs no edge."""
+    won: bool = False
+    """Its join has fired and its losers are being cancelled: how their edges resolve no longer matters."""
+    edges: dict[str, str] = {}
+    tokens: int = 0
+    hop: int = 0
+    attempt: int = 0
+    claimed: int = 0
+    """The largest attempt that is known to have started."""
+    accepted: bool = False
+    routed: bool = False
+    handled: bool = False
+    rule: str = ""
+    """What chose its route."""
+    has_route: bool = False
+    spent: bool = False
+    """at_most_once: its effect has started, and nobody said it may start again."""
+    discarded: bool = False
+    for_loop: bool = False
+    """Cancelled because its iteration closed."""
+    retry_at: float | None = None
+    wait: str = ""
+    wait_name: str = ""
+    cut: str = ""
+    """What it was doing when the run ended."""
+    redo: bool = False
+    """Made ready again by a new generation."""
+    undone: int = 0
+    undo_attempt: int = 0
+    undo_retry_at: float | None = None
+    undo_parked: bool = False
+    child_ended: int = 0
+    completed_seq: int = 0
+    floor: int = 0
+    """Attempts below it belong to an older generation."""
+    failures: int = 0
+    crashes: int = 0
+    open_since: int = 0
+
+    @property
+    def key(self) -> Key:
+        return (self.node, self.scope, self.item)
+
+    @property
+    def place(self) -> str:
+        return f"{self.node}{list(self.scope) if self.scope else ''}{'' if self.item is None else f'#{self.item}'}"
+
+
+class Loop(msgspec.Struct, kw_only=True):
+    """One execution of a loop."""
+
+    node: str
+    scope: Scope
+    graph: int
+    iteration: int = 1
+    status: str = "open"
+    cause: Key | None = None
+    members: dict[Key, None] = {}
+
+
+class Approval(msgspec.Struct, kw_only=True):
+    key: Key
+    approvers: tuple[str, ...]
+    quorum: int
+    expires_at: float | None
+    votes: dict[str, str] = {}
+    pending: bool = True
+
+
+Record = TypeVar("Record", Act, Loop, Approval)
+
+
+def _copy(record: Record, mapping: str) -> Record:
+    new = copy.copy(record)
+    setattr(new, mapping, dict(getattr(record, mapping)))
+    return new
+
+
+class Model:
+    """State without rules. Each group of rules has a file of its own and works on this."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self.graphs: list[Graph] = []
+        self.seq = 0
+        self.at = 0.0
+        self.state = ""
+        self.generation = 0
+        self.tokens = 0
+        self.open = 0
+        self.undoing = 0
+        self.acts: dict[Key, Act] = {}
+        self.loops: dict[tuple[str, Scope], Loop] = {}
+        self.entered: dict[tuple[str, str, Scope], tuple[str, int]] = {}
+        self.absent: set[tuple[str, str]] = set()
+        """Edges a patch resolved because their source, in a loop that is over, was never activated."""
+        self.timers: dict[str, float] = {}
+        self.approvals: dict[str, Approval] = {}
+        self.children: dict[str, Key] = {}
+        self.plan: list[Key] = []
+        self.signals: dict[str, int] = {}
+        """Signals nobody has taken yet, by name."""
+        self.late = False
+        """The deadline has fired, and the run has not failed yet."""
+        self.settled_seq = 0
+        self.races: list[Key] = []
+        """Joins with `cancel_rest` that were decided since the last append ended."""
+        self.found: list[Violation] = []
+
+    def blame(self, invariant: str, message: str) -> None:
+        self.found.append(Violation(invariant, self.seq, message))
+
+    @property
+    def counter(self) -> int:
+        return self.tokens + self.open + self.undoing
+
+    @property
+    def graph(self) -> Graph:
+        return self.graphs[-1]
+
+    def copy(self) -> Model:
+        other = Model(self.library)
+        other.__dict__.update(self.__dict__)
+        other.graphs, other.plan, other.found = [*self.graphs], [*self.plan], []
+        other.signals, other.races = dict(self.signals), [*self.races]
+        other.acts = {key: _copy(act, "edges") for key, act in self.acts.items()}
+        other.loops = {key: _copy(run, "members") for key, run in self.loops.items()}
+        other.approvals = {key: _copy(approval, "votes") for key, approval in self.approvals.items()}
+        other.entered, other.timers, other.children = dict(self.entered), dict(self.timers), dict(self.children)
+        return other
+
+    # -- activations ---------------------------------------------------------------------------------------------------
+
+    def governing(self, node: str, scope: Scope) -> int:
+        """Which graph an activation lives by: inside a loop, the one its outermost iteration began with."""
+        last = len(self.graphs) - 1
+        if not scope or not last:
+            return last
+        for graph in reversed(self.graphs):
+            loops = graph.loops.get(node)
+            if loops:
+                run = self.loops.get((loops[0], ()))
+                return run.graph if run is not None and run.iteration == scope[0] else last
+        return last
+
+    def graph_of(self, act: Act) -> Graph:
+        return self.graphs[self.governing(act.node, act.scope)]
+
+    def node_of(self, act: Act) -> Node | None:
+        """The definition it was activated with."""
+        node = self.graphs[act.graph].nodes.get(act.node)
+        return node.item if act.item is not None and node is not None else node
+
+    def get(self, node: str, scope: Scope = (), item: int | None = None) -> Act:
+        key = (node, scope, item)
+        act = self.acts.get(key)
+        if act is None:
+            act = Act(node=node, scope=scope, item=item, graph=self.governing(node, scope))
+            self.acts[key] = act
+            self._enter(act)
+        return act
+
+    def _enter(self, act: Act) -> None:
+        if not act.scope:
+            return
+        graph = self.graphs[act.graph]
+        loops = graph.loops.get(act.node, ())
+        for depth in range(min(len(act.scope), len(loops))):
+            run = self.loop(loops[depth], act.scope[:depth])
+            if run.iteration == act.scope[depth]:
+                run.members[act.key] = None
+        if act.item is None:
+            for edge in graph.incoming.get(act.node, ()):
+                if edge.common < len(act.scope):
+                    known = self.entered.get((edge.source, act.node, act.scope[: edge.common]))
+                    if known is not None:
+                        act.edges[edge.source] = known[0]
+                        if known[0] in (TAKEN, ERROR):
+                            act.hop = max(act.hop, known[1] + 1)
+
+    def loop(self, node: str, scope: Scope) -> Loop:
+        run = self.loops.get((node, scope))
+        if run is None:
+            graph = len(self.graphs) - 1
+            if scope:
+                outer = self.loops.get((self.graph.loops[node][0], ()))
+                graph = outer.graph if outer is not None else graph
+            run = self.loops[(node, scope)] = Loop(node=node, scope=scope, graph=graph)
+        return run
+
+    def around(self, act: Act) -> list[Loop]:
+        """The loops whose current iteration it belongs to, outermost first."""
+        loops = self.graphs[act.graph].loops.get(act.node, ())
+        found = []
+        for depth, iteration in enumerate(act.scope):
+            run = self.loops.get((loops[depth], act.scope[:depth]))
+            if run is not None and run.iteration == iteration:
+                found.append(run)
+        return found
+
+    def closing(self, act: Act) -> bool:
+        return any(run.status == "closing" for run in self.around(act))
+
+    def closed(self, act: Act) -> bool:
+        """Some loop around it has gone on, or is over."""
+        loops = self.graphs[act.graph].loops.get(act.node, ())
+        for depth, iteration in enumerate(act.scope):
+            run = self.loops.get((loops[depth], act.scope[:depth]))
+            if run is not None and (run.iteration != iteration or run.status == "ended"):
+                return True
+        return False
+
+    def latest(self, graph: Graph, node: str, prefix: Scope) -> Act | None:
+        """What a node in loops means from outside: its activation in their last iteration."""
+        scope = prefix
+        for loop in graph.loops[node][len(prefix) :]:
+            run = self.loops.get((loop, scope))
+            if run is None:
+                return None
+            scope = (*scope, run.iteration)
+        return self.acts.get((node, scope, None))
+
+    def current(self, graph: Graph, node: str, prefix: Scope) -> Scope | None:
+        """Where a token that comes from the scope `prefix` arrives; None when a loop on the way is closing or over."""
+        scope = prefix
+        for loop in graph.loops[node][len(prefix) :]:
+            run = self.loops.get((loop, scope))
+            if run is not None and run.status in ("closing", "ended"):
+                return None
+            scope = (*scope, 1 if run is None else run.iteration)
+        return scope
+
+    def set_state(self, act: Act, state: str) -> None:
+        self.open += (state in OPEN) - (act.state in OPEN)
+        if state in OPEN and act.state not in OPEN:
+            act.open_since = self.seq
+        act.state = state
+
+    def timer(self, kind: str, act: Act) -> str:
+        scope = ".".join(map(str, act.scope))
+        return f"{kind}:{act.node}:{scope}{'' if act.item is None else f'#{act.item}'}"
+
+    def clear(self, act: Act, *kinds: str) -> None:
+        for kind in kinds:
+            self.timers.pop(self.timer(kind, act), None)
+
+    def stop_waiting(self, act: Act) -> None:
+        """Whatever it waited for, it does so no longer: the timer goes, and a pending approval is decided by that."""
+        if act.wait == "approval":
+            approval = self.approvals.get(act.wait_name)
+            if approval is not None:
+                approval.pending = False
+        if act.wait:
+            self.clear(act, "wait", "delay", "approval")
+        act.wait = act.wait_name = ""
+
+    def finish(self, act: Act, state: str) -> None:
+        self.stop_waiting(act)
+        self.clear(act, "retry", "queue", "total")
+        act.retry_at = None
+        self.set_state(act, state)

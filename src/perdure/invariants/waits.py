@@ -1,0 +1,114 @@
+"""Timers, approvals and children: W1, W2, W3, R6."""
+
+from __future__ import annotations
+
+from perdure.invariants.attempts import get
+from perdure.invariants.model import Approval, Model
+from perdure.kernel import events as e
+
+
+def timer_set(model: Model, event: e.TimerSet) -> None:
+    model.timers[event.timer] = event.due_at
+
+
+def timer_fired(model: Model, event: e.TimerFired) -> None:
+    due = model.timers.pop(event.timer, None)
+    if due is None:
+        model.blame("W1", f"timer {event.timer} fires and is not set, or fired before")
+    elif event.timer == "deadline":
+        model.late = model.state in ("running", "paused")
+    if due is not None and event.at < due:
+        model.blame("W1", f"timer {event.timer} is due at {due} and fires at {event.at}")
+
+
+def requested(model: Model, event: e.ApprovalRequested) -> None:
+    act = get(model, event)
+    if event.approval in model.approvals:
+        model.blame("W2", f"approval {event.approval} is asked for twice")
+    if act.state != "waiting":
+        model.blame("W2", f"approval {event.approval} is asked for by {act.place}, which is {act.state}")
+    model.approvals[event.approval] = Approval(
+        key=act.key, approvers=event.approvers, quorum=event.quorum, expires_at=event.expires_at
+    )
+    if event.expires_at is not None:
+        model.timers[model.timer("approval", act)] = event.expires_at
+
+
+def voted(model: Model, event: e.ApprovalVoted) -> None:
+    approval = _pending(model, event.approval, "voted on")
+    if approval is None:
+        return
+    if approval.approvers and event.by not in approval.approvers:
+        model.blame("W2", f"{event.by} votes on {event.approval} and may not")
+    if event.by in approval.votes:
+        model.blame("W2", f"{event.by} votes twice on {event.approval}")
+    approval.votes[event.by] = event.decision
+
+
+def delegated(model: Model, event: e.ApprovalDelegated) -> None:
+    approval = _pending(model, event.approval, "handed over")
+    if approval is None:
+        return
+    if event.approver not in approval.approvers or event.to in approval.approvers:
+        model.blame("W2", f"{event.approver} hands {event.approval} to {event.to}, and one of them is not to be asked")
+    if event.approver in approval.votes or event.to in approval.votes:
+        model.blame("W2", f"{event.approval} is handed from {event.approver} to {event.to} after one of them voted")
+    approval.approvers = tuple(event.to if one == event.approver else one for one in approval.approvers)
+
+
+def _pending(model: Model, name: str, what: str) -> Approval | None:
+    approval = model.approvals.get(name)
+    if approval is None:
+        model.blame("W2", f"approval {name} is {what} and was never asked for")
+    elif not approval.pending:
+        model.blame("W2", f"approval {name} is {what} and is no longer pending")
+    return approval
+
+
+def decided(model: Model, event: e.ApprovalDecided) -> None:
+    approval = _pending(model, event.approval, "decided")
+    if approval is None:
+        return
+    votes = list(approval.votes.values())
+    if event.by == "timeout":
+        if approval.expires_at is None or event.at < approval.expires_at:
+            model.blame("W3", f"approval {event.approval} times out at {event.at}; its time is {approval.expires_at}")
+    elif event.decision == "approve" and votes.count("approve") < approval.quorum:
+        model.blame("W2", f"approval {event.approval} is approved by {votes.count('approve')} of {approval.quorum}")
+    elif event.decision == "reject" and "reject" not in votes:
+        model.blame("W2", f"approval {event.approval} is rejected and nobody voted so")
+    approval.pending = False
+    model.clear(model.get(*approval.key), "approval")
+
+
+def escalated(model: Model, event: e.ApprovalEscalated) -> None:
+    approval = _pending(model, event.approval, "escalated")
+    if approval is None:
+        return
+    if approval.expires_at is None or event.at < approval.expires_at:
+        model.blame("W3", f"approval {event.approval} is escalated before its time")
+    approval.approvers, approval.expires_at = event.approvers, event.expires_at
+    approval.quorum = min(approval.quorum, len(event.approvers) or approval.quorum)
+    if event.expires_at is not None:
+        model.timers[model.timer("approval", get(model, event))] = event.expires_at
+
+
+def child_started(model: Model, event: e.ChildStarted) -> None:
+    act = get(model, event)
+    if event.generation <= act.child_ended and model.children.get(event.child) == act.key:
+        model.blame("R6", f"{act.place} waits for generation {event.generation} of {event.child}, which has ended")
+    if model.children.get(event.child) != act.key:
+        act.child_ended = min(act.child_ended, event.generation - 1)
+    model.children[event.child] = act.key
+
+
+def child_ended(model: Model, event: e.ChildEnded) -> None:
+    act = get(model, event)
+    if model.children.get(event.child) != act.key:
+        model.blame("R6", f"child {event.child} of {act.place} ends and was never started")
+    if event.generation <= act.child_ended:
+        model.blame("R6", f"generation {event.generation} of child {event.child} ends twice")
+    undoing = model.state == "compensating" and model.plan and model.plan[-1] == act.key
+    if not undoing and act.state not in ("waiting", "parked"):
+        model.blame("R6", f"child {event.child} ends and {act.place} is {act.state}")
+    act.child_ended = event.generation

@@ -1,0 +1,505 @@
+"""The journal: the only truth about runs. This file is the port; its adapters stand in `journals/`.
+
+It owns the words of storage and the protocol of an append. It must not know what an event means: bodies are bytes, states
+are strings, and an adapter *guards* (sequence, epoch, incarnation, existence, commit id) but never decides.
+
+An append carries commits, usually of many runs, and is one transaction with one answer per commit:
+
+1. A commit names the sequence number its writer has seen last, `expected_seq`. The number on the run row is compared and set in
+   the append; that is the fence. `expected_seq` 0 creates the run.
+2. A commit that is not `Accepted` changes nothing; the others of the same append commit all the same. Several commits of one
+   run in one append are taken in order.
+3. A commit has an id. The same commit appended again, however late, is `Accepted` and changes nothing (J7). A *different* commit
+   at the same sequence is a `Conflict`, which says how far the run is and which commit brought it there.
+   A commit without events is remembered only until the next one of its run.
+4. The guards are asked in this order: the commit id (`Accepted`), incarnation and epoch (`Fenced`), the idempotency key and
+   the existence of the run (`Exists`), the sequence number (`Conflict`).
+5. Everything a commit brings (events, run row, timers, snapshot, approvals, dead letters, notices, answers) is written in that
+   transaction or not at all, and is durable before the answer is given.
+6. A call ends in one of three ways. It returns: done, and the answers say what. It raises `JournalUnavailable`: nothing was
+   written. It raises `OutcomeUnknown`, or the caller was cancelled: perhaps. Then the caller appends the same commits again,
+   or reads `find_commit`, before it does anything else.
+
+A run is *active* while its row has no `ended_at` and no quarantine. Reads see every append that was answered before they began.
+
+    perdure.errors.StoreUnavailable
+    ├── JournalUnavailable     nothing was written
+    │   ├── JournalBusy        somebody else writes for too long; try again
+    │   ├── JournalFull        no space left
+    │   ├── JournalReadOnly    it may not be written to
+    │   ├── JournalCorrupt     it is damaged, or no journal at all
+    │   └── JournalClosed      `close` was called
+    └── OutcomeUnknown         perhaps it was written: read back, then decide
+    perdure.errors.SchemaTooNew   a later version of Perdure made it
+    perdure.errors.SchemaTooOld   an earlier one did, and this adapter does not migrate by itself
+    perdure.errors.NotFound       a `get_` found nothing
+    InvalidCommit, InvalidCursor   the caller's mistake
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection, Mapping, Sequence
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+import msgspec
+
+from perdure.errors import PerdureError, StoreUnavailable
+
+PARTITIONS = 256
+"""How many partitions a new database gets; fixed from then on."""
+
+Item = TypeVar("Item")
+
+
+# -- errors ------------------------------------------------------------------------------------------------------------
+
+
+class JournalUnavailable(StoreUnavailable):
+    """The journal did not take it: nothing was written."""
+
+    code = "journal_unavailable"
+
+
+class JournalBusy(JournalUnavailable):
+    code = "journal_busy"
+
+
+class JournalFull(JournalUnavailable):
+    code = "journal_full"
+
+
+class JournalReadOnly(JournalUnavailable):
+    code = "journal_read_only"
+
+
+class JournalCorrupt(JournalUnavailable):
+    code = "journal_corrupt"
+
+
+class JournalClosed(JournalUnavailable):
+    code = "journal_closed"
+
+
+class OutcomeUnknown(StoreUnavailable):
+    """Perhaps it was written. Read back the commit id, or append the same commit again."""
+
+    code = "outcome_unknown"
+
+
+class InvalidCommit(PerdureError):
+    """The commit contradicts itself: a mistake in the program, never a matter of timing."""
+
+    code = "invalid_commit"
+
+
+class InvalidCursor(PerdureError):
+    code = "invalid_cursor"
+    status = 400
+
+
+# -- what is stored ----------------------------------------------------------------------------------------------------
+
+
+class StoredEvent(msgspec.Struct, frozen=True, gc=False):
+    """One event. `body` is its whole encoding; `type` and `at` are repeated for queries."""
+
+    seq: int
+    type: str
+    at: float
+    body: bytes
+
+
+class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a writer says about its run, beside the events. Fields marked * are stored at creation and never changed."""
+
+    state: str
+    workflow: str  # *
+    workflow_version: int = 0  # *
+    ir: str = ""
+    partition: int = 0  # * `partition_of` the run id
+    tenant: str = "default"  # *
+    tags: bytes = b"{}"  # * a JSON object of strings
+    generation: int = 1
+    counter: int = 0
+    busy: bool = False
+    """The run has work out with workers: whoever takes it over must look at it at once."""
+    created_at: float  # *
+    started_at: float | None = None
+    ended_at: float | None = None
+    """Set when the run has ended: this, not `state`, is what makes a run inactive."""
+    error: bytes | None = None
+    parent: str | None = None  # * the run whose child this is
+
+
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A run as it is read: its row, and what only the journal knows of it."""
+
+    run_id: str
+    seq: int
+    commit_id: str
+    quarantined: str | None = None
+    """Why nobody may touch this run, or None."""
+    row: RunRow
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """A state as of `seq`, in the writer's encoding `version`. It may vanish or be unreadable; the events decide."""
+
+    seq: int
+    version: int
+    body: bytes
+
+
+class ApprovalRow(msgspec.Struct, frozen=True, kw_only=True):
+    approval_id: str
+    run_id: str
+    node: str
+    state: str
+    tenant: str = "default"
+    requested_at: float
+    expires_at: float | None = None
+    decided_at: float | None = None
+    body: bytes = b"{}"
+
+
+class DeadLetterRow(msgspec.Struct, frozen=True, kw_only=True):
+    dead_letter_id: str
+    run_id: str
+    node: str
+    state: str
+    tenant: str = "default"
+    created_at: float
+    resolved_at: float | None = None
+    body: bytes = b"{}"
+
+
+class IdempotencyKey(msgspec.Struct, frozen=True):
+    tenant: str
+    key: str
+    body_hash: str
+
+
+class Epoch(msgspec.Struct, frozen=True):
+    """The right to write to a partition: valid while nobody has raised its epoch further."""
+
+    partition: int
+    epoch: int
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True):
+    """What one decision writes about one run."""
+
+    run_id: str
+    expected_seq: int
+    commit_id: str
+    row: RunRow
+    events: tuple[StoredEvent, ...] = ()
+    timers_set: tuple[tuple[str, float], ...] = ()
+    """(timer id, due at); setting a timer again moves it. Cleared first, then set."""
+    timers_cleared: tuple[str, ...] = ()
+    snapshot: Snapshot | None = None
+    approvals: tuple[ApprovalRow, ...] = ()
+    dead_letters: tuple[DeadLetterRow, ...] = ()
+    notices: tuple[tuple[str, bytes], ...] = ()
+    """(run to tell, body)."""
+    notices_consumed: tuple[int, ...] = ()
+    """Ids of notices to this run that this commit has taken in; they are deleted."""
+    command_answers: tuple[tuple[str, bytes], ...] = ()
+    """(command id, answer)."""
+    idempotency: IdempotencyKey | None = None
+    """Only with `expected_seq` 0."""
+    epoch: Epoch | None = None
+    incarnation: int | None = None
+
+
+# -- what an append answers --------------------------------------------------------------------------------------------
+
+
+class Accepted(msgspec.Struct, frozen=True, tag=True):
+    """It is durable, by this call or by an earlier one with the same commit id. `seq` is the commit's last number."""
+
+    seq: int
+
+
+class Conflict(msgspec.Struct, frozen=True, tag=True):
+    """The run is not at `expected_seq`; seq 0 and an empty commit id: there is no such run."""
+
+    actual_seq: int
+    commit_id: str
+
+
+class Exists(msgspec.Struct, frozen=True, tag=True):
+    """The idempotency key or the run id is taken. `same_body` is true only if a key with the same body hash says so."""
+
+    run_id: str
+    same_body: bool
+
+
+class Fenced(msgspec.Struct, frozen=True, tag=True):
+    """The writer has lost its right: these are the epoch of its partition and the incarnation now."""
+
+    epoch: int
+    incarnation: int
+
+
+Appended: TypeAlias = Accepted | Conflict | Exists | Fenced
+
+
+# -- what is read ------------------------------------------------------------------------------------------------------
+
+
+class LastCommit(msgspec.Struct, frozen=True):
+    seq: int
+    commit_id: str
+
+
+class DueTimer(msgspec.Struct, frozen=True):
+    run_id: str
+    timer_id: str
+    due_at: float
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """Something a run has to be told, written by another run's commit."""
+
+    notice_id: int
+    run_id: str
+    from_run_id: str
+    body: bytes
+
+
+class Command(msgspec.Struct, frozen=True):
+    """A request by another process, waiting for the holder. `position` orders them. The run need not exist yet."""
+
+    position: int
+    command_id: str
+    run_id: str
+    put_at: float
+    body: bytes
+
+
+class Definition(msgspec.Struct, frozen=True):
+    hash: str
+    kind: str
+    body: bytes
+
+
+class WorkflowVersion(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    version: int
+    definition_hash: str
+    ir_hash: str
+    tenant: str
+    registered_at: float
+
+
+class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is given must hold. `since` is inclusive and `until` exclusive, both about `created_at`."""
+
+    tenant: str | None = None
+    states: tuple[str, ...] = ()
+    workflow: str | None = None
+    tag: tuple[str, str] | None = None
+    since: float | None = None
+    until: float | None = None
+    parent: str | None = None
+    quarantined: bool | None = None
+
+
+class Page(msgspec.Struct, Generic[Item], frozen=True):
+    items: tuple[Item, ...]
+    next_cursor: str | None = None
+    """What to ask with for the next page; None: this is the last one."""
+
+
+class HeldBy(msgspec.Struct, frozen=True):
+    """Who holds the journal instead. An unknown pid is 0, an unknown host empty."""
+
+    pid: int
+    host: str
+
+
+class HolderLock(Protocol):
+    """The right to be the one coordinator of a file. The operating system takes it back when the process dies."""
+
+    def release(self) -> None: ...
+
+
+EVERYTHING = RunFilter()
+
+
+class Journal(Protocol):
+    """Use it from the event loop that opened it. `partitions` of None means all of them."""
+
+    @property
+    def partition_count(self) -> int: ...
+
+    # runs
+    async def append(self, commits: Sequence[Commit]) -> list[Appended]: ...
+    async def get_run(self, run_id: str) -> RunRecord: ...
+    async def find_run(self, run_id: str) -> RunRecord | None: ...
+    async def find_commit(self, run_id: str) -> LastCommit | None: ...
+    async def find_seqs(self, run_ids: Collection[str]) -> Mapping[str, int]: ...  # how far each is, of those there are
+    async def find_snapshot(self, run_id: str) -> Snapshot | None: ...
+
+    async def read_events(self, run_id: str, after: int = 0, limit: int = 1000) -> list[StoredEvent]:
+        """In order, those with a sequence number above `after`."""
+        ...
+
+    async def list_runs(
+        self, where: RunFilter = EVERYTHING, *, limit: int = 100, cursor: str | None = None
+    ) -> Page[RunRecord]:
+        """Newest first."""
+        ...
+
+    async def list_active_runs(
+        self, partitions: Collection[int] | None = None, after: str = "", limit: int = 1000, *, busy: bool = False
+    ) -> list[RunRecord]:
+        """By run id, those above `after`: without `ended_at`, not quarantined; on request only those that are `busy`."""
+        ...
+
+    async def mark_quarantined(self, run_id: str, reason: str) -> None:
+        """Neither active nor woken by timers from now on. Appends go on to be guarded by the sequence alone."""
+        ...
+
+    async def unquarantine(self, run_id: str) -> None: ...
+
+    async def find_idempotency(self, tenant: str, key: str) -> tuple[str, str] | None: ...  # (run id, body hash)
+
+    # timers
+    async def list_due_timers(
+        self, now: float, limit: int = 1000, partitions: Collection[int] | None = None
+    ) -> list[DueTimer]:
+        """Oldest first, due at `now` or before, of runs that are not quarantined."""
+        ...
+
+    async def next_timer(self, partitions: Collection[int] | None = None) -> float | None: ...
+
+    # approvals and dead letters
+    async def get_approval(self, approval_id: str) -> ApprovalRow: ...
+    async def list_approvals(
+        self,
+        *,
+        state: str | None = None,
+        tenant: str | None = None,
+        run_id: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page[ApprovalRow]:
+        """Oldest first."""
+        ...
+
+    async def get_dead_letter(self, dead_letter_id: str) -> DeadLetterRow: ...
+    async def list_dead_letters(
+        self,
+        *,
+        state: str | None = None,
+        tenant: str | None = None,
+        run_id: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page[DeadLetterRow]:
+        """Oldest first."""
+        ...
+
+    # notices
+    async def read_notices(
+        self, partitions: Collection[int] | None = None, after: int = 0, limit: int = 1000
+    ) -> list[Notice]: ...
+
+    async def delete_notices(self, notice_ids: Sequence[int]) -> None: ...  # of runs that can take in no more
+
+    # commands
+    async def put_command(self, run_id: str, body: bytes, *, command_id: str | None = None) -> str:
+        """The id of the command. With an id that was put before nothing happens, whatever the body."""
+        ...
+
+    async def read_commands(
+        self, partitions: Collection[int] | None = None, after: int = 0, limit: int = 1000
+    ) -> list[Command]:
+        """In the order they were put, those that have no answer yet."""
+        ...
+
+    async def answer_command(self, command_id: str, body: bytes) -> None:
+        """The first answer stands."""
+        ...
+
+    async def find_answer(self, command_id: str) -> bytes | None: ...
+
+    # definitions and workflows
+    async def put_definition(self, definition_hash: str, kind: str, body: bytes) -> None: ...
+    async def get_definition(self, definition_hash: str) -> Definition: ...
+
+    async def register_workflow(self, name: str, definition_hash: str, *, ir_hash: str, tenant: str = "default") -> int:
+        """The version number: that of the same definition if it was registered before, else the next one."""
+        ...
+
+    async def find_workflow(
+        self, name: str, version: int | None = None, *, tenant: str = "default"
+    ) -> WorkflowVersion | None:
+        """Without a version, the highest."""
+        ...
+
+    async def list_workflows(
+        self, *, tenant: str = "default", limit: int = 100, cursor: str | None = None
+    ) -> Page[WorkflowVersion]:
+        """The highest version of each, by name."""
+        ...
+
+    async def list_workflow_versions(
+        self, name: str, *, tenant: str = "default", limit: int = 100, cursor: str | None = None
+    ) -> Page[WorkflowVersion]:
+        """Highest first."""
+        ...
+
+    # who may write
+    async def incarnation(self) -> int:
+        """Grows when the database may have gone back in time; messages that carry an older one are refused."""
+        ...
+
+    async def raise_incarnation(self, by: int = 1) -> int: ...
+
+    async def raise_epochs(self, partitions: Collection[int]) -> Mapping[int, int]:
+        """Take these partitions over: the new epoch of each, which fences every earlier one."""
+        ...
+
+    async def hold(self) -> HolderLock | HeldBy:
+        """Become the one coordinator, or hear who is. Reading and putting commands need no hold."""
+        ...
+
+    # housekeeping
+    async def prune_commands(self, answered_before: float) -> int:
+        """Forget old answers, a bounded number at a time; how many, so 0 means there are no more."""
+        ...
+
+    async def prune_idempotency(self, created_before: float) -> int: ...
+
+    async def close(self) -> None:
+        """Finish what was accepted, refuse what comes after, leave no thread, connection, file or lock. Repeatable."""
+        ...
+
+
+def partition_of(run_id: str, partition_count: int) -> int:
+    """Where a run belongs: a child with its parent, so that who decides for one decides for the other. Stored with every run,
+    so it never changes."""
+    return zlib.crc32(run_id.partition("/")[0].encode()) % partition_count
+
+
+def check(commit: Commit) -> None:
+    """Refuse a commit that contradicts itself, before it costs a transaction (J2)."""
+    seq = commit.expected_seq
+    if seq < 0:
+        raise InvalidCommit(f"run {commit.run_id}: expected_seq is {seq}; it counts from 0")
+    for event in commit.events:
+        seq += 1
+        if event.seq != seq:
+            raise InvalidCommit(f"run {commit.run_id}: event {event.seq} stands where {seq} belongs; no gap, no repeat")
+    if commit.expected_seq == 0 and not commit.events:
+        raise InvalidCommit(f"run {commit.run_id}: a commit that creates a run needs at least one event")
+    if commit.idempotency is not None and commit.expected_seq != 0:
+        raise InvalidCommit(f"run {commit.run_id}: an idempotency key goes with the creation, not seq {seq}")
+    if any(row.run_id != commit.run_id for row in commit.approvals) or any(
+        row.run_id != commit.run_id for row in commit.dead_letters
+    ):
+        raise InvalidCommit(f"run {commit.run_id}: it carries an approval or a dead letter of another run")

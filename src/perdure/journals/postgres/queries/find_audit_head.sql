@@ -1,0 +1,3 @@
+SELECT seq, hash
+FROM perdure.audit_heads
+WHERE tenant = :tenant

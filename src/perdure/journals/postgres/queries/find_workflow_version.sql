@@ -1,0 +1,3 @@
+SELECT version
+FROM perdure.workflows
+WHERE tenant = :tenant AND name = :name AND definition_hash = :definition_hash

@@ -1,0 +1,3 @@
+UPDATE perdure.meta
+SET identity = :identity
+WHERE identity IS NULL

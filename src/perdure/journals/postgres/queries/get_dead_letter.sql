@@ -1,0 +1,3 @@
+SELECT dead_letter_id, run_id, node, state, tenant, created_at, resolved_at, body
+FROM perdure.dead_letters
+WHERE dead_letter_id = :id

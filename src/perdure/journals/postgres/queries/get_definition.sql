@@ -1,0 +1,3 @@
+SELECT hash, kind, body
+FROM perdure.definitions
+WHERE hash = :definition_hash

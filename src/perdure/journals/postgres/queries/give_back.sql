@@ -1,0 +1,1 @@
+SELECT perdure.give_back(:holder, :partitions)

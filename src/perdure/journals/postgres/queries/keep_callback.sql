@@ -1,0 +1,4 @@
+INSERT INTO perdure.callbacks (callback_hash, tenant, digest, received_at)
+VALUES (:callback_hash, :tenant, :digest, :received_at)
+ON CONFLICT (callback_hash) DO NOTHING
+RETURNING TRUE

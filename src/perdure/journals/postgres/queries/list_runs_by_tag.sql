@@ -1,0 +1,18 @@
+-- As list_runs, led by the tag, whose index is in the same order.
+SELECT runs.run_id, seq, commit_id, quarantined, state, workflow, workflow_version, ir, partition, tenant, tags,
+       generation, counter, busy, runs.created_at, started_at, ended_at, error, parent
+FROM perdure.run_tags t JOIN perdure.runs ON runs.run_id = t.run_id
+WHERE t.name = :tag_name
+  AND t.value = :tag_value
+  AND state = :state                                          -- if state
+  AND state = ANY (:states)                                   -- if states
+  AND workflow = :workflow                                    -- if workflow
+  AND parent = :parent                                        -- if parent
+  AND tenant = :tenant                                        -- if tenant
+  AND quarantined IS NOT NULL                                 -- if quarantined
+  AND quarantined IS NULL                                     -- if sound
+  AND t.created_at >= :since                                  -- if since
+  AND t.created_at < :until                                   -- if until
+  AND (t.created_at, t.run_id) < (:cursor_at, :cursor_key)    -- if cursor_at
+ORDER BY t.created_at DESC, t.run_id DESC
+LIMIT :limit

@@ -1,0 +1,7 @@
+SELECT name, version, definition_hash, ir_hash, tenant, registered_at
+FROM perdure.workflows
+WHERE tenant = :tenant
+  AND name = :name
+  AND version < :before  -- if before
+ORDER BY version DESC
+LIMIT :limit

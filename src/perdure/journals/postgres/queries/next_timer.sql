@@ -1,0 +1,6 @@
+SELECT t.due_at
+FROM perdure.timers t JOIN perdure.runs r ON r.run_id = t.run_id
+WHERE r.quarantined IS NULL
+  AND t.partition = ANY (:partitions)  -- if partitions
+ORDER BY t.due_at
+LIMIT 1

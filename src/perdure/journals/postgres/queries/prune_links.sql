@@ -1,0 +1,5 @@
+DELETE FROM perdure.links
+WHERE token_hash IN (
+    SELECT token_hash FROM perdure.links WHERE expires_at < :before ORDER BY expires_at LIMIT 1000 FOR UPDATE SKIP LOCKED
+)
+RETURNING TRUE

@@ -1,0 +1,3 @@
+UPDATE perdure.meta
+SET incarnation = incarnation + :by
+RETURNING incarnation

@@ -1,0 +1,4 @@
+UPDATE perdure.runs
+SET quarantined = NULL
+WHERE run_id = :run_id
+RETURNING TRUE

@@ -1,0 +1,91 @@
+"""Questions of one kind that are asked at the same time are put to the server in one statement.
+
+A statement costs both sides more than its rows do. Who asks alone loses one turn of the event loop; who comes while a statement is
+under way goes with the next, so that what it is told is never older than its question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from typing import Generic, TypeVar
+
+from perdure.clock import Clock
+
+Key = TypeVar("Key", bound=Hashable)
+Answer = TypeVar("Answer")
+
+
+class _Lead:
+    """Said to who has to put the next statement."""
+
+
+_LEAD = _Lead()
+
+
+class Together(Generic[Key, Answer]):
+    def __init__(
+        self,
+        ask_all: Callable[[list[Key]], Awaitable[Mapping[Key, Answer]]],
+        clock: Clock,
+        *,
+        most: int,
+        at_once: int = 2,
+    ) -> None:
+        """`most` questions in a statement, `at_once` statements under way. Asking again must do no harm."""
+        self._ask_all = ask_all
+        self._clock = clock
+        self._most = most
+        self._free = at_once
+        self._waiting: deque[tuple[Key, asyncio.Future[Answer | _Lead | None]]] = deque()
+
+    async def ask(self, key: Key) -> Answer | None:
+        if self._free:
+            self._free -= 1
+        else:
+            found = await self._follow(key)
+            if not isinstance(found, _Lead):
+                return found
+        return await self._lead(key)
+
+    async def _follow(self, key: Key) -> Answer | _Lead | None:
+        future: asyncio.Future[Answer | _Lead | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((key, future))
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled() and future.exception() is None and future.result() is _LEAD:
+                self._pass_on()
+            raise
+
+    async def _lead(self, key: Key) -> Answer | None:
+        taken: list[tuple[Key, asyncio.Future[Answer | _Lead | None]]] = []
+        try:
+            await self._clock.sleep(0)  # one turn of the loop, no time: whoever asks now comes along
+            while self._waiting and len(taken) < self._most - 1:
+                taken.append(self._waiting.popleft())
+            answers = await self._ask_all(list(dict.fromkeys([key, *(other for other, _ in taken)])))
+        except Exception as error:
+            for _, future in taken:
+                if not future.done():
+                    future.set_exception(error)
+            raise
+        except BaseException:  # only this one was cancelled; somebody else asks for the others
+            self._waiting.extendleft(reversed(taken))
+            raise
+        else:
+            for other, future in taken:
+                if not future.done():
+                    future.set_result(answers.get(other))
+            return answers.get(key)
+        finally:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        while self._waiting:
+            _, future = self._waiting.popleft()
+            if not future.done():
+                future.set_result(_LEAD)
+                return
+        self._free += 1

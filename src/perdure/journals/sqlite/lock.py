@@ -1,0 +1,101 @@
+"""The operating system's lock that makes one process the coordinator of a file.
+
+It stands beside the database, in `<file>.lock`, because SQLite has locks of its own on the database. The kernel gives it back
+when the process ends, however it ends: after `kill -9` the next one goes on at once. The file is never deleted: whoever
+waits for it would otherwise hold a lock on a file that nobody finds any more.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import weakref
+from pathlib import Path
+
+from perdure.journal import HeldBy, JournalUnavailable
+
+_held: weakref.WeakSet[FileLock] = weakref.WeakSet()
+
+
+class FileLock:
+    """A held lock. `release` may be called again."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor: int | None = descriptor
+        _held.add(self)
+
+    def release(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            # Crash here: the file still names this process, but its lock is gone, and the lock decides.
+            os.ftruncate(descriptor, 0)
+            os.close(descriptor)
+
+    def forget(self) -> None:
+        """Close without releasing: the parent of this process goes on holding it."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def hold(path: Path) -> FileLock | HeldBy:
+    """Take the lock of the database at `path`, or say who has it. Never waits."""
+    name = Path(f"{path}.lock")
+    try:
+        descriptor = os.open(name, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
+    except OSError as error:
+        raise JournalUnavailable(
+            f"cannot open the lock {name}: {error.strerror}; check the rights of its folder"
+        ) from error
+    try:
+        if not _try_lock(descriptor):
+            holder = _read(descriptor)
+            os.close(descriptor)
+            return holder
+        os.ftruncate(descriptor, 0)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        os.write(descriptor, f"{os.getpid()} {socket.gethostname()}\n".encode())
+    except OSError as error:
+        os.close(descriptor)
+        raise JournalUnavailable(
+            f"cannot take the lock {name}: {error.strerror}; is its disk local and not full?"
+        ) from error
+    return FileLock(descriptor)
+
+
+def _read(descriptor: int) -> HeldBy:
+    # It may be empty: its holder has the lock and is about to write.
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    words = os.read(descriptor, 512).decode(errors="replace").split()
+    return HeldBy(int(words[0]) if words and words[0].isdecimal() else 0, words[1] if len(words) > 1 else "")
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try_lock(descriptor: int) -> bool:
+        # Locks are mandatory there: a byte far behind the content keeps the content readable.
+        os.lseek(descriptor, 1 << 30, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def _try_lock(descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _forget_all() -> None:
+        for lock in list(_held):
+            lock.forget()
+
+    # A forked child shares the lock; if it outlived its parent, the journal would stay held by nobody.
+    os.register_at_fork(after_in_child=_forget_all)

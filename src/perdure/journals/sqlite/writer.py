@@ -1,0 +1,219 @@
+"""The one thread that writes, and its group commit.
+
+Whatever waits goes into one transaction, so the more is asked at once, the cheaper each commit becomes. The thread owns the
+writing connection from opening to closing. It must not know what the jobs write.
+
+A job that cannot be stored must not take the others with it: when one fails, the transaction is rolled back and each job gets
+a transaction of its own. Nobody has been answered by then, so nothing has to be taken back. When the *database* fails, all jobs
+of the transaction get that error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from perdure.clock import Clock
+from perdure.errors import PerdureError, StoreUnavailable
+from perdure.journal import Appended, Commit, JournalClosed, OutcomeUnknown
+from perdure.journals.sqlite import schema
+from perdure.journals.sqlite.appender import Appender
+from perdure.journals.sqlite.connection import Options, connect_writer
+from perdure.journals.sqlite.errors import translate, translate_commit
+
+Result = TypeVar("Result")
+Work = Callable[[sqlite3.Connection], Result]
+
+MAX_JOBS = 4096
+"""Jobs in one transaction: bounds how long the first of them waits for the last."""
+
+
+class _Job:
+    __slots__ = ("commits", "error", "future", "result", "work")
+
+    def __init__(self, future: asyncio.Future[Any], commits: Sequence[Commit], work: Work[Any] | None) -> None:
+        self.future = future
+        self.commits = commits
+        self.work = work
+        self.result: Any = None
+        self.error: PerdureError | None = None
+
+
+class Writer:
+    """Made and used on one event loop. `queue_limit` bounds the jobs that wait; further callers wait for a place."""
+
+    def __init__(self, options: Options, clock: Clock, partitions: int, queue_limit: int) -> None:
+        self.partition_count = partitions
+        self._options = options
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._places = asyncio.Semaphore(queue_limit)
+        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._connection: sqlite3.Connection | None = None
+        self._closed = False
+        self._opened: asyncio.Future[None] = self._loop.create_future()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+        self._thread = threading.Thread(target=self._run, name="perdure-journal-writer", daemon=True)
+
+    async def open(self) -> None:
+        """Start the thread and wait until the file is open and migrated; on an error nothing is left behind."""
+        self._thread.start()
+        try:
+            await asyncio.shield(self._opened)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def append(self, commits: Sequence[Commit]) -> list[Appended]:
+        answers: list[Appended] = await self._submit(commits, None)
+        return answers
+
+    async def run(self, work: Work[Result]) -> Result:
+        """Do this inside the next transaction."""
+        result: Result = await self._submit((), work)
+        return result
+
+    async def _submit(self, commits: Sequence[Commit], work: Work[Any] | None) -> Any:
+        await self._places.acquire()
+        if self._closed:
+            self._places.release()
+            raise JournalClosed(f"journal {self._options.path} is closed")
+        job = _Job(self._loop.create_future(), commits, work)
+        self._queue.put(job)
+        # A caller that is cancelled from here on does not know the outcome; the job is done all the same.
+        return await job.future
+
+    async def close(self) -> None:
+        """Finish what waits, then end the thread."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+        await asyncio.shield(self._ended)
+        self._thread.join()
+
+    # -- on the loop
+
+    def _resolve(self, jobs: list[_Job]) -> None:
+        for job in jobs:
+            self._places.release()
+            if job.future.done():
+                continue  # cancelled
+            if job.error is not None:
+                job.future.set_exception(job.error)
+            else:
+                job.future.set_result(job.result)
+
+    def _resolve_opened(self, error: PerdureError | None) -> None:
+        if self._opened.done():
+            return
+        if error is None:
+            self._opened.set_result(None)
+        else:
+            self._opened.set_exception(error)
+
+    # -- on the thread
+
+    def _run(self) -> None:
+        try:
+            error: PerdureError | None = None
+            try:
+                self._connect()
+            except Exception as raised:  # noqa: BLE001 - whoever opens must hear of it
+                error = translate(raised, self._options.path)
+            self._tell(self._resolve_opened, error)
+            while jobs := self._take():
+                self._write(jobs)
+                self._tell(self._resolve, jobs)
+        finally:
+            self._disconnect()
+            self._tell(self._ended.set_result, None)
+
+    def _tell(self, callback: Callable[..., None], *arguments: Any) -> None:
+        # A loop that was closed before the journal has nobody left to tell; what was written stays written.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(callback, *arguments)
+
+    def _take(self) -> list[_Job]:
+        """Everything that waits, at least one; nothing when the writer is closed."""
+        job = self._queue.get()
+        if job is None:
+            return []
+        jobs = [job]
+        while len(jobs) < MAX_JOBS:
+            try:
+                job = self._queue.get_nowait()
+            except queue.Empty:
+                break
+            if job is None:
+                self._queue.put(None)  # the next call sees the end
+                break
+            jobs.append(job)
+        return jobs
+
+    def _write(self, jobs: list[_Job]) -> None:
+        try:
+            self._transact(jobs)
+        except Exception as raised:  # noqa: BLE001 - every job gets an answer, or its caller waits for ever
+            error = translate(raised, self._options.path)
+            if isinstance(error, OutcomeUnknown):
+                self._disconnect()
+            if len(jobs) == 1 or isinstance(error, StoreUnavailable):
+                for job in jobs:
+                    job.error = error
+            else:
+                for job in jobs:
+                    self._write([job])
+
+    def _transact(self, jobs: list[_Job]) -> None:
+        connection = self._connect()
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            appender = Appender(connection, self.partition_count, self._clock.now())
+            for job in jobs:
+                if job.work is None:
+                    job.result = appender.append(job.commits)
+                else:
+                    appender.flush()  # it may look at what the commits before it wrote
+                    job.result = job.work(connection)
+                    appender = Appender(connection, self.partition_count, self._clock.now())
+            appender.flush()
+        except BaseException:
+            self._roll_back(connection)
+            raise
+        # Crash here: nothing of this batch is in the file and nobody was answered; callers append again.
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._roll_back(connection)
+            raise translate_commit(error, self._options.path) from error
+        # Crash here: durable, but unanswered; the same commit id is found and accepted again (J7).
+
+    def _roll_back(self, connection: sqlite3.Connection) -> None:
+        # After some errors SQLite has done it already.
+        if connection.in_transaction:
+            try:
+                connection.execute("ROLLBACK")
+            except sqlite3.Error:
+                self._disconnect()  # closing rolls back
+
+    def _connect(self) -> sqlite3.Connection:
+        if self._connection is None:
+            connection = connect_writer(self._options)
+            try:
+                schema.migrate(connection, self._options.path, self.partition_count)
+                self.partition_count = schema.partition_count(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()

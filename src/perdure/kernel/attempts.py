@@ -1,0 +1,196 @@
+"""Commands about one attempt: begun, checkpointed, completed, failed, lapsed, withdrawn, held.
+
+Every result passes the fence first: generation and attempt decide whether it is heard (V3, V4).
+"""
+
+from __future__ import annotations
+
+from perdure.kernel import commands as c
+from perdure.kernel import compensation
+from perdure.kernel import events as e
+from perdure.kernel.decider import Decider, Refusal, sorted_by_schedule
+from perdure.kernel.edges import in_closing_iteration
+from perdure.kernel.outcomes import accept, fail_attempt, park
+from perdure.kernel.settle import hold, send
+from perdure.kernel.state import ENDED, Activation, NodeState, RunState, State
+from perdure.kernel.values import Error
+
+N, R = NodeState, RunState
+
+
+def fence(d: Decider, command: c.NodeCommand, *, success: bool = False) -> Activation | None:
+    """The activation, when this attempt may still speak for it; otherwise the refusal is recorded once."""
+    activation = d.get(command)
+    reason = _objection(d.state, activation, command, success)
+    if reason is None:
+        return activation
+    if reason != "repeated" and command.attempt > activation.ignored:
+        d.emit_for(e.ResultIgnored, activation, attempt=command.attempt, generation=command.generation, reason=reason)
+    return None
+
+
+def _objection(state: State, activation: Activation, command: c.NodeCommand, success: bool) -> str | None:
+    if activation.state in (N.COMPLETED, N.FAILED, N.COMPENSATED) and command.attempt == activation.attempt:
+        return "repeated"
+    if command.generation != state.generation:
+        return "the run is in another generation"
+    if state.terminal or state.state is R.COMPENSATING:
+        return "the run has ended"
+    if activation.state in ENDED:
+        return f"the activation is {activation.state}"
+    current = command.attempt == activation.attempt
+    if current and activation.state in (N.QUEUED, N.RUNNING):
+        return None
+    if success and activation.state in (N.QUEUED, N.HELD, N.RETRYING) and not activation.begun:
+        if current:
+            return None
+        if command.attempt == activation.attempt - 1 and state.pinned(activation).effect != "at_most_once":
+            return None  # the work is done, and nobody has begun to do it again
+    if success and current and activation.state is N.RETRYING and state.pinned(activation).effect != "at_most_once":
+        return None
+    return "another attempt is current"
+
+
+def begin(d: Decider, command: c.Begin) -> None:
+    activation = d.get(command)
+    if command.undo:
+        if compensation.is_current(d.state, activation, command):
+            if activation.undo is not None and activation.undo.state == "queued":
+                d.emit_for(e.NodeStarted, activation, worker=command.worker, undo=True, attempt=command.attempt)
+            return
+        raise Refusal(
+            "stale_attempt", f"attempt {command.attempt} of the compensation of {command.node} is not current"
+        )
+    stale = command.generation != d.state.generation or command.attempt != activation.attempt
+    if stale or activation.state not in (N.QUEUED, N.HELD):
+        if not stale and activation.state is N.RUNNING:
+            code = "already_begun"
+        else:
+            code = "stale_attempt"
+        raise Refusal(code, f"attempt {command.attempt} of {command.node} may not begin: it is {activation.state}")
+    if activation.state is N.HELD and d.state.pinned(activation).effect == "at_most_once":
+        raise Refusal("stale_attempt", f"attempt {command.attempt} of {command.node} was withdrawn")
+    if d.state.state in (R.FAILING, R.CANCELLING) and d.state.pinned(activation).effect == "at_most_once":
+        hold(
+            d, [activation], d.state.state.value
+        )  # no new effect from here on (R3): without `node.started` it must not run
+        return
+    d.emit_for(e.NodeStarted, activation, worker=command.worker)
+
+
+def checkpoint(d: Decider, command: c.Checkpoint) -> None:
+    activation = fence(d, command)
+    if activation is not None:
+        d.emit_for(e.NodeCheckpointed, activation, data=command.data, step=command.step)
+
+
+def complete(d: Decider, command: c.Complete) -> None:
+    if command.undo:
+        activation = d.get(command)
+        if compensation.is_current(d.state, activation, command):
+            compensation.complete(d, activation, command.output)
+        return
+    problem = _not_allowed(d, d.get(command), command)
+    found = fence(d, command, success=problem is None)
+    if found is None:
+        return
+    if problem is not None:
+        fail_attempt(d, found, problem)
+        return
+    accept(
+        d,
+        found,
+        output=command.output,
+        output_ref=command.output_ref,
+        size=command.size,
+        started_at=command.started_at,
+        worker=command.worker,
+        attempt=command.attempt,
+        choice=command.choice,
+        reasoning=command.reasoning,
+    )
+
+
+def _not_allowed(d: Decider, activation: Activation, command: c.Complete) -> Error | None:
+    """An agent may choose only what its definition lists (S3)."""
+    branch = d.node(activation).branch if activation.item < 0 else None
+    if branch is None or branch.kind != "agent_driven" or not command.choice:
+        return None
+    allowed = {d.state.name(target) for target in branch.available}
+    outside = [name for name in command.choice if name not in allowed]
+    if not outside:
+        return None
+    message = f"{command.node} chose {', '.join(outside)}; it may choose from {', '.join(sorted(allowed))}"
+    return Error("route_not_allowed", message)
+
+
+def fail(d: Decider, command: c.Fail) -> None:
+    if command.undo:
+        activation = d.get(command)
+        if compensation.is_current(d.state, activation, command):
+            after = command.retry_after
+            compensation.fail(d, activation, command.error, retryable=command.retryable, retry_after=after)
+        return
+    found = fence(d, command)
+    if found is not None:
+        fail_attempt(
+            d,
+            found,
+            command.error,
+            retryable=command.retryable,
+            retry_after=command.retry_after,
+            certain=command.not_done or not found.begun,
+        )
+
+
+def lapse(d: Decider, command: c.Lapse) -> None:
+    """The worker is gone. What it did is unknown; its attempt is over, and a new one may start."""
+    if command.undo:
+        activation = d.get(command)
+        if compensation.is_current(d.state, activation, command):
+            compensation.attempt(d, activation)
+        return
+    activation = d.get(command)
+    current = command.attempt == activation.attempt and command.generation == d.state.generation
+    if not current or activation.state not in (N.QUEUED, N.RUNNING) or d.state.terminal:
+        return
+    node = d.state.pinned(activation)
+    if node.effect == "at_most_once" and activation.begun:
+        park(d, activation, Error("worker_lost", "the worker is gone and whether the effect happened is unknown"))
+    elif command.reason == "crashed" and activation.crashes + 1 >= node.max_crashes:
+        message = f"{activation.crashes + 1} workers died while they ran this; it is not tried again by itself"
+        park(d, activation, Error("poison", message))
+    elif d.state.state is R.RUNNING and not in_closing_iteration(d.state, activation):
+        d.emit_for(e.NodeScheduled, activation, attempt=activation.attempt + 1, after=command.reason)
+        d.dispatch(activation)
+    else:
+        d.emit_for(e.NodeHeld, activation, reason=d.state.state.value, after=command.reason)
+
+
+def withdraw(d: Decider, command: c.Withdraw) -> None:
+    activation = d.get(command)
+    if activation.state is N.RUNNING:  # it had begun after all, and the transport no longer has it: nobody will answer
+        fields = {name: getattr(command, name) for name in ("node", "scope", "item", "attempt", "generation", "undo")}
+        lapse(d, c.Lapse(at=command.at, reason="handed_back", **fields))
+        return
+    if command.undo or command.attempt != activation.attempt or activation.state is not N.QUEUED:
+        return
+    if d.state.state is R.RUNNING:  # resumed in the meantime
+        send(d, [activation])
+    else:
+        hold(d, [activation], d.state.state.value)
+
+
+def hold_back(d: Decider, command: c.Hold) -> None:
+    activation = d.get(command)
+    if command.attempt == activation.attempt and activation.state is N.QUEUED and not activation.begun:
+        hold(d, [activation], command.reason)
+
+
+def release(d: Decider, command: c.Release) -> None:
+    if d.state.state is not R.RUNNING:
+        return
+    wanted = set(command.nodes)  # by name: an iteration under way may hold nodes that a patch has removed
+    waiting = [a for a in sorted_by_schedule(d.state, N.HELD) if a.reason == "no_worker"]
+    held = [a for a in waiting if d.state.name(a.node) in wanted]
+    send(d, held)

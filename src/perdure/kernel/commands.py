@@ -1,0 +1,359 @@
+"""What the kernel can be asked to decide, and what it answers.
+
+Time and chance come with the command (`at`, `entropy`); answers to conditions come as `Verdict`s. Commands are
+imperative and name activations by node id, scope and item.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from perdure.kernel.events import AnyEvent, Scope
+from perdure.kernel.values import Error, Wait
+from perdure.model.ir import IR, Condition
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    at: float
+    id: str = ""
+    """Becomes the `cause` of the events it leads to."""
+    entropy: float = 0.5
+    """A number in [0, 1) for jitter."""
+    by: str = ""
+
+
+class Adopted(msgspec.Struct, frozen=True, kw_only=True):
+    """An outcome taken over from another run (rerun, continuation)."""
+
+    node: str
+    output: Any = None
+    output_ref: str | None = None
+    size: int = 0
+    taken: tuple[str, ...] | None = None
+    previous: bool = False
+    """The looping node's outcome in the iteration before the first one here (`loop.previous`)."""
+
+
+class Start(Command, frozen=True, kw_only=True):
+    run_id: str
+    ir: IR
+    workflow_version: int = 1
+    inputs: Any = None
+    tags: dict[str, str] = {}
+    tenant: str = "default"
+    deadline_seconds: float | None = None
+    parent: tuple[str, str, Scope, int | None] | None = None
+    origin: tuple[str, str] | None = None
+    adopted: tuple[Adopted, ...] = ()
+    overrides: dict[str, dict[str, Any]] = {}
+    signals: tuple[tuple[str, Any], ...] = ()
+    """Signals the run this one continues did not consume."""
+
+
+class NodeCommand(Command, frozen=True, kw_only=True):
+    node: str
+    scope: Scope = ()
+    item: int | None = None
+    attempt: int = 0
+    generation: int = 1
+    undo: bool = False
+    """The command is about the compensation of the activation."""
+
+
+class Begin(NodeCommand, frozen=True, kw_only=True):
+    """A worker began the attempt. Optional: `Complete` and `Fail` imply it, except for `effect: at_most_once`."""
+
+    worker: str = ""
+
+
+class Checkpoint(NodeCommand, frozen=True, kw_only=True):
+    data: Any = None
+    step: str = ""
+
+
+class Complete(NodeCommand, frozen=True, kw_only=True):
+    output: Any = None
+    output_ref: str | None = None
+    size: int = 0
+    started_at: float | None = None
+    worker: str = ""
+    choice: tuple[str, ...] | None = None
+    """agent_driven: the nodes the agent chose."""
+    reasoning: str = ""
+
+
+class Fail(NodeCommand, frozen=True, kw_only=True):
+    error: Error
+    retryable: bool = True
+    retry_after: float | None = None
+    not_done: bool = False
+    """The effect certainly did not happen (rule 33)."""
+    worker: str = ""
+
+
+class Lapse(NodeCommand, frozen=True, kw_only=True):
+    """The worker is gone: it died while it ran this, or it handed the work back."""
+
+    reason: Literal["crashed", "handed_back"] = "crashed"
+
+
+class Withdraw(NodeCommand, frozen=True, kw_only=True):
+    """The transport took the task back before a worker claimed it. Answers a `Recall` effect."""
+
+
+class Suspend(NodeCommand, frozen=True, kw_only=True):
+    """The node's type turns the attempt into a durable wait."""
+
+    wait: Wait
+    approvers: tuple[str, ...] = ()
+    quorum: int = 1
+    on_timeout: Literal["reject", "approve", "fail", "escalate"] = "reject"
+    escalate_to: tuple[str, ...] = ()
+    timeout_seconds: float | None = None
+    shown: Any = None
+    form: Any = None
+    notify: dict[str, str] | None = None
+    """Another system that is told: its `url`, and the name of the `secret` that signs."""
+    workflow: str = ""
+    inputs: Any = None
+
+
+class Hold(NodeCommand, frozen=True, kw_only=True):
+    """No worker can take this node now."""
+
+    reason: str = "no_worker"
+
+
+class Release(Command, frozen=True, kw_only=True):
+    """Workers for these nodes are there again: schedule what is held for that reason."""
+
+    nodes: tuple[str, ...] = ()
+
+
+class FireTimer(Command, frozen=True, kw_only=True):
+    timer: str
+
+
+class Vote(Command, frozen=True, kw_only=True):
+    approval: str
+    decision: Literal["approve", "reject"]
+    approver: str | None = None
+    """The entry of `approvers` this person acts for; by default the person."""
+    comments: str = ""
+    data: Any = None
+
+
+class Delegate(Command, frozen=True, kw_only=True):
+    """Somebody who is asked asks somebody else instead."""
+
+    approval: str
+    to: str
+    approver: str | None = None
+    """The entry of `approvers` that is given away; by default the person's own."""
+    comments: str = ""
+
+
+class Signal(Command, frozen=True, kw_only=True):
+    name: str
+    payload: Any = None
+    signal: str = ""
+
+
+class EndChild(Command, frozen=True, kw_only=True):
+    """A child run reached the end of a generation."""
+
+    child: str
+    generation: int
+    state: Literal["completed", "failed", "cancelled", "rolled_back"]
+    output: Any = None
+    output_ref: str | None = None
+    size: int = 0
+    error: Error | None = None
+
+
+class Pause(Command, frozen=True, kw_only=True):
+    reason: str = ""
+
+
+class Resume(Command, frozen=True, kw_only=True):
+    pass
+
+
+class Cancel(Command, frozen=True, kw_only=True):
+    reason: str = ""
+    force: bool = False
+    grace_seconds: float = 30.0
+
+
+class Retry(Command, frozen=True, kw_only=True):
+    pass
+
+
+class Rollback(Command, frozen=True, kw_only=True):
+    pass
+
+
+class Patch(Command, frozen=True, kw_only=True):
+    ir: IR
+    reason: str = ""
+    patch: Any = None
+
+
+class Requeue(NodeCommand, frozen=True, kw_only=True):
+    config: Any = None
+
+
+class Discard(NodeCommand, frozen=True, kw_only=True):
+    as_: Literal["skip", "fail", "continue"] = "skip"
+
+
+AnyCommand = (
+    Start
+    | Begin
+    | Checkpoint
+    | Complete
+    | Fail
+    | Lapse
+    | Withdraw
+    | Suspend
+    | Hold
+    | Release
+    | FireTimer
+    | Vote
+    | Delegate
+    | Signal
+    | EndChild
+    | Pause
+    | Resume
+    | Cancel
+    | Retry
+    | Rollback
+    | Patch
+    | Requeue
+    | Discard
+)
+
+
+# -- needs and verdicts ------------------------------------------------------------------------------------------------
+
+
+class Need(msgspec.Struct, frozen=True):
+    """Something the kernel must know first and must not compute itself (rule 41)."""
+
+    kind: Literal["when", "loop", "branch", "outputs", "collect"]
+    node: str = ""
+    scope: Scope = ()
+    rule: int = 0
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """The answer to a `Need`: a value, or the error that kept it from being evaluated (never false)."""
+
+    value: Any = None
+    error: Error | None = None
+    seen: Any = None
+    output_ref: str | None = None
+    size: int = 0
+
+
+class Question(msgspec.Struct, frozen=True):
+    """A need, what it is about, and everything its evaluation may read."""
+
+    need: Need
+    context: Any
+    condition: Condition | None = None
+
+
+class Needs(msgspec.Struct, frozen=True):
+    questions: tuple[Question, ...]
+
+
+# -- effects -----------------------------------------------------------------------------------------------------------
+
+
+class Effect(msgspec.Struct, frozen=True, kw_only=True):
+    """Something to do after the append. Losing one costs time only: it can be derived again from the state."""
+
+
+class Dispatch(Effect, frozen=True, kw_only=True):
+    """Send this attempt to a worker, or execute it in the coordinator when its type is trivial."""
+
+    node: str
+    scope: Scope = ()
+    item: int | None = None
+    attempt: int
+    undo: bool = False
+
+
+class Recall(Effect, frozen=True, kw_only=True):
+    """Take the task back if no worker has claimed it, and answer `Withdraw`; otherwise answer `Begin`."""
+
+    node: str
+    scope: Scope = ()
+    item: int | None = None
+    attempt: int
+    undo: bool = False
+
+
+class Stop(Effect, frozen=True, kw_only=True):
+    """Tell the worker that runs this attempt to stop; nobody waits for its answer unless the run is cancelling."""
+
+    node: str
+    scope: Scope = ()
+    item: int | None = None
+    attempt: int
+    undo: bool = False
+
+
+class SetTimer(Effect, frozen=True, kw_only=True):
+    timer: str
+    due_at: float
+
+
+class ClearTimer(Effect, frozen=True, kw_only=True):
+    timer: str
+
+
+class StartChild(Effect, frozen=True, kw_only=True):
+    """See to it that this child runs: start it, retry it when it failed, report its end when it completed."""
+
+    child: str
+    node: str
+    scope: Scope = ()
+    item: int | None = None
+    workflow: str
+    inputs: Any = None
+    generation: int = 1
+
+
+class StopChild(Effect, frozen=True, kw_only=True):
+    child: str
+    rollback: bool = False
+
+
+class NotifyParent(Effect, frozen=True, kw_only=True):
+    """This run's generation ended: its parent's wait for it can resolve."""
+
+    parent: tuple[str, str, Scope, int | None]
+
+
+class ContinueRun(Effect, frozen=True, kw_only=True):
+    """Start the run that continues this endless one."""
+
+    run_id: str
+    adopted: tuple[Adopted, ...]
+    signals: tuple[tuple[str, Any], ...] = ()
+
+
+class Decision(msgspec.Struct, frozen=True):
+    events: tuple[AnyEvent, ...] = ()
+    effects: tuple[Effect, ...] = ()
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """The command is not possible now; nothing changed. `code` is stable, `message` says the way out."""
+
+    code: str
+    message: str

@@ -1,0 +1,103 @@
+"""Compensation: undo what was done, in reverse order of completion, one after the other (rule 34); and the end of runs."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from perdure.kernel import commands as c
+from perdure.kernel import events as e
+from perdure.kernel.decider import Decider
+from perdure.kernel.state import Activation, IntegrityError, NodeState, RunState, State
+from perdure.kernel.values import Error
+
+N, R = NodeState, RunState
+
+
+def begin(d: Decider, ends: Literal["failed", "cancelled", "rolled_back"], generation: int | None = None) -> bool:
+    """Make the plan. False when there is nothing to compensate and the run may end at once."""
+    state = d.state
+    plan = [state.activations[key] for key in reversed(state.undoable) if state.activations[key].state is N.COMPLETED]
+    if not plan and ends != "rolled_back":
+        return False
+    places = tuple(d.place(activation) for activation in plan)
+    d.emit(e.RunCompensating, ends=ends, plan=places, generation=generation or state.generation, by=d.command.by)
+    return True
+
+
+def go_on(d: Decider) -> None:
+    """Compensate the next one, unless one is under way or waits for a person."""
+    state = d.state
+    if not state.plan:
+        close(d)
+        return
+    activation = state.activations[state.plan[-1]]
+    if activation.undo is not None and activation.undo.state == "planned":
+        attempt(d, activation)
+
+
+def attempt(d: Decider, activation: Activation) -> None:
+    undo = activation.undo
+    if undo is None:
+        raise IntegrityError(f"run {d.state.run_id}: no compensation of {d.state.name(activation.node)} is planned")
+    d.emit_for(e.NodeCompensating, activation, attempt=undo.attempt + 1)
+    if d.state.pinned(activation).compensator is None:
+        d.effect(c.StopChild(child=activation.child, rollback=True))
+    else:
+        d.dispatch(activation, undo=True)
+
+
+def is_current(state: State, activation: Activation, command: c.NodeCommand) -> bool:
+    """Whether this attempt may still speak for the compensation: a run ended by force listens no more (J4)."""
+    undo = activation.undo
+    if state.state is not R.COMPENSATING or undo is None or undo.state not in ("queued", "running"):
+        return False
+    return command.generation == state.generation and command.attempt == undo.attempt
+
+
+def complete(d: Decider, activation: Activation, output: object) -> None:
+    undo = activation.undo
+    d.emit_for(e.NodeCompensated, activation, output=output, attempt=undo.attempt if undo is not None else 0)
+
+
+def fail(d: Decider, activation: Activation, error: Error, *, retryable: bool, retry_after: float | None) -> None:
+    """Try the compensator again; when nothing is left to try, wait for a person. Order is kept: nothing overtakes."""
+    undo, compensator = activation.undo, d.state.pinned(activation).compensator
+    if undo is None:
+        return
+    tried = undo.failures + 1
+    error = msgspec.structs.replace(error, attempts=tried)
+    retry = compensator.retry if compensator is not None else None
+    if retry is None or not retryable or tried >= retry.max_attempts:
+        d.emit_for(e.NodeParked, activation, error=error, undo=True, attempt=undo.attempt)
+        return
+    delay = retry_after
+    if delay is None:
+        delay = min(retry.backoff_ms * retry.multiplier**undo.failures, retry.max_backoff_ms) / 1000
+        delay *= 0.5 + d.command.entropy / 2 if retry.jitter else 1.0
+    d.emit_for(e.NodeCompensating, activation, error=error, retry_at=d.at + delay, attempt=undo.attempt)
+
+
+def close(d: Decider) -> None:
+    """The terminal event, and the notice to a parent."""
+    state = d.state
+    if state.ending == "failed":
+        d.emit(e.RunFailed, error=state.error or Error("unknown", "the run failed"))
+    elif state.ending == "rolled_back":
+        d.emit(e.RunRolledBack)
+    else:
+        d.emit(e.RunCancelled, by=state.by)
+    notify(d)
+
+
+def give_up(d: Decider) -> None:
+    """End a compensation by force: what was not compensated becomes a dead letter each (rule 29)."""
+    left = tuple(d.place(d.state.activations[key]) for key in reversed(d.state.plan))
+    d.emit(e.RunCancelled, by=d.command.by, forced=True, not_compensated=left)
+    notify(d)
+
+
+def notify(d: Decider) -> None:
+    if d.state.parent is not None:
+        d.effect(c.NotifyParent(parent=d.state.parent))

@@ -1,0 +1,89 @@
+"""`decide(state, command)`: every rule about runs, asked once per command.
+
+    decide(state, command, verdicts)   what would happen; the state is left as it was
+    advance(state, command, verdicts)  the same, and the state goes along (what a coordinator calls)
+
+Both give a `Decision`, `Needs` (conditions to evaluate first, then ask again), or `Refused`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from perdure.kernel import attempts, runs, waits
+from perdure.kernel import commands as c
+from perdure.kernel.decider import Decider, Refusal, Unknown
+from perdure.kernel.settle import settle
+from perdure.kernel.state import State
+
+_NOTHING_KNOWN: dict[c.Need, c.Verdict] = {}
+
+_HANDLERS: dict[type[c.Command], Callable[[Decider, Any], None]] = {
+    c.Start: runs.start,
+    c.Begin: attempts.begin,
+    c.Checkpoint: attempts.checkpoint,
+    c.Complete: attempts.complete,
+    c.Fail: attempts.fail,
+    c.Lapse: attempts.lapse,
+    c.Withdraw: attempts.withdraw,
+    c.Suspend: waits.suspend,
+    c.Hold: attempts.hold_back,
+    c.Release: attempts.release,
+    c.FireTimer: waits.fire_timer,
+    c.Vote: waits.vote,
+    c.Delegate: waits.delegate,
+    c.Signal: waits.signal,
+    c.EndChild: waits.end_child,
+    c.Pause: runs.pause,
+    c.Resume: runs.resume,
+    c.Cancel: runs.cancel,
+    c.Retry: runs.retry,
+    c.Rollback: runs.rollback,
+    c.Patch: runs.patch,
+    c.Requeue: runs.requeue,
+    c.Discard: runs.discard,
+}
+
+
+def decide(
+    state: State, command: c.Command, verdicts: Mapping[c.Need, c.Verdict] = _NOTHING_KNOWN
+) -> c.Decision | c.Needs | c.Refused:
+    return _decide(state, command, verdicts, keep=False)
+
+
+def advance(
+    state: State, command: c.Command, verdicts: Mapping[c.Need, c.Verdict] = _NOTHING_KNOWN
+) -> c.Decision | c.Needs | c.Refused:
+    return _decide(state, command, verdicts, keep=True)
+
+
+def _decide(
+    state: State, command: c.Command, verdicts: Mapping[c.Need, c.Verdict], *, keep: bool
+) -> c.Decision | c.Needs | c.Refused:
+    if not state.seq and not isinstance(command, c.Start):
+        return c.Refused("unknown_run", "there is no such run")
+    before = state.begin()
+    kept = False
+    try:
+        decider = Decider(state, command, verdicts)
+        _HANDLERS[type(command)](decider, command)
+        if isinstance(command, c.Complete | c.Fail | c.Lapse):
+            waits.item_ended(decider, command)
+        settle(decider)
+        kept = keep
+    except Unknown as unknown:
+        return c.Needs(tuple(unknown.questions))
+    except Refusal as refusal:
+        return c.Refused(refusal.code, refusal.message)
+    finally:
+        timers = state.timer_changes or {}
+        state.touched = state.timer_changes = None
+        if kept:
+            state.commit()
+        else:
+            state.rollback(before)
+    effects = decider.effects
+    for name, due_at in sorted(timers.items()):
+        effects.append(c.ClearTimer(timer=name) if due_at is None else c.SetTimer(timer=name, due_at=due_at))
+    return c.Decision(tuple(decider.events), tuple(effects))

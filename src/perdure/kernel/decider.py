@@ -1,0 +1,154 @@
+"""One decision being made: the state it is made on, what is known, and what has been decided so far.
+
+Events are applied to the state as they are emitted, so that every later step of the decision sees them. When
+something must be known first, `Unknown` is raised and the state is rolled back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from perdure.kernel import commands as c
+from perdure.kernel import events as e
+from perdure.kernel.edges import governing_ir
+from perdure.kernel.evolve import apply
+from perdure.kernel.inputs import Context
+from perdure.kernel.inputs import context as gather
+from perdure.kernel.state import Activation, Key, NodeState, State
+from perdure.kernel.values import Error
+from perdure.model.ir import Condition, Node
+
+Q = NodeState.QUEUED
+
+
+class Unknown(Exception):
+    """The decision needs verdicts it does not have."""
+
+    def __init__(self, questions: list[c.Question]) -> None:
+        super().__init__()
+        self.questions = questions
+
+
+class Refusal(Exception):
+    """The command is not possible now."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class Decider:
+    def __init__(self, state: State, command: c.Command, verdicts: Mapping[c.Need, c.Verdict]) -> None:
+        self.state = state
+        self.command = command
+        self.at = command.at
+        self.verdicts = verdicts
+        self.events: list[Any] = []
+        self.effects: list[c.Effect] = []
+        self.ended: list[Activation] = []
+        """Activations inside loops that ended in this decision: they may let an iteration close."""
+        self.raced: set[Key] = set()
+        """Joins that fired in this decision and cancelled their losers (rule 11)."""
+        state.touched = []
+        state.timer_changes = {}
+
+    def emit(self, kind: type[e.Event], **fields: Any) -> None:
+        state = self.state
+        cause = self.command.id or type(self.command).__name__.lower()
+        event = kind(seq=state.seq + 1, at=self.at, cause=cause, **fields)
+        apply(state, event)
+        msgspec.structs.force_setattr(event, "counter", state.counter)
+        self.events.append(event)
+
+    def emit_for(self, kind: type[e.NodeEvent], activation: Activation, **fields: Any) -> None:
+        """Emit an event about one activation."""
+        fields.setdefault("attempt", activation.attempt)
+        item = None if activation.item < 0 else activation.item
+        name = self.state.name(activation.node)
+        self.emit(kind, node=name, scope=activation.scope, item=item, visit=self._visit(activation), **fields)
+        if activation.scope:
+            self.ended.append(activation)
+
+    def effect(self, effect: c.Effect) -> None:
+        self.effects.append(effect)
+
+    def place(self, activation: Activation, attempt: int | None = None) -> e.Place:
+        return e.Place(
+            self.state.name(activation.node),
+            activation.scope,
+            None if activation.item < 0 else activation.item,
+            self._visit(activation),
+            activation.attempt if attempt is None else attempt,
+        )
+
+    def _visit(self, activation: Activation) -> int:
+        if activation.fired or activation.item >= 0 or activation.visit:
+            return activation.visit
+        return self.state.visits.get(activation.node, 0) + 1 if activation.scope else 1
+
+    def dispatch(self, activation: Activation, *, undo: bool = False) -> None:
+        self.effect(c.Dispatch(**self._address(activation, undo), undo=undo))
+
+    def stop(self, activation: Activation, *, undo: bool = False) -> None:
+        self.effect(c.Stop(**self._address(activation, undo), undo=undo))
+
+    def recall(self, activation: Activation, *, undo: bool = False) -> None:
+        self.effect(c.Recall(**self._address(activation, undo), undo=undo))
+
+    def _address(self, activation: Activation, undo: bool) -> dict[str, Any]:
+        attempt = activation.undo.attempt if undo and activation.undo is not None else activation.attempt
+        return {
+            "node": self.state.name(activation.node),
+            "scope": activation.scope,
+            "item": None if activation.item < 0 else activation.item,
+            "attempt": attempt,
+        }
+
+    def node(self, activation: Activation) -> Node:
+        """The node as routing sees it now."""
+        return self.state.node_in(governing_ir(self.state, activation), activation.node)
+
+    def ask(self, need: c.Need, context: Callable[[], Context], condition: Condition | None = None) -> c.Verdict:
+        """The verdict, or `Unknown`. The context is gathered now, while the state is as the question means it."""
+        verdict = self.verdicts.get(need)
+        if verdict is None:
+            raise Unknown([c.Question(need, context(), condition)])
+        return verdict
+
+    def condition_context(
+        self, activation: Activation, condition: Condition, output: Any = None, output_ref: str | None = None
+    ) -> Context:
+        everything = condition.reads_everything
+        references = condition.references
+        return gather(self.state, activation, references, output=output, output_ref=output_ref, everything=everything)
+
+    def get(self, command: c.NodeCommand) -> Activation:
+        """The activation a command names, or a refusal."""
+        activation = self.state.find(command.node, command.scope, command.item)
+        if activation is None:
+            place = f"{command.node}{list(command.scope) if command.scope else ''}"
+            raise Refusal("unknown_activation", f"run {self.state.run_id} has no activation of {place}")
+        return activation
+
+    def fail_run(self, error: Error, activation: Activation | None = None) -> None:
+        """The failure nobody handles: nothing is dispatched from here on (rule 25)."""
+        node = None if activation is None else self.state.name(activation.node)
+        scope = () if activation is None else activation.scope
+        self.emit(e.RunFailing, error=error, node=node, scope=scope)
+        self.recall_queued()
+
+    def recall_queued(self) -> None:
+        state = self.state
+        if state.tally.get(Q, 0):
+            for activation in sorted_by_schedule(state, Q):
+                self.recall(activation)
+
+
+def sorted_by_schedule(state: State, *states: str) -> list[Activation]:
+    found = [a for a in state.activations.values() if a.state in states]
+    found.sort(key=lambda a: (a.scheduled_seq, a.node, a.scope, a.item))
+    return found

@@ -1,0 +1,446 @@
+"""How edges resolve: the bookkeeping of tokens, joins and scopes. Changes state; called by `evolve.py` only.
+
+An edge resolves once per activation of its target's scope. Entry edges of a loop resolve once in the scope around it
+and are remembered in `State.entered`, where every iteration reads them again (rule 4).
+"""
+
+from __future__ import annotations
+
+from perdure.kernel.events import Scope
+from perdure.kernel.state import (
+    ENDED,
+    ERROR,
+    FAILED,
+    NEW_GENERATION,
+    NODE_TRANSITIONS,
+    OPEN,
+    SKIPPED,
+    TAKEN,
+    Activation,
+    IntegrityError,
+    Key,
+    LoopRun,
+    NodeState,
+    State,
+    Timer,
+    key_of,
+)
+from perdure.kernel.values import Route
+from perdure.model.ir import Edge, Node
+
+N = NodeState
+
+
+def set_state(state: State, activation: Activation, new: NodeState, *, generation: bool = False) -> None:
+    old = activation.state
+    allowed = NEW_GENERATION.get(old, frozenset()) if generation else NODE_TRANSITIONS[old]
+    if new not in allowed:
+        place = f"{state.name(activation.node)}{list(activation.scope)}"
+        raise IntegrityError(f"run {state.run_id}: {place} cannot go from {old} to {new} (V5)")
+    activation.state = new
+    state.tally[old] = state.tally.get(old, 0) - 1
+    state.tally[new] = state.tally.get(new, 0) + 1
+    opened = (new in OPEN) - (old in OPEN)
+    state.open += opened
+    if opened and activation.item >= 0:
+        state.edit(state.activations[key_of(activation.node, activation.scope)]).items_open += opened
+
+
+def set_timer(state: State, name: str, timer: Timer) -> None:
+    state.put(state.timers, name, timer)
+    if state.timer_changes is not None:
+        state.timer_changes[name] = timer.due_at
+
+
+def clear_timer(state: State, name: str) -> None:
+    if name in state.timers:
+        state.drop(state.timers, name)
+        if state.timer_changes is not None:
+            state.timer_changes[name] = None
+
+
+def timer_name(state: State, kind: str, activation: Activation) -> str:
+    scope = ".".join(map(str, activation.scope))
+    item = "" if activation.item < 0 else f"#{activation.item}"
+    return f"{kind}:{state.name(activation.node)}:{scope}{item}"
+
+
+def touch(state: State, key: Key) -> None:
+    if state.touched is not None:
+        state.touched.append(key)
+
+
+# -- activations and loop runs -----------------------------------------------------------------------------------------
+
+
+def ensure_loop_run(state: State, loop: int, scope: Scope) -> LoopRun:
+    run = state.loops.get((loop, scope))
+    if run is None:
+        outer = state.loops.get((_outermost(state, loop), ())) if scope else None
+        run = LoopRun(loop=loop, scope=scope, ir=outer.ir if outer is not None else len(state.irs) - 1)
+        state.put(state.loops, (loop, scope), run)
+    return run
+
+
+def _outermost(state: State, loop: int) -> int:
+    return state.node(loop).loops[0]
+
+
+def ensure(state: State, node: int, scope: Scope, item: int = -1) -> Activation:
+    """The activation of a node in a scope, made when it is first heard of."""
+    key = key_of(node, scope, item)
+    found = state.activations.get(key)
+    if found is not None:
+        return found
+    ir = state.iteration_ir(scope, node)
+    activation = Activation(node=node, scope=scope, item=item, ir=ir)
+    state.add(state.activations, key, activation)
+    state.tally[N.PENDING] = state.tally.get(N.PENDING, 0) + 1
+    if scope:
+        definition = state.node_in(ir, node)
+        for depth in range(len(scope)):
+            run = ensure_loop_run(state, definition.loops[depth], scope[:depth])
+            if run.iteration == scope[depth]:
+                state.push(run.members, key)
+        if item < 0:
+            _read_entries(state, activation, definition)
+    return activation
+
+
+def touch_entries(state: State) -> None:
+    """Nodes nothing leads to are ready from the start."""
+    for index in state.ir.entries:
+        activation = ensure(state, index, (1,) * len(state.node(index).loops))
+        if activation.state is N.PENDING and not activation.fired:
+            touch(state, activation.key)
+
+
+def _read_entries(state: State, activation: Activation, definition: Node) -> None:
+    """A new iteration sees what its entry edges resolved to before; their tokens were consumed then."""
+    edges = state.irs[activation.ir].edges
+    for number in definition.edges_in:
+        edge = edges[number]
+        if edge.common < len(activation.scope):
+            known = state.entered.get((edge.source, activation.node, activation.scope[: edge.common]))
+            if known is not None:
+                _count(state, activation, edge, known[0], known[1])
+
+
+def _count(state: State, activation: Activation, edge: Edge, status: int, hop: int) -> None:
+    if state.is_new(activation):
+        activation.edges[edge.source] = status
+    else:
+        state.put(activation.edges, edge.source, status)
+    if status == TAKEN:
+        activation.taken += 1
+    elif status == SKIPPED:
+        activation.skipped += 1
+        activation.refused = activation.refused or edge.required
+    elif status == FAILED:
+        activation.failed += 1
+    else:
+        activation.errors += 1
+    if status in (TAKEN, ERROR) and not activation.fired:  # a late arrival is absorbed, with the way it came
+        activation.hop = max(activation.hop, hop + 1)
+
+
+def uncount(state: State, activation: Activation, source: int) -> None:
+    """Take a resolution back; only a new generation does this."""
+    status = activation.edges[source]
+    state.drop(activation.edges, source)
+    activation.taken -= status == TAKEN
+    activation.skipped -= status == SKIPPED
+    activation.failed -= status == FAILED
+    activation.errors -= status == ERROR
+    if activation.refused:  # another required dependency may have been skipped too (rule 7)
+        edges = state.irs[activation.ir].edges
+        incoming = [edges[number] for number in state.node_in(activation.ir, activation.node).edges_in]
+        activation.refused = any(edge.required and activation.edges.get(edge.source) == SKIPPED for edge in incoming)
+
+
+def current_scope(state: State, node: Node, prefix: Scope) -> Scope | None:
+    """Where a token that enters `node` from the scope `prefix` arrives; None when a loop on the way is over."""
+    scope = prefix
+    for depth in range(len(prefix), len(node.loops)):
+        run = state.loops.get((node.loops[depth], scope))
+        if run is not None and run.status in ("closing", "ended"):
+            return None
+        scope = (*scope, run.iteration if run is not None else 1)
+    return scope
+
+
+def resolve(state: State, edge: Edge, ir: int, source: Activation, status: int) -> None:
+    target = state.node_in(ir, edge.target)
+    prefix = source.scope[: edge.common]
+    if len(target.loops) > edge.common:
+        state.put(state.entered, (edge.source, edge.target, prefix), (status, source.hop))
+        scope = current_scope(state, target, prefix)
+        if scope is None:
+            return
+    else:
+        scope = prefix
+    if not _knows(state, state.iteration_ir(scope, edge.target), ir, edge):
+        return
+    known = state.activations.get(key_of(edge.target, scope))
+    if known is not None and edge.source in known.edges:
+        return  # done again after compensation; this target kept its outcome
+    activation = ensure(state, edge.target, scope) if known is None else known
+    state.edit(activation)
+    if edge.source not in activation.edges:  # `ensure` has already read an entry edge
+        _count(state, activation, edge, status, source.hop)
+    if activation.state is N.PENDING and not activation.fired:
+        _wait(state, activation, status)
+        touch(state, activation.key)
+
+
+def _knows(state: State, governing: int, ir: int, edge: Edge) -> bool:
+    """Whether the target has this edge where it is: an iteration under way knows none that a patch brought, and nothing
+    outside knows one that a patch removed (rule 39)."""
+    if governing == ir:
+        return True
+    edges, nodes = state.irs[governing].edges, state.irs[governing].nodes
+    node = nodes[edge.target] if edge.target < len(nodes) else None
+    return node is not None and any(edges[number].source == edge.source for number in node.edges_in)
+
+
+def _wait(state: State, activation: Activation, status: int) -> None:
+    if status in (TAKEN, ERROR):
+        activation.tokens += 1
+        state.tokens += 1
+
+
+def fire(state: State, activation: Activation) -> None:
+    """The join is decided: its tokens are consumed, and what comes later is absorbed."""
+    if activation.fired:
+        return
+    state.tokens -= activation.tokens
+    activation.tokens = 0
+    activation.fired = True
+    if activation.item >= 0 or activation.visit:  # an activation that is decided anew stays the same visit
+        return
+    if not activation.scope:
+        activation.visit = 1
+        return
+    activation.visit = state.visits.get(activation.node, 0) + 1
+    state.put(state.visits, activation.node, activation.visit)
+
+
+# -- routes ------------------------------------------------------------------------------------------------------------
+
+
+def governing_ir(state: State, activation: Activation) -> int:
+    """Routing uses the IR current at the commit; inside a loop, the one the iteration began with."""
+    return state.iteration_ir(activation.scope, activation.node)
+
+
+def take_route(state: State, activation: Activation, route: Route, status: int = TAKEN) -> None:
+    """Resolve the outgoing edges of an outcome. Exits of open loops wait for `loop.ended`."""
+    activation.route, activation.routed = route, True
+    ir = governing_ir(state, activation)
+    node = state.node_in(ir, activation.node)
+    if in_closed_iteration(state, activation):
+        _resolve_again(state, activation, node, ir, status)
+        return
+    if route.back:
+        run = own_loop_run(state, activation, node)
+        state.edit(run)
+        run.status, run.cause = "closing", activation.key
+        return
+    names = None if route.taken is None else set(route.taken)
+    edges, leaves = state.irs[ir].edges, len(node.loops)
+    for number in node.edges_out:
+        edge = edges[number]
+        taken = not edge.named if names is None else state.node_in(ir, edge.target).id in names
+        if edge.common < len(activation.scope) and not _loop_over(state, activation, node, edge):
+            if taken and edge.named:
+                leaves = min(leaves, edge.common)
+            continue
+        resolve(state, edge, ir, activation, status if taken else SKIPPED)
+    if node.loop is not None:
+        leaves = min(leaves, node.loops.index(activation.node))
+    close_from(state, activation, node, leaves)
+
+
+def close_from(state: State, activation: Activation, node: Node, depth: int) -> None:
+    """This outcome leaves the loop at `depth` (and those inside it): its iteration is closing."""
+    if depth < len(activation.scope):
+        run = state.loops[(node.loops[depth], activation.scope[:depth])]
+        if run.status == "open":
+            state.edit(run)
+            run.status, run.cause = "closing", activation.key
+
+
+def fail_edges(state: State, activation: Activation) -> None:
+    """The failure is decided by the joins it reaches: every edge resolves as failed (rule 10)."""
+    resolve_all(state, activation, FAILED)
+    ir = governing_ir(state, activation)
+    node = state.node_in(ir, activation.node)
+    if node.loop is not None and not in_closed_iteration(state, activation):
+        close_from(state, activation, node, node.loops.index(activation.node))
+
+
+def resolve_all(state: State, activation: Activation, status: int) -> None:
+    """Resolve every edge alike, except exits of loops that still run."""
+    activation.routed = True
+    ir = governing_ir(state, activation)
+    node = state.node_in(ir, activation.node)
+    if in_closed_iteration(state, activation):
+        _resolve_again(state, activation, node, ir, status)
+        return
+    for number in node.edges_out:
+        edge = state.irs[ir].edges[number]
+        if edge.common < len(activation.scope) and not _loop_over(state, activation, node, edge):
+            continue
+        resolve(state, edge, ir, activation, status)
+
+
+def forgive_losers(state: State, loser: Activation) -> None:
+    """The join that won the race cancelled this one: that it is skipped now is no refusal of the winner (rule 7)."""
+    ir = governing_ir(state, loser)
+    for number in state.node_in(ir, loser.node).edges_out:
+        edge = state.irs[ir].edges[number]
+        needed = state.node_in(ir, edge.target).join.at_least
+        winner = state.activations.get(key_of(edge.target, loser.scope[: edge.common]))
+        if not edge.required or needed is None or winner is None or winner.fired or winner.taken < needed:
+            continue
+        incoming = (state.irs[ir].edges[i] for i in state.node_in(ir, edge.target).edges_in)
+        others = [
+            e for e in incoming if e.required and e.source != edge.source and winner.edges.get(e.source) == SKIPPED
+        ]
+        found = (state.activations.get(key_of(e.source, loser.scope[: e.common])) for e in others)
+        state.edit(winner).refused = any(a is None or a.state is not N.CANCELLED for a in found)
+
+
+def _resolve_again(state: State, activation: Activation, node: Node, ir: int, status: int) -> None:
+    """Done again after compensation, in an iteration that is closed: no way is chosen anew; those who were compensated
+    after it, and wait for it, may go on (`generations.reopen` made only their edges undecided)."""
+    for number in node.edges_out:
+        edge = state.irs[ir].edges[number]
+        if not speaks_outside(state, node.loops, activation.scope, edge.common):
+            continue
+        scope = current_scope(state, state.node_in(ir, edge.target), activation.scope[: edge.common])
+        target = None if scope is None else state.activations.get(key_of(edge.target, scope))
+        if target is not None and target.state is N.PENDING and not target.fired and edge.source not in target.edges:
+            resolve(state, edge, ir, activation, status)
+
+
+def _loop_over(state: State, activation: Activation, node: Node, edge: Edge) -> bool:
+    return loops_over(state, node.loops, activation.scope, edge.common)
+
+
+def loops_over(state: State, loops: tuple[int, ...], scope: Scope, depth: int) -> bool:
+    """Every loop around `scope` from this depth inwards goes back no more: what leaves them may resolve."""
+    for inner in range(depth, len(scope)):
+        run = state.loops.get((loops[inner], scope[:inner]))
+        if run is None or run.status not in ("draining", "ended"):
+            return False
+        if run.status == "ended":  # and so is everything inside it
+            return True
+    return True
+
+
+def speaks_outside(state: State, loops: tuple[int, ...], scope: Scope, depth: int) -> bool:
+    """Outside the loops from this depth on, their last iteration is what counts, once they are over (rule 19)."""
+    for inner in range(depth, len(scope)):
+        run = state.loops.get((loops[inner], scope[:inner]))
+        if run is None or run.iteration != scope[inner]:
+            return False
+    return loops_over(state, loops, scope, depth)
+
+
+def own_loop_run(state: State, activation: Activation, node: Node) -> LoopRun:
+    depth = node.loops.index(activation.node)
+    return state.loops[(activation.node, activation.scope[:depth])]
+
+
+def in_closed_iteration(state: State, activation: Activation) -> bool:
+    """Some loop around it has gone on, or is over."""
+    if not activation.scope:
+        return False
+    loops = state.node_in(activation.ir, activation.node).loops
+    for depth, iteration in enumerate(activation.scope):
+        run = state.loops.get((loops[depth], activation.scope[:depth]))
+        if run is not None and (run.iteration != iteration or run.status == "ended"):
+            return True
+    return False
+
+
+def in_closing_iteration(state: State, activation: Activation) -> bool:
+    return any(run.status == "closing" for run in state.loop_runs(activation))
+
+
+def latest(state: State, node: int, prefix: Scope, ir: int) -> Activation | None:
+    """What a node inside loops means from the scope `prefix`: its activation in their last iteration (rule 19)."""
+    loops = state.node_in(ir, node).loops
+    scope = prefix
+    for depth in range(len(prefix), len(loops)):
+        run = state.loops.get((loops[depth], scope))
+        if run is None:
+            return None
+        scope = (*scope, run.iteration)
+    return state.activations.get(key_of(node, scope))
+
+
+def head_of(state: State, run: LoopRun) -> Activation:
+    """The activation of the loop's head in its current iteration."""
+    loop = state.node_in(run.ir, run.loop).loop
+    if loop is None:
+        raise IntegrityError(f"run {state.run_id}: {state.name(run.loop)} is no loop")
+    inner = len(state.node_in(run.ir, loop.head).loops) - len(run.scope) - 1
+    return ensure(state, loop.head, (*run.scope, run.iteration, *([1] * inner)))
+
+
+def drop_members(state: State, run: LoopRun) -> None:
+    """The iteration is closed: what waited in it waits no longer."""
+    for key in run.members:
+        member = state.activations[key]
+        if member.state is N.PENDING:
+            state.edit(member)
+            state.tokens -= member.tokens
+            member.tokens = 0
+            set_state(state, member, N.CANCELLED)
+        elif not member.routed and member.state in ENDED:
+            state.edit(member)
+            member.routed = True
+    run.members = []
+
+
+def _has_ended(state: State, node: int, source: Activation | None, ir: int, scope: Scope) -> bool:
+    """In a draining iteration `scope`: it will not run (again), nor will a loop inside bring another of it."""
+    loops = state.node_in(ir, node).loops
+    if source is not None:
+        return source.state in ENDED and loops_over(state, loops, source.scope, len(scope))
+    for loop in loops[len(scope) :]:
+        run = state.loops.get((loop, scope))
+        if run is None or run.status == "ended":
+            return run is not None
+        scope = (*scope, run.iteration)
+    return False
+
+
+def resolve_exits(
+    state: State, run: LoopRun, taken: tuple[tuple[str, str], ...], failed: tuple[tuple[str, str], ...]
+) -> None:
+    """The loop is over: its exit edges resolve, those of a draining iteration as their sources end."""
+    ir = len(state.irs) - 1 if not run.scope else run.ir
+    looping = state.node_in(ir, run.loop)
+    if looping.loop is None:
+        raise IntegrityError(f"run {state.run_id}: node {looping.id} ends a loop it does not have")
+    for number in looping.loop.exits:
+        edge = state.irs[ir].edges[number]
+        if not loops_over(state, looping.loops, run.scope, edge.common):
+            continue
+        source = latest(state, edge.source, run.scope, ir)
+        if run.status == "draining" and _knows(state, run.ir, ir, edge):  # a patched edge nobody will resolve later
+            if not _has_ended(state, edge.source, source, ir, (*run.scope, run.iteration)):
+                continue
+        if source is None:
+            source = Activation(node=edge.source, scope=(*run.scope, run.iteration), ir=ir)
+        pair = (state.node_in(ir, edge.source).id, state.node_in(ir, edge.target).id)
+        if pair in failed:
+            status = FAILED
+        elif pair in taken:
+            status = ERROR if source.state is N.FAILED else TAKEN
+        else:
+            status = SKIPPED
+        resolve(state, edge, ir, source, status)

@@ -1,0 +1,538 @@
+"""The vocabulary of journals: every fact that can be recorded about a run.
+
+An event is immutable, in the past tense, and names nodes by id, so that a journal can be read without the IR and
+survives patches. This file owns names, fields and bytes; what an event does to a state is in `evolve.py`.
+
+Every type has a version. A reader refuses a type or version it does not know (J6); it never skips one.
+
+A value in an event may hold references to blobs (`perdure.kernel.segments`). As bytes such an event has `refs`, and its values
+are packed; where nothing refers to a blob, values are the user's own JSON.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+from perdure.kernel import segments
+from perdure.kernel.values import Error, Route, Undo, Wait
+
+Scope = tuple[int, ...]
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", gc=False):
+    """What all events have. `counter` is the token counter after this event; `cause` the command or event before it."""
+
+    VERSION: ClassVar[int] = 1
+
+    seq: int
+    at: float
+    cause: str = ""
+    counter: int = 0
+    version: int = 1
+    refs: bool = False
+    """Of an event as it is stored: its values hold references and are packed."""
+
+    @property
+    def type(self) -> str:
+        return str(self.__struct_config__.tag)
+
+
+class NodeEvent(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """A fact about one activation: a node, in a scope, and for a map one of its items."""
+
+    node: str
+    scope: Scope = ()
+    item: int | None = None
+    visit: int = 0
+    attempt: int = 0
+
+
+class Place(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
+    """One activation inside a batch event."""
+
+    node: str
+    scope: Scope = ()
+    item: int | None = None
+    visit: int = 0
+    attempt: int = 0
+
+
+# -- runs --------------------------------------------------------------------------------------------------------------
+
+
+class RunCreated(Event, frozen=True, kw_only=True, tag="run.created"):
+    run_id: str
+    workflow: str
+    workflow_version: int
+    ir: str
+    inputs: Any = None
+    tags: dict[str, str] = {}
+    tenant: str = "default"
+    deadline_at: float | None = None
+    parent: tuple[str, str, Scope, int | None] | None = None
+    """(run, node, scope, item) whose child this run is."""
+    origin: tuple[str, str] | None = None
+    """(run, node or "") this run was rerun from or continues."""
+    overrides: dict[str, dict[str, Any]] = {}
+    """What a node sees of nodes before it instead of their outputs (rerun): reader to node to value (rule 40)."""
+    by: str = ""
+
+
+class RunPaused(Event, frozen=True, kw_only=True, tag="run.paused"):
+    by: str = ""
+    reason: str = ""
+
+
+class RunResumed(Event, frozen=True, kw_only=True, tag="run.resumed"):
+    by: str = ""
+
+
+class RunFailing(Event, frozen=True, kw_only=True, tag="run.failing"):
+    error: Error
+    node: str | None = None
+    scope: Scope = ()
+
+
+class RunFailed(Event, frozen=True, kw_only=True, tag="run.failed"):
+    error: Error
+
+
+class RunCancelling(Event, frozen=True, kw_only=True, tag="run.cancelling"):
+    by: str = ""
+    reason: str = ""
+    grace_until: float | None = None
+
+
+class RunCancelled(Event, frozen=True, kw_only=True, tag="run.cancelled"):
+    by: str = ""
+    forced: bool = False
+    not_compensated: tuple[Place, ...] = ()
+    """Dead letters: what a forced end left uncompensated."""
+
+
+class RunCompensating(Event, frozen=True, kw_only=True, tag="run.compensating"):
+    ends: Literal["failed", "cancelled", "rolled_back"]
+    plan: tuple[Place, ...]
+    generation: int
+    by: str = ""
+
+
+class RunRolledBack(Event, frozen=True, kw_only=True, tag="run.rolled_back"):
+    pass
+
+
+class RunCompleted(Event, frozen=True, kw_only=True, tag="run.completed"):
+    outputs: Any = None
+    outputs_ref: str | None = None
+    continued_as: str | None = None
+
+
+class RunRetried(Event, frozen=True, kw_only=True, tag="run.retried"):
+    generation: int
+    deadline_at: float | None = None
+    by: str = ""
+
+
+class RunPatched(Event, frozen=True, kw_only=True, tag="run.patched"):
+    ir: str
+    by: str = ""
+    reason: str = ""
+    patch: Any = None
+
+
+class RunSignalled(Event, frozen=True, kw_only=True, tag="run.signalled"):
+    name: str
+    payload: Any = None
+    signal: str = ""
+    """The sender's id of this signal; a second one with the same id is the same signal."""
+    by: str = ""
+
+
+# -- nodes -------------------------------------------------------------------------------------------------------------
+
+
+class NodeScheduled(NodeEvent, frozen=True, kw_only=True, tag="node.scheduled"):
+    after: Literal["", "crashed", "handed_back"] = ""
+    """Why the attempt before this one is over without an answer."""
+
+
+class NodesScheduled(Event, frozen=True, kw_only=True, tag="nodes.scheduled"):
+    places: tuple[Place, ...]
+
+
+class NodeStarted(NodeEvent, frozen=True, kw_only=True, tag="node.started"):
+    worker: str = ""
+    undo: bool = False
+
+
+class NodeCheckpointed(NodeEvent, frozen=True, kw_only=True, tag="node.checkpointed"):
+    data: Any = None
+    step: str = ""
+    """The step whose result `data` is, kept beside those before; empty: `data` takes the place of all that was kept."""
+
+
+class NodeCompleted(NodeEvent, frozen=True, kw_only=True, tag="node.completed"):
+    output: Any = None
+    output_ref: str | None = None
+    size: int = 0
+    started_at: float | None = None
+    worker: str = ""
+    route: Route | None = None
+    """The edges taken and the rule that chose them. None: accepted, not routed (yet)."""
+    choice: tuple[str, ...] | None = None
+    """agent_driven: what the agent chose, for when it is routed later."""
+    adopted: bool = False
+    """Taken over from another run by rerun or continuation; nothing was executed here."""
+
+
+class NodeRouted(NodeEvent, frozen=True, kw_only=True, tag="node.routed"):
+    """The route of an outcome that was accepted earlier: kept while failing, or after a routing failure."""
+
+    route: Route
+
+
+class NodeFailed(NodeEvent, frozen=True, kw_only=True, tag="node.failed"):
+    error: Error
+    outcome: Literal["fatal", "absorbed", "kept", "continue", "path"]
+    """What the failure does: ends the run, is decided by a join, is kept while the run ends, or is handled."""
+    route: Route | None = None
+
+
+class NodeRetrying(NodeEvent, frozen=True, kw_only=True, tag="node.retrying"):
+    error: Error
+    retry_at: float
+
+
+class NodeSkipped(NodeEvent, frozen=True, kw_only=True, tag="node.skipped"):
+    reason: str = ""
+
+
+class NodesSkipped(Event, frozen=True, kw_only=True, tag="nodes.skipped"):
+    places: tuple[Place, ...]
+
+
+class NodeUpstreamFailed(NodeEvent, frozen=True, kw_only=True, tag="node.upstream_failed"):
+    error: Error
+    outcome: Literal["fatal", "absorbed"]
+
+
+class NodeHeld(NodeEvent, frozen=True, kw_only=True, tag="node.held"):
+    reason: str = ""
+    after: Literal["", "crashed", "handed_back"] = ""
+
+
+class NodesHeld(Event, frozen=True, kw_only=True, tag="nodes.held"):
+    places: tuple[Place, ...]
+    reason: str = ""
+
+
+class NodeWaiting(NodeEvent, frozen=True, kw_only=True, tag="node.waiting"):
+    wait: Wait
+
+
+class NodeResumed(NodeEvent, frozen=True, kw_only=True, tag="node.resumed"):
+    reason: str = ""
+
+
+class NodeParked(NodeEvent, frozen=True, kw_only=True, tag="node.parked"):
+    error: Error
+    undo: bool = False
+
+
+class NodeRequeued(NodeEvent, frozen=True, kw_only=True, tag="node.requeued"):
+    by: str = ""
+    config: Any = None
+    undo: bool = False
+
+
+class NodeDiscarded(NodeEvent, frozen=True, kw_only=True, tag="node.discarded"):
+    as_: Literal["skip", "fail", "continue"] = msgspec.field(name="as", default="skip")
+    by: str = ""
+    undo: bool = False
+
+
+class NodeCancelled(NodeEvent, frozen=True, kw_only=True, tag="node.cancelled"):
+    reason: Literal["loop", "join", "items", "run"] = "run"
+
+
+class NodesCancelled(Event, frozen=True, kw_only=True, tag="nodes.cancelled"):
+    places: tuple[Place, ...]
+    reason: Literal["loop", "join", "items", "run"] = "run"
+
+
+class NodeCompensating(NodeEvent, frozen=True, kw_only=True, tag="node.compensating"):
+    error: Error | None = None
+    retry_at: float | None = None
+
+
+class NodeCompensated(NodeEvent, frozen=True, kw_only=True, tag="node.compensated"):
+    output: Any = None
+    undo: Undo | None = None
+
+
+# -- loops -------------------------------------------------------------------------------------------------------------
+
+
+class LoopAdvanced(Event, frozen=True, kw_only=True, tag="loop.advanced"):
+    """An iteration was closed and the next one opened. `scope` is the scope around the loop."""
+
+    node: str
+    scope: Scope = ()
+    iteration: int
+
+
+class LoopEnded(Event, frozen=True, kw_only=True, tag="loop.ended"):
+    """The loop is over; its exit edges resolve: those listed, all others skipped."""
+
+    node: str
+    scope: Scope = ()
+    reason: Literal["leave", "break", "skipped", "failed"]
+    taken: tuple[tuple[str, str], ...] = ()
+    failed: tuple[tuple[str, str], ...] = ()
+
+
+# -- waits -------------------------------------------------------------------------------------------------------------
+
+
+class ApprovalRequested(NodeEvent, frozen=True, kw_only=True, tag="approval.requested"):
+    approval: str
+    approvers: tuple[str, ...] = ()
+    quorum: int = 1
+    expires_at: float | None = None
+    on_timeout: Literal["reject", "approve", "fail", "escalate"] = "reject"
+    escalate_to: tuple[str, ...] = ()
+    shown: Any = None
+    form: Any = None
+    notify: dict[str, str] | None = None
+
+
+class ApprovalVoted(NodeEvent, frozen=True, kw_only=True, tag="approval.voted"):
+    approval: str
+    decision: Literal["approve", "reject"]
+    by: str
+    """The entry of `approvers` that the vote counts for."""
+    person: str = ""
+    """Who voted, where that is somebody else: one of those who have a role."""
+    comments: str = ""
+    data: Any = None
+
+
+class ApprovalDelegated(NodeEvent, frozen=True, kw_only=True, tag="approval.delegated"):
+    approval: str
+    approver: str
+    to: str
+    by: str = ""
+    comments: str = ""
+
+
+class ApprovalDecided(NodeEvent, frozen=True, kw_only=True, tag="approval.decided"):
+    approval: str
+    decision: Literal["approve", "reject", "timeout", "cancelled"]
+    by: str = ""
+    comments: str = ""
+    data: Any = None
+
+
+class ApprovalEscalated(NodeEvent, frozen=True, kw_only=True, tag="approval.escalated"):
+    approval: str
+    approvers: tuple[str, ...]
+    expires_at: float | None = None
+
+
+class TimerSet(Event, frozen=True, kw_only=True, tag="timer.set"):
+    timer: str
+    due_at: float
+
+
+class TimerFired(Event, frozen=True, kw_only=True, tag="timer.fired"):
+    timer: str
+
+
+class ChildStarted(NodeEvent, frozen=True, kw_only=True, tag="child.started"):
+    child: str
+    workflow: str
+    inputs: Any = None
+    generation: int = 1
+
+
+class ChildEnded(NodeEvent, frozen=True, kw_only=True, tag="child.ended"):
+    child: str
+    generation: int
+    state: Literal["completed", "failed", "cancelled", "rolled_back"]
+
+
+class ItemCompleted(NodeEvent, frozen=True, kw_only=True, tag="item.completed"):
+    output: Any = None
+    output_ref: str | None = None
+    size: int = 0
+    started_at: float | None = None
+    worker: str = ""
+
+
+class ItemFailed(NodeEvent, frozen=True, kw_only=True, tag="item.failed"):
+    error: Error
+
+
+# -- streams, triggers, limits, audit ----------------------------------------------------------------------------------
+
+
+class StreamOpened(NodeEvent, frozen=True, kw_only=True, tag="stream.opened"):
+    port: str = ""
+
+
+class StreamClosed(NodeEvent, frozen=True, kw_only=True, tag="stream.closed"):
+    port: str = ""
+    chunks: int = 0
+    output_ref: str | None = None
+
+
+class TriggerRegistered(NodeEvent, frozen=True, kw_only=True, tag="trigger.registered"):
+    kind: str = ""
+
+
+class TriggerReceived(NodeEvent, frozen=True, kw_only=True, tag="trigger.received"):
+    input: str = ""
+    data: Any = None
+    cursor: str | None = None
+
+
+class TriggerAdvanced(NodeEvent, frozen=True, kw_only=True, tag="trigger.advanced"):
+    cursor: str
+    processed: int = 0
+
+
+class LimitReached(Event, frozen=True, kw_only=True, tag="limit.reached"):
+    limit: Literal["max_hops", "max_fanout", "max_bytes"]
+    value: int
+    maximum: int
+    node: str | None = None
+    scope: Scope = ()
+
+
+class ResultIgnored(NodeEvent, frozen=True, kw_only=True, tag="result.ignored"):
+    reason: str
+    generation: int = 1
+
+
+AnyEvent = (
+    RunCreated
+    | RunPaused
+    | RunResumed
+    | RunFailing
+    | RunFailed
+    | RunCancelling
+    | RunCancelled
+    | RunCompensating
+    | RunRolledBack
+    | RunCompleted
+    | RunRetried
+    | RunPatched
+    | RunSignalled
+    | NodeScheduled
+    | NodesScheduled
+    | NodeStarted
+    | NodeCheckpointed
+    | NodeCompleted
+    | NodeRouted
+    | NodeFailed
+    | NodeRetrying
+    | NodeSkipped
+    | NodesSkipped
+    | NodeUpstreamFailed
+    | NodeHeld
+    | NodesHeld
+    | NodeWaiting
+    | NodeResumed
+    | NodeParked
+    | NodeRequeued
+    | NodeDiscarded
+    | NodeCancelled
+    | NodesCancelled
+    | NodeCompensating
+    | NodeCompensated
+    | LoopAdvanced
+    | LoopEnded
+    | ApprovalRequested
+    | ApprovalVoted
+    | ApprovalDelegated
+    | ApprovalDecided
+    | ApprovalEscalated
+    | TimerSet
+    | TimerFired
+    | ChildStarted
+    | ChildEnded
+    | ItemCompleted
+    | ItemFailed
+    | StreamOpened
+    | StreamClosed
+    | TriggerRegistered
+    | TriggerReceived
+    | TriggerAdvanced
+    | LimitReached
+    | ResultIgnored
+)
+
+TYPES: dict[str, type[Event]] = {str(cls.__struct_config__.tag): cls for cls in AnyEvent.__args__}
+
+_VALUES: dict[type[Event], tuple[str, ...]] = {
+    cls: tuple(field.name for field in msgspec.structs.fields(cls) if field.type is Any or field.name == "overrides")
+    for cls in AnyEvent.__args__
+}
+"""The fields of each type that hold the user's data."""
+
+_encoder = msgspec.json.Encoder(enc_hook=segments.refuse)
+_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+
+
+class UnknownEvent(Exception):
+    """A journal holds an event this version of Perdure does not know. The run belongs to a newer process (J6)."""
+
+
+def encode(event: Event) -> bytes:
+    try:
+        return _encoder.encode(event)
+    except segments.HoldsSegments:
+        packed = {name: segments.pack(getattr(event, name), secrets=False) for name in _VALUES[type(event)]}
+        return _encoder.encode(msgspec.structs.replace(event, refs=True, **packed))
+
+
+def decode(data: bytes) -> AnyEvent:
+    try:
+        event = _decoder.decode(data)
+    except msgspec.ValidationError as error:
+        raise UnknownEvent(f"cannot read event {data[:80]!r}: {error}; a newer Perdure wrote it") from None
+    if event.version > event.VERSION:
+        raise UnknownEvent(f"event {event.seq} is {event.type} version {event.version}, known up to {event.VERSION}")
+    return _unpack(event) if event.refs else event
+
+
+def _unpack(event: AnyEvent) -> AnyEvent:
+    try:
+        values = {name: segments.unpack(getattr(event, name), secrets=False) for name in _VALUES[type(event)]}
+    except segments.BadSegment as error:
+        raise UnknownEvent(f"cannot read event {event.seq}: {error}") from None
+    return msgspec.structs.replace(event, refs=False, **values)
+
+
+def refs_of(event: Event) -> set[str]:
+    """The blobs an event names."""
+    whole = (getattr(event, name, None) for name in ("output_ref", "outputs_ref"))
+    found = {ref for ref in whole if ref is not None}
+    for name in _VALUES[type(event)]:
+        found |= segments.find_refs(getattr(event, name))
+    return found
+
+
+_HEADER = ("seq", "type", "version", "at", "cause", "node", "scope", "item", "visit", "attempt", "counter")
+
+
+def public(event: Event) -> dict[str, Any]:
+    """The event as API, CLI and SDK show it: header fields on top, everything else under `data`."""
+    fields: dict[str, Any] = segments.mask(msgspec.to_builtins(event, enc_hook=segments.show))
+    fields["version"] = event.version
+    fields["counter"] = event.counter
+    shown = {name: fields.pop(name) for name in _HEADER if name in fields}
+    shown["data"] = fields
+    return shown

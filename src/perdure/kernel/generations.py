@@ -1,0 +1,172 @@
+"""What a new generation reopens (rule 26). Changes state; called by `evolve.py` for `run.retried`.
+
+Completed activations keep their outcomes. What failed, was compensated, or was cut off by the end of the run is
+made ready again; whatever was decided only by those (a skip behind them, an edge of theirs) is undecided again.
+"""
+
+from __future__ import annotations
+
+from perdure.kernel.edges import in_closed_iteration, latest, set_state, speaks_outside, touch, uncount
+from perdure.kernel.events import Scope
+from perdure.kernel.state import ERROR, FAILED, SKIPPED, Activation, Key, LoopRun, NodeState, State, key_of
+from perdure.kernel.values import Undo
+from perdure.model.ir import Edge, Node
+
+N = NodeState
+
+_DECIDED_BY_OTHERS = frozenset({N.PENDING, N.SKIPPED, N.UPSTREAM_FAILED})
+
+
+def in_order(state: State) -> list[Activation]:
+    """Activations in an order that does not depend on how the state came to be."""
+    return sorted(state.activations.values(), key=lambda a: (a.scheduled_seq, a.node, a.scope, a.item))
+
+
+def reopen(state: State) -> None:
+    again, reopened = _to_run_again(state)
+    for activation in again.values():
+        state.edit(activation)
+        make_ready(state, activation)
+        if not activation.fired:
+            activation.tokens = activation.taken + activation.errors
+    for activation in list(again.values()):
+        if activation.item < 0:
+            _forget_edges(state, activation, again)
+    for run in reopened:
+        _forget_exits(state, run, again)
+    for run in state.loops.values():
+        if run.status == "closing" and run.cause in again:  # its way is undecided again
+            state.edit(run)
+            run.status, run.cause = "open", None
+    state.tokens = 0
+    for activation in state.activations.values():
+        if activation.state is N.PENDING and not activation.fired:
+            state.tokens += activation.tokens
+        elif activation.state is N.CANCELLED and activation.resume is N.PARKED:
+            state.edit(activation)
+            activation.resume = None
+            set_state(state, activation, N.PARKED, generation=True)
+
+
+def _to_run_again(state: State) -> tuple[dict[Key, Activation], list[LoopRun]]:
+    again: dict[Key, Activation] = {}
+    reopened: list[LoopRun] = []
+    blamed: list[Activation] = []
+    for activation in in_order(state):
+        if activation.item >= 0:
+            owner = state.activations[key_of(activation.node, activation.scope)]
+            if owner.state is N.COMPLETED:
+                if activation.state is not N.COMPENSATED:
+                    continue  # a failure its map tolerated
+                again[owner.key] = owner  # a map is done when its items are, and this one is to be done again
+        if activation.state is N.UPSTREAM_FAILED and not activation.handled:
+            blamed.append(activation)
+        elif (activation.state is N.FAILED and not activation.handled) or (
+            activation.state is N.COMPENSATED
+            or (activation.state is N.CANCELLED and activation.resume not in (None, N.PARKED))
+        ):
+            again[activation.key] = activation
+    while blamed:  # a join that could not fire: those whose failure it was run again, or it never could
+        join = blamed.pop()
+        for number in state.node_in(join.ir, join.node).edges_in:
+            edge = state.irs[join.ir].edges[number]
+            if join.edges.get(edge.source) not in (FAILED, ERROR):
+                continue
+            failed = latest(state, edge.source, join.scope[: edge.common], join.ir)
+            if failed is None or failed.key in again:
+                continue
+            _reopen_loop(state, failed, again, reopened)
+            if failed.state is N.UPSTREAM_FAILED:
+                blamed.append(failed)
+            elif failed.state is N.FAILED:
+                again[failed.key] = failed
+    return again, reopened
+
+
+def _reopen_loop(state: State, failed: Activation, again: dict[Key, Activation], reopened: list[LoopRun]) -> None:
+    """The failure of a looping node ended its loop; when it runs again, so does the loop, with what that cut off."""
+    run = state.loops.get((failed.node, failed.scope[:-1]))
+    if run is None or run.status != "ended" or failed.route is not None or run.iteration != failed.scope[-1]:
+        return
+    state.edit(run)
+    depth = len(failed.scope)
+    inside = [a for a in state.activations.values() if a.scope[:depth] == failed.scope]
+    inside = [a for a in inside if run.loop in state.node_in(a.ir, a.node).loops]
+    reopened.append(run)
+    inside.sort(key=lambda a: (a.node, a.scope, a.item))
+    run.status, run.members = "open", [a.key for a in inside]
+    for member in inside:
+        if member.state is N.CANCELLED and (member.reason == "loop" or not member.fired):
+            again[member.key] = member
+        elif member.state is N.COMPLETED and member.route is None and member.item < 0:
+            state.edit(member).routed = False  # kept while the iteration closed; now it goes on
+
+
+def make_ready(state: State, activation: Activation) -> None:
+    set_state(state, activation, N.PENDING, generation=True)
+    activation.failures = activation.crashes = 0
+    activation.error, activation.resume, activation.handled = None, None, False
+    activation.routed, activation.route = False, None
+    if activation.undo is not None:
+        activation.undo = Undo(attempt=activation.undo.attempt, state="done")
+        activation.checkpoint = None  # its steps were undone with it
+    activation.reason, activation.begun, activation.wait = "", False, None
+    activation.ended_at, activation.ended_seq, activation.retry_at = None, 0, None
+
+
+def _forget_edges(state: State, source: Activation, again: dict[Key, Activation]) -> None:
+    """What this activation decided for others is undecided again, unless they kept an outcome of their own."""
+    ir = state.iteration_ir(source.scope, source.node)
+    closed = in_closed_iteration(state, source)
+    node = state.node_in(ir, source.node)
+    for number in node.edges_out:
+        edge = state.irs[ir].edges[number]
+        if closed and not speaks_outside(state, node.loops, source.scope, edge.common):
+            continue
+        _forget(state, ir, edge, source.scope[: edge.common], again, closed=closed)
+
+
+def _forget_exits(state: State, run: LoopRun, again: dict[Key, Activation]) -> None:
+    """A loop that goes on leaves again: what its end decided, whichever body node it came from, is undecided."""
+    ir = len(state.irs) - 1 if not run.scope else run.ir
+    loop = state.node_in(ir, run.loop).loop
+    for number in loop.exits if loop is not None else ():
+        edge = state.irs[ir].edges[number]
+        _forget(state, ir, edge, run.scope[: edge.common], again, closed=False)
+
+
+def _last_scope(state: State, node: Node, prefix: Scope) -> Scope | None:
+    """Where tokens from `prefix` last arrived; None when a loop on the way is over. One that closes may open again."""
+    scope = prefix
+    for loop in node.loops[len(prefix) :]:
+        run = state.loops.get((loop, scope))
+        if run is None or run.status == "ended":
+            return None
+        scope = (*scope, run.iteration)
+    return scope
+
+
+def _forget(state: State, ir: int, edge: Edge, prefix: Scope, again: dict[Key, Activation], *, closed: bool) -> None:
+    scope = _last_scope(state, state.node_in(ir, edge.target), prefix)
+    target = None if scope is None else state.activations.get(key_of(edge.target, scope))
+    if target is None or edge.source not in target.edges:
+        return
+    if target.key not in again and target.state not in _DECIDED_BY_OTHERS:
+        return
+    if closed and (target.state is N.SKIPPED or target.edges[edge.source] == SKIPPED):
+        return  # how a loop was left is not decided anew
+    state.drop(state.entered, (edge.source, edge.target, prefix))
+    state.edit(target)
+    target.ir = state.iteration_ir(target.scope, target.node)
+    now = {state.irs[target.ir].edges[n].source for n in state.node_in(target.ir, target.node).edges_in}
+    for source in sorted(target.edges):
+        if source == edge.source or source not in now:  # an edge that a patch removed decides nothing any more
+            uncount(state, target, source)
+    if target.state in (N.SKIPPED, N.UPSTREAM_FAILED):
+        make_ready(state, target)
+        again[target.key] = target
+        target.fired = False
+        _forget_edges(state, target, again)
+    target.fired = False
+    target.tokens = target.taken + target.errors
+    touch(state, target.key)

@@ -1,0 +1,144 @@
+"""What an activation may read: its causal past at the moment it was scheduled, the same over all attempts (rule 13).
+
+`context` gathers just what a condition or a template refers to, as values or blob references; whoever evaluates it
+needs nothing else of the run. Reads state, changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from perdure.kernel.edges import latest
+from perdure.kernel.state import ERROR, TAKEN, Activation, NodeState, State, index_of, key_of
+from perdure.kernel.values import Error
+from perdure.model.ir import IR, Reference
+
+N = NodeState
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """One node's outcome as others see it. A skipped node is seen with no output."""
+
+    state: str
+    output: Any = None
+    output_ref: str | None = None
+    error: Error | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+
+
+class LoopView(msgspec.Struct, frozen=True):
+    """`loop` in conditions and templates (rule 15)."""
+
+    iteration: int
+    previous: Seen | None = None
+    parent: LoopView | None = None
+
+
+class Context(msgspec.Struct, frozen=True):
+    output: Any = None
+    output_ref: str | None = None
+    nodes: dict[str, Seen] = {}
+    loop: LoopView | None = None
+    items: tuple[Seen, ...] = ()
+
+
+def see(activation: Activation) -> Seen:
+    return Seen(
+        activation.state.value,
+        activation.output,
+        activation.output_ref,
+        activation.error,
+        activation.started_at,
+        activation.ended_at,
+    )
+
+
+def find_visible(state: State, reader: Activation | None, name: str) -> Activation | None:
+    """The activation of `name` that `reader` means; None when there is none it may see (yet)."""
+    ir = len(state.irs) - 1 if reader is None else state.iteration_ir(reader.scope, reader.node)
+    index = index_of(state.irs[ir]).get(name)
+    if index is None:
+        return None
+    loops = state.node_in(ir, index).loops
+    prefix: tuple[int, ...] = ()
+    if reader is not None and reader.scope:
+        own = state.node_in(ir, reader.node).loops
+        shared = 0
+        while shared < min(len(own), len(loops)) and own[shared] == loops[shared]:
+            shared += 1
+        prefix = reader.scope[:shared]
+    found = latest(state, index, prefix, ir) if loops else state.activations.get(key_of(index, ()))
+    if found is None or not found.ended_seq:
+        return None
+    if reader is not None and reader.scheduled_seq and found.ended_seq > reader.scheduled_seq:
+        return None
+    return found
+
+
+def _seen_by(state: State, reader: Activation | None, name: str) -> Seen | None:
+    if reader is not None and state.overrides:
+        instead = state.overrides.get(state.name(reader.node), {})
+        if name in instead:
+            return Seen(N.COMPLETED.value, instead[name])
+    found = find_visible(state, reader, name)
+    return None if found is None else see(found)
+
+
+def context(
+    state: State,
+    reader: Activation | None,
+    references: Iterable[Reference],
+    *,
+    output: Any = None,
+    output_ref: str | None = None,
+    everything: bool = False,
+) -> Context:
+    """What these references read, seen from `reader`. `everything`: all of the past, for code that may ask for any."""
+    if everything:
+        names = [node.id for node in state.ir.nodes if node is not None]
+    else:
+        names = [r.node for r in references if r.root in ("node", "metadata") and r.node is not None]
+    nodes: dict[str, Seen] = {}
+    for name in names:
+        if name not in nodes and (seen := _seen_by(state, reader, name)) is not None:
+            nodes[name] = seen
+    return Context(output, output_ref, nodes, None if reader is None else loop_view(state, reader))
+
+
+def loop_view(state: State, reader: Activation) -> LoopView | None:
+    view: LoopView | None = None
+    if reader.scope:
+        loops = state.node_in(state.iteration_ir(reader.scope, reader.node), reader.node).loops
+        for depth, iteration in enumerate(reader.scope):
+            before = state.activations.get(key_of(loops[depth], (*reader.scope[:depth], iteration - 1)))
+            view = LoopView(iteration, None if before is None else see(before), view)
+    return view
+
+
+def _sources(ir: IR, index: int) -> set[int]:
+    node = ir.nodes[index] if index < len(ir.nodes) else None
+    return set() if node is None else {ir.edges[number].source for number in node.edges_in}
+
+
+def parents(state: State, activation: Activation) -> dict[str, Seen]:
+    """The outputs of the taken edges: exactly what the node receives (E3)."""
+    seen: dict[str, Seen] = {}
+    known = None if len(state.irs) == 1 else _sources(state.irs[activation.ir], activation.node)
+    for source, status in sorted(activation.edges.items()):
+        if known is not None and source not in known:
+            continue  # a patch brought it after this was scheduled (rule 13)
+        if status in (TAKEN, ERROR):
+            found = _seen_by(state, activation, state.name(source))
+            if found is not None:
+                seen[state.name(source)] = found
+    return seen
+
+
+def items(state: State, owner: Activation, count: int) -> tuple[Seen, ...]:
+    """What the items of a map gave, in order."""
+    found = (state.activations.get(key_of(owner.node, owner.scope, item)) for item in range(count))
+    return tuple(Seen("pending") if item is None else see(item) for item in found)

@@ -1,0 +1,303 @@
+"""What events about activations do to the state: scheduled, held, started, ended, parked, cancelled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perdure.kernel import events as e
+from perdure.kernel.edges import (
+    clear_timer,
+    ensure,
+    fail_edges,
+    fire,
+    forgive_losers,
+    resolve_all,
+    set_state,
+    set_timer,
+    take_route,
+    timer_name,
+)
+from perdure.kernel.facts import count_item, finish, folds, get, planned_done, stop_waiting, succeed, undo_of
+from perdure.kernel.generations import make_ready
+from perdure.kernel.state import ERROR, SKIPPED, TAKEN, Activation, IntegrityError, NodeState, State, Timer
+from perdure.kernel.values import with_step
+
+N = NodeState
+
+
+@folds(e.NodeScheduled)
+def _node_scheduled(state: State, event: e.NodeScheduled) -> None:
+    _schedule(state, event, event)
+    _count_crash(state, event)
+
+
+def _count_crash(state: State, event: e.NodeScheduled | e.NodeHeld) -> None:
+    if event.after == "crashed":
+        get(state, event).crashes += 1
+
+
+@folds(e.NodesScheduled)
+def _nodes_scheduled(state: State, event: e.NodesScheduled) -> None:
+    for place in event.places:
+        _schedule(state, event, place)
+
+
+def _schedule(state: State, event: e.Event, place: e.NodeScheduled | e.Place) -> None:
+    activation = get(state, place)
+    if place.attempt <= activation.attempt:
+        raise IntegrityError(f"run {state.run_id}: attempt {place.attempt} of {place.node} is not new (V1)")
+    _ready(state, activation, event)
+    if activation.retry_at is not None:
+        clear_timer(state, timer_name(state, "retry", activation))
+        activation.retry_at = None
+    stop_waiting(state, activation)
+    activation.attempt, activation.begun, activation.started_at = place.attempt, False, None
+    activation.reason, activation.scheduled_at, activation.worker = "", event.at, ""
+    set_state(state, activation, N.QUEUED)
+    node = state.pinned(activation)
+    if node.queue_timeout_seconds is not None:
+        due_at = event.at + node.queue_timeout_seconds
+        name = timer_name(state, "queue", activation)
+        set_timer(state, name, Timer(due_at, "queue", activation.key, place.attempt))
+    if node.total_timeout_seconds is not None and (name := timer_name(state, "total", activation)) not in state.timers:
+        set_timer(state, name, Timer(event.at + node.total_timeout_seconds, "total", activation.key))
+
+
+def _ready(state: State, activation: Activation, event: e.Event) -> None:
+    """The join fired: from here its inputs and its pinned definition do not change."""
+    if not activation.fired:
+        activation.ir = state.iteration_ir(activation.scope, activation.node)
+        fire(state, activation)
+        activation.scheduled_seq = event.seq
+    activation.guarded = True
+    if activation.item >= 0:
+        owner = state.edit(ensure(state, activation.node, activation.scope))
+        activation.visit, activation.hop, activation.ir = owner.visit, owner.hop, owner.ir
+        owner.items_started = max(owner.items_started, activation.item + 1)
+
+
+@folds(e.NodeHeld)
+def _node_held(state: State, event: e.NodeHeld) -> None:
+    _hold(state, event, event, event.reason)
+    _count_crash(state, event)
+
+
+@folds(e.NodesHeld)
+def _nodes_held(state: State, event: e.NodesHeld) -> None:
+    for place in event.places:
+        _hold(state, event, place, event.reason)
+
+
+def _hold(state: State, event: e.Event, place: e.NodeHeld | e.Place, reason: str) -> None:
+    activation = get(state, place)
+    _ready(state, activation, event)
+    if activation.retry_at is not None:
+        clear_timer(state, timer_name(state, "retry", activation))
+        activation.retry_at = None
+    stop_waiting(state, activation)
+    clear_timer(state, timer_name(state, "queue", activation))
+    activation.reason = reason
+    set_state(state, activation, N.HELD)
+
+
+@folds(e.NodeStarted)
+def _node_started(state: State, event: e.NodeStarted) -> None:
+    activation = get(state, event)
+    if event.undo:
+        undo = undo_of(state, activation)
+        undo.state, undo.started_at = "running", event.at
+        return
+    activation.begun, activation.started_at, activation.worker = True, event.at, event.worker
+    clear_timer(state, timer_name(state, "queue", activation))
+    set_state(state, activation, N.RUNNING)
+
+
+@folds(e.NodeCheckpointed)
+def _node_checkpointed(state: State, event: e.NodeCheckpointed) -> None:
+    activation = get(state, event)
+    activation.checkpoint = with_step(activation.checkpoint, event.step, event.data) if event.step else event.data
+
+
+@folds(e.NodeCompleted)
+def _node_completed(state: State, event: e.NodeCompleted) -> None:
+    activation = get(state, event)
+    if event.adopted:
+        fire(state, activation)
+        activation.scheduled_seq = event.seq
+        activation.routed = True
+    succeed(state, activation, event)
+    activation.choice = event.choice
+    if event.route is not None:
+        take_route(state, activation, event.route)
+
+
+@folds(e.NodeRouted)
+def _node_routed(state: State, event: e.NodeRouted) -> None:
+    activation = get(state, event)
+    if activation.state is N.PARKED:
+        activation.error = None
+        set_state(state, activation, N.COMPLETED)
+    take_route(state, activation, event.route, ERROR if activation.state is N.FAILED else TAKEN)
+
+
+@folds(e.NodeFailed)
+def _node_failed(state: State, event: e.NodeFailed) -> None:
+    activation = get(state, event)
+    fire(state, activation)
+    activation.error = event.error
+    activation.handled = event.outcome in ("absorbed", "continue", "path")
+    finish(state, activation, event.seq, event.at)
+    set_state(state, activation, N.FAILED)
+    if event.outcome == "absorbed":
+        fail_edges(state, activation)
+    elif activation.handled:
+        activation.output = event.error.as_output()
+        if event.route is not None:
+            take_route(state, activation, event.route, ERROR)
+
+
+@folds(e.NodeUpstreamFailed)
+def _node_upstream_failed(state: State, event: e.NodeUpstreamFailed) -> None:
+    activation = get(state, event)
+    fire(state, activation)
+    activation.error = event.error
+    activation.handled = event.outcome == "absorbed"
+    finish(state, activation, event.seq, event.at)
+    set_state(state, activation, N.UPSTREAM_FAILED)
+    if activation.handled:
+        fail_edges(state, activation)
+
+
+@folds(e.NodeRetrying)
+def _node_retrying(state: State, event: e.NodeRetrying) -> None:
+    activation = get(state, event)
+    activation.failures += 1
+    activation.error, activation.retry_at = event.error, event.retry_at
+    stop_waiting(state, activation)
+    clear_timer(state, timer_name(state, "queue", activation))
+    set_state(state, activation, N.RETRYING)
+    name = timer_name(state, "retry", activation)
+    set_timer(state, name, Timer(event.retry_at, "retry", activation.key, activation.attempt))
+
+
+@folds(e.NodeSkipped)
+def _node_skipped(state: State, event: e.NodeSkipped) -> None:
+    _skip(state, event, event)
+
+
+@folds(e.NodesSkipped)
+def _nodes_skipped(state: State, event: e.NodesSkipped) -> None:
+    for place in event.places:
+        _skip(state, event, place)
+
+
+def _skip(state: State, event: e.Event, place: e.NodeSkipped | e.Place) -> None:
+    skip(state, get(state, place), event.seq, event.at)
+
+
+def skip(state: State, activation: Activation, seq: int, at: float) -> None:
+    fire(state, activation)
+    finish(state, activation, seq, at)
+    set_state(state, activation, N.SKIPPED)
+    if activation.item < 0:
+        resolve_all(state, activation, SKIPPED)
+    else:
+        count_item(state, activation, failed=False)
+
+
+@folds(e.NodeWaiting)
+def _node_waiting(state: State, event: e.NodeWaiting) -> None:
+    activation = get(state, event)
+    wait = event.wait
+    _ready(state, activation, event)
+    clear_timer(state, timer_name(state, "queue", activation))
+    activation.wait = wait
+    activation.started_at = event.at if wait.kind != "delay" else None
+    set_state(state, activation, N.WAITING)
+    if wait.kind == "signal":
+        state.put(state.signal_waits, wait.name, [*state.signal_waits.get(wait.name, ()), activation.key])
+    if wait.until is not None and wait.kind in ("timer", "delay", "signal"):
+        kind: Any = "delay" if wait.kind == "delay" else "wait"
+        set_timer(state, timer_name(state, kind, activation), Timer(wait.until, kind, activation.key))
+    if wait.kind == "items":
+        activation.items_started = 0
+        activation.items_completed = activation.items_failed = 0
+        for item in range(wait.count):
+            done = state.activations.get((activation.node, activation.scope, item))
+            if done is None:
+                continue
+            if done.state in (N.FAILED, N.CANCELLED):  # the map is tried again: what failed, or was cut off, runs again
+                make_ready(state, state.edit(done))
+            elif done.state in (N.COMPLETED, N.COMPENSATED, N.SKIPPED):
+                activation.items_completed += 1
+
+
+@folds(e.NodeResumed)
+def _node_resumed(state: State, event: e.NodeResumed) -> None:
+    """A wait is over. What follows (completion, failure, scheduling) has its own event."""
+    activation = get(state, event)
+    wait = activation.wait
+    if wait is not None and wait.kind == "signal":
+        taken = next((i for i, signal in enumerate(state.signals) if signal[1] == wait.name), None)
+        if taken is not None:
+            state.signals = state.signals[:taken] + state.signals[taken + 1 :]
+
+
+@folds(e.NodeParked)
+def _node_parked(state: State, event: e.NodeParked) -> None:
+    activation = get(state, event)
+    if event.undo:
+        undo_of(state, activation).state = "parked"
+        return
+    fire(state, activation)
+    activation.error = event.error
+    finish(state, activation, event.seq, event.at)
+    set_state(state, activation, N.PARKED)
+
+
+@folds(e.NodeRequeued)
+def _node_requeued(state: State, event: e.NodeRequeued) -> None:
+    activation = get(state, event)
+    if event.undo:
+        undo = undo_of(state, activation)
+        undo.state, undo.failures = "planned", 0
+        return
+    activation.failures = activation.crashes = 0
+    activation.error, activation.reason = None, "requeued"
+    if event.config is not None:
+        activation.config = event.config
+    set_state(state, activation, N.HELD)
+
+
+@folds(e.NodeDiscarded)
+def _node_discarded(state: State, event: e.NodeDiscarded) -> None:
+    activation = get(state, event)
+    if event.undo:
+        undo_of(state, activation).state = "done"
+        planned_done(state, activation)
+        return
+    activation.reason = f"discarded as {event.as_}"
+
+
+@folds(e.NodeCancelled)
+def _node_cancelled(state: State, event: e.NodeCancelled) -> None:
+    _cancel(state, event, event, event.reason)
+
+
+@folds(e.NodesCancelled)
+def _nodes_cancelled(state: State, event: e.NodesCancelled) -> None:
+    for place in event.places:
+        _cancel(state, event, place, event.reason)
+
+
+def _cancel(state: State, event: e.Event, place: e.NodeCancelled | e.Place, reason: str) -> None:
+    activation = get(state, place)
+    state.tokens -= activation.tokens
+    activation.tokens = 0
+    activation.reason = reason
+    finish(state, activation, event.seq, event.at)
+    set_state(state, activation, N.CANCELLED)
+    if reason == "join" and activation.item < 0:
+        activation.fired = True
+        resolve_all(state, activation, SKIPPED)
+        forgive_losers(state, activation)

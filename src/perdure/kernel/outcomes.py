@@ -1,0 +1,265 @@
+"""How an activation ends: accepted with a route, retried, parked, handled by the graph, or failing the run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from perdure.kernel import events as e
+from perdure.kernel.decider import Decider
+from perdure.kernel.edges import in_closed_iteration, in_closing_iteration
+from perdure.kernel.loops import cancel, open_items
+from perdure.kernel.routes import LoopExhausted, Outcome, Rejected, RoutingFailed, choose, failure_path
+from perdure.kernel.state import Activation, NodeState, RunState, key_of
+from perdure.kernel.values import Error, Route
+
+N, R = NodeState, RunState
+
+
+def accept(
+    d: Decider,
+    activation: Activation,
+    *,
+    output: Any = None,
+    output_ref: str | None = None,
+    rejected: bool = False,
+    choice: tuple[str, ...] | None = None,
+    reasoning: str = "",
+    **fields: Any,
+) -> None:
+    """The work is done. First the outcome, then the way it goes (rule 20)."""
+    if activation.item >= 0:
+        d.emit_for(e.ItemCompleted, activation, output=output, output_ref=output_ref, **fields)
+        _check_bytes(d, activation)
+        return
+    route, problem = None, None
+    if not _kept(d, activation):
+        try:
+            route = choose(d, activation, Outcome(output, output_ref, rejected, choice, reasoning))
+        except RoutingFailed as failure:
+            problem = _routing_error(failure)
+        except LoopExhausted:
+            fail_for_good(d, activation, Error("loop_exhausted", _exhausted(d, activation)))
+            return
+        except Rejected:
+            by = output.get("decided_by", "")
+            message = f"{d.state.name(activation.node)} was rejected{f' by {by}' if by else ''}"
+            fail_for_good(d, activation, Error("rejected", message))
+            return
+    wide = _too_wide(d, activation, route)
+    fields |= {"output": output, "output_ref": output_ref, "route": None if wide else route, "choice": choice}
+    d.emit_for(e.NodeCompleted, activation, **fields)
+    if problem is not None:
+        _fail_routing(d, activation, problem)
+    elif wide:
+        _limit(d, "max_fanout", _fanout(d, activation, route), d.state.ir.limits.max_fanout, activation)
+    else:
+        _check_bytes(d, activation)
+
+
+def route_kept(d: Decider, activation: Activation) -> None:
+    """Route an outcome that was accepted before; nothing is executed again."""
+    try:
+        outcome = Outcome(activation.output, activation.output_ref, _was_rejected(activation), activation.choice)
+        route = choose(d, activation, outcome)
+    except RoutingFailed as failure:
+        _fail_routing(d, activation, _routing_error(failure))
+    except (LoopExhausted, Rejected):
+        code = "rejected" if _was_rejected(activation) else "loop_exhausted"
+        d.fail_run(Error(code, _exhausted(d, activation) if code == "loop_exhausted" else "rejected"), activation)
+    else:
+        if _too_wide(d, activation, route):
+            _limit(d, "max_fanout", _fanout(d, activation, route), d.state.ir.limits.max_fanout, activation)
+        else:
+            d.emit_for(e.NodeRouted, activation, route=route)
+
+
+def _was_rejected(activation: Activation) -> bool:
+    output = activation.output
+    return activation.error is None and isinstance(output, dict) and output.get("decision") == "reject"
+
+
+def _routing_error(failure: RoutingFailed) -> Error:
+    return msgspec.structs.replace(failure.error, code="routing_failed")
+
+
+def _fail_routing(d: Decider, activation: Activation, error: Error) -> None:
+    if d.node(activation).on_failure == "park":
+        if activation.state is not N.PARKED:
+            d.emit_for(e.NodeParked, activation, error=error)
+    else:
+        d.fail_run(error, activation)
+
+
+def _kept(d: Decider, activation: Activation) -> bool:
+    """Nobody goes on from here: the run is ending, or the iteration this belongs to is closing."""
+    return d.state.state in (R.FAILING, R.CANCELLING) or in_closing_iteration(d.state, activation)
+
+
+def _exhausted(d: Decider, activation: Activation) -> str:
+    loop = d.node(activation).loop
+    count = loop.max_iterations if loop is not None else 0
+    return f"{d.state.name(activation.node)} still loops after {count} iterations and has no timeout_path"
+
+
+# -- limits ------------------------------------------------------------------------------------------------------------
+
+
+def _fanout(d: Decider, activation: Activation, route: Route | None) -> int:
+    if route is None:
+        return 0
+    return len(route.taken) if route.taken is not None else len(d.node(activation).edges_out)
+
+
+def _too_wide(d: Decider, activation: Activation, route: Route | None) -> bool:
+    return _fanout(d, activation, route) > d.state.ir.limits.max_fanout
+
+
+def _check_bytes(d: Decider, activation: Activation) -> None:
+    maximum = d.state.ir.limits.max_bytes
+    if maximum is not None and d.state.bytes > maximum and d.state.state in (R.RUNNING, R.PAUSED):
+        _limit(d, "max_bytes", d.state.bytes, maximum, activation)
+
+
+def _limit(d: Decider, limit: Any, value: int, maximum: int, activation: Activation) -> None:
+    name = d.state.name(activation.node)
+    d.emit(e.LimitReached, limit=limit, value=value, maximum=maximum, node=name, scope=activation.scope)
+    if d.state.state in (R.RUNNING, R.PAUSED):
+        message = f"{name} brings {limit} to {value}; the workflow allows {maximum}"
+        d.fail_run(Error("limit_exceeded", message), activation)
+
+
+exceed = _limit
+
+
+# -- failures ----------------------------------------------------------------------------------------------------------
+
+
+def fail_attempt(
+    d: Decider,
+    activation: Activation,
+    error: Error,
+    *,
+    retryable: bool = True,
+    retry_after: float | None = None,
+    certain: bool = False,
+) -> None:
+    """An attempt failed. `certain`: its effect certainly did not happen."""
+    node = d.state.pinned(activation)
+    tried = activation.failures + 1
+    error = msgspec.structs.replace(error, attempts=tried)
+    if node.effect == "at_most_once" and activation.begun and not certain:
+        park(d, activation, error)
+        return
+    again = retryable and tried < node.retry.max_attempts and _matches(node.retry, error.code)
+    if not again or _kept(d, activation):
+        fail_for_good(d, activation, error, certain=certain)
+        return
+    delay = retry_after
+    if delay is None:
+        backoff = min(node.retry.backoff_ms * node.retry.multiplier**activation.failures, node.retry.max_backoff_ms)
+        delay = backoff / 1000 * (0.5 + d.command.entropy / 2 if node.retry.jitter else 1.0)
+    d.emit_for(e.NodeRetrying, activation, error=error, retry_at=d.at + max(delay, 0.0))
+
+
+def _matches(retry: Any, code: str) -> bool:
+    if any(_fits(pattern, code) for pattern in retry.give_up_on):
+        return False
+    return not retry.retry_on or any(_fits(pattern, code) for pattern in retry.retry_on)
+
+
+def _fits(pattern: str, code: str) -> bool:
+    """`http:5xx` fits `http:503`; anything else must be equal, or a prefix that ends at a colon."""
+    if pattern.endswith("xx"):
+        return code.startswith(pattern[:-2]) and len(code) == len(pattern) and code[-2:].isdigit()
+    return code == pattern or code.startswith(pattern + ":")
+
+
+def park(d: Decider, activation: Activation, error: Error) -> None:
+    d.emit_for(e.NodeParked, activation, error=error)
+
+
+def fail_for_good(d: Decider, activation: Activation, error: Error, *, certain: bool = False) -> None:
+    """No attempt is left. What it means is the node's to say, then the joins', then the run's."""
+    node = d.node(activation)
+    cancel(d, open_items(d, activation), "items")
+    if d.state.pinned(activation).effect == "at_most_once" and activation.begun and not certain:
+        park(d, activation, error)
+    elif activation.item >= 0:
+        if d.state.pinned(activation).on_failure == "park" and not _kept(d, activation):
+            park(d, activation, error)
+        else:
+            d.emit_for(e.ItemFailed, activation, error=error)
+    elif d.state.state in (R.FAILING, R.CANCELLING):
+        d.emit_for(e.NodeFailed, activation, error=error, outcome="kept")
+    elif in_closing_iteration(d.state, activation) or in_closed_iteration(d.state, activation):
+        d.emit_for(e.NodeFailed, activation, error=error, outcome="absorbed")
+    elif node.on_failure == "park":
+        park(d, activation, error)
+    elif node.on_failure == "path":
+        d.emit_for(e.NodeFailed, activation, error=error, outcome="path", route=failure_path(d, activation))
+    elif node.on_failure == "continue":
+        _continue(d, activation, error)
+    else:
+        fail_unhandled(d, activation, error)
+
+
+def fail_unhandled(d: Decider, activation: Activation, error: Error) -> None:
+    """No policy handles it: it is decided by the joins it reaches (rule 10), or it ends the run."""
+    closed = in_closing_iteration(d.state, activation) or in_closed_iteration(d.state, activation)
+    if closed or d.node(activation).lenient or _race_is_over(d, activation):
+        d.emit_for(e.NodeFailed, activation, error=error, outcome="absorbed")
+    else:
+        d.emit_for(e.NodeFailed, activation, error=error, outcome="fatal")
+        d.fail_run(error, activation)
+
+
+def _continue(d: Decider, activation: Activation, error: Error) -> None:
+    node = d.node(activation)
+    if error.code in ("loop_exhausted", "rejected"):  # its conditions were asked already
+        ways = set(node.loop.break_path or ()) if node.loop is not None else set()
+        ir = d.state.irs[d.state.iteration_ir(activation.scope, activation.node)]
+        taken = [ir.edges[i].target for i in node.edges_out if not ir.edges[i].named or ir.edges[i].target in ways]
+        route: Route | None = Route(rule="on_failure.continue", taken=tuple(d.state.name(t) for t in taken))
+    else:
+        try:
+            route = choose(d, activation, Outcome(error.as_output()))
+        except RoutingFailed as failure:
+            problem = _routing_error(failure)
+            d.emit_for(e.NodeFailed, activation, error=error, outcome="fatal")
+            d.fail_run(problem, activation)
+            return
+        except LoopExhausted:
+            _continue(d, activation, Error("loop_exhausted", _exhausted(d, activation), error.attempts))
+            return
+    d.emit_for(e.NodeFailed, activation, error=error, outcome="continue", route=route)
+
+
+def _race_is_over(d: Decider, activation: Activation) -> bool:
+    """A join that everything after this node leads to has fired: the loser of a race is not an error (rule 11)."""
+    state, ir = d.state, d.state.irs[d.state.iteration_ir(activation.scope, activation.node)]
+    region = d.node(activation).region
+    while region is not None:
+        join = ir.nodes[region]
+        if join is None:
+            return False
+        found = state.activations.get(key_of(region, activation.scope[: len(join.loops)]))
+        if found is not None and found.fired and found.state is not N.UPSTREAM_FAILED:
+            return True
+        region = join.region
+    return False
+
+
+def fail_join(d: Decider, activation: Activation) -> None:
+    """Enough edges can no longer be taken, and one of them failed (rule 9)."""
+    node = d.node(activation)
+    causes = [d.state.name(source) for source, status in sorted(activation.edges.items()) if status in (3, 4)]
+    error = Error("upstream_failed", f"{node.id} cannot run: {', '.join(causes)} failed")
+    if node.on_failure in ("continue", "path", "park"):
+        fail_for_good(d, activation, error)
+    elif node.lenient or _race_is_over(d, activation):
+        d.emit_for(e.NodeUpstreamFailed, activation, error=error, outcome="absorbed")
+    else:
+        d.emit_for(e.NodeUpstreamFailed, activation, error=error, outcome="fatal")
+        d.fail_run(error, activation)

@@ -1,0 +1,59 @@
+"""The effects a state implies: what a coordinator sends again after a crash or a loss (T1).
+
+Queued or running in the journal *is* the outbox; nothing else remembers what was to be sent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perdure.kernel import commands as c
+from perdure.kernel.decider import sorted_by_schedule
+from perdure.kernel.state import Activation, NodeState, RunState, State
+
+N, R = NodeState, RunState
+
+
+def outstanding(state: State) -> list[c.Effect]:
+    if state.terminal:
+        return []
+    effects: list[c.Effect] = []
+    for activation in sorted_by_schedule(state, N.QUEUED):
+        kind: Any = c.Dispatch if state.state is R.RUNNING else c.Recall
+        effects.append(kind(**_address(state, activation)))
+    if state.state is R.CANCELLING:
+        effects.extend(c.Stop(**_address(state, a)) for a in sorted_by_schedule(state, N.RUNNING))
+    waiting = sorted_by_schedule(state, N.WAITING)
+    effects.extend(_child(state, a) for a in waiting if a.wait is not None and a.wait.kind == "child")
+    if state.plan:
+        activation = state.activations[state.plan[-1]]
+        undo = activation.undo
+        if undo is not None and undo.state == "queued":
+            if state.pinned(activation).compensator is None:
+                effects.append(c.StopChild(child=activation.child, rollback=True))
+            else:
+                effects.append(c.Dispatch(**{**_address(state, activation), "attempt": undo.attempt}, undo=True))
+    return effects
+
+
+def _child(state: State, activation: Activation) -> c.Effect:
+    if state.state is R.CANCELLING:
+        return c.StopChild(child=activation.child)
+    address = _address(state, activation)
+    del address["attempt"]
+    return c.StartChild(
+        **address,
+        child=activation.child,
+        workflow=activation.child_workflow,
+        inputs=activation.child_inputs,
+        generation=activation.wait.generation if activation.wait is not None else 1,
+    )
+
+
+def _address(state: State, activation: Activation) -> dict[str, Any]:
+    return {
+        "node": state.name(activation.node),
+        "scope": activation.scope,
+        "item": None if activation.item < 0 else activation.item,
+        "attempt": activation.attempt,
+    }

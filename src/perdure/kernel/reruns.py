@@ -1,0 +1,141 @@
+"""Rerun from a node: which outcomes of a run a new one begins with (rule 40). Reads state, changes nothing.
+
+Kept is the causal past of the node: what completed before it, with the way it took. Whatever else there is runs again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from perdure.kernel.commands import Adopted
+from perdure.kernel.edges import latest
+from perdure.kernel.patches import is_new, topological, went_aside
+from perdure.kernel.state import ERROR, FAILED, TAKEN, Activation, NodeState, State, index_of
+from perdure.model.ir import IR, Node
+
+N = NodeState
+
+_AS_ITS_ROUTE_SAYS = frozenset({N.COMPLETED, N.SKIPPED, N.CANCELLED, N.PENDING})
+"""States in the last iteration of a loop that follow from the outcomes adopted in it."""
+
+
+def check(state: State, node: str, overrides: Iterable[str]) -> list[str]:
+    """Why a rerun from this node is not possible, a sentence for each reason."""
+    ir = state.ir
+    index = index_of(ir).get(node)
+    if index is None:
+        known = ", ".join(one.id for one in ir.nodes[:20] if one is not None)
+        return [f"run {state.run_id} has no node {node!r}; it has {known}"]
+    problems = []
+    found = _node(ir, index)
+    if found.loops:
+        outer = _node(ir, found.loops[0])
+        head = outer.loop.head if outer.loop is not None else index
+        if head != index:
+            name = _node(ir, head).id
+            problems.append(f"node {node!r} is inside the loop of {outer.id!r}; rerun from where that begins, {name!r}")
+    before = {_node(ir, one).id for one in _ancestors(ir, index)}
+    for name in overrides:
+        if name not in before:
+            known = ", ".join(sorted(before)) or "nothing"
+            problems.append(f"the inputs of {node!r} are what came before it ({known}); {name!r} is not one of them")
+    return problems or list(_limits(state, node))
+
+
+def _limits(state: State, node: str) -> Iterator[str]:
+    """What is kept must be possible by the definition as it is now (rule 31)."""
+    ir, size = state.ir, 0
+    for outcome in adopt(state, node):
+        size += outcome.size
+        edges = _node(ir, state.index(outcome.node)).edges_out
+        width = len(edges) if outcome.taken is None else len(outcome.taken)
+        if width > ir.limits.max_fanout:
+            yield f"{outcome.node!r} took {width} edges; max_fanout allows {ir.limits.max_fanout} now"
+    if ir.limits.max_bytes is not None and size > ir.limits.max_bytes:
+        yield f"the outputs before {node!r} have {size} bytes; max_bytes allows {ir.limits.max_bytes} now"
+
+
+def adopt(state: State, node: str) -> tuple[Adopted, ...]:
+    """What a rerun from `node` keeps, in the order in which it completed: one that left a loop did so after the others in it."""
+    ir, last = state.ir, len(state.irs) - 1
+    wanted = _ancestors(ir, index_of(ir)[node])
+    for index in sorted(wanted):  # a loop is kept as a whole, or not at all
+        for loop in _node(ir, index).loops[:1]:
+            wanted.update(_body(ir, loop))
+    bodies = [_body(ir, loop) for loop in _loops(ir) if _has_ended(state, loop, last)]
+    wanted -= {member for loop in _loops(ir) for member in _body(ir, loop)} - {one for body in bodies for one in body}
+    while True:
+        kept: dict[int, Activation] = {}
+        for index in topological(ir):
+            found = latest(state, index, (), last) if index in wanted else None
+            if found is not None and _is_kept(found, kept):
+                kept[index] = found
+        torn = [body for body in bodies if any(i in wanted and i not in kept and _gave(state, i, last) for i in body)]
+        if not torn:
+            in_order = sorted(kept.values(), key=lambda found: found.ended_seq)
+            return tuple(_adopted(state, last, found) for found in in_order)
+        wanted.difference_update(*torn)
+
+
+def _is_kept(found: Activation, kept: dict[int, Activation]) -> bool:
+    """It completed, and so did everything it got something from."""
+    if found.state is not N.COMPLETED or not found.routed:
+        return False
+    edges = found.edges.items()
+    return all(status not in (ERROR, FAILED) and (status != TAKEN or source in kept) for source, status in edges)
+
+
+def _gave(state: State, index: int, ir: int) -> bool:
+    found = latest(state, index, (), ir)
+    return found is not None and found.state is N.COMPLETED
+
+
+def _has_ended(state: State, loop: int, ir: int) -> bool:
+    """The loop is over, and all of its last iteration follows from what completed in it."""
+    run = state.loops.get((loop, ()))
+    if run is None or run.status != "ended":
+        return False
+    found = (latest(state, member, (), ir) for member in _body(state.ir, loop))
+    return all(one is None or one.state in _AS_ITS_ROUTE_SAYS for one in found)
+
+
+def _adopted(state: State, ir: int, found: Activation) -> Adopted:
+    taken = None if found.route is None else found.route.taken
+    if taken is not None and not went_aside(state, ir, found):
+        edges = [state.irs[ir].edges[number] for number in state.node_in(ir, found.node).edges_out]
+        new = (edge for edge in edges if not edge.named and is_new(state, edge, found.ir))
+        taken = (*taken, *(name for edge in new if (name := state.name(edge.target)) not in taken))
+    name = state.name(found.node)
+    return Adopted(node=name, output=found.output, output_ref=found.output_ref, size=found.size, taken=taken)
+
+
+# -- the graph ---------------------------------------------------------------------------------------------------------
+
+
+def _node(ir: IR, index: int) -> Node:
+    node = ir.nodes[index]
+    if node is None:
+        raise LookupError(f"node {index} was removed by a patch")
+    return node
+
+
+def _loops(ir: IR) -> list[int]:
+    """Loops that are in no other, by their looping nodes."""
+    return [i for i, node in enumerate(ir.nodes) if node is not None and node.loop is not None and node.loops[0] == i]
+
+
+def _body(ir: IR, loop: int) -> tuple[int, ...]:
+    found = _node(ir, loop).loop
+    return () if found is None else found.body
+
+
+def _ancestors(ir: IR, target: int) -> set[int]:
+    found: set[int] = set()
+    waiting = [target]
+    while waiting:
+        for number in _node(ir, waiting.pop()).edges_in:
+            source = ir.edges[number].source
+            if source not in found:
+                found.add(source)
+                waiting.append(source)
+    return found

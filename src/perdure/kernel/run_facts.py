@@ -1,0 +1,131 @@
+"""What events about a whole run do to its state."""
+
+from __future__ import annotations
+
+from perdure.kernel import events as e
+from perdure.kernel.edges import clear_timer, set_timer, touch_entries
+from perdure.kernel.facts import close_open, folds, get, set_run_state
+from perdure.kernel.generations import reopen
+from perdure.kernel.patches import install
+from perdure.kernel.state import IntegrityError, RunState, State, Timer
+from perdure.kernel.values import Undo
+
+R = RunState
+
+
+@folds(e.RunCreated)
+def _run_created(state: State, event: e.RunCreated) -> None:
+    if event.ir not in state.library:
+        raise IntegrityError(f"run {event.run_id}: its IR {event.ir} is not at hand")
+    state.run_id, state.workflow, state.workflow_version = event.run_id, event.workflow, event.workflow_version
+    state.tenant, state.tags, state.inputs, state.by = event.tenant, event.tags, event.inputs, event.by
+    state.parent, state.origin, state.overrides = event.parent, event.origin, event.overrides
+    state.created_at = event.at
+    state.irs, state.ir_hashes = [state.library[event.ir]], [event.ir]
+    state.deadline_seconds = None if event.deadline_at is None else event.deadline_at - event.at
+    _set_deadline(state, event.deadline_at)
+    touch_entries(state)
+
+
+def _set_deadline(state: State, deadline_at: float | None) -> None:
+    state.deadline_at = deadline_at
+    if deadline_at is not None:
+        set_timer(state, "deadline", Timer(deadline_at, "deadline"))
+
+
+@folds(e.RunPaused)
+def _run_paused(state: State, event: e.RunPaused) -> None:
+    set_run_state(state, R.PAUSED)
+
+
+@folds(e.RunResumed)
+def _run_resumed(state: State, event: e.RunResumed) -> None:
+    set_run_state(state, R.RUNNING)
+
+
+@folds(e.RunFailing)
+def _run_failing(state: State, event: e.RunFailing) -> None:
+    set_run_state(state, R.FAILING)
+    state.error, state.failed_node, state.ending = event.error, event.node, "failed"
+
+
+@folds(e.RunCancelling)
+def _run_cancelling(state: State, event: e.RunCancelling) -> None:
+    set_run_state(state, R.CANCELLING)
+    state.ending, state.by = "cancelled", event.by
+    if event.grace_until is not None:
+        set_timer(state, "grace", Timer(event.grace_until, "grace"))
+
+
+@folds(e.RunFailed)
+def _run_failed(state: State, event: e.RunFailed) -> None:
+    _end(state, event, R.FAILED)
+    state.error = event.error
+
+
+@folds(e.RunCancelled)
+def _run_cancelled(state: State, event: e.RunCancelled) -> None:
+    _end(state, event, R.CANCELLED)
+
+
+@folds(e.RunRolledBack)
+def _run_rolled_back(state: State, event: e.RunRolledBack) -> None:
+    _end(state, event, R.ROLLED_BACK)
+
+
+@folds(e.RunCompleted)
+def _run_completed(state: State, event: e.RunCompleted) -> None:
+    if event.continued_as is None and state.counter:
+        raise IntegrityError(f"run {state.run_id} completes while its counter is {state.counter} (R1)")
+    _end(state, event, R.COMPLETED)
+    state.outputs, state.outputs_ref, state.continued_as = event.outputs, event.outputs_ref, event.continued_as
+
+
+def _end(state: State, event: e.Event, new: RunState) -> None:
+    """A terminal event closes everything open and sets the counter to zero (rule 43)."""
+    set_run_state(state, new)
+    close_open(state)
+    for name in list(state.timers):
+        clear_timer(state, name)
+    state.tokens = state.undoing = 0
+    state.plan, state.ending = [], ""
+    state.ended_at = event.at
+
+
+@folds(e.RunCompensating)
+def _run_compensating(state: State, event: e.RunCompensating) -> None:
+    set_run_state(state, R.COMPENSATING)
+    close_open(state)
+    for name in list(state.timers):
+        clear_timer(state, name)
+    state.tokens = 0
+    state.generation, state.ending = event.generation, event.ends
+    state.plan = []
+    for place in reversed(event.plan):
+        activation = get(state, place)
+        before = activation.undo
+        activation.undo = Undo(attempt=0 if before is None else before.attempt)  # attempts never fall (V1)
+        state.plan.append(activation.key)
+    state.undoing = len(state.plan)
+
+
+@folds(e.RunRetried)
+def _run_retried(state: State, event: e.RunRetried) -> None:
+    set_run_state(state, R.RUNNING)
+    state.generation = event.generation
+    state.error = state.failed_node = state.ended_at = None
+    state.ending = ""
+    reopen(state)
+    _set_deadline(state, event.deadline_at)
+
+
+@folds(e.RunPatched)
+def _run_patched(state: State, event: e.RunPatched) -> None:
+    install(state, event.ir)
+
+
+@folds(e.RunSignalled)
+def _run_signalled(state: State, event: e.RunSignalled) -> None:
+    if event.signal:
+        state.put(state.signals_seen, event.signal, event.seq)
+    state.signals = [*state.signals, (event.seq, event.name, event.payload)]

@@ -1,0 +1,248 @@
+"""Commands about a whole run: start, pause, resume, cancel, retry, roll back, patch; and repair of what is parked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perdure.kernel import commands as c
+from perdure.kernel import compensation, loops, patches
+from perdure.kernel import events as e
+from perdure.kernel.decider import Decider, Refusal, sorted_by_schedule
+from perdure.kernel.edges import in_closed_iteration, touch
+from perdure.kernel.generations import in_order
+from perdure.kernel.outcomes import fail_unhandled, route_kept
+from perdure.kernel.settle import end_loop_of_skipped, finish, schedule
+from perdure.kernel.state import Activation, NodeState, RunState, key_of
+from perdure.kernel.values import Error, Route
+from perdure.kernel.waits import advance_items, items_of
+
+N, R = NodeState, RunState
+
+_SAID = 20
+"""Reasons a refusal gives at most."""
+
+
+def start(d: Decider, command: c.Start) -> None:
+    state = d.state
+    if state.seq:
+        raise Refusal("exists", f"run {state.run_id} exists already")
+    seconds = command.deadline_seconds
+    if seconds is None:
+        seconds = command.ir.limits.deadline_seconds
+    state.library.setdefault(command.ir.hash, command.ir)
+    d.emit(
+        e.RunCreated,
+        run_id=command.run_id,
+        workflow=command.ir.name,
+        workflow_version=command.workflow_version,
+        ir=command.ir.hash,
+        inputs=command.inputs,
+        tags=command.tags,
+        tenant=command.tenant,
+        deadline_at=None if seconds is None else d.at + seconds,
+        parent=command.parent,
+        origin=command.origin,
+        overrides=command.overrides,
+        by=command.by,
+    )
+    _adopt(d, command.adopted)
+    for name, payload in command.signals:
+        d.emit(e.RunSignalled, name=name, payload=payload)
+
+
+def _adopt(d: Decider, adopted: tuple[c.Adopted, ...]) -> None:
+    """Outcomes of another run this one begins with, in the order they had there (rule 40). A loop has one iteration here."""
+    for outcome in adopted:
+        scope = (0 if outcome.previous else 1,) * len(d.state.node(d.state.index(outcome.node)).loops)
+        d.emit(
+            e.NodeCompleted,
+            node=outcome.node,
+            scope=scope,
+            visit=1,
+            output=outcome.output,
+            output_ref=outcome.output_ref,
+            size=outcome.size,
+            route=None if outcome.previous else Route(rule="adopted", taken=outcome.taken),
+            adopted=True,
+        )
+        activation = d.state.find(outcome.node, scope)
+        if activation is not None and scope and not outcome.previous:
+            d.ended.append(activation)
+            loops.close_iterations(d, [])  # nothing goes back: what follows the loop is adopted or runs now
+
+
+def pause(d: Decider, command: c.Pause) -> None:
+    if d.state.state is R.PAUSED:
+        return
+    if d.state.state is not R.RUNNING:
+        raise Refusal("not_running", f"run {d.state.run_id} is {d.state.state}; only a running run can be paused")
+    d.emit(e.RunPaused, by=command.by, reason=command.reason)
+    d.recall_queued()
+
+
+def resume(d: Decider, command: c.Resume) -> None:
+    if d.state.state is R.RUNNING:
+        return
+    if d.state.state is not R.PAUSED:
+        raise Refusal("not_paused", f"run {d.state.run_id} is {d.state.state}; only a paused run can be resumed")
+    d.emit(e.RunResumed, by=command.by)
+    held = [a for a in sorted_by_schedule(d.state, N.HELD) if a.reason != "no_worker"]
+    schedule(d, held)
+    for owner in sorted_by_schedule(d.state, N.WAITING):
+        if owner.wait is not None and owner.wait.kind == "items":
+            advance_items(d, owner)
+
+
+def cancel(d: Decider, command: c.Cancel) -> None:
+    state = d.state
+    if state.terminal:
+        if state.state is R.CANCELLED:
+            return
+        raise Refusal("run_ended", f"run {state.run_id} is {state.state} and cannot be cancelled")
+    if state.state is R.COMPENSATING:
+        if not command.force:
+            raise Refusal("compensating", f"run {state.run_id} is compensating; use force to end it uncompensated")
+        for activation in _undoing(d):
+            d.stop(activation, undo=True)
+        compensation.give_up(d)
+        return
+    if state.state is not R.CANCELLING:
+        grace = None if command.force else d.at + command.grace_seconds
+        d.emit(e.RunCancelling, by=command.by, reason=command.reason, grace_until=grace)
+        d.recall_queued()
+        for activation in sorted_by_schedule(state, N.RUNNING):
+            d.stop(activation)
+        for activation in sorted_by_schedule(state, N.WAITING):
+            if activation.wait is not None and activation.wait.kind == "child":
+                d.effect(c.StopChild(child=activation.child))
+    if command.force:
+        finish(d)
+
+
+def _undoing(d: Decider) -> list[Activation]:
+    found = [d.state.activations[key] for key in d.state.plan]
+    return [a for a in found if a.undo is not None and a.undo.state in ("queued", "running")]
+
+
+def retry(d: Decider, command: c.Retry) -> None:
+    """A new generation: completed nodes keep their outputs, what failed runs again (rule 26)."""
+    state = d.state
+    if state.state is not R.FAILED:
+        code = "compensating" if state.state is R.COMPENSATING else "not_failed"
+        raise Refusal(code, f"run {state.run_id} is {state.state}; only a failed run can be retried")
+    deadline_at = None if state.deadline_seconds is None else d.at + state.deadline_seconds
+    d.emit(e.RunRetried, generation=state.generation + 1, deadline_at=deadline_at, by=command.by)
+    again = [a for a in in_order(state) if a.state is N.PENDING and a.fired and a.item < 0]
+    for activation in in_order(state):
+        unrouted = activation.state is N.COMPLETED or (activation.state is N.FAILED and activation.handled)
+        if unrouted and not activation.routed and activation.item < 0 and not _ending(d):
+            route_kept(d, activation)
+    if not _ending(d):
+        for activation in in_order(state):
+            if activation.state is N.PENDING and not activation.fired:
+                touch(state, activation.key)
+        for _, run in sorted(state.loops.items()):
+            cause = None if run.cause is None else state.activations[run.cause]
+            if run.status == "closing" and cause is not None and not in_closed_iteration(state, cause):
+                d.ended.append(cause)  # the end of the run came between
+        schedule(d, again)
+
+
+def _ending(d: Decider) -> bool:
+    return d.state.state is not R.RUNNING
+
+
+def rollback(d: Decider, command: c.Rollback) -> None:
+    state = d.state
+    if state.state not in (R.COMPLETED, R.FAILED, R.CANCELLED):
+        raise Refusal("not_ended", f"run {state.run_id} is {state.state}; only a run that has ended can be rolled back")
+    compensation.begin(d, "rolled_back", state.generation + 1)
+
+
+def patch(d: Decider, command: c.Patch) -> None:
+    state = d.state
+    if state.state not in (R.RUNNING, R.PAUSED):
+        raise Refusal("not_running", f"run {state.run_id} is {state.state}; only a live run can be patched")
+    if command.ir.hash == state.ir_hashes[-1]:
+        return
+    problems = patches.check(state, command.ir)
+    if problems:
+        more = f"; and {len(problems) - _SAID} more" if len(problems) > _SAID else ""
+        raise Refusal("patch_refused", "; ".join(problems[:_SAID]) + more)
+    state.library.setdefault(command.ir.hash, command.ir)
+    d.emit(e.RunPatched, ir=command.ir.hash, by=command.by, reason=command.reason, patch=command.patch)
+
+
+# -- repair ------------------------------------------------------------------------------------------------------------
+
+
+def requeue(d: Decider, command: c.Requeue) -> None:
+    activation = d.get(command)
+    if command.undo:
+        _parked_undo(d, activation)
+        d.emit_for(e.NodeRequeued, activation, by=command.by, config=command.config, undo=True)
+        return
+    _parked(d, activation)
+    if (
+        activation.error is not None
+        and activation.error.code == "routing_failed"
+        and activation.ended_seq
+        and _did_work(activation)
+    ):
+        route_kept(d, activation)
+        return
+    d.emit_for(e.NodeRequeued, activation, by=command.by, config=command.config)
+    schedule(d, [activation])
+
+
+def _did_work(activation: Activation) -> bool:
+    """It has an accepted outcome; only its routing failed (R7)."""
+    return activation.attempt > 0 and activation.guarded
+
+
+def _parked(d: Decider, activation: Activation) -> None:
+    if activation.state is not N.PARKED or d.state.terminal:
+        name = d.state.name(activation.node)
+        raise Refusal("not_parked", f"{name} of run {d.state.run_id} is {activation.state}, not parked")
+    if d.state.state not in (R.RUNNING, R.PAUSED):
+        raise Refusal("not_running", f"run {d.state.run_id} is {d.state.state}")
+    if activation.item >= 0 and d.state.activations[key_of(activation.node, activation.scope)].state is not N.WAITING:
+        name = d.state.name(activation.node)
+        raise Refusal("not_waiting", f"the map {name} of run {d.state.run_id} does not wait for its items now")
+
+
+def _parked_undo(d: Decider, activation: Activation) -> None:
+    if activation.undo is None or activation.undo.state != "parked" or d.state.state is not R.COMPENSATING:
+        name = d.state.name(activation.node)
+        raise Refusal("not_parked", f"the compensation of {name} of run {d.state.run_id} is not parked")
+
+
+def discard(d: Decider, command: c.Discard) -> None:
+    activation = d.get(command)
+    fields: dict[str, Any] = {"as_": command.as_, "by": command.by}
+    if command.undo:
+        _parked_undo(d, activation)
+        d.emit_for(e.NodeDiscarded, activation, **fields, undo=True)
+        return
+    _parked(d, activation)
+    error = activation.error or Error("discarded", "discarded by a person")
+    d.emit_for(e.NodeDiscarded, activation, **fields)
+    if command.as_ == "skip":
+        d.emit_for(e.NodeSkipped, activation, reason="discarded")
+        if activation.item < 0:
+            end_loop_of_skipped(d, activation)
+    elif command.as_ == "continue" and activation.item < 0:
+        d.emit_for(e.NodeFailed, activation, error=error, outcome="continue", route=_onward(d, activation))
+    elif activation.item >= 0:
+        d.emit_for(e.ItemFailed, activation, error=error)
+    else:
+        fail_unhandled(d, activation, error)
+    items_of(d, activation)
+
+
+def _onward(d: Decider, activation: Activation) -> Route:
+    """Discarded as continue: on along the edges no routing names, and the break path of a loop."""
+    node, ir = d.node(activation), d.state.irs[d.state.iteration_ir(activation.scope, activation.node)]
+    ways = set(node.loop.break_path or ()) if node.loop is not None else set()
+    targets = [ir.edges[i].target for i in node.edges_out if not ir.edges[i].named or ir.edges[i].target in ways]
+    return Route(rule="discard", taken=tuple(d.state.name(t) for t in targets))

@@ -1,0 +1,343 @@
+"""After each command: decide every join that can be decided, schedule what is ready, and end the run when nothing is
+open. One worklist, no recursion, so a skip may travel through a hundred thousand nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from perdure.kernel import commands as c
+from perdure.kernel import compensation, loops
+from perdure.kernel import events as e
+from perdure.kernel.decider import Decider, Unknown
+from perdure.kernel.edges import in_closing_iteration, latest
+from perdure.kernel.inputs import Seen, context, see
+from perdure.kernel.node_facts import skip
+from perdure.kernel.outcomes import exceed, fail_for_good, fail_join
+from perdure.kernel.segments import BlobRef
+from perdure.kernel.state import OPEN, Activation, NodeState, RunState, State, key_of
+from perdure.kernel.values import Error
+from perdure.model.ir import IR, Node, Reference
+
+N, R = NodeState, RunState
+
+_MANY_TERMINALS = 64
+_LARGE_BYTES = 32 * 1024
+"""Default outputs of more terminals, or larger ones, are put together by the coordinator, which can store them as a blob."""
+
+
+def settle(d: Decider) -> None:
+    state = d.state
+    ready: list[Activation] = []
+    while True:
+        if state.state not in (R.RUNNING, R.PAUSED):
+            break
+        loops.close_iterations(d, ready)
+        if state.touched:
+            _decide_joins(d, ready)
+        elif ready:
+            waiting, ready = ready, []
+            schedule(d, waiting)
+        elif not d.ended:
+            break
+    end_if_over(d)
+
+
+# -- joins -------------------------------------------------------------------------------------------------------------
+
+
+def _decide_joins(d: Decider, ready: list[Activation]) -> None:
+    state = d.state
+    skipped: list[Activation] = []
+    failed: list[Activation] = []
+    fired: dict[int, Activation] = {}
+    touched = state.touched or []
+    known = {id(activation) for activation in ready}
+    seen: set[int] = set()
+    position = 0
+    while position < len(touched):
+        activation = state.activations[touched[position]]
+        position += 1
+        if activation.state is not N.PENDING or activation.fired or id(activation) in seen:
+            continue
+        if activation.key in d.raced:
+            continue  # it fired and cancelled its losers: how their edges resolve cannot change that
+        if activation.scope and not activation.undone and in_closing_iteration(state, activation):
+            continue  # it will be cancelled with the rest; what waits in a closed one waits to be done again
+        verdict = join_verdict(
+            activation, state.node_in(state.iteration_ir(activation.scope, activation.node), activation.node)
+        )
+        if verdict == "skip" and _came_back(state, activation):
+            verdict = "fire"  # what led into the loop was done again and went another way; the iteration is here
+        if verdict == "fire" and id(activation) not in known:
+            fired[id(activation)] = activation
+        elif verdict == "skip":
+            fired.pop(id(activation), None)  # a required dependency was skipped behind it (rule 7)
+            _apply_skip(d, activation)
+            skipped.append(activation)
+        elif verdict == "fail":
+            seen.add(id(activation))
+            failed.append(activation)
+    touched.clear()
+    record_skips(d, skipped)
+    for activation in fired.values():
+        if activation.state is N.PENDING:  # not the loser of a join that fired before it
+            ready.append(activation)
+            _cancel_losers(d, activation)
+    for activation in failed:
+        if activation.state is N.PENDING and state.state in (R.RUNNING, R.PAUSED):
+            fail_join(d, activation)
+
+
+def _came_back(state: State, activation: Activation) -> bool:
+    """A head after the first iteration: the loop brought it here, not its join."""
+    for run in state.loop_runs(activation):
+        loop = state.node_in(run.ir, run.loop).loop
+        if loop is not None and loop.head == activation.node and run.iteration > 1:
+            return True
+    return False
+
+
+def join_verdict(activation: Activation, node: Node) -> Literal["wait", "fire", "skip", "fail"]:
+    """The rules of joins (8, 9, and 7 for required dependencies)."""
+    edges = len(node.edges_in)
+    if activation.refused:
+        return "skip"
+    resolved = activation.taken + activation.skipped + activation.failed + activation.errors
+    if node.join.at_least is None:
+        if activation.failed:
+            return "fail"
+        if resolved < edges:
+            return "wait"
+        return "fire" if activation.taken or activation.errors or not edges else "skip"
+    if activation.taken >= node.join.at_least:
+        return "fire"
+    if activation.taken + edges - resolved >= node.join.at_least:
+        return "wait"
+    return "fail" if activation.failed or activation.errors else "skip"
+
+
+def _apply_skip(d: Decider, activation: Activation) -> None:
+    """Skips are applied at once, so that they travel, and recorded together (`record_skips`)."""
+    skip(d.state, d.state.edit(activation), d.state.seq + 1, d.at)
+
+
+def record_skips(d: Decider, skipped: list[Activation]) -> None:
+    if not skipped:
+        return
+    state = d.state
+    cause = d.command.id or type(d.command).__name__.lower()
+    seq, counter = state.seq + 1, state.counter
+    event: Any
+    if len(skipped) == 1:
+        place = d.place(skipped[0])
+        event = e.NodeSkipped(
+            seq=seq, at=d.at, cause=cause, counter=counter, node=place.node, scope=place.scope, visit=place.visit
+        )
+    else:
+        places = tuple(d.place(a) for a in skipped)
+        event = e.NodesSkipped(seq=seq, at=d.at, cause=cause, counter=counter, places=places)
+    state.seq = seq
+    d.events.append(event)
+    for activation in skipped:
+        end_loop_of_skipped(d, activation)
+
+
+def end_loop_of_skipped(d: Decider, activation: Activation) -> None:
+    """A skipped looping node ends its loop with its exits skipped (rule 18)."""
+    node = d.node(activation)
+    if node.loop is None or not activation.scope:
+        return
+    depth = node.loops.index(activation.node)
+    run = d.state.loops[(activation.node, activation.scope[:depth])]
+    if run.status == "open" and run.iteration == activation.scope[depth]:
+        loops.end(d, run, "skipped")
+
+
+def _cancel_losers(d: Decider, join: Activation) -> None:
+    """`cancel_rest`: cancel what only leads to this join, and nothing else (rule 11)."""
+    node = d.node(join)
+    if not node.join.cancel_rest:
+        return
+    state = d.state
+    ir = state.irs[state.iteration_ir(join.scope, join.node)]
+    region, losers, before = {join.node}, [], [join.node]
+    while before:
+        member = ir.nodes[before.pop()]
+        for number in member.edges_in if member is not None else ():
+            index = ir.edges[number].source
+            candidate = ir.nodes[index]
+            if candidate is None or index in region or candidate.region not in region:
+                continue
+            region.add(index)
+            before.append(index)
+            found = latest(state, index, join.scope[: len(candidate.loops)], state.iteration_ir(join.scope, index))
+            if found is not None and (found.state in OPEN or (found.state is N.PENDING and found.edges)):
+                losers.append(found)
+    if losers:
+        d.raced.add(join.key)
+    losers.sort(key=lambda a: (a.node, a.scope, a.item))
+    loops.cancel(d, [a for a in losers if a.state in OPEN or a.state is N.PENDING], "join")
+    for activation in losers:
+        end_loop_of_skipped(d, activation)
+
+
+# -- scheduling --------------------------------------------------------------------------------------------------------
+
+
+def schedule(d: Decider, ready: list[Activation]) -> None:
+    """Dispatch what is ready: what `when` lets pass, unless the run is paused."""
+    state = d.state
+    ready = [a for a in ready if a.state in (N.PENDING, N.HELD, N.RETRYING, N.WAITING)]
+    passed, skipped = _guard(d, ready)
+    if state.state not in (R.RUNNING, R.PAUSED):  # a `when` that could not be evaluated: nothing is routed from here on
+        return
+    for activation in skipped:
+        _apply_skip(d, activation)
+    record_skips(d, skipped)
+    # `when` skipped what it requires; a head that its loop brought back requires nothing.
+    passed = [a for a in passed if a.fired or not a.refused or a.key in d.raced or _came_back(state, a)]
+    going: list[Activation] = []
+    for activation in passed:
+        maximum = d.node(activation).max_hops or state.ir.limits.max_hops
+        if activation.hop > maximum and not activation.attempt:  # what got so far before a patch may be tried again
+            exceed(d, "max_hops", activation.hop, maximum, activation)
+            return
+        if not loops.delay(d, activation):
+            going.append(activation)
+    if state.state is R.PAUSED:
+        hold(d, [a for a in going if a.state is not N.HELD], "paused")
+    else:
+        send(d, going)
+
+
+def send(d: Decider, going: list[Activation]) -> None:
+    if len(going) == 1:
+        d.emit_for(e.NodeScheduled, going[0], attempt=going[0].attempt + 1)
+    elif going:
+        d.emit(e.NodesScheduled, places=tuple(d.place(a, a.attempt + 1) for a in going))
+    for activation in going:
+        d.dispatch(d.state.activations[activation.key])
+
+
+def hold(d: Decider, held: list[Activation], reason: str) -> None:
+    if len(held) == 1:
+        d.emit_for(e.NodeHeld, held[0], reason=reason)
+    elif held:
+        d.emit(e.NodesHeld, places=tuple(d.place(a) for a in held), reason=reason)
+
+
+def _guard(d: Decider, ready: list[Activation]) -> tuple[list[Activation], list[Activation]]:
+    passed, skipped = [], []
+    questions: list[c.Question] = []
+    errors: list[tuple[Activation, Error]] = []
+    for activation in ready:
+        node = d.node(activation)
+        if activation.guarded or node.when is None or activation.item >= 0:
+            passed.append(activation)
+            continue
+        need = c.Need("when", node.id, activation.scope)
+        verdict = d.verdicts.get(need)
+        if verdict is None:
+            questions.append(c.Question(need, d.condition_context(activation, node.when), node.when))
+        elif verdict.error is not None:
+            errors.append((activation, Error("routing_failed", f"`when` of {node.id}: {verdict.error.message}")))
+        elif verdict.value is True:
+            passed.append(activation)
+        elif verdict.value is False:
+            skipped.append(activation)
+        else:
+            kind = type(verdict.value).__name__
+            errors.append((activation, Error("routing_failed", f"`when` of {node.id} gave {kind}, not a bool")))
+    if questions:
+        raise Unknown(questions)
+    for activation, error in errors:
+        if d.state.state in (R.RUNNING, R.PAUSED):
+            fail_for_good(d, activation, error)
+    return passed, skipped
+
+
+# -- the end -----------------------------------------------------------------------------------------------------------
+
+
+def end_if_over(d: Decider) -> None:
+    state = d.state
+    if state.state in (R.RUNNING, R.PAUSED):
+        if state.counter == 0:
+            _complete(d)
+    if state.state is R.FAILING:
+        if not state.tally.get(N.QUEUED) and not state.tally.get(N.RUNNING):
+            finish(d)
+    elif state.state is R.CANCELLING:
+        if not state.tally.get(N.QUEUED) and not state.tally.get(N.RUNNING) and not _has_children(state):
+            finish(d)
+    elif state.state is R.COMPENSATING:
+        compensation.go_on(d)
+
+
+def _has_children(state: State) -> bool:
+    if not state.children:
+        return False
+    return any(state.activations[key].state is N.WAITING for key in state.children.values())
+
+
+def finish(d: Decider) -> None:
+    """Nothing runs any more: compensate where that is asked for, then end."""
+    if d.state.ir.compensate_on_failure and compensation.begin(
+        d, "failed" if d.state.state is R.FAILING else "cancelled"
+    ):
+        compensation.go_on(d)
+    else:
+        compensation.close(d)
+
+
+def _complete(d: Decider) -> None:
+    state = d.state
+    fields: dict[str, Any] = {}
+    terminals = state.ir.terminals
+    if state.ir.outputs is not None or len(terminals) > _MANY_TERMINALS or _are_large(state):
+        references = state.ir.output_references or tuple(Reference("node", state.name(index)) for index in terminals)
+        verdict = d.ask(c.Need("outputs"), lambda: context(state, None, references))
+        if verdict.error is not None:
+            d.fail_run(Error("output_error", verdict.error.message))
+            return
+        fields = {"outputs": verdict.value, "outputs_ref": verdict.output_ref}
+    else:
+        value = default_outputs(state.ir, {state.name(index): _last(state, index) for index in terminals})
+        fields = {"outputs_ref": value.ref} if type(value) is BlobRef else {"outputs": value}
+    d.emit(e.RunCompleted, **fields)
+    compensation.notify(d)
+
+
+def _last(state: State, index: int) -> Seen | None:
+    node = state.node(index)
+    found = latest(state, index, (), len(state.irs) - 1) if node.loops else state.activations.get(key_of(index, ()))
+    return None if found is None else see(found)
+
+
+def _are_large(state: State) -> bool:
+    """What is a blob already counts as the reference it will be."""
+    activations = state.activations
+    found = (activations.get(key_of(index, ())) for index in state.ir.terminals)
+    return sum(a.size for a in found if a is not None and a.output_ref is None) > _LARGE_BYTES
+
+
+def default_outputs(ir: IR, ends: Mapping[str, Seen | None]) -> Any:
+    """What the `output` node gave; otherwise the outputs of the terminal nodes by id. A skipped one is null (44)."""
+    found: dict[str, Any] = {}
+    outputs: dict[str, Any] = {}
+    for index in ir.terminals:
+        node = ir.nodes[index]
+        if node is None:
+            continue
+        end = ends.get(node.id)
+        value = None if end is None or end.state == N.SKIPPED else end.output
+        if end is not None and end.output_ref is not None:
+            value = BlobRef(end.output_ref)
+        found[node.id] = value
+        if node.type == "output" and end is not None and end.state == N.COMPLETED:
+            outputs[node.id] = value
+    if len(outputs) == 1:
+        return next(iter(outputs.values()))
+    return outputs or found

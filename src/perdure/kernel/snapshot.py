@@ -1,0 +1,161 @@
+"""A state as bytes and back, so that a cold run need not be folded from its first event (PROTOCOL 5).
+
+Snapshots are versioned and may always be thrown away: the journal is the truth. Equal states give equal bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from perdure.kernel.segments import BlobRef
+from perdure.kernel.state import Activation, Approval, IntegrityError, Key, LoopRun, NodeState, State, Timer
+from perdure.model.ir import IR
+from perdure.model.rebase import rebase
+
+SNAPSHOT_VERSION = 2
+
+_PLAIN = (
+    "run_id",
+    "workflow",
+    "workflow_version",
+    "tenant",
+    "tags",
+    "inputs",
+    "parent",
+    "origin",
+    "overrides",
+    "state",
+    "generation",
+    "seq",
+    "tokens",
+    "open",
+    "undoing",
+    "created_at",
+    "ended_at",
+    "deadline_seconds",
+    "deadline_at",
+    "error",
+    "failed_node",
+    "outputs",
+    "outputs_ref",
+    "continued_as",
+    "ending",
+    "by",
+    "bytes",
+    "signals",
+    "signals_seen",
+    "children",
+    "undoable",
+    "plan",
+    "triggers",
+    "streams",
+    "ir_hashes",
+)
+
+
+class Snapshot(msgspec.Struct, kw_only=True):
+    version: int
+    plain: dict[str, Any]
+    tally: list[tuple[NodeState, int]]
+    activations: list[Activation]
+    loops: list[LoopRun]
+    entered: list[tuple[int, int, tuple[int, ...], int, int]]
+    visits: list[tuple[int, int]]
+    timers: dict[str, Timer]
+    approvals: dict[str, Approval]
+    signal_waits: dict[str, list[Key]]
+
+
+def encode(state: State) -> bytes:
+    for activation in state.activations.values():
+        if len(activation.edges) > 1:
+            activation.edges = dict(sorted(activation.edges.items()))
+    snapshot = Snapshot(
+        version=SNAPSHOT_VERSION,
+        plain={name: _plain_value(state, name) for name in _PLAIN},
+        tally=sorted((name, count) for name, count in state.tally.items() if count),
+        activations=sorted(state.activations.values(), key=lambda a: (a.node, a.scope, a.item)),
+        loops=sorted(state.loops.values(), key=lambda run: (run.loop, run.scope)),
+        entered=sorted((*key, *value) for key, value in state.entered.items()),
+        visits=sorted(state.visits.items()),
+        timers=dict(sorted(state.timers.items())),
+        approvals=dict(sorted(state.approvals.items())),
+        signal_waits={name: keys for name, keys in sorted(state.signal_waits.items()) if keys},
+    )
+    return _encoder.encode(snapshot)
+
+
+_SORTED = ("tags", "signals_seen", "children", "triggers", "streams")
+
+
+def _plain_value(state: State, name: str) -> Any:
+    value = getattr(state, name)
+    return dict(sorted(value.items())) if name in _SORTED else value
+
+
+def decode(data: bytes, library: dict[str, IR]) -> State | None:
+    """None when another version of Perdure wrote it: fold the journal instead."""
+    try:
+        if _probe.decode(data).version != SNAPSHOT_VERSION:
+            return None
+        snapshot = _decoder.decode(data)
+        plain = _plain.decode(_encoder.encode(snapshot.plain))
+    except msgspec.MsgspecError:
+        return None
+    state = State(
+        **{name: getattr(plain, name) for name in _PLAIN},
+        tally=dict(snapshot.tally),
+        activations={a.key: a for a in snapshot.activations},
+        loops={(run.loop, run.scope): run for run in snapshot.loops},
+        entered={(source, target, scope): (status, hop) for source, target, scope, status, hop in snapshot.entered},
+        visits=dict(snapshot.visits),
+        timers=snapshot.timers,
+        approvals=snapshot.approvals,
+        signal_waits=snapshot.signal_waits,
+        library=library,
+    )
+    for name in state.ir_hashes:
+        if name not in library:
+            raise IntegrityError(f"run {state.run_id}: its IR {name} is not at hand")
+        state.irs.append(rebase(library[name], *state.irs) if state.irs else library[name])
+    return state
+
+
+def hashes(data: bytes) -> list[str]:
+    """Which IRs a snapshot needs; empty when it cannot be read."""
+    try:
+        return [str(name) for name in _probe.decode(data).plain.get("ir_hashes", ())]
+    except msgspec.MsgspecError:
+        return []
+
+
+class _Version(msgspec.Struct):
+    version: int
+    plain: dict[str, Any] = {}
+
+
+_fields = {name: State.__annotations__[name] for name in _PLAIN}
+_Plain = msgspec.defstruct("_Plain", [(f.name, f.type) for f in msgspec.structs.fields(State) if f.name in _fields])
+
+_BLOB = 1
+"""References to blobs stay what they are; no map can pass for one."""
+
+
+def _write_ref(value: Any) -> Any:
+    if type(value) is BlobRef:
+        return msgspec.msgpack.Ext(_BLOB, value.ref.encode())
+    raise NotImplementedError(f"{type(value).__qualname__} is no data")
+
+
+def _read_ref(code: int, data: memoryview) -> Any:
+    if code != _BLOB:
+        raise ValueError(f"extension {code} is unknown")
+    return BlobRef(bytes(data).decode())
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_write_ref)
+_decoder = msgspec.msgpack.Decoder(Snapshot, ext_hook=_read_ref)
+_probe = msgspec.msgpack.Decoder(_Version, ext_hook=_read_ref)
+_plain: Any = msgspec.msgpack.Decoder(_Plain, ext_hook=_read_ref)

@@ -1,0 +1,452 @@
+"""The state of one run: what its journal folds to.
+
+Records are changed in place, and only by `evolve.py`. While a decision is being made every change is written to
+`undo`, so that a decision that needs to know more first leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import copy
+from enum import StrEnum
+from typing import Any, Literal
+
+import msgspec
+
+from perdure.kernel.events import Scope
+from perdure.kernel.values import Error, Route, Undo, Wait
+from perdure.model.ir import IR, Node
+
+
+class IntegrityError(Exception):
+    """A journal or a decision broke a rule that must hold. The run is quarantined; no other is touched."""
+
+
+class NodeState(StrEnum):
+    PENDING = "pending"
+    HELD = "held"
+    QUEUED = "queued"
+    RUNNING = "running"
+    WAITING = "waiting"
+    RETRYING = "retrying"
+    PARKED = "parked"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    UPSTREAM_FAILED = "upstream_failed"
+    SKIPPED = "skipped"
+    CANCELLED = "cancelled"
+    COMPENSATED = "compensated"
+
+
+class RunState(StrEnum):
+    RUNNING = "running"
+    PAUSED = "paused"
+    FAILING = "failing"
+    CANCELLING = "cancelling"
+    COMPENSATING = "compensating"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    ROLLED_BACK = "rolled_back"
+
+
+N, R = NodeState, RunState
+
+OPEN = frozenset({N.HELD, N.QUEUED, N.RUNNING, N.WAITING, N.RETRYING, N.PARKED})
+"""An activation in one of these states has begun and not ended: it counts in the token counter."""
+
+ENDED = frozenset({N.COMPLETED, N.FAILED, N.UPSTREAM_FAILED, N.SKIPPED, N.CANCELLED, N.COMPENSATED})
+
+TERMINAL = frozenset({R.COMPLETED, R.FAILED, R.CANCELLED, R.ROLLED_BACK})
+
+_enders = {N.COMPLETED, N.FAILED, N.CANCELLED, N.PARKED, N.SKIPPED}
+NODE_TRANSITIONS: dict[NodeState, frozenset[NodeState]] = {
+    N.PENDING: frozenset(
+        {N.HELD, N.QUEUED, N.WAITING, N.SKIPPED, N.UPSTREAM_FAILED, N.CANCELLED, N.FAILED, N.PARKED, N.COMPLETED}
+    ),
+    N.HELD: frozenset({N.QUEUED, N.RUNNING, *_enders}),
+    N.QUEUED: frozenset({N.RUNNING, N.HELD, N.WAITING, N.RETRYING, N.QUEUED, *_enders}),
+    N.RUNNING: frozenset({N.QUEUED, N.HELD, N.WAITING, N.RETRYING, *_enders}),
+    N.WAITING: frozenset({N.QUEUED, N.HELD, N.RETRYING, *_enders}),
+    N.RETRYING: frozenset({N.QUEUED, N.HELD, N.RUNNING, *_enders}),
+    N.PARKED: frozenset({N.PARKED, N.QUEUED, N.HELD, N.COMPLETED, N.FAILED, N.SKIPPED, N.CANCELLED}),
+    N.COMPLETED: frozenset({N.COMPENSATED, N.PARKED}),
+    N.FAILED: frozenset(),
+    N.UPSTREAM_FAILED: frozenset(),
+    N.SKIPPED: frozenset(),
+    N.CANCELLED: frozenset(),
+    N.COMPENSATED: frozenset(),
+}
+"""Within a generation. COMPLETED -> PARKED is an outcome whose routing failed (rule 20); the work stays done."""
+
+NEW_GENERATION: dict[NodeState, frozenset[NodeState]] = {
+    N.FAILED: frozenset({N.PENDING}),
+    N.UPSTREAM_FAILED: frozenset({N.PENDING}),
+    N.SKIPPED: frozenset({N.PENDING}),
+    N.CANCELLED: frozenset({N.PENDING, N.PARKED, N.WAITING}),
+    N.COMPENSATED: frozenset({N.PENDING}),
+    N.COMPLETED: frozenset({N.PENDING}),  # only a map, when its items were compensated
+}
+"""What `run.retried` may do besides, and trying a map again to its items."""
+
+RUN_TRANSITIONS: dict[RunState, frozenset[RunState]] = {
+    R.RUNNING: frozenset({R.PAUSED, R.FAILING, R.CANCELLING, R.COMPLETED, R.CANCELLED}),
+    R.PAUSED: frozenset({R.RUNNING, R.FAILING, R.CANCELLING, R.COMPLETED, R.CANCELLED}),
+    R.FAILING: frozenset({R.FAILED, R.COMPENSATING, R.CANCELLING, R.CANCELLED}),
+    R.CANCELLING: frozenset({R.CANCELLED, R.COMPENSATING}),
+    R.COMPENSATING: frozenset({R.FAILED, R.CANCELLED, R.ROLLED_BACK}),
+    R.COMPLETED: frozenset({R.COMPENSATING}),
+    R.FAILED: frozenset({R.RUNNING, R.COMPENSATING}),
+    R.CANCELLED: frozenset({R.COMPENSATING}),
+    R.ROLLED_BACK: frozenset(),
+}
+
+TAKEN, SKIPPED, FAILED, ERROR = 1, 2, 3, 4
+"""How an edge resolved. ERROR: taken by the error output of `on_failure: continue` or a failure path."""
+
+Key = int | tuple[int, Scope, int]
+"""An activation: the bare node index outside loops and maps, otherwise (node, scope, item or -1)."""
+LoopKey = tuple[int, Scope]
+
+
+def key_of(node: int, scope: Scope, item: int = -1) -> Key:
+    return node if not scope and item < 0 else (node, scope, item)
+
+
+class Activation(msgspec.Struct, kw_only=True, omit_defaults=True):
+    node: int
+    scope: Scope = ()
+    item: int = -1
+    ir: int = 0
+    """Which of the state's IRs its config is pinned to."""
+    state: NodeState = NodeState.PENDING
+    fired: bool = False
+    edges: dict[int, int] = {}
+    """How each incoming edge resolved, by source."""
+    taken: int = 0
+    skipped: int = 0
+    failed: int = 0
+    errors: int = 0
+    tokens: int = 0
+    """Tokens that wait here because the join has not fired."""
+    guarded: bool = False
+    """`when` was asked and let it pass."""
+    refused: bool = False
+    """A required dependency was skipped (rule 7)."""
+    visit: int = 0
+    attempt: int = 0
+    failures: int = 0
+    crashes: int = 0
+    hop: int = 0
+    scheduled_seq: int = 0
+    """When its inputs were fixed: it sees what ended before (rule 13)."""
+    ended_seq: int = 0
+    begun: bool = False
+    """The current attempt is known to have been claimed by a worker."""
+    output: Any = None
+    output_ref: str | None = None
+    size: int = 0
+    error: Error | None = None
+    handled: bool = False
+    """A failure the graph handles (continue, path, absorbed)."""
+    route: Route | None = None
+    routed: bool = False
+    choice: tuple[str, ...] | None = None
+    scheduled_at: float = 0.0
+    started_at: float | None = None
+    ended_at: float | None = None
+    retry_at: float | None = None
+    wait: Wait | None = None
+    items_started: int = 0
+    items_open: int = 0
+    items_completed: int = 0
+    items_failed: int = 0
+    child: str = ""
+    child_workflow: str = ""
+    child_inputs: Any = None
+    child_generation: int = 0
+    """The last generation of the child that is known to have ended."""
+    ignored: int = 0
+    config: Any = None
+    """Config given on requeue; replaces the definition's."""
+    checkpoint: Any = None
+    reason: str = ""
+    worker: str = ""
+    undo: Undo | None = None
+    undone: int = 0
+    """How often it was compensated; part of the idempotency key (rule 3)."""
+    resume: NodeState | None = None
+    """What it was doing when the run ended; a retry goes on from there."""
+
+    @property
+    def key(self) -> Key:
+        return key_of(self.node, self.scope, self.item)
+
+
+class LoopRun(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One execution of a loop: a loop in the scope around it."""
+
+    loop: int
+    scope: Scope = ()
+    ir: int = 0
+    iteration: int = 1
+    status: Literal["open", "closing", "draining", "ended"] = "open"
+    cause: Key | None = None
+    """While closing: the activation whose outcome closes the iteration."""
+    members: list[Key] = []
+    """Activations of the current iteration, those of inner loops included."""
+
+
+class Timer(msgspec.Struct, frozen=True):
+    due_at: float
+    kind: Literal["retry", "wait", "approval", "deadline", "grace", "queue", "total", "delay", "undo"]
+    key: Key | None = None
+    attempt: int = 0
+
+
+class Approval(msgspec.Struct, kw_only=True, omit_defaults=True):
+    key: Key
+    approvers: tuple[str, ...] = ()
+    quorum: int = 1
+    votes: dict[str, str] = {}
+    persons: dict[str, str] = {}
+    """Who voted, by the entry of `approvers` it counts for, where that is not the person's own."""
+    state: Literal["pending", "decided"] = "pending"
+    on_timeout: Literal["reject", "approve", "fail", "escalate"] = "reject"
+    escalate_to: tuple[str, ...] = ()
+    requested_at: float = 0.0
+    expires_at: float | None = None
+    escalated: bool = False
+    shown: Any = None
+    notify: dict[str, str] | None = None
+    comments: str = ""
+    data: Any = None
+
+
+_MISSING = object()
+_PULLED = object()
+
+
+class State(msgspec.Struct, kw_only=True):
+    run_id: str = ""
+    workflow: str = ""
+    workflow_version: int = 0
+    tenant: str = "default"
+    tags: dict[str, str] = {}
+    inputs: Any = None
+    parent: tuple[str, str, Scope, int | None] | None = None
+    origin: tuple[str, str] | None = None
+    overrides: dict[str, dict[str, Any]] = {}
+    state: RunState = RunState.RUNNING
+    generation: int = 1
+    seq: int = 0
+    tokens: int = 0
+    open: int = 0
+    undoing: int = 0
+    created_at: float = 0.0
+    ended_at: float | None = None
+    deadline_seconds: float | None = None
+    deadline_at: float | None = None
+    error: Error | None = None
+    failed_node: str | None = None
+    outputs: Any = None
+    outputs_ref: str | None = None
+    continued_as: str | None = None
+    ending: Literal["", "failed", "cancelled", "rolled_back"] = ""
+    """What failing, cancelling or compensating ends in."""
+    by: str = ""
+    bytes: int = 0
+    tally: dict[NodeState, int] = {}
+    activations: dict[Key, Activation] = {}
+    loops: dict[LoopKey, LoopRun] = {}
+    entered: dict[tuple[int, int, Scope], tuple[int, int]] = {}
+    """Entry edges that have resolved: (source, target, enclosing scope) to (status, hop). Read by every iteration."""
+    visits: dict[int, int] = {}
+    """How often a node inside loops was visited; outside it is visited once."""
+    timers: dict[str, Timer] = {}
+    approvals: dict[str, Approval] = {}
+    signals: list[tuple[int, str, Any]] = []
+    """Signals nobody has consumed, oldest first: (seq, name, payload)."""
+    signals_seen: dict[str, int] = {}
+    signal_waits: dict[str, list[Key]] = {}
+    children: dict[str, Key] = {}
+    undoable: list[Key] = []
+    """Completed activations that have something to compensate, in order of completion."""
+    plan: list[Key] = []
+    """What is still to be compensated, next one last."""
+    triggers: dict[str, str] = {}
+    streams: dict[str, int] = {}
+    ir_hashes: list[str] = []
+
+    irs: list[IR] = []
+    library: dict[str, IR] = {}
+    """IRs by hash, put there by the caller before a journal that names them is folded."""
+    undo: list[tuple[Any, Any, Any]] | None = None
+    saved: dict[int, bool] = {}
+    """While deciding: records (by id) that need no saving any more; True for those this decision made."""
+    touched: list[Key] | None = None
+    """While deciding: activations whose joins may be decidable now."""
+    timer_changes: dict[str, float | None] | None = None
+    """While deciding: timers set (due time) and cleared (None)."""
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    @property
+    def counter(self) -> int:
+        return self.tokens + self.open + self.undoing
+
+    @property
+    def ir(self) -> IR:
+        return self.irs[-1]
+
+    @property
+    def terminal(self) -> bool:
+        return self.state in TERMINAL
+
+    def node(self, index: int) -> Node:
+        """A node of the current IR."""
+        return self.node_in(len(self.irs) - 1, index)
+
+    def node_in(self, ir: int, index: int) -> Node:
+        node = self.irs[ir].nodes[index]
+        if node is None:
+            raise IntegrityError(f"run {self.run_id}: node {index} is not in IR {self.irs[ir].hash}")
+        return node
+
+    def pinned(self, activation: Activation) -> Node:
+        """The definition this activation was made with: config, retry and compensator come from here (rule 39)."""
+        node = self.node_in(activation.ir, activation.node)
+        if activation.item >= 0:
+            if node.item is None:
+                raise IntegrityError(f"run {self.run_id}: node {node.id} has items but is not a map")
+            return node.item
+        return node
+
+    def name(self, index: int) -> str:
+        for ir in reversed(self.irs):
+            if index < len(ir.nodes):
+                node = ir.nodes[index]
+                if node is not None:
+                    return node.id
+        raise IntegrityError(f"run {self.run_id}: no IR has a node {index}")
+
+    def index(self, name: str) -> int:
+        for ir in reversed(self.irs):
+            index = index_of(ir).get(name)
+            if index is not None:
+                return index
+        raise IntegrityError(f"run {self.run_id}: no node {name!r} in its workflow")
+
+    def find(self, name: str, scope: Scope = (), item: int | None = None) -> Activation | None:
+        for ir in reversed(self.irs):
+            index = index_of(ir).get(name)
+            if index is not None:
+                return self.activations.get(key_of(index, scope, -1 if item is None else item))
+        return None
+
+    def iteration_ir(self, scope: Scope, node: int) -> int:
+        """The IR that governs an activation: inside a loop, the one its outermost iteration began with (rule 39)."""
+        latest = len(self.irs) - 1
+        if not scope or not latest:
+            return latest
+        for ir in range(latest, -1, -1):
+            nodes = self.irs[ir].nodes
+            found = nodes[node] if node < len(nodes) else None
+            if found is not None and found.loops:
+                run = self.loops.get((found.loops[0], ()))
+                return run.ir if run is not None and run.iteration == scope[0] else latest
+        return latest
+
+    def loop_runs(self, activation: Activation) -> list[LoopRun]:
+        """The loops around an activation, innermost first, where it belongs to their current iteration."""
+        if not activation.scope:
+            return []
+        loops = self.node_in(activation.ir, activation.node).loops
+        runs = []
+        for depth in range(len(activation.scope) - 1, -1, -1):
+            run = self.loops.get((loops[depth], activation.scope[:depth]))
+            if run is not None and run.iteration == activation.scope[depth]:
+                runs.append(run)
+        return runs
+
+    # -- changing (evolve only) ----------------------------------------------------------------------------------------
+
+    def edit(self, record: Any) -> Any:
+        """Announce a change of a record (activation, loop run, approval)."""
+        if self.undo is not None and id(record) not in self.saved:
+            self.saved[id(record)] = False
+            self.undo.append((record, copy.copy(record), None))
+        return record
+
+    def add(self, mapping: dict[Any, Any], key: Any, record: Any) -> None:
+        """Put a record that was just made: a rollback forgets it whole."""
+        self.put(mapping, key, record)
+        if self.undo is not None:
+            self.saved[id(record)] = True
+
+    def is_new(self, record: Any) -> bool:
+        return self.saved.get(id(record), False)
+
+    def put(self, mapping: dict[Any, Any], key: Any, value: Any) -> None:
+        if self.undo is not None:
+            self.undo.append((mapping, key, mapping.get(key, _MISSING)))
+        mapping[key] = value
+
+    def drop(self, mapping: dict[Any, Any], key: Any) -> None:
+        if self.undo is not None:
+            self.undo.append((mapping, key, mapping.get(key, _MISSING)))
+        mapping.pop(key, None)
+
+    def push(self, sequence: list[Any], value: Any) -> None:
+        if self.undo is not None:
+            self.undo.append((sequence, None, None))
+        sequence.append(value)
+
+    def pull(self, sequence: list[Any]) -> None:
+        if self.undo is not None:
+            self.undo.append((sequence, _PULLED, sequence[-1]))
+        sequence.pop()
+
+    def begin(self) -> State:
+        """From here on changes can be rolled back to what is returned."""
+        before: State = copy.copy(self)
+        self.undo, self.saved, self.tally = [], {}, dict(self.tally)
+        return before
+
+    def rollback(self, before: State) -> None:
+        undo, self.undo, self.saved = self.undo, None, {}
+        for target, key, old in reversed(undo or ()):
+            if isinstance(target, dict):
+                if old is _MISSING:
+                    target.pop(key, None)
+                else:
+                    target[key] = old
+            elif isinstance(target, list):
+                if key is _PULLED:
+                    target.append(old)
+                else:
+                    target.pop()
+            else:
+                for name in target.__struct_fields__:
+                    setattr(target, name, getattr(key, name))
+        for name in _SCALARS:
+            setattr(self, name, getattr(before, name))
+
+    def commit(self) -> None:
+        self.undo, self.saved = None, {}
+
+
+_SCALARS = tuple(
+    name for name in State.__struct_fields__ if name not in ("undo", "saved", "library", "touched", "timer_changes")
+)
+
+_indexes: dict[int, tuple[IR, dict[str, int]]] = {}
+
+
+def index_of(ir: IR) -> dict[str, int]:
+    """Node ids to indexes. Kept per IR object; IRs are few and immutable."""
+    found = _indexes.get(id(ir))
+    if found is None or found[0] is not ir:
+        if len(_indexes) > 256:
+            _indexes.clear()
+        found = _indexes[id(ir)] = (ir, {node.id: i for i, node in enumerate(ir.nodes) if node is not None})
+    return found[1]

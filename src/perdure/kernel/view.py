@@ -1,0 +1,109 @@
+"""A run as API, CLI and SDK show it: `{run_id, workflow, state, counter, …, nodes: {id: {state, visit, …}}}`.
+
+What is stored as a blob is `{"$ref": "cas://…"}` here; whoever has the blobs puts their content in.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from perdure.kernel.explain import find_latest
+from perdure.kernel.segments import BlobRef, show
+from perdure.kernel.state import Activation, NodeState, RunState, State
+
+N, R = NodeState, RunState
+
+
+def run_view(state: State, *, nodes: bool = True) -> dict[str, Any]:
+    view: dict[str, Any] = {
+        "run_id": state.run_id,
+        "workflow": state.workflow,
+        "version": state.workflow_version,
+        "state": state.state.value,
+        "counter": state.counter,
+        "generation": state.generation,
+        "inputs": show(state.inputs),
+        "outputs": show(state.outputs if state.outputs_ref is None else BlobRef(state.outputs_ref)),
+        "error": None if state.error is None else msgspec.to_builtins(state.error),
+        "created_at": state.created_at,
+        "started_at": _started(state),
+        "ended_at": state.ended_at,
+        "tags": state.tags,
+    }
+    if state.continued_as is not None:
+        view["continued_as"] = state.continued_as
+    if nodes:
+        view["nodes"] = nodes_view(state)
+    return view
+
+
+def nodes_view(state: State, after: str = "", most: int | None = None) -> dict[str, Any]:
+    """The nodes by id, in the order of the definition: those after the one called `after`, at most so many."""
+    failed_below = _below_failure(state)
+    views: dict[str, Any] = {}
+    first = 0 if not after else state.index(after) + 1
+    for index, node in enumerate(state.ir.nodes[first:], first):
+        if node is not None:
+            if len(views) == most:
+                break
+            shown = node_view(state, index)
+            if shown["state"] == N.PENDING and index in failed_below:
+                shown["state"] = N.UPSTREAM_FAILED.value
+            views[node.id] = shown
+    return views
+
+
+def _started(state: State) -> float | None:
+    begun = [a.started_at for a in state.activations.values() if a.started_at is not None]
+    return min(begun, default=None)
+
+
+def node_view(state: State, index: int) -> dict[str, Any]:
+    activation = find_latest(state, index)
+    if activation is None:
+        return {"state": N.PENDING.value, "visit": 0, "attempt": 0}
+    return activation_view(state, activation)
+
+
+def activation_view(state: State, activation: Activation) -> dict[str, Any]:
+    view: dict[str, Any] = {"state": activation.state.value, "visit": activation.visit, "attempt": activation.attempt}
+    if activation.scope:
+        view["scope"] = list(activation.scope)
+    if activation.state in (N.COMPLETED, N.FAILED, N.COMPENSATED):
+        view["output"] = show(activation.output if activation.output_ref is None else BlobRef(activation.output_ref))
+        if activation.output_ref is not None:
+            view["size"] = activation.size
+    if activation.error is not None:
+        view["error"] = msgspec.to_builtins(activation.error)
+    for name in ("started_at", "ended_at", "retry_at"):
+        if getattr(activation, name) is not None:
+            view[name] = getattr(activation, name)
+    if activation.wait is not None:
+        view["waiting_for"] = msgspec.to_builtins(activation.wait)
+    if activation.reason:
+        view["reason"] = activation.reason
+    if activation.route is not None:
+        view["route"] = msgspec.to_builtins(activation.route)
+    if activation.items_started:
+        counts = {"completed": activation.items_completed, "failed": activation.items_failed}
+        view["items"] = {**counts, "open": activation.items_open}
+    return view
+
+
+def _below_failure(state: State) -> set[int]:
+    """In a failed run, what was never reached because something before it failed."""
+    if state.state not in (R.FAILED, R.FAILING):
+        return set()
+    ir = state.ir
+    found = [a.node for a in state.activations.values() if a.state in (N.FAILED, N.UPSTREAM_FAILED) and not a.handled]
+    below: set[int] = set()
+    while found:
+        node = ir.nodes[found.pop()]
+        for number in node.edges_out if node is not None else ():
+            target = ir.edges[number].target
+            if target not in below:
+                below.add(target)
+                found.append(target)
+    return below

@@ -1,0 +1,140 @@
+"""What approvals, timers, children, map items, streams and triggers do to the state."""
+
+from __future__ import annotations
+
+from perdure.kernel import events as e
+from perdure.kernel.edges import clear_timer, set_state, set_timer, timer_name
+from perdure.kernel.facts import count_item, finish, folds, get, succeed
+from perdure.kernel.state import Activation, Approval, IntegrityError, NodeState, State, Timer
+
+N = NodeState
+
+
+@folds(e.ApprovalRequested)
+def _approval_requested(state: State, event: e.ApprovalRequested) -> None:
+    activation = get(state, event)
+    approval = Approval(
+        key=activation.key,
+        approvers=event.approvers,
+        quorum=event.quorum,
+        on_timeout=event.on_timeout,
+        escalate_to=event.escalate_to,
+        requested_at=event.at,
+        expires_at=event.expires_at,
+        shown=event.shown,
+        notify=event.notify,
+    )
+    state.put(state.approvals, event.approval, approval)
+    _set_expiry(state, activation, event.expires_at)
+
+
+def _set_expiry(state: State, activation: Activation, expires_at: float | None) -> None:
+    if expires_at is not None:
+        set_timer(state, timer_name(state, "approval", activation), Timer(expires_at, "approval", activation.key))
+
+
+@folds(e.ApprovalVoted)
+def _approval_voted(state: State, event: e.ApprovalVoted) -> None:
+    approval = state.edit(state.approvals[event.approval])
+    state.put(approval.votes, event.by, event.decision)
+    if event.person:
+        state.put(approval.persons, event.by, event.person)
+    approval.comments, approval.data = event.comments, event.data
+
+
+@folds(e.ApprovalDelegated)
+def _approval_delegated(state: State, event: e.ApprovalDelegated) -> None:
+    approval = state.edit(state.approvals[event.approval])
+    approval.approvers = tuple(event.to if one == event.approver else one for one in approval.approvers)
+
+
+@folds(e.ApprovalDecided)
+def _approval_decided(state: State, event: e.ApprovalDecided) -> None:
+    approval = state.edit(state.approvals[event.approval])
+    if approval.state != "pending":
+        raise IntegrityError(f"run {state.run_id}: approval {event.approval} was decided already (W2)")
+    approval.state = "decided"
+    clear_timer(state, timer_name(state, "approval", get(state, event)))
+
+
+@folds(e.ApprovalEscalated)
+def _approval_escalated(state: State, event: e.ApprovalEscalated) -> None:
+    approval = state.edit(state.approvals[event.approval])
+    approval.approvers, approval.expires_at, approval.escalated = event.approvers, event.expires_at, True
+    if event.approvers:  # fewer people than the quorum could never approve
+        approval.quorum = min(approval.quorum, len(event.approvers))
+    _set_expiry(state, get(state, event), event.expires_at)
+
+
+@folds(e.TimerSet)
+def _timer_set(state: State, event: e.TimerSet) -> None:
+    set_timer(state, event.timer, Timer(event.due_at, "grace" if event.timer == "grace" else "wait"))
+
+
+@folds(e.TimerFired)
+def _timer_fired(state: State, event: e.TimerFired) -> None:
+    if event.timer not in state.timers:
+        raise IntegrityError(f"run {state.run_id}: timer {event.timer} fired without being set (W1)")
+    clear_timer(state, event.timer)
+
+
+@folds(e.ChildStarted)
+def _child_started(state: State, event: e.ChildStarted) -> None:
+    activation = get(state, event)
+    activation.child, activation.child_workflow, activation.child_inputs = event.child, event.workflow, event.inputs
+    activation.child_generation = event.generation - 1
+    state.put(state.children, event.child, activation.key)
+
+
+@folds(e.ChildEnded)
+def _child_ended(state: State, event: e.ChildEnded) -> None:
+    get(state, event).child_generation = event.generation
+
+
+@folds(e.ItemCompleted)
+def _item_completed(state: State, event: e.ItemCompleted) -> None:
+    activation = get(state, event)
+    succeed(state, activation, event)
+    activation.routed = True
+    count_item(state, activation, failed=False)
+
+
+@folds(e.ItemFailed)
+def _item_failed(state: State, event: e.ItemFailed) -> None:
+    activation = get(state, event)
+    activation.error, activation.output = event.error, event.error.as_output()
+    finish(state, activation, event.seq, event.at)
+    set_state(state, activation, N.FAILED)
+    count_item(state, activation, failed=True)
+
+
+@folds(e.StreamOpened)
+def _stream_opened(state: State, event: e.StreamOpened) -> None:
+    state.put(state.streams, f"{event.node}.{event.port}", event.seq)
+
+
+@folds(e.StreamClosed)
+def _stream_closed(state: State, event: e.StreamClosed) -> None:
+    state.drop(state.streams, f"{event.node}.{event.port}")
+
+
+@folds(e.TriggerRegistered)
+def _trigger_registered(state: State, event: e.TriggerRegistered) -> None:
+    if event.node not in state.triggers:
+        state.put(state.triggers, event.node, "")
+
+
+@folds(e.TriggerAdvanced)
+def _trigger_advanced(state: State, event: e.TriggerAdvanced) -> None:
+    state.put(state.triggers, event.node, event.cursor)
+
+
+@folds(e.TriggerReceived)
+@folds(e.LimitReached)
+def _nothing(state: State, event: e.Event) -> None:
+    """A fact that is recorded and changes nothing a decision depends on."""
+
+
+@folds(e.ResultIgnored)
+def _result_ignored(state: State, event: e.ResultIgnored) -> None:
+    get(state, event).ignored = event.attempt

@@ -1,0 +1,377 @@
+"""Durable pauses: approvals, timers, signals, children and map items, and what ends them (rules 35 to 38)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perdure.kernel import commands as c
+from perdure.kernel import compensation, keys
+from perdure.kernel import events as e
+from perdure.kernel.decider import Decider, Refusal
+from perdure.kernel.inputs import Context, items
+from perdure.kernel.outcomes import accept, exceed, fail_attempt, fail_for_good
+from perdure.kernel.settle import finish, hold, schedule, send
+from perdure.kernel.state import OPEN, Activation, Approval, NodeState, RunState, Timer, key_of
+from perdure.kernel.values import Error, Wait
+
+N, R = NodeState, RunState
+
+
+def suspend(d: Decider, command: c.Suspend) -> None:
+    activation = d.get(command)
+    stale = command.attempt != activation.attempt or command.generation != d.state.generation
+    if stale or activation.state not in (N.QUEUED, N.RUNNING):
+        return
+    if d.state.state in (R.FAILING, R.CANCELLING):
+        hold(d, [activation], d.state.state.value)
+        return
+    match command.wait.kind:
+        case "approval":
+            _ask(d, activation, command)
+        case "child":
+            _start_child(d, activation, command)
+        case "items":
+            maximum = d.state.ir.limits.max_fanout
+            if command.wait.count > maximum:
+                exceed(d, "max_fanout", command.wait.count, maximum, activation)
+                return
+            d.emit_for(e.NodeWaiting, activation, wait=command.wait)
+            advance_items(d, activation)
+        case "signal":
+            d.emit_for(e.NodeWaiting, activation, wait=command.wait)
+            deliver_signals(d, command.wait.name)
+        case _:
+            d.emit_for(e.NodeWaiting, activation, wait=command.wait)
+
+
+# -- approvals ---------------------------------------------------------------------------------------------------------
+
+
+def _ask(d: Decider, activation: Activation, command: c.Suspend) -> None:
+    approval = keys.approval_id(d.state.run_id, command.node, command.scope, command.item, command.attempt)
+    expires_at = None if command.timeout_seconds is None else d.at + command.timeout_seconds
+    d.emit_for(e.NodeWaiting, activation, wait=Wait(kind="approval", name=approval, until=expires_at))
+    d.emit_for(
+        e.ApprovalRequested,
+        activation,
+        approval=approval,
+        approvers=command.approvers,
+        quorum=command.quorum,
+        expires_at=expires_at,
+        on_timeout=command.on_timeout,
+        escalate_to=command.escalate_to,
+        shown=command.shown,
+        form=command.form,
+        notify=command.notify,
+    )
+
+
+def vote(d: Decider, command: c.Vote) -> None:
+    voter = command.approver or command.by
+    approval = _pending(d, command.approval, voter)
+    person = command.by if command.by != voter else ""
+    if person and (person in approval.votes or person in approval.persons.values()):
+        raise Refusal("already_voted", f"{person} has voted on {command.approval}")
+    activation = d.state.activations[approval.key]
+    d.emit_for(
+        e.ApprovalVoted,
+        activation,
+        approval=command.approval,
+        decision=command.decision,
+        by=voter,
+        person=person,
+        comments=command.comments,
+        data=command.data,
+    )
+    _count_votes(d, command.approval, activation, person or voter)
+
+
+def _pending(d: Decider, name: str, voter: str) -> Approval:
+    """The approval, which this entry of its approvers has still to answer."""
+    approval = d.state.approvals.get(name)
+    if approval is None:
+        raise Refusal("unknown_approval", f"run {d.state.run_id} has no approval {name}")
+    if approval.state != "pending" or d.state.terminal:
+        raise Refusal("already_decided", f"approval {name} is no longer pending")
+    if approval.approvers and voter not in approval.approvers:
+        who = ", ".join(approval.approvers)
+        raise Refusal("not_an_approver", f"{voter or 'nobody'} may not decide {name}; {who} may")
+    if voter in approval.votes or voter in approval.persons.values():
+        raise Refusal("already_voted", f"{voter} has voted on {name}")
+    return approval
+
+
+def delegate(d: Decider, command: c.Delegate) -> None:
+    """Somebody else is asked in their place: the quorum stays, and so do the votes of the others."""
+    name, voter = command.approval, command.approver or command.by
+    approval = _pending(d, name, voter)
+    if not approval.approvers:
+        raise Refusal("anybody_may_decide", f"anybody may decide {name}; there is nothing to hand over")
+    if not command.to or command.to in approval.approvers:
+        raise Refusal(
+            "bad_delegate", f"{command.to or 'nobody'} cannot stand in for {voter}; name somebody who is not asked yet"
+        )
+    if command.to in approval.votes or command.to in approval.persons.values():
+        raise Refusal("bad_delegate", f"{command.to} has voted on {name} already")
+    d.emit_for(
+        e.ApprovalDelegated,
+        d.state.activations[approval.key],
+        approval=name,
+        approver=voter,
+        to=command.to,
+        by=command.by,
+        comments=command.comments,
+    )
+
+
+def _count_votes(d: Decider, approval_id: str, activation: Activation, by: str) -> None:
+    """Decided at k approvals, or as soon as k cannot be reached (rule 38)."""
+    approval = d.state.approvals[approval_id]
+    asked = approval.approvers
+    votes = [vote for who, vote in approval.votes.items() if not asked or who in asked]
+    voters = len(approval.approvers) or approval.quorum
+    if votes.count("approve") >= approval.quorum:
+        _decide(d, approval_id, activation, "approve", by)
+    elif voters - votes.count("reject") < approval.quorum:
+        _decide(d, approval_id, activation, "reject", by)
+
+
+def _decide(d: Decider, approval_id: str, activation: Activation, decision: Any, by: str) -> None:
+    approval = d.state.approvals[approval_id]
+    d.emit_for(
+        e.ApprovalDecided,
+        activation,
+        approval=approval_id,
+        decision=decision,
+        by=by,
+        comments=approval.comments,
+        data=approval.data,
+    )
+    shown = (
+        approval.shown
+        if isinstance(approval.shown, dict)
+        else {}
+        if approval.shown is None
+        else {"shown": approval.shown}
+    )
+    output = {**shown, "decision": decision, "decided_by": by, "comments": approval.comments, "data": approval.data}
+    d.emit_for(e.NodeResumed, activation, reason=f"approval {decision}")
+    accept(d, activation, rejected=decision == "reject", output=output)
+    items_of(d, activation)
+
+
+def _approval_timed_out(d: Decider, activation: Activation) -> None:
+    wait = activation.wait
+    if wait is None or wait.kind != "approval":
+        return
+    approval = d.state.approvals[wait.name]
+    if approval.on_timeout == "escalate" and not approval.escalated:
+        seconds = (approval.expires_at or d.at) - approval.requested_at
+        d.emit_for(
+            e.ApprovalEscalated,
+            activation,
+            approval=wait.name,
+            approvers=approval.escalate_to or approval.approvers,
+            expires_at=d.at + seconds,
+        )
+        if approval.votes:  # those who are asked now may have said so before
+            _count_votes(d, wait.name, activation, next(reversed(approval.votes)))
+    elif approval.on_timeout == "fail":
+        d.emit_for(e.ApprovalDecided, activation, approval=wait.name, decision="timeout", by="timeout")
+        fail_for_good(d, activation, Error("approval_timeout", "nobody decided in time"))
+        items_of(d, activation)
+    else:
+        decision = "approve" if approval.on_timeout == "approve" else "reject"
+        _decide(d, wait.name, activation, decision, "timeout")
+
+
+# -- signals -----------------------------------------------------------------------------------------------------------
+
+
+def signal(d: Decider, command: c.Signal) -> None:
+    if d.state.terminal:
+        raise Refusal("run_ended", f"run {d.state.run_id} is {d.state.state} and takes no more signals")
+    if command.signal and command.signal in d.state.signals_seen:
+        return
+    d.emit(e.RunSignalled, name=command.name, payload=command.payload, signal=command.signal, by=command.by)
+    deliver_signals(d, command.name)
+
+
+def deliver_signals(d: Decider, name: str) -> None:
+    """First in, first out: the oldest unconsumed signal goes to whoever has waited longest (rule 37)."""
+    while d.state.state not in (R.FAILING, R.CANCELLING, R.COMPENSATING):
+        payload = next((s for s in d.state.signals if s[1] == name), None)
+        waiting = d.state.signal_waits.get(name)
+        if payload is None or not waiting:
+            return
+        activation = d.state.activations[waiting[0]]
+        d.emit_for(e.NodeResumed, activation, reason=f"signal {name}")
+        accept(d, activation, output=payload[2])
+        items_of(d, activation)
+
+
+# -- children ----------------------------------------------------------------------------------------------------------
+
+
+def _start_child(d: Decider, activation: Activation, command: c.Suspend) -> None:
+    child = keys.child_id(d.state.run_id, command.node, command.scope, command.item, activation.undone)
+    generation = activation.child_generation + 1 if child == activation.child else 1  # one that was undone has another
+    workflow, inputs = command.workflow, command.inputs
+    d.emit_for(e.ChildStarted, activation, child=child, workflow=workflow, inputs=inputs, generation=generation)
+    d.emit_for(e.NodeWaiting, activation, wait=Wait(kind="child", name=child, generation=generation))
+    d.effect(
+        c.StartChild(
+            child=child,
+            node=command.node,
+            scope=command.scope,
+            item=command.item,
+            workflow=workflow,
+            inputs=inputs,
+            generation=generation,
+        )
+    )
+
+
+def end_child(d: Decider, command: c.EndChild) -> None:
+    key = d.state.children.get(command.child)
+    if key is None:
+        return
+    activation = d.state.activations[key]
+    if command.child != activation.child or command.generation <= activation.child_generation or d.state.terminal:
+        return
+    fields = {"child": command.child, "generation": command.generation, "state": command.state}
+    undo = activation.undo
+    if d.state.state is R.COMPENSATING:
+        if undo is not None and undo.state in ("queued", "running") and d.state.plan and d.state.plan[-1] == key:
+            d.emit_for(e.ChildEnded, activation, **fields)
+            if command.state == "rolled_back":
+                compensation.complete(d, activation, command.output)
+            else:
+                error = command.error or Error("child_not_rolled_back", f"the child is {command.state}")
+                compensation.fail(d, activation, error, retryable=False, retry_after=None)
+        return
+    waits = activation.state is N.WAITING and activation.wait is not None and activation.wait.kind == "child"
+    accepted = activation.error is not None and activation.error.code == "routing_failed"  # it has its outcome (V3)
+    released = activation.state is N.PARKED and command.state == "completed" and not accepted
+    if not waits and not released:
+        return
+    d.emit_for(e.ChildEnded, activation, **fields)
+    if command.state == "completed":
+        d.emit_for(e.NodeResumed, activation, reason="child completed")
+        accept(d, activation, output=command.output, output_ref=command.output_ref, size=command.size)
+    elif command.state == "failed":
+        reason = command.error
+        message = f"{command.child} failed" + (f": {reason.code}: {reason.message}" if reason is not None else "")
+        fail_attempt(d, activation, Error("child_failed", message))
+    else:
+        fail_for_good(d, activation, Error("child_cancelled", f"{command.child} was {command.state}"))
+    items_of(d, activation)
+
+
+# -- map items ---------------------------------------------------------------------------------------------------------
+
+
+def items_of(d: Decider, activation: Activation) -> None:
+    """Something happened to an activation: when it is an item, its map may go on."""
+    if activation.item >= 0:
+        advance_items(d, d.state.activations[key_of(activation.node, activation.scope)])
+
+
+def item_ended(d: Decider, command: c.NodeCommand) -> None:
+    """A result of a map's item: its map may start the next one, or be done."""
+    if command.item is not None and not command.undo:
+        activation = d.state.find(command.node, command.scope, command.item)
+        if activation is not None:
+            items_of(d, activation)
+
+
+def advance_items(d: Decider, owner: Activation) -> None:
+    state, wait = d.state, owner.wait
+    if owner.state is not N.WAITING or wait is None or wait.kind != "items":
+        return
+    if state.state not in (R.RUNNING, R.PAUSED):
+        return
+    if owner.items_failed > wait.tolerated:
+        message = f"{owner.items_failed} of {wait.count} items failed; {wait.tolerated} are tolerated"
+        fail_for_good(d, owner, Error("items_failed", message))
+        return
+    room = wait.limit - owner.items_open if wait.limit else wait.count
+    going: list[Activation] = []
+    position = owner.items_started
+    while position < wait.count and len(going) < room:
+        item = state.activations.get(key_of(owner.node, owner.scope, position))
+        if item is None:
+            going.append(Activation(node=owner.node, scope=owner.scope, item=position, visit=owner.visit, ir=owner.ir))
+        elif item.state is N.PENDING:
+            going.append(item)
+        position += 1
+    if going and state.state is R.PAUSED:
+        hold(d, going, "paused")
+    elif going:
+        send(d, going)
+    elif owner.items_completed + owner.items_failed >= wait.count and not owner.items_open:
+        need, count = c.Need("collect", state.name(owner.node), owner.scope), wait.count
+        verdict = d.ask(need, lambda: Context(items=items(state, owner, count)))
+        if verdict.error is not None:
+            fail_for_good(d, owner, verdict.error)
+        else:
+            accept(d, owner, output=verdict.value, output_ref=verdict.output_ref, size=verdict.size)
+
+
+# -- timers ------------------------------------------------------------------------------------------------------------
+
+
+def fire_timer(d: Decider, command: c.FireTimer) -> None:
+    timer = d.state.timers.get(command.timer)
+    if timer is None:
+        return
+    if d.at < timer.due_at:
+        raise Refusal("too_early", f"timer {command.timer} is due at {timer.due_at}, it is {d.at} (W1)")
+    d.emit(e.TimerFired, timer=command.timer)
+    activation = None if timer.key is None else d.state.activations[timer.key]
+    match timer.kind:
+        case "deadline":
+            _deadline(d)
+        case "grace":
+            finish(d)
+        case _ if activation is not None:
+            _fire_for(d, timer, activation)
+            items_of(d, activation)
+
+
+def _fire_for(d: Decider, timer: Timer, activation: Activation) -> None:
+    ending = d.state.state not in (R.RUNNING, R.PAUSED, R.COMPENSATING)
+    match timer.kind:
+        case "retry" | "delay":
+            if not ending:
+                schedule(d, [activation])
+        case "wait" if activation.wait is not None and not ending:
+            if activation.wait.kind == "signal":
+                fail_for_good(d, activation, Error("signal_timeout", f"no signal {activation.wait.name} came in time"))
+            else:
+                d.emit_for(e.NodeResumed, activation, reason="timer")
+                accept(d, activation, output={})
+        case "approval" if not ending:
+            _approval_timed_out(d, activation)
+        case "queue" if activation.state is N.QUEUED and not activation.begun and activation.attempt == timer.attempt:
+            d.stop(activation)
+            fail_for_good(d, activation, Error("queue_timeout", "no worker took it in time"))
+        case "total" if activation.state in OPEN and activation.state is not N.PARKED:
+            if activation.state in (N.QUEUED, N.RUNNING):
+                d.stop(activation)
+            fail_for_good(d, activation, Error("total_timeout", "it did not end in time, all attempts together"))
+        case "undo":
+            compensation.attempt(d, activation)
+        case _:
+            pass
+
+
+def _deadline(d: Decider) -> None:
+    if d.state.state not in (R.RUNNING, R.PAUSED):
+        return
+    d.fail_run(Error("deadline_exceeded", "the run did not end before its deadline"))
+    running = [a for a in d.state.activations.values() if a.state is N.RUNNING]
+    for activation in sorted(running, key=lambda a: (a.scheduled_seq, a.node, a.scope, a.item)):
+        d.stop(activation)
+    if running or d.state.tally.get(N.QUEUED):  # a queued one may be claimed, and then is waited for
+        d.emit(e.TimerSet, timer="grace", due_at=d.at + 30.0)

@@ -1,0 +1,127 @@
+"""Limits: how many attempts may be out at once under one key, and how often. This file is the port.
+
+Two kinds. **Slots**: an attempt enters before it is published and leaves when it is over; never more than `limit` are in.
+A slot is a lease that its owner holds by saying so now and then, so that one whose owner vanished becomes free by itself.
+A **rate** lets `limit` pass in any stretch of `per_seconds`, and takes nothing back.
+
+The rules an adapter keeps:
+
+1. `enter` lets an owner into all the limits it asks for, or into none. One that is in stays in, whatever the limit is.
+2. `hold` renews, and enters again what was lost, even beyond the limit: those owners are running, and saying otherwise would not
+   stop them. Then nobody is let in until there are fewer than `limit`.
+3. A lease lasts `lease_seconds` from the last `enter` or `hold`, by the adapter's own clock.
+4. Limits with the same tenant and key share their slots; each lets in by its own `limit`. Rates of different lengths are apart.
+5. A rate counts in SLICES of its length and forgets whole slices, so what it lets pass comes back after up to a tenth more than
+   `per_seconds`, and never earlier. That keeps a count of a million as small as one of ten.
+
+Losing everything costs no more than this: until the owners say `hold` again, others may be let in beside them, and rates begin anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from perdure.errors import SettingsInvalid
+
+SLICES = 10
+LEASE_SECONDS = 30.0
+EVERYBODY = ""
+"""As tenant: a limit that all tenants share. No tenant is called that."""
+
+
+class Limit(msgspec.Struct, frozen=True):
+    tenant: str
+    key: str
+    limit: int
+    per_seconds: float | None = None
+    """None: slots."""
+
+    def __str__(self) -> str:
+        if self.per_seconds is None:
+            return f"concurrency key {self.key!r}"
+        return f"rate key {self.key!r} ({self.limit} in {self.per_seconds:g} s)"
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """One attempt that wants to be published: slots first, then rates."""
+
+    owner: str
+    limits: tuple[Limit, ...]
+
+
+class Entered(msgspec.Struct, frozen=True):
+    free: tuple[int, ...]
+    """How many more each limit would let in now."""
+
+
+class Full(msgspec.Struct, frozen=True):
+    limit: Limit
+    """The one that refused."""
+    retry_seconds: float | None = None
+    """When a rate lets the next one pass. None: when somebody leaves."""
+
+
+class Limits(Protocol):
+    lease_seconds: float
+
+    async def enter(self, asks: Sequence[Ask]) -> list[Entered | Full]:
+        """One answer per ask; earlier ones come first."""
+        ...
+
+    async def hold(self, slots: Sequence[tuple[str, Limit]]) -> None:
+        """(owner, limit): these are running."""
+        ...
+
+    async def leave(self, slots: Sequence[tuple[str, Limit]]) -> None:
+        """These are over. Who is not in stays out."""
+        ...
+
+    def on_room(self, room: Callable[[str, str], None]) -> Callable[[], None]:
+        """`room(tenant, key)` is called when another process left, and with two empty texts when that may have been missed.
+
+        It saves time, nothing depends on it. Returns how to end it.
+        """
+        ...
+
+
+def in_order(limits: Sequence[Limit]) -> tuple[Limit, ...]:
+    """Slots before rates: what a rate let pass cannot be given back."""
+    return tuple(sorted(limits, key=lambda limit: limit.per_seconds is not None))
+
+
+# -- what settings bound -----------------------------------------------------------------------------------------------
+
+MAX_BACKLOG = 1_000_000
+_QUEUE_LIMIT = re.compile(r"([^\s=,/]+)\s*=\s*([1-9]\d{0,6})(?:\s*/\s*(\d*\.?\d+)\s*s?)?\Z")
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """What a process takes on."""
+
+    queues: Mapping[str, Sequence[Limit]] = {}
+    """By queue, over all processes."""
+    max_backlog: int = MAX_BACKLOG
+    """Tasks waiting here, beyond which no new run is taken."""
+
+
+def read_queue_limits(text: str, where: str = "queue_limits") -> dict[str, list[Limit]]:
+    """`gpu=2, mail=100/60s`: two of queue gpu at once, a hundred of queue mail in any 60 seconds."""
+    found: dict[str, list[Limit]] = {}
+    wrong: list[str] = []
+    for part in (part.strip() for part in text.split(",")):
+        match = _QUEUE_LIMIT.match(part)
+        if match is not None and (match[3] is None or float(match[3]) > 0):
+            seconds = None if match[3] is None else float(match[3])
+            found.setdefault(match[1], []).append(Limit(EVERYBODY, f"queue:{match[1]}", int(match[2]), seconds))
+        elif part:
+            wrong.append(repr(part))
+    if wrong:
+        raise SettingsInvalid(
+            f"setting queue_limits from {where}: expected name=number or name=number/seconds, as in 'gpu=2, mail=100/60s', "
+            f"got {', '.join(wrong)}"
+        )
+    return found

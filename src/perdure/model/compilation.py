@@ -1,0 +1,100 @@
+"""The way in: text or data to an IR and a list of problems with their places."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import msgspec
+
+from perdure.model.compiler import compile_data
+from perdure.model.ir import IR
+from perdure.model.positions import Positions
+from perdure.model.problems import MAX_PROBLEMS, DefinitionError, Path, Problem, Problems, format_path
+from perdure.model.reader import Format, check_data, read
+
+
+class Locator(Protocol):
+    """Knows where in a text a path stands."""
+
+    def find(self, paths: Iterable[Path]) -> dict[Path, tuple[int, int]]: ...
+
+
+class Compiled(msgspec.Struct, frozen=True):
+    """`ir` and `definition` are None when there are errors; warnings alone leave both."""
+
+    ir: IR | None
+    problems: tuple[Problem, ...]
+    definition: dict[str, Any] | None
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        return tuple(problem for problem in self.problems if problem.severity == "error")
+
+    def get_ir(self) -> IR:
+        """The IR, or DefinitionError with every problem."""
+        if self.ir is None:
+            raise DefinitionError(self.problems)
+        return self.ir
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Compiling makes millions of small objects and no garbage; collecting in between doubles the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@_no_collection()
+def compile_text(text: str | bytes, *, format: Format | None = None) -> Compiled:
+    """Compiles JSON or YAML. Without a format, text that begins with a bracket is JSON."""
+    problems = Problems()
+    data, plain, found = read(text, format, problems)
+    if problems.errors:
+        # Not scanned again for lines: text that was refused may be made to be slow, and its problems have their lines.
+        return Compiled(None, _finish(problems, None), None)
+    return _compile(data, problems, Positions(plain, found))
+
+
+@_no_collection()
+def compile_definition(data: Any, positions: Locator | None = None) -> Compiled:
+    """Compiles a definition that is already data. The data is copied, so later changes to it do no harm."""
+    problems = Problems()
+    if not check_data(data, problems):
+        return Compiled(None, _finish(problems, positions), None)
+    return _compile(json.loads(json.dumps(data)), problems, positions)
+
+
+def _compile(data: Any, problems: Problems, positions: Locator | None) -> Compiled:
+    ir, canonical = compile_data(data, problems)
+    return Compiled(ir, _finish(problems, positions), canonical)
+
+
+def _finish(problems: Problems, positions: Locator | None) -> tuple[Problem, ...]:
+    if not problems.found:
+        return ()
+    places = positions.find({f.path for f in problems.found if f.line is None}) if positions is not None else {}
+    finished: dict[Problem, tuple[Any, ...]] = {}
+    for found in problems.found:
+        line, column = (found.line, found.column) if found.line is not None else places.get(found.path, (None, None))
+        problem = Problem(format_path(found.path), line, column, found.code, found.message, found.severity)
+        place = (line or 0, column or 0) if line is not None else (0, 0)
+        finished[problem] = (
+            place,
+            [(isinstance(p, str), str(p).rjust(12, "0")) for p in found.path],
+            found.code,
+            found.message,
+        )
+    ordered = sorted(finished, key=finished.__getitem__)
+    if problems.left_out:
+        message = f"{problems.left_out} more problems are not listed; only the first {MAX_PROBLEMS} are"
+        ordered.append(Problem("", None, None, "too_many_problems", message))
+    return tuple(ordered)

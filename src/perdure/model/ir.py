@@ -1,0 +1,183 @@
+"""The IR: a compiled, validated workflow, as the kernel runs it.
+
+This file owns the shape only. It knows nothing of YAML, of validation (`compiler.py`) or of runs (`perdure.kernel`).
+Nodes refer to each other by integer index; indexes follow a topological order with ties broken by id, so equal
+hashes mean equal indexes. A patch may renumber: `rebase` keeps the indexes a running run already uses.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+IR_VERSION = 1
+
+EdgeKind = Literal["inner", "entry", "exit", "back"]
+Effect = Literal["pure", "idempotent", "at_most_once"]
+OnFailure = Literal["fail", "park", "continue", "path"]
+
+
+class Reference(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One place where a template or condition reads something that exists only while a run runs."""
+
+    root: str  # "inputs", "run", "loop", "item", "secrets", or "node"
+    node: str | None = None  # the node, when root is "node"
+    path: tuple[str | int, ...] = ()  # what is read below the root (below the node's whole output)
+    optional: bool = False  # a default is given, so a skipped node is no problem
+
+
+class Condition(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A condition in canonical form. The kernel never evaluates it; it only asks for its verdict."""
+
+    kind: Literal["cel", "jsonpath", "schema_validation", "cross_node_comparison", "composite", "python_sandbox"]
+    spec: dict[str, Any]
+    references: tuple[Reference, ...] = ()
+
+    @property
+    def reads_everything(self) -> bool:
+        """It holds Python code, which may ask for any node of the past."""
+        return self.kind == "python_sandbox" or (self.kind == "composite" and _holds_python(self.spec))
+
+
+def _holds_python(spec: dict[str, Any]) -> bool:
+    return any(
+        inner["type"] == "python_sandbox" or (inner["type"] == "composite" and _holds_python(inner))
+        for inner in spec["conditions"]
+    )
+
+
+class Retry(msgspec.Struct, frozen=True, omit_defaults=True):
+    max_attempts: int = 3
+    backoff_ms: int = 1000
+    multiplier: float = 2.0
+    max_backoff_ms: int = 60_000
+    jitter: bool = True
+    retry_on: tuple[str, ...] = ()  # empty: everything the handler did not call final
+    give_up_on: tuple[str, ...] = ()
+
+
+class Join(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`at_least` None is `all`; `any` is at_least 1."""
+
+    at_least: int | None = None
+    cancel_rest: bool = False
+
+
+class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
+    condition: Condition
+    next_nodes: tuple[int, ...]
+
+
+class Branch(msgspec.Struct, frozen=True, omit_defaults=True):
+    kind: Literal["conditional", "agent_driven"]
+    rules: tuple[Rule, ...] = ()
+    default: tuple[int, ...] = ()
+    available: tuple[int, ...] = ()  # agent_driven: what the agent may choose
+
+
+class Loop(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A loop is named by the index of its looping node, the node that has the `loop` key."""
+
+    head: int  # loop_back_to
+    condition: Condition
+    max_iterations: int | None  # None: endless
+    body: tuple[int, ...]  # ascending; contains head and the looping node
+    break_path: tuple[int, ...] | None = None  # None: the unnamed dependents
+    timeout_path: tuple[int, ...] | None = None  # None: exhaustion is a failure; (): a quiet end
+    delay_ms: int = 0
+    exits: tuple[int, ...] = ()  # edge indexes that leave the body, whichever body node they start at
+
+
+class Compensator(msgspec.Struct, frozen=True, omit_defaults=True):
+    type: str
+    config: Any = None
+    timeout_seconds: float | None = None
+    retry: Retry = Retry()
+    references: tuple[Reference, ...] = ()
+
+
+class Edge(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One edge per pair of nodes, however often the definition names it."""
+
+    source: int
+    target: int
+    kind: EdgeKind = "inner"  # a back edge is back; else leaving any loop is exit; else entering any is entry
+    common: int = 0  # how many enclosing loops both ends share: the length of the shared scope
+    named: bool = False  # some routing names it: taken only when chosen
+    required: bool = False
+    ports: tuple[tuple[str, str], ...] = ()  # (source port, target port) pairs of streaming nodes
+
+
+class Node(msgspec.Struct, frozen=True, omit_defaults=True):
+    id: str
+    type: str
+    config: Any = None
+    config_ref: str | None = None  # "sha256:…", instead of config
+    type_url: str | None = None
+    loops: tuple[int, ...] = ()  # enclosing loops, outermost first; a looping node is in its own loop
+    edges_in: tuple[int, ...] = ()  # edges of the join: every incoming edge but back edges
+    edges_out: tuple[int, ...] = ()  # every outgoing edge but back edges
+    join: Join = Join()
+    when: Condition | None = None
+    branch: Branch | None = None
+    loop: Loop | None = None
+    rejection_path: tuple[int, ...] | None = None
+    on_failure: OnFailure = "fail"
+    failure_path: tuple[int, ...] = ()
+    retry: Retry = Retry()
+    max_crashes: int = 5
+    effect: Effect = "idempotent"
+    timeout_seconds: float | None = None
+    queue_timeout_seconds: float | None = None
+    total_timeout_seconds: float | None = None
+    heartbeat_timeout_seconds: float | None = None
+    isolation: Literal["thread", "process"] = "thread"
+    queue: str = "default"
+    priority: int = 0
+    concurrency: dict[str, Any] | None = None
+    rate: dict[str, Any] | None = None
+    sensitive: tuple[str, ...] = ()
+    output_schema: Any = None
+    compensator: Compensator | None = None
+    item: Node | None = None  # map: what each item does (its index is its map's; it has no edges)
+    max_hops: int | None = None  # a node's own limits.max_hops
+    references: tuple[Reference, ...] = ()
+    terminal: bool = False  # no outgoing edge but back edges
+    lenient: bool = False  # its failure can reach only any/at_least joins, so it is decided there (rule 10)
+    region: int | None = None  # nearest any/at_least join that everything after this node leads to (rule 11)
+
+
+class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
+    max_hops: int = 10_000
+    max_fanout: int = 100_000
+    deadline_seconds: float | None = None
+    max_bytes: int | None = None
+
+
+class IR(msgspec.Struct, frozen=True, omit_defaults=True):
+    version: int
+    name: str
+    hash: str  # "sha256:…" of the canonical definition
+    nodes: tuple[Node | None, ...]  # None only after `rebase`: a node a patch removed
+    edges: tuple[Edge, ...]
+    entries: tuple[int, ...]  # nodes without incoming edges
+    terminals: tuple[int, ...]
+    limits: Limits = Limits()
+    inputs_schema: Any = None
+    outputs: dict[str, Any] | None = None
+    output_references: tuple[Reference, ...] = ()
+    compensate_on_failure: bool = False
+    endless: bool = False
+    description: str = ""
+
+
+def encode(ir: IR) -> bytes:
+    return msgspec.json.encode(ir, order="deterministic")
+
+
+_decoder = msgspec.json.Decoder(IR)
+
+
+def decode(data: bytes) -> IR:
+    return _decoder.decode(data)

@@ -1,0 +1,26 @@
+"""Built-in node types, one file each, registered exactly as a third party's would be: a module with a `TYPE`."""
+
+from __future__ import annotations
+
+import importlib
+
+from perdure.nodes.plugins import Plugins, find_installed
+from perdure.nodes.registry import Registry
+
+BUILTIN = ("http", "human", "input", "map", "output", "task", "transform", "wait", "workflow")
+
+
+def builtin() -> Registry:
+    """A new registry with every built-in type."""
+    return _fill(Registry())
+
+
+def installed() -> Registry:
+    """A new registry with every built-in type and what installed distributions bring."""
+    return _fill(Registry(Plugins(find_installed)))
+
+
+def _fill(registry: Registry) -> Registry:
+    for name in BUILTIN:
+        registry.add(importlib.import_module(f"{__name__}.{name}").TYPE)
+    return registry

@@ -1,0 +1,270 @@
+"""Configs held to the schemas of their types: before a workflow is stored, and again before a node is executed.
+
+Before: a text with a template in it stands for anything, whatever the schema asks for at its place. Again: the config is
+rendered and must fit; what does not is `bad_config`, and is not tried again. Values never appear in the messages of the
+second check, because secrets are filled in by then.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from perdure.model.ir import IR, Node
+from perdure.model.problems import Problem, describe, format_path
+from perdure.nodes.registry import NodeType, Path, Registry, has_template
+from perdure.routing.checks import check_parts
+from perdure.routing.schemas import compile_schema
+from perdure.routing.segments import BlobRef, Secret, Segments
+
+MOST = 20
+_LONGEST = 300
+# These look at a whole value at once: with a template somewhere in it, they cannot know.
+_OVER_ALL = frozenset({"anyOf", "oneOf", "not", "enum", "const", "contains", "uniqueItems"})
+# Whether these apply depends on the rest of the config.
+_CONDITIONAL = frozenset({"if", "then", "else", "dependentSchemas", "anyOf", "oneOf", "allOf"})
+
+_TYPES = {
+    "object": "an object",
+    "array": "a list",
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+}
+_BOUNDS = {
+    "minimum": "at least",
+    "exclusiveMinimum": "more than",
+    "maximum": "at most",
+    "exclusiveMaximum": "less than",
+}
+
+
+class Mistake(msgspec.Struct, frozen=True):
+    path: Path
+    code: str
+    message: str
+
+
+def find_mistakes(node_type: NodeType, config: Any, is_open: Callable[[Any], bool] = has_template) -> list[Mistake]:
+    """Everything that is wrong with a config. What `is_open` says yes to may still become anything."""
+    config = {} if config is None else config
+    found: list[Mistake] = []
+    schema = node_type.config_schema
+    open_somewhere = _holds(config, is_open)
+    for error in _get_validator(node_type).iter_errors(config):
+        if not (open_somewhere and _excused(error, is_open)):
+            found += _read_error(error, schema, show=is_open is has_template)
+        if len(found) >= MOST:
+            break
+    if not found and node_type.check is not None and isinstance(config, dict):
+        found += [Mistake(tuple(path), "bad_config", message) for path, message in node_type.check(config)]
+    return found[:MOST]
+
+
+def explain_rendered(node_type: NodeType, config: Any) -> str:
+    """What is wrong with a rendered config, without its values; empty when it fits."""
+    config = {} if config is None else config
+    try:
+        if _get_validator(node_type).is_valid(config) and not _breaks_check(node_type, config):
+            return ""
+        mistakes = find_mistakes(node_type, config, _never)
+    except ValueError:  # a secret or a blob that is not filled in yet: its place is left open
+        mistakes = find_mistakes(node_type, _open_segments(config), _is_open_segment)
+    return "; ".join(mistake.message for mistake in mistakes)
+
+
+_validators: dict[int, tuple[NodeType, Any]] = {}
+_MOST_VALIDATORS = 256
+
+
+def _get_validator(node_type: NodeType) -> Any:
+    """Kept by the type itself: this is asked for every node that is executed."""
+    known = _validators.get(id(node_type))
+    if known is None:
+        if len(_validators) >= _MOST_VALIDATORS:  # tests make types without end
+            _validators.clear()
+        known = _validators[id(node_type)] = (node_type, compile_schema(node_type.config_schema))
+    return known[1]
+
+
+def find_problems(ir: IR, registry: Registry) -> tuple[Problem, ...]:
+    """Everything the compiler cannot see: conditions, schemas, and the configs of node types."""
+    return (*check_parts(ir), *check_configs(ir, registry))
+
+
+def check_configs(ir: IR, registry: Registry) -> tuple[Problem, ...]:
+    """The problems of every node's config. A type nobody here has is a warning: a worker elsewhere may have it."""
+    problems: list[Problem] = []
+    for path, node in _nodes(ir):
+        problems += _check_secrecy(path, node, registry.find(node.type))
+        problems += _check_limits(path, node, registry.find(node.type))
+        for place, what, type_name, config in _configs(path, node):
+            found = registry.find(type_name)
+            if found is not None:
+                problems += _check(place, what, found, config)
+            elif registry.is_broken(type_name):
+                problems.append(_problem((*place, "type"), "broken_node_type", registry.explain(type_name)))
+            else:
+                close = difflib.get_close_matches(type_name, registry.names(), n=1)
+                hint = f"did you mean '{close[0]}'?" if close else "install it where workers run"
+                message = f"there is no node type '{type_name}' here; {hint}"
+                problems.append(_problem((*place, "type"), "unknown_type", message, "warning"))
+    return tuple(problems)
+
+
+def _check_secrecy(path: Path, node: Node, node_type: NodeType | None) -> list[Problem]:
+    """What a coordinator answers by itself is stored as it is: it can hold no secret, and seal nothing."""
+    if node_type is None or not node_type.is_answered(node.config):
+        return []
+    problems = []
+    if node.sensitive:
+        message = (
+            f"node '{node.id}' is of type {node.type}, which needs no worker, and only workers seal sensitive fields"
+        )
+        problems.append(_problem((*path, "sensitive"), "bad_config", message))
+    if not node_type.raw_keys and any(reference.root == "secrets" for reference in node.references):
+        message = f"node '{node.id}' is of type {node.type}, whose config is stored; a secret in it would be, too"
+        problems.append(_problem((*path, "config"), "bad_config", message))
+    return problems
+
+
+def _check_limits(path: Path, node: Node, node_type: NodeType | None) -> list[Problem]:
+    """What needs no worker is never published, and only that is limited."""
+    if node_type is None or not node_type.is_answered(node.config):
+        return []
+    hint = "put it on its item" if node.type == "map" else "take it away"
+    return [
+        _problem(
+            (*path, gate),
+            "bad_config",
+            f"{gate} of node '{node.id}' has no effect: a {node.type} needs no worker; {hint}",
+            "warning",
+        )
+        for gate, given in (("concurrency", node.concurrency), ("rate", node.rate))
+        if given is not None
+    ]
+
+
+def _check(place: Path, what: str, node_type: NodeType, config: Any) -> list[Problem]:
+    return [
+        _problem((*place, "config", *mistake.path), mistake.code, f"config of {what}: {mistake.message}")
+        for mistake in find_mistakes(node_type, config)
+    ]
+
+
+def _problem(path: Path, code: str, message: str, severity: Any = "error") -> Problem:
+    return Problem(format_path(path), None, None, code, message, severity)
+
+
+def _nodes(ir: IR) -> Iterator[tuple[Path, Node]]:
+    for node in ir.nodes:
+        if node is not None:
+            yield ("nodes", node.id), node
+
+
+def _configs(path: Path, node: Node, what: str = "") -> Iterator[tuple[Path, str, str, Any]]:
+    """Every config of a node with its place, what it belongs to and its type: its own, its compensator's, its item's."""
+    what = what or f"node '{node.id}'"
+    if node.config_ref is None:
+        yield path, what, node.type, node.config
+    if node.compensator is not None:
+        yield (*path, "compensator"), f"compensator of {what}", node.compensator.type, node.compensator.config
+    if node.item is not None and isinstance(node.config, dict) and "node" in node.config:
+        yield from _configs((*path, "config", "node"), node.item, f"the item of {what}")
+
+
+# -- errors of the schema library --------------------------------------------------------------------------------------
+
+
+def _excused(error: Any, is_open: Callable[[Any], bool]) -> bool:
+    """A config with templates may still come to fit here."""
+    instance = error.instance
+    if is_open(instance) or not _CONDITIONAL.isdisjoint(map(str, error.schema_path[:-1])):
+        return True
+    return error.kind.name in _OVER_ALL and _holds(instance, is_open)
+
+
+def _holds(value: Any, is_open: Callable[[Any], bool]) -> bool:
+    stack = [value]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, dict):
+            stack.extend(value.values())
+        elif isinstance(value, list):
+            stack.extend(value)
+        elif is_open(value):
+            return True
+    return False
+
+
+def _read_error(error: Any, schema: Any, *, show: bool) -> list[Mistake]:
+    """In our words. `show`: the value stands in the definition, so the message may have it."""
+    path: Path = tuple(error.instance_path)
+    what = f"'{format_path(path)}'" if path else "it"
+    got = f", got {describe(error.instance)}" if show else ""
+    match error.kind.name:
+        case "required":
+            return [Mistake(path, "missing_key", f"{what} has no '{error.kind.property}'")]
+        case "additionalProperties":
+            known = _known_keys(error, schema)
+            return [
+                Mistake((*path, key), "unknown_key", f"unknown key '{key[:80]}'{_hint(key, known)}")
+                for key in error.kind.unexpected
+            ]
+        case "type":
+            wanted = [_TYPES[name] for name in error.kind.types if name != "null"] or ["null"]
+            text = f"{what} must be {' or '.join(wanted)}{got}"
+        case "enum":
+            text = f"{what} must be one of {', '.join(map(_plain, error.kind.options))}{got}"
+        case "const":
+            text = f"{what} must be {_plain(error.kind.expected_value)}{got}"
+        case "minimum" | "exclusiveMinimum" | "maximum" | "exclusiveMaximum":
+            text = f"{what} must be {_BOUNDS[error.kind.name]} {error.kind.limit}{got}"
+        case name:
+            text = f"{what}: {error.message}" if show else f"{what} does not fit ({name})"
+    return [Mistake(path, "bad_config", text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")]
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _known_keys(error: Any, schema: Any) -> list[str]:
+    for part in error.schema_path[:-1]:
+        schema = schema.get(part) if isinstance(schema, dict) else schema[part] if isinstance(schema, list) else None
+    return sorted(schema.get("properties", ())) if isinstance(schema, dict) else []
+
+
+def _hint(key: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(key, known, n=1)
+    return f"; did you mean '{close[0]}'?" if close else f"; known are {', '.join(known)}" if known else ""
+
+
+# -- rendered configs --------------------------------------------------------------------------------------------------
+
+
+def _breaks_check(node_type: NodeType, config: Any) -> bool:
+    return node_type.check is not None and any(True for _ in node_type.check(config))
+
+
+def _never(value: Any) -> bool:
+    return False
+
+
+_OPEN = "{{\0}}"
+
+
+def _is_open_segment(value: Any) -> bool:
+    return isinstance(value, str) and value == _OPEN
+
+
+def _open_segments(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _open_segments(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_open_segments(item) for item in value]
+    return _OPEN if isinstance(value, Secret | Segments | BlobRef) else value

@@ -1,0 +1,113 @@
+"""`human`: a person decides. Approvers, quorum, a time to decide and what happens when it passes.
+
+The compiler has brought every spelling together by now (`human_config`, `timeout_hours`, the node's `timeout_seconds`); the
+kernel counts votes and lets the time pass (rules 23 and 38).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from perdure.egress.errors import EgressRefused
+from perdure.egress.urls import parse
+from perdure.kernel.values import Wait
+from perdure.nodes.registry import Answer, Call, NodeType, Path, Suspended, has_template
+
+_PEOPLE = {"type": ["array", "string"], "items": {"type": "string", "minLength": 1}}
+
+
+def _answer(call: Call) -> Answer:
+    config: dict[str, Any] = call.config or {}
+    shown = dict(call.inputs)
+    for key in ("show", "approval_ui_url"):
+        if key in config:
+            shown[key] = config[key]
+    seconds = config.get("timeout_seconds")
+    return Suspended(
+        wait=Wait(kind="approval"),
+        approvers=_people(config.get("approvers")),
+        quorum=config.get("quorum", 1),
+        on_timeout=config.get("on_timeout", "reject"),
+        escalate_to=_people(config.get("escalate_to")),
+        timeout_seconds=None if seconds is None else float(seconds),
+        shown=shown,
+        form=config.get("form"),
+        notify=config.get("notify"),
+    )
+
+
+def _people(value: Any) -> tuple[str, ...]:
+    """Each once: who is named twice has one vote."""
+    return tuple(dict.fromkeys([value] if isinstance(value, str) else value or ()))
+
+
+def _check(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+    notify = config.get("notify")
+    url = notify.get("url") if isinstance(notify, dict) else None
+    if isinstance(url, str) and not has_template(url):
+        try:
+            parse(url)
+        except EgressRefused as error:
+            yield ("notify", "url"), error.message
+    quorum = config.get("quorum", 1)
+    for key in ("approvers", "escalate_to"):
+        named = config.get(key)
+        if named is None or has_template(named) or any(map(has_template, named)) or has_template(quorum):
+            continue
+        if len(people := _people(named)) < quorum and people:
+            yield ("quorum",), f"{quorum} of {len(people)} {key} is impossible; lower 'quorum', or name more people"
+
+
+TYPE = NodeType(
+    name="human",
+    description="Waits for a person, or `quorum` of the `approvers`, to approve or reject; a timeout rejects.",
+    config_schema={
+        "type": "object",
+        "properties": {
+            "approvers": {**_PEOPLE, "description": "who may decide; anyone without it"},
+            "quorum": {"type": "integer", "minimum": 1, "default": 1, "description": "how many approvals it takes"},
+            "timeout_seconds": {"type": "number", "minimum": 0, "description": "the time to decide; no end without it"},
+            "on_timeout": {"enum": ["reject", "approve", "fail", "escalate"], "default": "reject"},
+            "escalate_to": {**_PEOPLE, "description": "who is asked next; the same people without it"},
+            "form": {"type": "object", "description": "what the approver is asked for; passed on as it is"},
+            "show": {"description": "what the approver sees besides the outputs that led here"},
+            "approval_ui_url": {"type": "string", "description": "a page of yours, shown to the approver"},
+            "notify": {
+                "type": "object",
+                "description": "another system that is told by a signed webhook, and may answer with one",
+                "required": ["url", "secret"],
+                "properties": {
+                    "url": {"type": "string", "minLength": 1, "description": "where the request is sent"},
+                    "secret": {
+                        "type": "string",
+                        "pattern": "^[A-Za-z_][A-Za-z0-9_]*$",
+                        "description": "the name of the secret that signs; never its value",
+                    },
+                },
+                "additionalProperties": False,
+            },
+        },
+        "additionalProperties": False,
+    },
+    output_schema={
+        "type": "object",
+        "required": ["decision", "decided_by", "comments", "data"],
+        "properties": {
+            "decision": {"enum": ["approve", "reject"]},
+            "decided_by": {"type": "string"},
+            "comments": {"type": "string"},
+            "data": {},
+        },
+        "description": "and what was shown",
+    },
+    capabilities=frozenset({"waits", "person"}),
+    example={
+        "type": "human",
+        "timeout_seconds": 86400,
+        "config": {"approvers": ["ann", "bob"], "quorum": 1, "show": {"amount": "{{ inputs.amount }}"}},
+    },
+    check=_check,
+    answer=_answer,
+    ref_keys=("show", "form"),
+)

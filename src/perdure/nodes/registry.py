@@ -1,0 +1,276 @@
+"""What node types there are, and the two ways a type can work. One registry for built-in and third-party types.
+
+A *worker type* has a handler that a worker calls. A *coordinator type* is trivial: it answers at once from its rendered
+config, in the append that made the node ready, with no task and no second commit (PROTOCOL 28). Third-party types are
+worker types: code that is not Perdure's does not run where runs are decided.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any, Literal, Protocol, get_args
+
+import msgspec
+
+from perdure.errors import PerdureError
+from perdure.kernel.values import Wait
+from perdure.nodes.plugins import Plugin, PluginBroken, Plugins
+from perdure.routing.schemas import SchemaInvalid, compile_schema
+
+BUILT_IN = "built in"
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+
+Capability = Literal["network", "effect", "waits", "person", "children", "code", "files", "model"]
+"""What a type can do beyond computing a value, for readers and for policies. The set is closed."""
+
+CAPABILITIES: dict[Capability, str] = {
+    "network": "calls other hosts, within the egress rules",
+    "effect": "can change something outside the run, so a second execution may matter",
+    "waits": "can pause for a time, a signal, a person or another run",
+    "person": "asks a person",
+    "children": "starts items or other runs",
+    "code": "runs code that the workflow names or holds",
+    "files": "reads or writes files of the worker's machine",
+    "model": "asks a language model",
+}
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """One activation of a coordinator type, with its config rendered."""
+
+    run_id: str
+    node: str
+    config: Any
+    run_inputs: Any
+    inputs: dict[str, Any]
+    """The outputs of the taken edges, by node."""
+    at: float
+    undo: bool = False
+
+
+class Done(msgspec.Struct, frozen=True):
+    output: Any
+
+
+class Failed(msgspec.Struct, frozen=True):
+    code: str
+    message: str
+
+
+class Suspended(msgspec.Struct, frozen=True, kw_only=True):
+    """The node waits: for a person, a time, a signal, a child run or its items."""
+
+    wait: Wait
+    approvers: tuple[str, ...] = ()
+    quorum: int = 1
+    on_timeout: str = "reject"
+    escalate_to: tuple[str, ...] = ()
+    timeout_seconds: float | None = None
+    shown: Any = None
+    form: Any = None
+    notify: dict[str, str] | None = None
+    workflow: str = ""
+    inputs: Any = None
+
+
+Answer = Done | Failed | Suspended
+Path = tuple[str | int, ...]
+
+
+class Handler(Protocol):
+    """What a worker type does. `ctx` is the worker's context: run id, attempt, idempotency key, checkpoints, …"""
+
+    def __call__(self, config: Any, ctx: Any) -> Awaitable[Any]: ...
+
+
+class NodeType(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    description: str
+    """One sentence; `perdure node-types` shows it."""
+    config_schema: dict[str, Any] = {}
+    """JSON Schema. Checked when a workflow is registered, templates standing for anything, and again when rendered."""
+    output_schema: dict[str, Any] = {}
+    """JSON Schema of what comes out, for readers and tools; a node's own `output_schema` is what is enforced."""
+    version: str = "1"
+    capabilities: frozenset[Capability] = frozenset()
+    aliases: tuple[str, ...] = ()
+    """Other names a definition may use."""
+    example: dict[str, Any] = {}
+    """A node of this type, as a definition has it, without its id."""
+    check: Callable[[dict[str, Any]], Iterable[tuple[Path, str]]] | None = None
+    """Mistakes that a schema cannot find, each with its path. Asked with templates not rendered too: see `has_template`."""
+    answer: Callable[[Call], Answer] | None = None
+    """Coordinator types: what the activation comes to."""
+    on_worker: Callable[[Any], bool] | None = None
+    """For a type that has both: whether a config, not rendered yet or None when it is not known, takes a worker."""
+    handler: Handler | None = None
+    """Worker types: what a worker calls. Async, or sync and then called in a thread."""
+    inputs_on_demand: bool = False
+    """An async handler that reads `ctx.inputs` only after `await ctx.load_inputs()`: others have them loaded beforehand."""
+    close: Callable[[], Awaitable[None]] | None = None
+    """Called once when a worker ends, to close what handlers share."""
+    raw_keys: tuple[str, ...] = ()
+    """Top-level config keys that are not rendered when the node is dispatched (a map's inner node)."""
+    ref_keys: tuple[str, ...] | None = ()
+    """Coordinator types: top-level config keys that `answer` only passes on, so that they may hold references to blobs
+    instead of their content. `key[]`: a list whose items are passed on. None: all of the config is."""
+
+    def is_answered(self, config: Any) -> bool:
+        """By the coordinator; otherwise it takes a worker."""
+        return self.answer is not None and (self.on_worker is None or not self.on_worker(config))
+
+
+class NodeTypeInvalid(PerdureError):
+    code = "invalid_node_type"
+
+
+def has_template(value: Any) -> bool:
+    """A text whose value is known only when the node runs."""
+    return isinstance(value, str) and "{{" in value
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """A third-party type that cannot be used, and why."""
+
+    name: str
+    source: str
+    message: str
+
+
+class Registry:
+    """Types by name. Third-party ones are looked for when a name is not built in, and imported when one is used."""
+
+    def __init__(self, plugins: Plugins | None = None) -> None:
+        self._types: dict[str, NodeType] = {}
+        self._sources: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+        """Aliases, and what they stand for."""
+        self._plugins = plugins or Plugins(None)
+        self._troubles: dict[str, Trouble] = {}
+        self._unused: list[Trouble] | None = None
+
+    def add(self, node_type: NodeType, source: str = BUILT_IN) -> None:
+        mistakes = find_flaws(node_type)
+        if mistakes:
+            raise NodeTypeInvalid(f"node type {node_type.name!r}: {'; '.join(mistakes)}")
+        for name in (node_type.name, *node_type.aliases):
+            if name in self._types or name in self._names:
+                raise NodeTypeInvalid(f"node type {name!r} is registered twice")
+        self._types[node_type.name] = node_type
+        self._sources[node_type.name] = source
+        self._names.update(dict.fromkeys(node_type.aliases, node_type.name))
+
+    def find(self, name: str) -> NodeType | None:
+        """None when there is none, or when it cannot be loaded; `explain` says which."""
+        found = self._types.get(name)
+        if found is None and name in self._names:
+            found = self._types.get(self._names[name])
+        return self._load(name) if found is None else found
+
+    def explain(self, name: str) -> str:
+        """Why `find` gave nothing."""
+        trouble = self._troubles.get(name)
+        if trouble is not None:
+            return trouble.message
+        return f"no node type {name!r}; known are {', '.join(self.names())}"
+
+    def names(self) -> list[str]:
+        """Of built-in and installed types, loaded or not."""
+        return sorted(self._types.keys() | self._offered().keys())
+
+    def is_broken(self, name: str) -> bool:
+        """It is installed and cannot be used."""
+        return self.find(name) is None and name in self._troubles
+
+    def worker_names(self) -> list[str]:
+        """Those a worker can be asked for, without loading any."""
+        return [name for name in self.names() if name not in self._types or self._types[name].handler is not None]
+
+    def source(self, name: str) -> str:
+        """Who brings it: `built in`, or a distribution and its version."""
+        return self._sources.get(name, "")
+
+    def troubles(self) -> list[Trouble]:
+        """Every third-party type that is installed and not usable. Loads all of them."""
+        for name in self._offered():
+            self.find(name)
+        return [*self._troubles.values(), *(self._unused or ())]
+
+    def loaded(self) -> Iterator[NodeType]:
+        return iter(list(self._types.values()))
+
+    def __iter__(self) -> Iterator[NodeType]:
+        """All that can be used, by name; the broken ones are left out."""
+        found = (self.find(name) for name in self.names())
+        return iter([node_type for node_type in found if node_type is not None])
+
+    # -- third-party types ---------------------------------------------------------------------------------------------
+
+    def _offered(self) -> dict[str, list[Plugin]]:
+        """What installed distributions bring, by name, except what is built in and stays so."""
+        offered = self._plugins.by_name()
+        taken = {name for name in offered if self._is_built_in(name)}
+        if self._unused is None:
+            self._unused = [
+                Trouble(name, plugin.source, f"{plugin.source} brings {name!r}, which is built in; it is not used")
+                for name in sorted(taken)
+                for plugin in offered[name]
+            ]
+        return {name: plugins for name, plugins in offered.items() if name not in taken}
+
+    def _is_built_in(self, name: str) -> bool:
+        return self._sources.get(self._names.get(name, name)) == BUILT_IN
+
+    def _load(self, name: str) -> NodeType | None:
+        plugins = self._offered().get(name)
+        if plugins is None or name in self._troubles:
+            return None
+        sources = ", ".join(plugin.source for plugin in plugins)
+        try:
+            if len(plugins) > 1:
+                raise PluginBroken(f"node type {name!r} comes from {sources}; uninstall all but one")
+            self.add(_read_plugin(plugins[0]), sources)
+        except PerdureError as error:
+            message = error.message if isinstance(error, PluginBroken) else f"{sources}: {error.message}"
+            self._troubles[name] = Trouble(name, sources, message)
+            return None
+        return self._types[name]
+
+
+def _read_plugin(plugin: Plugin) -> NodeType:
+    loaded = plugin.load()
+    where = f"node type {plugin.name!r} of {plugin.source}"
+    if not isinstance(loaded, NodeType):
+        raise PluginBroken(f"{where}: {plugin.value} is a {type(loaded).__name__}; expected a perdure.NodeType")
+    if loaded.name != plugin.name:
+        raise PluginBroken(f"{where}: {plugin.value} calls itself {loaded.name!r}; give both the same name")
+    if loaded.answer is not None:
+        raise PluginBroken(f"{where}: `answer` is for built-in types; give it a handler")
+    return loaded
+
+
+def find_flaws(node_type: NodeType) -> list[str]:
+    """What is wrong with a type itself."""
+    flaws = []
+    both = node_type.answer is not None and node_type.handler is not None
+    if node_type.answer is None and node_type.handler is None:
+        flaws.append("it needs an answer or a handler")
+    elif both is not (node_type.on_worker is not None):
+        flaws.append("it needs either an answer or a handler, or both and `on_worker`")
+    flaws += [
+        f"{name!r} is no name: letters, digits, '_', '.' and '-', at most 64"
+        for name in (node_type.name, *node_type.aliases)
+        if not _NAME.fullmatch(str(name))
+    ]
+    if not str(node_type.description).strip():
+        flaws.append("it has no description")
+    unknown = sorted(set(map(str, node_type.capabilities)) - set(get_args(Capability)))
+    if unknown:
+        flaws.append(f"unknown capabilities {', '.join(unknown)}; known are {', '.join(CAPABILITIES)}")
+    for key in ("config_schema", "output_schema"):
+        try:
+            compile_schema(getattr(node_type, key))
+        except (SchemaInvalid, TypeError) as error:
+            flaws.append(f"{key}: {error}")
+    return flaws

@@ -1,0 +1,128 @@
+"""Node type `task`: calls a Python function.
+
+It owns how a function is found, what it is called with, and whether it runs on the loop or in a thread.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from perdure import functions
+from perdure.nodes.registry import NodeType, Path
+from perdure.outcomes import Failure
+
+_COLLECTING = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+_BY_NAME = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+
+
+class Shape:
+    """What a function takes, looked at once."""
+
+    __slots__ = ("context", "is_async", "names", "required", "signature")
+
+    def __init__(self, function: functions.Function) -> None:
+        self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004  an object with an async __call__
+        )
+        self.signature: inspect.Signature | None
+        try:
+            self.signature = inspect.signature(function)
+        except (TypeError, ValueError):  # some built-ins have none
+            self.signature = None
+        self.context = _find_context(self.signature)
+        parameters = self.signature.parameters.values() if self.signature is not None else ()
+        self.required = {
+            parameter.name
+            for parameter in parameters
+            if parameter.default is parameter.empty and parameter.kind not in _COLLECTING
+        }
+        self.names: set[str] | None = {parameter.name for parameter in parameters if parameter.kind in _BY_NAME}
+        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+            self.names = None
+
+    def find_mistake(self, arguments: dict[str, Any]) -> str | None:
+        """What is wrong with calling it so. Two set comparisons where nothing is; `bind` finds the words."""
+        if self.signature is None:
+            return None
+        given = arguments.keys()
+        if given >= self.required and (self.names is None or given <= self.names):
+            return None
+        try:
+            self.signature.bind(**arguments)
+        except TypeError as error:
+            return str(error)
+        return None
+
+
+def _find_context(signature: inspect.Signature | None) -> str | None:
+    """The parameter that takes the context: annotated `perdure.Context`, or else called `ctx`."""
+    if signature is None:
+        return None
+    for parameter in signature.parameters.values():
+        annotation = parameter.annotation
+        if getattr(annotation, "__perdure_context__", False):
+            return parameter.name
+        if isinstance(annotation, str) and annotation.strip("'\"") in {"perdure.Context", "Context"}:
+            return parameter.name
+    return "ctx" if "ctx" in signature.parameters else None
+
+
+@functools.lru_cache(maxsize=4096)
+def _shape(function: functions.Function) -> Shape:
+    return Shape(function)
+
+
+async def handle(config: Any, ctx: Any) -> Any:
+    if not isinstance(config, dict):
+        raise Failure("bad_config", "a task needs config {function: 'module:name'}", retryable=False)
+    reference = config.get("function") or config.get("action")
+    if not isinstance(reference, str):
+        raise Failure("bad_config", "a task needs config.function: 'module:name', or config.action", retryable=False)
+    try:
+        function = functions.resolve(reference)
+    except functions.FunctionNotFound as error:
+        raise Failure(error.code, error.message, retryable=False) from error
+    arguments = config.get("args") or {}
+    if not isinstance(arguments, dict):
+        raise Failure("bad_config", f"task {reference!r}: expected args to be an object", retryable=False)
+    shape = _shape(function)
+    if shape.context is not None:
+        arguments = {**arguments, shape.context: ctx}
+    mistake = shape.find_mistake(arguments)
+    if mistake is not None:
+        raise Failure("bad_arguments", f"task {reference!r}: {mistake}", retryable=False)
+    if shape.is_async:
+        if shape.context is not None:
+            await ctx.prepare_inputs()
+        return await function(**arguments)
+    value = await ctx.run_in_thread(function, **arguments)
+    return await value if inspect.isawaitable(value) else value
+
+
+def _check(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+    if config.get("function") is None and config.get("action") is None:
+        yield (), "a task needs config.function: 'module:name', or config.action"
+
+
+TYPE = NodeType(
+    name="task",
+    description="Calls a Python function, which the worker imports or has registered.",
+    config_schema={
+        "type": "object",
+        "properties": {
+            "function": {"type": "string", "minLength": 1, "description": "module:name, or a registered name"},
+            "action": {"type": "string", "minLength": 1, "description": "a registered name"},
+            "args": {"type": ["object", "null"], "description": "keyword arguments"},
+        },
+        "additionalProperties": False,
+    },
+    output_schema={"description": "what the function returned"},
+    capabilities=frozenset({"code", "effect", "network", "files"}),
+    example={"type": "task", "config": {"function": "math:hypot", "args": {}}},
+    check=_check,
+    handler=handle,
+    inputs_on_demand=True,
+)

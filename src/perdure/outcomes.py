@@ -1,0 +1,68 @@
+"""What a handler may raise or return to say more than "it failed" or "here is the output".
+
+    Failure             a code of the handler's own, and whether trying again makes sense
+    ├── RetryLater      not now: try again after so many seconds
+    ├── Abort           trying again will not help
+    └── NotDone         the effect certainly did not happen, so even `effect: at_most_once` may be tried again
+
+They are raised by handlers, not by Perdure, so they stand outside the tree of `perdure.errors`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Failure(Exception):
+    """For node types, which have codes of their own (`http:503`); functions rarely need it."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str = "",
+        *,
+        retryable: bool = True,
+        retry_after: float | None = None,
+        not_done: bool = False,
+        details: Any = None,
+    ) -> None:
+        super().__init__(message or code)
+        self.code = code
+        self.message = message
+        self.retryable = retryable
+        self.retry_after = retry_after
+        self.not_done = not_done
+        self.details = details
+
+
+class RetryLater(Failure):
+    """Try again, not before `after` seconds have passed."""
+
+    def __init__(self, reason: str = "", *, after: float) -> None:
+        if not 0 <= after < float("inf"):
+            raise ValueError(f"expected after to be a number of seconds of at least 0, got {after!r}")
+        super().__init__("retry_later", reason, retry_after=after)
+
+
+class Abort(Failure):
+    """Do not try again."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__("aborted", reason, retryable=False)
+
+
+class NotDone(Failure):
+    """The effect certainly did not happen: the connection was never made, the request was refused before it was read."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__("not_done", reason, not_done=True)
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """Returned by a handler that also picks the next nodes (rule 22)."""
+
+    output: Any
+    next_nodes: tuple[str, ...]
+    reasoning: str = ""

@@ -1,0 +1,11 @@
+"""Private servers: a PostgreSQL and a Valkey (or Redis) that belong to one process, reached by sockets that nobody else may open.
+
+For `perdure dev --distributed` and the tests. It knows programs, folders and signals; it knows nothing of workflows.
+"""
+
+from perdure.private_servers.errors import ServerFailed
+from perdure.private_servers.pair import Pair, start_pair
+from perdure.private_servers.postgres import Postgres, find_installations
+from perdure.private_servers.valkey import Valkey, find_program
+
+__all__ = ["Pair", "Postgres", "ServerFailed", "Valkey", "find_installations", "find_program", "start_pair"]

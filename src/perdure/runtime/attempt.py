@@ -1,0 +1,157 @@
+"""One attempt while a worker has it: its state, and the results it can come to.
+
+It owns what is known of the attempt inside the worker. It must not know slots, queues or transports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Literal
+
+from perdure.outcomes import NotDone
+from perdure.runtime.failures import describe
+from perdure.runtime.leaving import Left
+from perdure.transport import Result, Task
+
+End = Literal["", "timeout", "heartbeat_timeout", "cancelled", "handed_back"]
+
+
+class Attempt:
+    __slots__ = (
+        "ending",
+        "handle",
+        "last_heartbeat",
+        "released",
+        "reported",
+        "returned",
+        "saving",
+        "slot",
+        "started",
+        "started_at",
+        "task",
+        "task_id",
+        "threads",
+        "unwind_by",
+    )
+
+    def __init__(self, task: Task, slot: int) -> None:
+        self.task = task
+        self.task_id = task.task_id
+        self.slot = slot
+        self.handle: asyncio.Task[Result]
+        self.started: float | None = None
+        """Monotonic; None until the handler is called."""
+        self.started_at: float | None = None
+        self.last_heartbeat = 0.0
+        self.ending: End = ""
+        """Why it was told to end, if it was; the first reason stays."""
+        self.unwind_by: float | None = None
+        """When the worker stops waiting for a handler that was cancelled."""
+        self.threads = 0
+        """Calls in threads that have not returned; the slot stays taken as long (rule 32)."""
+        self.returned = False
+        """The handler did its work; what it gave is being stored and reported."""
+        self.saving: asyncio.Task[None] | None = None
+        """The last checkpoint that had to be stored first; the next one waits for it."""
+        self.reported = False
+        self.released = False
+
+    def deadline(self) -> float | None:
+        """When the next thing about it is due: a timeout, or the end of patience with its clean-up."""
+        if self.started is None or self.reported:
+            return None
+        if self.ending and self.unwind_by is not None:
+            return self.unwind_by
+        if self.returned:
+            return None
+        task = self.task
+        due = None if task.timeout_seconds is None else self.started + task.timeout_seconds
+        if task.heartbeat_timeout_seconds is not None:
+            silent = self.last_heartbeat + task.heartbeat_timeout_seconds
+            due = silent if due is None else min(due, silent)
+        return due
+
+    def overdue(self, now: float) -> End:
+        """Which timeout is over."""
+        task = self.task
+        if self.started is None:
+            return ""
+        if task.timeout_seconds is not None and now >= self.started + task.timeout_seconds:
+            return "timeout"
+        if task.heartbeat_timeout_seconds is not None and now >= self.last_heartbeat + task.heartbeat_timeout_seconds:
+            return "heartbeat_timeout"
+        return ""
+
+    @property
+    def is_late(self) -> bool:
+        """Too late is too late, whether the handler was interrupted or not."""
+        return self.ending in {"timeout", "heartbeat_timeout"}
+
+    def completed(self, left: Left, worker: str, choice: tuple[str, ...] | None, reasoning: str) -> Result:
+        return self._result(
+            worker,
+            kind="completed",
+            output=left.value,
+            output_ref=left.ref,
+            size=left.size,
+            choice=choice,
+            reasoning=reasoning,
+        )
+
+    def failed(self, error: BaseException, worker: str) -> Result:
+        if self.ending:
+            return self.ended(worker, not_done=isinstance(error, NotDone))
+        return self._result(worker, kind="failed", **describe(error))
+
+    def ended(self, worker: str, *, not_done: bool = False) -> Result:
+        """The result of an attempt that was told to end and did."""
+        task = self.task
+        not_done = not_done or self.started is None
+        match self.ending:
+            case "timeout":
+                message = f"not finished after {task.timeout_seconds:g} s"
+                return self._result(worker, kind="failed", code="timeout", message=message, not_done=not_done)
+            case "heartbeat_timeout":
+                message = f"no heartbeat for {task.heartbeat_timeout_seconds:g} s"
+                return self._result(worker, kind="failed", code="heartbeat_timeout", message=message, not_done=not_done)
+            case "cancelled":
+                message = "stopped on request"
+                return self._result(
+                    worker,
+                    kind="failed",
+                    code="cancelled",
+                    message=message,
+                    retryable=False,
+                    not_done=not_done,
+                    stopped=True,
+                )
+            case "handed_back":
+                return self.handed_back(worker)
+            case "":
+                message = "the handler cancelled itself"
+                return self._result(worker, kind="failed", code="error", message=message)
+
+    def handed_back(self, worker: str) -> Result:
+        return self._result(worker, kind="handed_back", not_done=self.started is None)
+
+    def checkpointed(self, left: Left, step: str, worker: str) -> Result:
+        return self._result(
+            worker, kind="checkpointed", output=left.value, output_ref=left.ref, step=step, size=left.size
+        )
+
+    def _result(self, worker: str, **fields: Any) -> Result:
+        task = self.task
+        return Result(
+            tenant=task.tenant,
+            run_id=task.run_id,
+            node=task.node,
+            scope=task.scope,
+            item=task.item,
+            attempt=task.attempt,
+            generation=task.generation,
+            undo=task.undo,
+            incarnation=task.incarnation,
+            started_at=self.started_at,
+            worker=worker,
+            **fields,
+        )

@@ -1,0 +1,144 @@
+"""Child runs: started, retried, stopped and rolled back for their parents (rule 35)."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Literal
+
+from perdure.blobs import BlobDamaged, BlobMissing
+from perdure.errors import StoreUnavailable
+from perdure.kernel import commands as c
+from perdure.kernel.state import RunState, State
+from perdure.kernel.values import Error
+from perdure.model.ir import IR
+from perdure.routing.errors import ContentLost, NotAtHand
+from perdure.routing.schemas import check as check_value
+from perdure.runtime.loaded import Loaded, child_notice
+from perdure.runtime.messages import Asked, Noticed, Resumed
+
+if TYPE_CHECKING:
+    from perdure.runtime.coordinator import Coordinator
+
+R = RunState
+logger = logging.getLogger("perdure.children")
+
+_TROUBLE_SECONDS = 0.05
+
+
+class Children:
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+        self._waiting: list[tuple[State, c.StartChild | c.StopChild]] = []
+        self._fetching: dict[str, Resumed] = {}
+        """Children that wait for something to be fetched."""
+
+    def put(self, loaded: Loaded, effect: c.StartChild | c.StopChild) -> None:
+        self._waiting.append((loaded.state, effect))
+
+    async def act(self) -> None:
+        while self._waiting:
+            parent, effect = self._waiting.pop()
+            try:
+                await self._act(parent, effect)
+            except NotAtHand as need:  # what was fetched for it before is kept for the same message
+                message = self._fetching.setdefault(effect.child, Resumed(parent.run_id, None))
+                self._coordinator.fetcher.set_aside(message, need)
+                continue
+            except StoreUnavailable as error:
+                logger.warning("child %s: %s; trying again", effect.child, error)
+                await self._coordinator.clock.sleep(_TROUBLE_SECONDS)
+                self._coordinator.put(Resumed(parent.run_id, None))
+            except Exception as error:  # noqa: BLE001  the child cannot be understood; its parent waits for its repair
+                await self._coordinator.quarantine(effect.child, error)
+            waited = self._fetching.pop(effect.child, None)
+            if waited is not None:
+                self._coordinator.fetcher.handled(waited)
+
+    async def _act(self, parent: State, effect: c.StartChild | c.StopChild) -> None:
+        child = await self._coordinator.get(effect.child)
+        if isinstance(effect, c.StartChild):
+            await self._start(parent, effect, child)
+        elif child is not None:
+            self._stop(parent, effect, child)
+        else:  # stopped before it was ever started
+            self._end(parent, effect.child, "cancelled", None)
+        if child is not None:
+            self._coordinator.rest(child)
+
+    async def _start(self, parent: State, effect: c.StartChild, child: Loaded | None) -> None:
+        if child is None:
+            await self._create(parent, effect)
+        elif child.state.state is R.FAILED and child.state.generation < effect.generation:
+            self._ask(effect.child, lambda state: c.Retry(at=self._now(), by=f"run {parent.run_id}"))
+        elif child.state.terminal:  # cancelled or rolled back: it cannot be retried, and ends as it ended (rule 35)
+            self._tell(parent, child.state, effect.generation)
+
+    async def _create(self, parent: State, effect: c.StartChild) -> None:
+        coordinator = self._coordinator
+        name, _, version = effect.workflow.partition("@")
+        number = int(version) if version.isdigit() else None
+        found = await coordinator.journal.find_workflow(name, number, tenant=parent.tenant)
+        if found is None or (version and number is None):
+            problem = Error("workflow_not_found", f"no workflow {effect.workflow}; register it, or correct the name")
+            self._end(parent, effect.child, "failed", problem)
+            return
+        try:
+            ir = await coordinator.library.get_now(found.ir_hash)
+            problems = self._check_inputs(parent, effect, ir)
+        except (BlobMissing, BlobDamaged, ContentLost) as error:
+            problem = Error(error.code, f"workflow {effect.workflow}: {error.message}")
+            self._end(parent, effect.child, "failed", problem)
+            return
+        if problems:
+            message = f"the inputs do not fit {effect.workflow}: {'; '.join(problems)}"
+            self._end(parent, effect.child, "failed", Error("invalid_inputs", message))
+            return
+        start = c.Start(
+            at=self._now(),
+            run_id=effect.child,
+            ir=ir,
+            workflow_version=found.version,
+            inputs=effect.inputs,
+            tenant=parent.tenant,
+            parent=(parent.run_id, effect.node, effect.scope, effect.item),
+            by=f"run {parent.run_id}",
+        )
+        self._coordinator.put(Asked(effect.child, lambda state: start, starts=True))
+
+    def _check_inputs(self, parent: State, effect: c.StartChild, ir: IR) -> list[str]:
+        if ir.inputs_schema is None:
+            return []
+        try:
+            inputs = self._coordinator.renderer.look_into(effect.inputs, "inputs", parent.tenant)
+        except NotAtHand as need:
+            need.tenant = parent.tenant
+            raise
+        return check_value(ir.inputs_schema, {} if inputs is None else inputs)
+
+    def _stop(self, parent: State, effect: c.StopChild, child: Loaded) -> None:
+        if not effect.rollback:
+            if child.state.terminal:
+                self._tell(parent, child.state)
+            else:
+                self._ask(effect.child, lambda state: c.Cancel(at=self._now(), by=f"run {parent.run_id}"))
+        elif child.state.state is R.ROLLED_BACK:
+            self._tell(parent, child.state)
+        else:
+            self._ask(effect.child, lambda state: c.Rollback(at=self._now(), by=f"run {parent.run_id}"))
+
+    def _end(self, parent: State, child: str, end: Literal["failed", "cancelled"], error: Error | None) -> None:
+        """A child that never was has ended."""
+        found = parent.children.get(child)
+        if found is not None:
+            generation = parent.activations[found].child_generation + 1
+            command = c.EndChild(at=self._now(), child=child, generation=generation, state=end, error=error)
+            self._ask(parent.run_id, lambda state: command)
+
+    def _tell(self, parent: State, child: State, generation: int = 0) -> None:
+        self._coordinator.put(Noticed(parent.run_id, 0, child_notice(child, generation)))
+
+    def _ask(self, run_id: str, make: object) -> None:
+        self._coordinator.put(Asked(run_id, make, None))  # type: ignore[arg-type]
+
+    def _now(self) -> float:
+        return self._coordinator.clock.now()

@@ -1,0 +1,97 @@
+"""Values with their blobs, for whoever may wait: the command line, an API, a program that started a run.
+
+Owns the way from references to content and back outside of the loops. A coordinator has its fetcher, a worker its filling.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from perdure.blobs import INLINE_BYTES, BlobStore, parse_ref
+from perdure.errors import PerdureError
+from perdure.kernel import segments
+from perdure.kernel.segments import BlobRef
+from perdure.kernel.state import State
+from perdure.kernel.view import run_view
+
+PREVIEW_BYTES = 200
+PREVIEWS = 20
+"""Outputs of one run that a look at it shows the beginning of."""
+
+
+_SEALED = msgspec.json.encode(segments.SEALED)
+
+
+class NoBlobStore(PerdureError):
+    code = "no_blob_store"
+
+
+class Contents:
+    def __init__(self, blobs: BlobStore | None) -> None:
+        self._blobs = blobs
+
+    @property
+    def blobs(self) -> BlobStore:
+        if self._blobs is None:
+            raise NoBlobStore("there is no blob store here; set PERDURE_BLOB_URL")
+        return self._blobs
+
+    async def resolve(self, tenant: str, value: Any, *, raw: bool = False) -> Any:
+        """The value itself, whatever of it is stored as blobs. With `raw` such parts are `msgspec.Raw`: JSON to be written
+        out as it is, which takes a fraction of the memory."""
+        kind = type(value)
+        if kind is BlobRef:
+            return await self.load(tenant, value.ref, raw=raw)
+        if not segments.has_refs(value):
+            return segments.mask(value) if segments.find_sealed(value) else value
+        if kind is dict:
+            return {key: await self.resolve(tenant, item, raw=raw) for key, item in value.items()}
+        return [await self.resolve(tenant, item, raw=raw) for item in value]
+
+    async def load(self, tenant: str, ref: str, *, raw: bool = False) -> Any:
+        """What a reference names."""
+        refs = parse_ref(ref)[1]
+        data = await self.blobs.get(tenant, ref)
+        if raw and not refs and _SEALED not in data:
+            return msgspec.Raw(data)
+        return await self.resolve(tenant, segments.decode(data, refs), raw=raw)
+
+    async def keep(self, tenant: str, value: Any) -> Any:
+        """The value as it may be handed to a coordinator: a large one as the reference to it, which is written by then."""
+        data, refs = segments.encode(value)
+        if len(data) <= INLINE_BYTES or self._blobs is None:
+            return value
+        ref = await self._blobs.put(tenant, data)
+        return BlobRef(f"{ref}+refs" if refs else ref)
+
+    async def view(self, state: State, *, raw: bool = False, nodes: bool = True) -> dict[str, Any]:
+        """A run as `run_view` shows it, with its inputs and outputs whole, and of large outputs of nodes the beginning."""
+        view = run_view(state, nodes=nodes)
+        outputs = state.outputs if state.outputs_ref is None else BlobRef(state.outputs_ref)
+        for name, value in (("inputs", state.inputs), ("outputs", outputs)):
+            try:
+                view[name] = await self.resolve(state.tenant, value, raw=raw)
+            except PerdureError as error:  # the run is as it is; what cannot be had is said
+                view.setdefault("problems", []).append(f"{name}: {error.message}")
+        await self.preview(state.tenant, view.get("nodes", {}))
+        return view
+
+    async def preview(self, tenant: str, nodes: dict[str, Any]) -> None:
+        """Show the beginning of large outputs, of so many."""
+        large = [node for node in nodes.values() if "size" in node and self._blobs is not None][:PREVIEWS]
+        for node in large:
+            await self._preview(tenant, node)
+
+    async def outputs(self, state: State) -> Any:
+        value = state.outputs if state.outputs_ref is None else BlobRef(state.outputs_ref)
+        return await self.resolve(state.tenant, value)
+
+    async def _preview(self, tenant: str, node: dict[str, Any]) -> None:
+        try:
+            data = await self.blobs.head(tenant, node["output"]["$ref"], PREVIEW_BYTES)
+        except PerdureError as error:
+            node["output"]["problem"] = error.message
+        else:
+            node["output"]["preview"] = data.decode(errors="ignore")

@@ -1,0 +1,595 @@
+"""The coordinator: the loop around the kernel.
+
+Everything that waits goes into one batch: results, due timers, commands, notices. Each is decided on the run in
+memory, the decisions of the whole batch are appended in one transaction, and only then do effects leave the process
+(T3). A run whose commit was refused is dropped and loaded again, and what was decided for it is decided anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any
+
+import msgspec
+
+from perdure import journal as port
+from perdure.blobs import BlobStore
+from perdure.clock import Clock
+from perdure.errors import PerdureError, StoreUnavailable
+from perdure.journal import Accepted, Commit, Exists, Fenced, Journal, JournalUnavailable, OutcomeUnknown
+from perdure.kernel import commands as c
+from perdure.kernel.events import UnknownEvent
+from perdure.kernel.state import State
+from perdure.limits import Bounds, Limits
+from perdure.nodes.registry import Registry
+from perdure.routing.errors import NotAtHand
+from perdure.runtime.cache import Cache
+from perdure.runtime.children import Children
+from perdure.runtime.contents import Contents
+from perdure.runtime.courier import Courier
+from perdure.runtime.decisions import Decisions
+from perdure.runtime.dispatcher import Entry
+from perdure.runtime.fetcher import Fetcher, blob_sources, definition_sources, sandbox_sources
+from perdure.runtime.handling import Handling
+from perdure.runtime.loaded import Library, Loaded, load_from
+from perdure.runtime.messages import Asked, BeginAsked, Fetched, Message, Reported, Resumed
+from perdure.runtime.progress import Progress
+from perdure.runtime.publisher import Publisher
+from perdure.runtime.quarantine import Quarantine, Quarantined
+from perdure.runtime.rendering import Renderer
+from perdure.runtime.requests import Reply, encode_reply
+from perdure.runtime.share import Share
+from perdure.runtime.waiting import insist
+from perdure.secrets.vault import Vault
+from perdure.transport import Transport
+
+logger = logging.getLogger("perdure.coordinator")
+
+BATCH = 1000
+GATHER_TURNS = 8
+MOST_WAITING = 10_000
+"""Messages in the inbox beyond which whoever asks waits first. Results are bounded by the window, timers by their batch."""
+LOADS = 32
+"""Runs loaded from the journal side by side."""
+_TROUBLE_SECONDS = 0.05
+"""How long a batch waits whose runs could not be read."""
+
+
+class EngineStopped(PerdureError):
+    """A part of the engine gave up; the journal is intact, and the next start goes on."""
+
+    code = "engine_stopped"
+
+
+class LostIncarnation(Exception):
+    """The database went back in time, or was taken over: what is in memory may never have happened."""
+
+
+class Coordinator:
+    def __init__(
+        self,
+        journal: Journal,
+        transport: Transport,
+        registry: Registry,
+        clock: Clock,
+        *,
+        window: int = 64,
+        keep_idle: int = 1000,
+        on_commit: Callable[[State, list[Any]], None] | None = None,
+        blobs: BlobStore | None = None,
+        vault: Vault | None = None,
+        judge: Callable[[Any], Awaitable[Any]] | None = None,
+        limits: Limits | None = None,
+        bounds: Bounds | None = None,
+    ) -> None:
+        """Without `blobs` every value stays in its event. `judge` runs Python conditions. `window`: of each queue."""
+        self.journal = journal
+        self.transport = Courier(transport)
+        self.registry = registry
+        self.clock = clock
+        self.library = Library(journal, blobs)
+        self.contents = Contents(blobs)
+        sources = {} if blobs is None else blob_sources(blobs) | definition_sources(self.library)
+        if judge is not None:
+            sources |= sandbox_sources(judge)
+        cache = Cache()
+        self.fetcher = Fetcher(sources, cache, self.put, clock)
+        self.renderer = Renderer(registry, cache if blobs is not None else None, vault)
+        self.decisions = Decisions(self.renderer, clock, self.put, self.fetcher.set_aside)
+        self.handling = Handling(self)
+        self.publisher = Publisher(self, window=window, limits=limits, bounds=bounds or Bounds())
+        self.dispatcher = self.publisher.dispatcher
+        self.limiter = self.publisher.limiter
+        self.fetched = self.publisher.fetched
+        self.children = Children(self)
+        self.runs: dict[str, Loaded] = {}
+        self.incarnation: int | None = None
+        self.share = Share(journal.partition_count, clock.monotonic)
+        self._releases: list[tuple[frozenset[int], asyncio.Future[None]]] = []
+        self._keep_idle = keep_idle
+        self._on_commit = on_commit
+        self._inbox: deque[Message] = deque()
+        self._wake = asyncio.Event()
+        self._progress = Progress()
+        self._ward = Quarantine(journal, clock, self.check_incarnation)
+        self._stopping = False
+        self._ended: EngineStopped | None = None
+        self._asking: set[asyncio.Future[Any]] = set()
+        self._pins: dict[str, int] = {}
+        """Tasks in the dispatcher of runs that were dropped from memory because their commit was refused."""
+        self._resting: dict[str, None] = {}
+        """Runs in memory that have nothing to do, longest at rest first."""
+        self.timer_set: Callable[[float], None] = lambda due_at: None
+        """Told about every timer that was made durable; the timekeeper listens."""
+        self.notice_written: Callable[[], None] = lambda: None
+        """Told when a run left a notice for another; the listener listens."""
+        self.taken: Callable[[State], None] = lambda state: None
+        """Told about every run taken over from another process; the roster listens."""
+        self.own: set[str] = set()
+        """Runs this process was asked to run. A function of any other run that only its starter has is held, not failed."""
+
+    # -- the outside ---------------------------------------------------------------------------------------------------
+
+    def put(self, message: Message) -> None:
+        self._inbox.append(message)
+        self._wake.set()
+
+    def look(self) -> None:
+        """Something that had to wait may be published."""
+        self._wake.set()
+
+    async def ask(
+        self,
+        run_id: str,
+        make: Callable[[State], c.Command],
+        *,
+        starts: bool = False,
+        key: port.IdempotencyKey | None = None,
+        command_id: str = "",
+    ) -> Any:
+        """Decide a command and wait until that is durable: the run's state, `Refused` or `Exists`."""
+        while len(self._inbox) >= MOST_WAITING and self._ended is None:
+            await self.drained()
+        if self._ended is not None:
+            raise self._ended
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._asking.add(future)
+        future.add_done_callback(self._asking.discard)
+        self.put(Asked(run_id, make, future, starts=starts, key=key, command_id=command_id))
+        return await future
+
+    async def run(self) -> None:
+        try:
+            self.incarnation = await insist(self.clock, self.journal.incarnation)
+            while not self._stopping:
+                await self._gather()
+                batch = [self._inbox.popleft() for _ in range(min(len(self._inbox), BATCH))]
+                self._progress.taken += len(batch)
+                if any(
+                    isinstance(one, Reported) and one.delivery.result.incarnation > self.incarnation for one in batch
+                ):
+                    # A result of a later time: this process may have missed that the database was restored.
+                    await insist(self.clock, self.check_incarnation)
+                await self._process([message for message in batch if self._is_ours(message)])
+                self._progress.advance(len(batch))
+                self._let_go()
+        except Exception as error:
+            self._ended = EngineStopped(f"the coordinator stopped: {type(error).__name__}: {error}")
+            self._ended.__cause__ = error
+            raise
+        finally:
+            self._ended = self._ended or EngineStopped("the coordinator has stopped; the next start goes on")
+            for future in list(self._asking):
+                if not future.done():
+                    future.set_exception(self._ended)
+            self._let_go()
+            self._progress.end()
+
+    # -- its share of the runs -----------------------------------------------------------------------------------------
+
+    async def release(self, partitions: Collection[int]) -> None:
+        """Decide nothing more for these, and forget their runs; true when it returns, between two batches."""
+        if self._ended is not None:
+            return
+        released: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._releases.append((frozenset(partitions), released))
+        self._wake.set()
+        await released
+
+    def _let_go(self) -> None:
+        for partitions, released in self._releases:
+            self._forget(partitions)
+            if not released.done():
+                released.set_result(None)
+        self._releases.clear()
+
+    def _forget(self, partitions: Collection[int]) -> None:
+        for partition in partitions:
+            self.share.drop(partition)
+        for run_id in [run_id for run_id in self.runs if not self.share.holds(run_id)]:
+            self._drop(run_id)
+        for entry in [entry for entry in self.dispatcher.entries() if not self.share.holds(entry.run_id)]:
+            self.dispatcher_done(entry.task_id, keeps_slots=True)  # whoever has the run now enters the same ones
+        for run_id in [run_id for run_id in self._pins if not self.share.holds(run_id)]:
+            del self._pins[run_id]
+
+    def _is_ours(self, message: Message) -> bool:
+        """What another process decides is left to it: a result that is not acknowledged here is delivered there."""
+        if self.share.holds(message.run_id):
+            return True
+        self._turn_away(message)
+        return False
+
+    def _turn_away(self, message: Message) -> None:
+        if isinstance(message, Asked) and message.future is not None and not message.future.done():
+            message.future.set_result(c.Refused("moved", f"another process decides for run {message.run_id} now"))
+        self.fetcher.handled(message)
+
+    async def check_incarnation(self) -> None:
+        """A coordinator that has nothing to write would never hear that the database went back (PROTOCOL 2)."""
+        if self.incarnation is not None and (found := await self.journal.incarnation()) != self.incarnation:
+            raise LostIncarnation(f"incarnation {self.incarnation} is over, it is {found} now")
+
+    async def _gather(self) -> None:
+        """Wait for something to do, then let everyone who is ready put in what they have: larger batches."""
+        if not self._inbox:
+            self._let_go()
+            self._wake.clear()
+            await self._wake.wait()
+        for _ in range(GATHER_TURNS):
+            before = len(self._inbox)
+            await self.clock.sleep(0)  # one turn of the loop, no time
+            if len(self._inbox) == before:
+                return
+
+    def stop(self) -> None:
+        self._stopping = self._ward.stopping = True
+        self._wake.set()
+
+    async def drained(self) -> None:
+        """Everything put in so far has been decided and written."""
+        await self._progress.reach(self._progress.taken + len(self._inbox))
+
+    async def get(self, run_id: str) -> Loaded | None:
+        """The run, loaded if need be. None: there is no such run."""
+        found = self.runs.get(run_id)
+        if found is None:
+            record = await self.journal.find_run(run_id)
+            if record is None:
+                return None
+            if record.quarantined is not None:
+                raise Quarantined(f"run {run_id} is quarantined: {record.quarantined}")
+            kept = await self.journal.find_snapshot(run_id)
+            state = await load_from(self.journal, self.library.get_now, record, kept)
+            found = Loaded(state, self.journal.partition_count, 0 if kept is None else kept.seq)
+            self.runs[run_id] = found
+            found.pins = self._pins.pop(run_id, 0)
+        return found
+
+    def resume(self, run_id: str, crashed: frozenset[str]) -> None:
+        """After a start: send again what was queued, and let the attempts that died with their process lapse."""
+        self.put(Resumed(run_id, crashed))
+
+    def take(self, run_id: str) -> None:
+        """Another process decided for it until now; workers go on with what they have of it."""
+        self.put(Resumed(run_id, None, taken=True))
+
+    def adopt(self, loaded: Loaded, entry: Entry) -> None:
+        """A worker has it: if it dies, that is missed."""
+        self.publisher.adopt(loaded, entry)
+
+    def send_again(self, entry: Entry) -> None:
+        """The transport lost a task: the same attempt once more, which counts as no failure."""
+        self.dispatcher_done(entry.task_id)
+        self.put(Resumed(entry.run_id, None, entry))
+
+    # -- one batch -----------------------------------------------------------------------------------------------------
+
+    async def _process(self, batch: list[Message]) -> None:
+        touched: dict[str, Loaded] = {}
+        receipts: list[str] = []
+        answers: list[tuple[Asked, Any]] = []
+        decided: dict[str, list[Message]] = {}
+        later: list[Message] = []
+        troubled = False
+        problems = await self._load_missing(batch)
+        for message in batch:
+            try:
+                loaded = self._find(message, problems)
+                if loaded is None:
+                    answers.extend(await self._unknown(message, receipts))
+                    self.fetcher.handled(message)
+                    continue
+                touched[message.run_id] = loaded
+                decided.setdefault(message.run_id, []).append(message)
+                self.handling.handle(loaded, message, answers)
+            except NotAtHand as need:  # nothing has changed; it is decided when what it needs is there
+                self._set_aside(message, need, touched, decided)
+                continue
+            except StoreUnavailable as error:
+                logger.warning(
+                    "run %s cannot be loaded now: %s", message.run_id, error, extra={"run_id": message.run_id}
+                )
+                later.append(message)
+                troubled = True
+            except Exception as error:  # noqa: BLE001  whatever one run does, the others go on (X34)
+                touched.pop(message.run_id, None)
+                involved = decided.pop(message.run_id, [])
+                answers = [(asked, answer) for asked, answer in answers if asked.run_id != message.run_id]
+                problems[message.run_id] = await self._quarantine(message.run_id, [*involved, message], error, receipts)
+            # What was fetched for a task or a child stays until it is used.
+            if not isinstance(message, Fetched | Resumed):
+                self.fetcher.handled(message)
+        commits: list[Commit] = []
+        riding: dict[str, list[tuple[Asked, Any]]] = {}
+        for asked, answer in answers:
+            if asked.key is not None or asked.command_id:
+                riding.setdefault(asked.run_id, []).append((asked, answer))
+        for run_id, loaded in list(touched.items()):
+            try:
+                if loaded.events or loaded.timers or loaded.notices_consumed:
+                    commits.append(self._commit(loaded, riding.get(run_id, ())))
+            except Exception as error:  # noqa: BLE001  something in it cannot be stored
+                del touched[run_id]
+                answers = [(asked, answer) for asked, answer in answers if asked.run_id != run_id]
+                await self._quarantine(run_id, decided.pop(run_id), error, receipts)
+        refused, fenced = await self._write(commits, touched, answers)
+        if self.share.lapsed:  # what led to no append may have been decided on what was no longer true
+            fenced |= decided.keys() - {commit.run_id for commit in commits}
+            receipts.clear()
+        if fenced:  # somebody else has their partitions: what was decided for them never happened, and is decided there
+            answers = [(asked, answer) for asked, answer in answers if asked.run_id not in fenced]
+            for run_id in sorted(fenced):
+                touched.pop(run_id, None)
+                self._drop(run_id)
+                for message in decided.pop(run_id):
+                    self._turn_away(message)
+        for run_id in sorted(refused):  # somebody else wrote: forget what was decided, load again, decide again
+            self._drop(run_id)
+            answers = [(asked, answer) for asked, answer in answers if asked.run_id != run_id]
+            later.extend(decided.pop(run_id))
+            later.append(Resumed(run_id, None))  # what waited to be published may be dropped before it is loaded again
+        for run_id, loaded in touched.items():
+            if run_id not in refused:
+                await self._act(loaded)
+        await self.publisher.publish()
+        await self._answer([message for messages in decided.values() for message in messages], answers, receipts)
+        for message in batch:
+            if isinstance(message, Resumed):
+                self.fetcher.handled(message)
+        if troubled:
+            await self.clock.sleep(_TROUBLE_SECONDS)
+        for message in later:
+            self.put(message)
+
+    def _set_aside(
+        self, message: Message, need: NotAtHand, touched: dict[str, Loaded], decided: dict[str, list[Message]]
+    ) -> None:
+        loaded = self.runs.get(message.run_id)
+        if loaded is not None:  # or it could not be loaded
+            decided[message.run_id].pop()
+            if loaded.state.seq:
+                need.tenant = loaded.state.tenant
+            else:  # it would have been created: then it is not there yet
+                del touched[message.run_id], self.runs[message.run_id]
+        self.fetcher.set_aside(message, need)
+
+    def _drop(self, run_id: str) -> None:
+        """Forget a run whose state in memory is not what is durable; its tasks stay with the dispatcher."""
+        dropped = self.runs.pop(run_id, None)
+        self._resting.pop(run_id, None)
+        if dropped is not None and dropped.pins:
+            self._pins[run_id] = dropped.pins
+
+    async def _answer(self, messages: list[Message], answers: list[tuple[Asked, Any]], receipts: list[str]) -> None:
+        """What was decided is durable: those who asked may know."""
+        for message in messages:
+            if isinstance(message, Reported):
+                receipts.append(message.delivery.receipt)
+            elif isinstance(message, BeginAsked):
+                await self.transport.grant_begin(message.request.task.task_id, message.granted)
+        if receipts:
+            await self.transport.acknowledge(receipts)
+        for asked, answer in answers:
+            if asked.future is not None and not asked.future.done():
+                asked.future.set_result(answer)
+
+    async def _load_missing(self, batch: list[Message]) -> dict[str, Exception]:
+        """Load what is not in memory, side by side; what went wrong, by run."""
+        missing = {
+            message.run_id
+            for message in batch
+            if message.run_id not in self.runs and not (isinstance(message, Asked) and message.starts)
+        }
+        problems: dict[str, Exception] = {}
+        names = sorted(missing)
+        for first in range(0, len(names), LOADS):
+            some = names[first : first + LOADS]
+            for name, result in zip(
+                some, await asyncio.gather(*(self.get(name) for name in some), return_exceptions=True), strict=True
+            ):
+                if isinstance(result, Exception):
+                    problems[name] = result
+                elif isinstance(result, BaseException):  # cancelled by whom ever: that is no answer
+                    problems[name] = StoreUnavailable(f"reading run {name} was interrupted")
+        return problems
+
+    def _find(self, message: Message, problems: dict[str, Exception]) -> Loaded | None:
+        loaded = self.runs.get(message.run_id)
+        if loaded is None:
+            if message.run_id in problems:
+                raise problems[message.run_id]
+            if isinstance(message, Asked) and message.starts:
+                # Not looked up first: if the run exists, the append says so.
+                loaded = Loaded(State(run_id=message.run_id), self.journal.partition_count)
+                self.runs[message.run_id] = loaded
+        return loaded
+
+    async def _unknown(self, message: Message, receipts: list[str]) -> list[tuple[Asked, Any]]:
+        if isinstance(message, Reported):
+            receipts.append(message.delivery.receipt)
+        if isinstance(message, BeginAsked):
+            await self.transport.grant_begin(message.request.task.task_id, False)
+        if isinstance(message, Asked):
+            return [(message, c.Refused("not_found", f"there is no run {message.run_id}"))]
+        return []
+
+    # -- writing and acting --------------------------------------------------------------------------------------------
+
+    def _commit(self, loaded: Loaded, answers: Sequence[tuple[Asked, Any]]) -> Commit:
+        commit = loaded.commit(self.clock.new_id(), self.incarnation)
+        if self.share.divided:
+            commit = msgspec.structs.replace(commit, epoch=self.share.fence(loaded.partition))
+        for asked, answer in answers:
+            if asked.key is not None and loaded.durable_seq == 0:
+                commit = msgspec.structs.replace(commit, idempotency=asked.key)
+            if asked.command_id and not isinstance(answer, c.Refused):
+                # With what it led to: whoever takes over after a crash must not decide it again.
+                reply = (asked.command_id, encode_reply(Reply(run_id=asked.run_id, state=answer)))
+                commit = msgspec.structs.replace(commit, command_answers=(*commit.command_answers, reply))
+        return commit
+
+    async def _write(
+        self, commits: list[Commit], touched: dict[str, Loaded], answers: list[tuple[Asked, Any]]
+    ) -> tuple[set[str], set[str]]:
+        """The runs whose commits were refused, and those of partitions that this process has lost."""
+        if not commits:
+            return set(), set()
+        # Crash here: nothing was promised; results are unacknowledged and come again.
+        outcomes = await self._append(commits)
+        # Crash here: it is durable; tasks are unsent until the next start sends what is queued (T1).
+        refused: set[str] = set()
+        fenced: set[str] = set()
+        for commit, outcome in zip(commits, outcomes, strict=True):
+            loaded = touched[commit.run_id]
+            if isinstance(outcome, Accepted):
+                for _, due_at in commit.timers_set:
+                    self.timer_set(due_at)
+                if commit.notices:
+                    self.notice_written()
+                if self._on_commit is not None and loaded.events:
+                    self._on_commit(loaded.state, list(loaded.events))
+                continue
+            if isinstance(outcome, Exists):
+                for number, (asked, _) in enumerate(answers):
+                    if asked.run_id == commit.run_id:
+                        exists = c.Refused("exists", f"run {commit.run_id} exists already")
+                        answers[number] = (asked, outcome if asked.key is not None else exists)
+                self.runs.pop(commit.run_id, None)
+                loaded.events.clear()
+                loaded.effects.clear()
+                continue
+            if isinstance(outcome, Fenced):
+                if outcome.incarnation != self.incarnation or commit.epoch is None:
+                    raise LostIncarnation(f"incarnation {self.incarnation} is over, it is {outcome.incarnation} now")
+                fenced.add(commit.run_id)
+                continue
+            refused.add(commit.run_id)
+        if fenced:
+            lost = {self.share.partition(run_id) for run_id in fenced}
+            self._forget(lost)
+            for partition in sorted(lost):
+                self.share.lost(partition)
+        return refused, fenced
+
+    async def _append(self, commits: list[Commit]) -> list[Any]:
+        """Append, however long the journal is away: runs stand still, nothing is decided anew, nothing is lost."""
+        delay = 0.05
+        while True:
+            try:
+                return await self.journal.append(commits)
+            except (JournalUnavailable, OutcomeUnknown) as error:
+                # The same commits again: one that was written after all answers Accepted by its id (J7).
+                if self._stopping:
+                    raise
+                logger.warning("journal: %s; trying again in %.2f s", error, delay)
+                await self.clock.sleep(delay)
+                delay = min(delay * 2, 2.0)
+
+    async def _act(self, loaded: Loaded) -> None:
+        """Let the effects of durable decisions out."""
+        effects = list(loaded.effects)
+        loaded.committed()
+        if not effects:
+            self.rest(loaded)
+            return
+        stops: list[str] = []
+        for effect in effects:
+            match effect:
+                case c.Dispatch():
+                    self.queue(loaded, effect)
+                case c.Stop():
+                    stops.append(self.publisher.name(loaded, effect))
+                case c.Recall():
+                    await self.publisher.recall(loaded, effect)
+                case c.StartChild() | c.StopChild():
+                    self.children.put(loaded, effect)
+                case _:
+                    pass
+        if stops:
+            for name in stops:
+                self.dispatcher_done(name, keeps_slots=True)
+            for name in await self.transport.stop(stops):
+                self.limiter.done(name)
+        await self.children.act()
+        self.rest(loaded)
+
+    def queue(self, loaded: Loaded, effect: c.Dispatch | Entry) -> None:
+        self.publisher.queue(loaded, effect)
+
+    def dispatcher_done(self, name: str, *, keeps_slots: bool = False) -> None:
+        """The attempt is over. `keeps_slots`: not here any more, but perhaps with a worker."""
+        entry = self.publisher.done(name, keeps_slots=keeps_slots)
+        if entry is None:
+            return
+        if (loaded := self.runs.get(entry.run_id)) is not None:
+            loaded.pins -= 1
+        elif (pins := self._pins.pop(entry.run_id, 0)) > 1:
+            self._pins[entry.run_id] = pins - 1
+
+    # -- memory and trouble --------------------------------------------------------------------------------------------
+
+    def rest(self, loaded: Loaded) -> None:
+        """Runs that ended, or wait for a person or a time, need no memory: the journal has them."""
+        run_id = loaded.state.run_id
+        self._resting.pop(run_id, None)
+        if loaded.busy:
+            return
+        if loaded.state.terminal:
+            self.runs.pop(run_id, None)
+            return
+        self._resting[run_id] = None
+        while len(self._resting) > self._keep_idle:
+            oldest = next(iter(self._resting))
+            del self._resting[oldest]
+            idle = self.runs.get(oldest)
+            if idle is not None and not idle.busy:
+                del self.runs[oldest]
+
+    async def quarantine(self, run_id: str, error: Exception) -> None:
+        await self._quarantine(run_id, [], error, [])
+
+    async def _quarantine(
+        self, run_id: str, messages: list[Message], error: Exception, receipts: list[str]
+    ) -> Quarantined:
+        """This run cannot be understood. It is marked and left alone; all others go on."""
+        self._drop(run_id)
+        self._pins.pop(run_id, None)
+        reason = f"{type(error).__name__}: {error}"
+        # An unknown event belongs to a newer process; that the run is quarantined already is no news.
+        if not isinstance(error, UnknownEvent | Quarantined):
+            logger.error("run %s is quarantined: %s", run_id, reason, exc_info=error, extra={"run_id": run_id})
+            await self._ward.mark(run_id, reason)
+        for message in messages:
+            if isinstance(message, Reported):
+                self.dispatcher_done(message.delivery.result.task_id)
+                if not isinstance(error, UnknownEvent):  # or it waits for a process that can read the run (PROTOCOL 8)
+                    receipts.append(message.delivery.receipt)
+            elif isinstance(message, BeginAsked):
+                await self.transport.grant_begin(message.request.task.task_id, False)
+            elif isinstance(message, Asked) and message.future is not None and not message.future.done():
+                message.future.set_result(c.Refused("quarantined", reason))
+        return error if isinstance(error, Quarantined) else Quarantined(f"run {run_id} is quarantined: {reason}")

@@ -1,0 +1,115 @@
+"""What a coordinator sends through a transport that may be away.
+
+It owns what could not be sent and must be: stops and acknowledgements. Nothing here waits for the transport to come back,
+so that runs go on as far as they can without it; the sweep calls `settle` when the transport answers again (T1).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from perdure.transport import Task, Transport, TransportClosed, TransportUnavailable
+
+logger = logging.getLogger("perdure.coordinator")
+
+MOST_KEPT = 100_000
+"""Receipts and stops that wait for the transport; beyond that the oldest are forgotten, which costs repeats and time."""
+
+
+class Courier:
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._receipts: dict[str, None] = {}
+        self._stops: dict[str, None] = {}
+        self._unrecalled: dict[str, None] = {}
+        """Runs with a task that could not be recalled; it is derived again from their state."""
+        self.published: Callable[[Sequence[Task]], None] = lambda tasks: None
+        """Told what was sent; the roster listens."""
+
+    async def publish(self, tasks: Sequence[Task]) -> None:
+        """What does not arrive counts as sent: the sweep finds it missing and sends it again."""
+        self.published(tasks)
+        try:
+            await self._transport.publish(tasks)
+        except TransportUnavailable as error:
+            _note(error, f"{len(tasks)} tasks")
+
+    async def recall(self, run_id: str, name: str) -> Literal["withdrawn", "claimed", "unknown", "later"]:
+        """`later`: nobody answers; the run comes out of `settle`."""
+        try:
+            return (await self._transport.recall([name]))[name]
+        except TransportUnavailable as error:
+            _note(error, f"the recall of {name}")
+            self._unrecalled[run_id] = None
+            return "later"
+
+    async def take_back(self, names: Sequence[str]) -> dict[str, Literal["withdrawn", "claimed", "unknown"]] | None:
+        """None: nobody answers."""
+        try:
+            return await self._transport.recall(names)
+        except TransportUnavailable as error:
+            _note(error, f"the recall of {len(names)} tasks")
+            return None
+
+    async def stop(self, names: Sequence[str]) -> list[str]:
+        """Take these back, or let their workers know. Those that no worker has."""
+        _keep(self._stops, names)
+        return await self._send_stops()
+
+    async def acknowledge(self, receipts: Sequence[str]) -> None:
+        _keep(self._receipts, receipts)
+        await self._send_receipts()
+
+    async def grant_begin(self, name: str, granted: bool) -> None:
+        """A worker that hears nothing hands the attempt back, and says that it did not begin."""
+        try:
+            await self._transport.grant_begin(name, granted)
+        except TransportUnavailable as error:
+            _note(error, f"the answer to {name}")
+
+    async def settle(self) -> list[str]:
+        """The transport answers: send what it missed. The runs whose recalls must be derived again."""
+        if self._stops:
+            await self._send_stops()
+        if self._receipts:
+            await self._send_receipts()
+        runs = list(self._unrecalled)
+        self._unrecalled.clear()
+        return runs
+
+    async def _send_stops(self) -> list[str]:
+        names = list(self._stops)
+        try:
+            # What nobody has claimed yet must not begin only to be stopped.
+            found = await self._transport.recall(names)
+            await self._transport.stop([name for name in names if found[name] == "claimed"])
+        except TransportUnavailable as error:
+            _note(error, f"{len(names)} stops")
+            return []
+        for name in names:
+            self._stops.pop(name, None)
+        return [name for name in names if found[name] != "claimed"]
+
+    async def _send_receipts(self) -> None:
+        receipts = list(self._receipts)
+        try:
+            await self._transport.acknowledge(receipts)
+        except TransportUnavailable as error:
+            _note(error, f"{len(receipts)} acknowledgements")  # at worst the results come again (T2)
+            return
+        for receipt in receipts:
+            self._receipts.pop(receipt, None)
+
+
+def _keep(kept: dict[str, None], names: Sequence[str]) -> None:
+    kept.update(dict.fromkeys(names))
+    while len(kept) > MOST_KEPT:
+        del kept[next(iter(kept))]
+
+
+def _note(error: TransportUnavailable, what: str) -> None:
+    if isinstance(error, TransportClosed):
+        raise error
+    logger.warning("transport: %s; %s must wait", error, what)

@@ -1,0 +1,338 @@
+"""What is queued and not yet with a worker: the backlog, and the window of it that the transport holds.
+
+Only about twice as many tasks as there are slots are rendered and published; the rest stay as small entries here and
+in the journal (PROTOCOL 13). Owns order (priority, then tenants by turns, then age), one window per queue, and who stands aside
+until a limit has room. Knows nothing of kernels, journals or what the limits are.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+
+import msgspec
+
+from perdure.runtime.turns import Turns
+from perdure.transport import task_id
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """One attempt that wants a worker."""
+
+    run_id: str
+    node: str
+    scope: tuple[int, ...]
+    item: int | None
+    attempt: int
+    generation: int
+    undo: bool
+    queue: str = "default"
+    tenant: str = "default"
+    priority: int = 0
+    limited: bool = False
+    """Something limits how many like it are out at once, or how often."""
+
+    @property
+    def task_id(self) -> str:
+        return task_id(self.run_id, self.node, self.scope, self.item, self.attempt, self.undo, self.generation)
+
+
+class _Queue:
+    __slots__ = ("_by_priority", "_priorities", "held", "name", "out", "waiting", "window")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.window: int | None = None
+        """None: the default."""
+        self.waiting = 0
+        self.out = 0
+        self.held = ""
+        """Why nothing of it may be published now."""
+        self._by_priority: dict[int, Turns] = {}
+        self._priorities: list[int] = []
+        """Those in use, negated, as a heap."""
+
+    def push(self, entry: Entry, name: str, weight: float, age: int | None) -> None:
+        turns = self._by_priority.get(entry.priority)
+        if turns is None:
+            turns = self._by_priority[entry.priority] = Turns()
+            heapq.heappush(self._priorities, -entry.priority)
+        turns.push(entry.tenant, name, weight, age)
+        self.waiting += 1
+
+    def pop(self, waiting: Mapping[str, Entry]) -> str | None:
+        while self._priorities:
+            priority = -self._priorities[0]
+            name = self._by_priority[priority].pop(waiting)
+            if name is not None:
+                self.waiting -= 1
+                return name
+            heapq.heappop(self._priorities)
+            del self._by_priority[priority]
+        return None
+
+    def left(self) -> None:
+        """One that waited is gone: those forgotten here need no place when nobody waits any more."""
+        self.waiting -= 1
+        if not self.waiting:
+            self._by_priority.clear()
+            self._priorities.clear()
+
+
+class _Aside:
+    """Those that wait for one limit, highest priority first, then oldest."""
+
+    __slots__ = ("heap", "number", "why")
+
+    def __init__(self) -> None:
+        self.heap: list[tuple[int, int, str]] = []
+        self.number = 0
+        """Those of the heap that still count."""
+        self.why = ""
+
+
+class Dispatcher:
+    def __init__(self, window: int, weights: Mapping[str, float] | None = None) -> None:
+        """`window`: of every queue that is given none of its own. `weights`: of tenants, 1 for all others."""
+        self._window = window
+        self._weights = dict(weights or {})
+        self._queues: dict[str, _Queue] = {}
+        self._waiting: dict[str, Entry] = {}
+        self._out: dict[str, Entry] = {}
+        self._aside: dict[str, tuple[Entry, Hashable]] = {}
+        self._limits: dict[Hashable, _Aside] = {}
+        self._ages: dict[str, int] = {}
+        """Of those that were taken in vain: they keep their place."""
+        self._age = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._out) + len(self._aside)
+
+    @property
+    def backlog(self) -> int:
+        """How many are not published."""
+        return len(self._waiting) + len(self._aside)
+
+    def set_window(self, queue: str, size: int | None) -> None:
+        """How many of this queue may be out at once; None: as many as of any queue."""
+        found = self._queue(queue)
+        found.window = size
+        self._tidy(found)
+
+    def set_weight(self, tenant: str, weight: float) -> None:
+        """Turns this tenant takes while another takes one; it counts when the tenant next comes to wait."""
+        self._weights[tenant] = weight
+
+    # -- in and out ----------------------------------------------------------------------------------------------------
+
+    def add(self, entry: Entry) -> bool:
+        """False when it is known already: a task is never sent twice by the same process."""
+        name = entry.task_id
+        if self.knows(name):
+            return False
+        self._wait(name, entry)
+        return True
+
+    def adopt(self, entry: Entry) -> bool:
+        """A worker has it, though this process did not send it: it counts as out. False when that is known."""
+        name = entry.task_id
+        if self.knows(name):
+            return False
+        self._send(name, entry)
+        return True
+
+    def knows(self, name: str) -> bool:
+        return name in self._waiting or name in self._out or name in self._aside
+
+    def take(self) -> Iterator[tuple[str, Entry]]:
+        """What the windows have room for now; each counts as out until `done`, `put_back` or `set_aside`."""
+        for queue in list(self._queues.values()):
+            window = self._window if queue.window is None else queue.window
+            while queue.waiting and queue.out < window and not queue.held:
+                name = queue.pop(self._waiting)
+                if name is None:
+                    break
+                entry = self._waiting.pop(name)
+                self._out[name] = entry
+                queue.out += 1
+                if entry.limited:
+                    self._age_of(name)
+                yield name, entry
+
+    def done(self, name: str) -> Entry | None:
+        """The attempt is over, whatever came of it."""
+        entry = self._out.pop(name, None)
+        if entry is not None:
+            queue = self._queues[entry.queue]
+            queue.out -= 1
+            self._tidy(queue)
+        else:
+            entry = self._remove(name)
+        if self._ages:
+            self._ages.pop(name, None)
+        return entry
+
+    def withdraw(self, name: str) -> bool:
+        """Take back what has not been published yet."""
+        return name not in self._out and self.done(name) is not None
+
+    # -- standing aside ------------------------------------------------------------------------------------------------
+
+    def put_back(self, names: Iterable[str]) -> None:
+        """Taken and not published after all: they are next again, those first that were so first."""
+        for name in names:
+            entry = self._return(name)
+            if entry is not None:
+                self._wait(name, entry, self._age_of(name))
+
+    def set_aside(self, name: str, limit: Hashable, why: str) -> None:
+        """Taken, but `limit` has no room: it waits for that, and delays nobody."""
+        entry = self._return(name)
+        if entry is not None:
+            self._stand_aside(name, entry, limit, why)
+
+    def add_aside(self, entry: Entry, limit: Hashable, why: str) -> bool:
+        """As `add`; it must not be taken before `limit` has room."""
+        name = entry.task_id
+        if self.knows(name):
+            return False
+        self._stand_aside(name, entry, limit, why)
+        return True
+
+    def call_up(self, limit: Hashable, number: int) -> int:
+        """`limit` may have room: the first of those that stand aside for it are next in their queues. How many came."""
+        aside = self._limits.get(limit)
+        names: list[str] = []
+        while aside is not None and aside.number and len(names) < number:
+            _, _, name = heapq.heappop(aside.heap)
+            found = self._aside.get(name)
+            if found is not None and found[1] == limit:
+                names.append(name)
+                aside.number -= 1
+                del self._aside[name]
+                self._out[name] = found[0]
+                self._queue(found[0].queue).out += 1
+        if aside is not None and not aside.number:
+            del self._limits[limit]
+        self.put_back(names)
+        return len(names)
+
+    def has_aside(self, limit: Hashable) -> bool:
+        return limit in self._limits
+
+    def list_aside(self, limit: Hashable) -> list[str]:
+        return [name for name, (_, found) in self._aside.items() if found == limit] if limit in self._limits else []
+
+    def send(self, name: str) -> None:
+        """What stood aside turns out to be with a worker."""
+        found = self._aside.get(name)
+        if found is not None:
+            self._remove(name)
+            self._send(name, found[0])
+
+    def hold(self, queue: str, why: str) -> None:
+        """Publish nothing of this queue until `release`."""
+        self._queue(queue).held = why
+
+    def release(self, queue: str) -> None:
+        found = self._queues.get(queue)
+        if found is not None:
+            found.held = ""
+            self._tidy(found)
+
+    # -- looking -------------------------------------------------------------------------------------------------------
+
+    def out(self) -> list[str]:
+        return list(self._out)
+
+    def is_out(self, name: str) -> bool:
+        return name in self._out
+
+    def entries(self) -> list[Entry]:
+        return [*self._out.values(), *self._waiting.values(), *(entry for entry, _ in self._aside.values())]
+
+    def get(self, name: str) -> Entry | None:
+        found = self._out.get(name) or self._waiting.get(name)
+        if found is None and name in self._aside:
+            found = self._aside[name][0]
+        return found
+
+    def why(self, name: str) -> str | None:
+        """Why it is not published; None: it is, or nobody here knows it."""
+        if name in self._aside:
+            return self._limits[self._aside[name][1]].why
+        entry = self._waiting.get(name)
+        if entry is None:
+            return None
+        queue = self._queues[entry.queue]
+        if queue.held:
+            return queue.held
+        window = self._window if queue.window is None else queue.window
+        if queue.out < window:
+            return f"queue {entry.queue}: about to be sent"
+        if not window:
+            return f"queue {entry.queue}: no worker listens"
+        return f"queue {entry.queue}: {queue.out} tasks are with its workers or on the way, {queue.waiting} wait"
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _queue(self, name: str) -> _Queue:
+        found = self._queues.get(name)
+        if found is None:
+            found = self._queues[name] = _Queue(name)
+        return found
+
+    def _wait(self, name: str, entry: Entry, age: int | None = None) -> None:
+        self._waiting[name] = entry
+        weight = self._weights.get(entry.tenant, 1.0) if self._weights else 1.0
+        self._queue(entry.queue).push(entry, name, weight, age)
+
+    def _send(self, name: str, entry: Entry) -> None:
+        self._out[name] = entry
+        self._queue(entry.queue).out += 1
+
+    def _return(self, name: str) -> Entry | None:
+        entry = self._out.pop(name, None)
+        if entry is not None:
+            self._queues[entry.queue].out -= 1
+        return entry
+
+    def _stand_aside(self, name: str, entry: Entry, limit: Hashable, why: str) -> None:
+        aside = self._limits.get(limit)
+        if aside is None:
+            aside = self._limits[limit] = _Aside()
+        aside.why = why
+        aside.number += 1
+        self._aside[name] = (entry, limit)
+        heapq.heappush(aside.heap, (-entry.priority, self._age_of(name), name))
+        if entry.queue in self._queues:
+            self._tidy(self._queues[entry.queue])
+
+    def _age_of(self, name: str) -> int:
+        age = self._ages.get(name)
+        if age is None:
+            self._age += 1
+            age = self._ages[name] = self._age
+        return age
+
+    def _remove(self, name: str) -> Entry | None:
+        """Of those that are not out."""
+        entry = self._waiting.pop(name, None)
+        if entry is not None:
+            queue = self._queues[entry.queue]
+            queue.left()
+            self._tidy(queue)
+            return entry
+        found = self._aside.pop(name, None)
+        if found is None:
+            return None
+        entry, limit = found
+        aside = self._limits[limit]
+        aside.number -= 1
+        if not aside.number:
+            del self._limits[limit]
+        return entry
+
+    def _tidy(self, queue: _Queue) -> None:
+        if not queue.waiting and not queue.out and queue.window is None and not queue.held:
+            self._queues.pop(queue.name, None)

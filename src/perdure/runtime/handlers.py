@@ -1,0 +1,74 @@
+"""The handlers of a worker, by node type: loaded when first asked for, so that what is installed but not used costs nothing.
+
+It owns what a worker knows of a type: the handler, how it is called, and what a config must look like. It must not know
+tasks or attempts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from perdure.nodes.checks import explain_rendered
+from perdure.nodes.registry import Handler, Registry
+
+CLOSE_SECONDS = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+class Found(NamedTuple):
+    handler: Handler
+    is_async: bool
+    check: Callable[[Any], str]
+    """What is wrong with a rendered config; empty when nothing is."""
+    inputs_on_demand: bool
+
+
+class Handlers(Mapping[str, Found]):
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._found: dict[str, Found] = {}
+        registry.worker_names()  # what is installed is read now, not by the first heartbeat
+
+    def __getitem__(self, name: str) -> Found:
+        found = self._found.get(name)
+        if found is None:
+            node_type = self._registry.find(name)
+            if node_type is None or node_type.handler is None:
+                raise KeyError(name)
+            handler = node_type.handler
+            check = functools.partial(explain_rendered, node_type)
+            is_async = inspect.iscoroutinefunction(handler)
+            found = self._found[name] = Found(handler, is_async, check, node_type.inputs_on_demand)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._registry.worker_names())
+
+    def __len__(self) -> int:
+        return len(self._registry.worker_names())
+
+    def explain(self, name: str) -> str:
+        """Why there is no handler of this name here."""
+        if self._registry.is_broken(name):
+            return self._registry.explain(name)
+        known = ", ".join(self) or "none"
+        return (
+            f"this worker has no node type {name!r} (it has: {known}); install it where the worker runs, or give the node "
+            "a queue whose workers have it"
+        )
+
+    async def close(self) -> None:
+        """Let types close what their handlers share."""
+        for node_type in self._registry.loaded():
+            if node_type.close is not None:
+                try:
+                    async with asyncio.timeout(CLOSE_SECONDS):
+                        await node_type.close()
+                except Exception:  # noqa: BLE001  whatever a type does, the worker ends
+                    _log.exception("node type %s could not be closed", node_type.name)

@@ -1,0 +1,237 @@
+"""The listener: hears what other processes ask of the runs this process holds, decides it and answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from perdure.blobs import BlobDamaged, BlobMissing, BlobStoreUnavailable
+from perdure.clock import Clock
+from perdure.errors import NotFound, StoreUnavailable
+from perdure.journal import Command, Exists, IdempotencyKey, Journal, Notice
+from perdure.kernel import commands as c
+from perdure.kernel import reruns
+from perdure.kernel.state import State
+from perdure.model.ir import IR
+from perdure.routing.schemas import check
+from perdure.runtime.coordinator import Coordinator
+from perdure.runtime.loaded import load, read_continuation
+from perdure.runtime.messages import Asked, Noticed
+from perdure.runtime.requests import STARTS, Reply, Request, decode_request, encode_reply
+from perdure.runtime.waiting import Complaints, first_of
+
+logger = logging.getLogger("perdure.listener")
+
+_PAGE = 1000
+_POLL_SECONDS = 0.1
+"""Other processes cannot call into this one; an indexed look ten times a second is what hearing them costs."""
+
+
+class Listener:
+    def __init__(
+        self,
+        journal: Journal,
+        coordinator: Coordinator,
+        clock: Clock,
+        *,
+        answered: Callable[[list[str]], Awaitable[None]] | None = None,
+    ) -> None:
+        """`answered` is told which commands have an answer now."""
+        self._journal = journal
+        self._coordinator = coordinator
+        self._clock = clock
+        self._answered = answered
+        self._told: set[int] = set()
+        """Notices that are with the coordinator."""
+        self._noticed = asyncio.Event()
+        self._complaints = Complaints(clock, logger, "commands")
+        coordinator.notice_written = self.look_soon
+
+    def look_soon(self) -> None:
+        self._noticed.set()
+
+    def look_again(self) -> None:
+        """Runs were taken over: what was told to whoever decided for them before counts for nothing."""
+        self._told.clear()
+        self.look_soon()
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.listen()
+            except StoreUnavailable as error:
+                self._complaints.say(error)
+            await first_of(self._clock.sleep(_POLL_SECONDS), self._noticed.wait())
+            self._noticed.clear()
+
+    async def listen(self) -> None:
+        await self._hear_notices()
+        await self._hear_commands()
+
+    async def _hear_notices(self) -> None:
+        # From the first one each time: where several processes write, a lower number may become visible after a higher one.
+        there: set[int] = set()
+        after = 0
+        while notices := await self._journal.read_notices(self._coordinator.share.partitions, after, _PAGE):
+            for notice in notices:
+                after = notice.notice_id
+                there.add(after)
+                if after not in self._told:
+                    await self._tell(notice)
+            if len(notices) < _PAGE:
+                break
+        self._told = there
+
+    async def _hear_commands(self) -> None:
+        """Those of one run in their order, runs side by side, so that one batch takes them all."""
+        commands = await self._journal.read_commands(self._coordinator.share.partitions, limit=_PAGE)
+        by_run: dict[str, list[Command]] = {}
+        for command in commands:
+            by_run.setdefault(command.run_id, []).append(command)
+        if by_run:
+            ends = await asyncio.gather(*map(self._answer, by_run.values()), return_exceptions=True)
+            for end in ends:
+                if end is not None:
+                    raise end
+            if len(commands) == _PAGE:
+                self.look_soon()
+
+    async def _answer(self, commands: list[Command]) -> None:
+        for command in commands:
+            reply, made = await self._decide(command)
+            if reply.code == "moved":  # whoever has the run now finds the command too
+                return
+            if not made:  # whoever made a run was answered in the commit that did
+                # Crash here: what changed the run is answered with that change; the rest is decided again.
+                await self._journal.answer_command(command.command_id, encode_reply(reply))
+        if self._answered is not None:
+            await self._answered([command.command_id for command in commands])
+
+    async def _tell(self, notice: Notice) -> None:
+        """A child ended, or an endless run goes on as a new one."""
+        coordinator = self._coordinator
+        try:
+            continuation = read_continuation(notice.body)
+        except msgspec.ValidationError:
+            coordinator.put(Noticed(notice.run_id, notice.notice_id, notice.body))
+            return
+        if await self._journal.find_run(notice.run_id) is not None:
+            await self._journal.delete_notices([notice.notice_id])
+            return
+        ir = await coordinator.library.get(continuation.ir)
+        run_id, number = notice.run_id, notice.notice_id
+        coordinator.put(
+            Asked(
+                run_id,
+                lambda state: continuation.start(run_id, coordinator.clock.now(), ir),
+                starts=True,
+                notice_id=number,
+            )
+        )
+
+    async def _decide(self, command: Command) -> tuple[Reply, bool]:
+        """The answer, and whether a run was made by it. One that an earlier request made has another id."""
+        try:
+            request = decode_request(command.body)
+        except msgspec.MsgspecError as error:
+            return Reply(run_id=command.run_id, code="bad_request", message=str(error)), False
+        reply = await handle(self._coordinator, request, command.command_id)
+        return reply, request.kind in STARTS and not reply.code and reply.run_id == request.run_id
+
+
+def check_inputs(ir: IR, inputs: Any) -> list[str]:
+    """What is wrong with the inputs of a run, by the workflow's schema. No inputs at all are an empty object."""
+    if ir.inputs_schema is None:
+        return []
+    return check(ir.inputs_schema, {} if inputs is None else inputs)
+
+
+class _Turned(Exception):
+    """A request that cannot be decided, and why."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+async def handle(coordinator: Coordinator, request: Request, command_id: str = "") -> Reply:
+    """Decide a request in this process, and answer once that is durable."""
+    if request.kind in STARTS and (overload := coordinator.publisher.find_overload()):
+        return Reply(run_id=request.run_id, code="overloaded", message=overload)
+    try:
+        ir, source = await _gather(coordinator, request)
+    except _Turned as turned:
+        return Reply(run_id=request.run_id, code=turned.code, message=turned.message)
+    answer = await coordinator.ask(
+        request.run_id,
+        lambda state: request.command(state, coordinator.clock.now(), ir, source),
+        starts=request.kind in STARTS,
+        key=None if request.key is None else IdempotencyKey(request.tenant, *request.key),
+        command_id=command_id,
+    )
+    if isinstance(answer, Exists):
+        return await _existing(coordinator.journal, request, answer)
+    if isinstance(answer, c.Refused):
+        return Reply(run_id=request.run_id, code=answer.code, message=answer.message)
+    return Reply(run_id=request.run_id, state=answer)
+
+
+async def _existing(journal: Journal, request: Request, found: Exists) -> Reply:
+    """The run an earlier request with the same idempotency key started, if it asked for the same."""
+    if found.run_id == request.run_id:
+        return Reply(run_id=request.run_id, code="exists", message=f"run {request.run_id} exists already")
+    if not found.same_body:
+        message = "this idempotency key was used for another start; give every start a key of its own"
+        return Reply(run_id=request.run_id, code="idempotency_conflict", message=message)
+    record = await journal.get_run(found.run_id)
+    return Reply(run_id=found.run_id, state=record.row.state)
+
+
+async def _gather(coordinator: Coordinator, request: Request) -> tuple[IR | None, State | None]:
+    """What a request names and its decision needs: the IR, the run it is a rerun of."""
+    source = await _find_source(coordinator, request) if request.kind == "rerun" else None
+    name = request.ir if source is None else source.ir_hashes[-1]
+    if not name and request.kind not in ("start", "patch"):
+        return None, None
+    try:
+        ir = await coordinator.library.get(name)
+    except NotFound as error:
+        raise _Turned(error.code, f"the workflow to {request.kind}: {error.message}") from None
+    if request.kind == "start" or (source is not None and not request.node and request.inputs is not None):
+        inputs = request.inputs
+        if ir.inputs_schema is not None:  # looked into, and only then loaded
+            try:
+                inputs = await coordinator.contents.resolve(request.tenant if source is None else source.tenant, inputs)
+            except (BlobStoreUnavailable, BlobMissing, BlobDamaged) as error:  # others wait for their answers
+                raise _Turned(error.code, f"the inputs: {error.message}") from None
+        problems = check_inputs(ir, inputs)
+        if problems:
+            raise _Turned("invalid_inputs", "the inputs do not fit the workflow: " + "; ".join(problems))
+    return ir, source
+
+
+async def _find_source(coordinator: Coordinator, request: Request) -> State:
+    record = await coordinator.journal.find_run(request.source)
+    if record is None:
+        raise _Turned("not_found", f"there is no run {request.source}")
+    if record.quarantined is not None:
+        raise _Turned("quarantined", f"run {request.source} is quarantined: {record.quarantined}")
+    try:
+        source = await load(coordinator.journal, coordinator.library, record)
+    except StoreUnavailable:
+        raise
+    except Exception as error:
+        raise _Turned("integrity_error", f"run {request.source} cannot be read: {error}") from error
+    if request.node:
+        inputs = request.inputs if request.inputs is not None else {}
+        if not isinstance(inputs, dict):
+            raise _Turned("invalid_inputs", f"the inputs of {request.node!r} are given by node, as an object")
+        problems = reruns.check(source, request.node, inputs)
+        if problems:
+            raise _Turned("rerun_refused", "; ".join(problems))
+    return source

@@ -1,0 +1,66 @@
+"""What handlers say with `ctx.log`, kept with their runs.
+
+Lines wait in a bounded buffer and are written in batches, so that a handler never waits for the database; while it is away
+the oldest are dropped, and how many is said. It must not know handlers or workers: whoever has a line calls `add`, from any thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+
+from perdure.archive import Archive, LogLine
+from perdure.clock import Clock
+from perdure.errors import StoreUnavailable
+
+logger = logging.getLogger("perdure.logs")
+
+MOST_WAITING = 20_000
+BATCH = 1000
+LONGEST = 10_000
+"""Characters of one line; the rest is cut."""
+PAUSE_SECONDS = 0.5
+
+
+class LogKeeper:
+    def __init__(self, archive: Archive, clock: Clock) -> None:
+        self._archive = archive
+        self._clock = clock
+        self._waiting: deque[LogLine] = deque()
+        self._dropped = 0
+        self._lock = threading.Lock()
+
+    def add(self, line: LogLine) -> None:
+        with self._lock:
+            if len(self._waiting) >= MOST_WAITING:
+                self._waiting.popleft()
+                self._dropped += 1
+            self._waiting.append(line)
+
+    async def run(self) -> None:
+        while True:
+            await self._clock.sleep(PAUSE_SECONDS)
+            try:
+                await self.flush()
+            except StoreUnavailable as error:
+                logger.warning("logs of handlers: %s", error)
+
+    async def flush(self) -> None:
+        """Write what waits. What could not be written waits on: it may be there twice then, and is not lost."""
+        while True:
+            with self._lock:
+                lines = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+                dropped, self._dropped = self._dropped, 0
+            if dropped:
+                logger.warning(
+                    "%d lines of handlers were dropped: they came faster than they could be written", dropped
+                )
+            if not lines:
+                return
+            try:
+                await self._archive.append_logs(lines)
+            except BaseException:
+                with self._lock:
+                    self._waiting.extendleft(reversed(lines))
+                raise

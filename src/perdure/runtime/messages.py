@@ -1,0 +1,214 @@
+"""What a coordinator is told: each message names a run and becomes a kernel command."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from perdure.clock import Clock
+from perdure.journal import IdempotencyKey
+from perdure.kernel import commands as c
+from perdure.kernel.segments import BlobRef, unpack
+from perdure.kernel.state import RunState, State
+from perdure.kernel.values import Error
+from perdure.runtime.dispatcher import Entry
+from perdure.transport import BeginRequest, Delivery
+
+_GOING_ON = (RunState.RUNNING, RunState.PAUSED, RunState.COMPENSATING)
+
+
+class Reported:
+    """A worker's result."""
+
+    __slots__ = ("delivery", "run_id")
+
+    def __init__(self, delivery: Delivery) -> None:
+        self.delivery = delivery
+        self.run_id = delivery.result.run_id
+
+    def hold(self, clock: Clock) -> c.Hold:
+        """Nobody here can execute it."""
+        result = self.delivery.result
+        return c.Hold(
+            at=clock.now(),
+            node=result.node,
+            scope=result.scope,
+            item=result.item,
+            attempt=result.attempt,
+            generation=result.generation,
+        )
+
+    def command(self, clock: Clock, state: State) -> c.Command:
+        result = self.delivery.result
+        about: dict[str, Any] = {
+            "at": clock.now(),
+            "entropy": clock.random(),
+            "id": f"result:{result.attempt}",
+            "node": result.node,
+            "scope": result.scope,
+            "item": result.item,
+            "attempt": result.attempt,
+            "generation": result.generation,
+            "undo": result.undo,
+        }
+        match result.kind:
+            case "completed":
+                # What a compensator gave is written down and not looked at again.
+                undone = result.undo and result.output_ref is not None
+                return c.Complete(
+                    **about,
+                    output=BlobRef(result.output_ref) if undone else result.output,  # type: ignore[arg-type]
+                    output_ref=None if undone else result.output_ref,
+                    size=result.size,
+                    started_at=result.started_at,
+                    worker=result.worker,
+                    choice=result.choice,
+                    reasoning=result.reasoning,
+                )
+            case "failed" if result.stopped and state.state in _GOING_ON:
+                # Nobody asked for it: the transport had forgotten whose it is, or had delivered it twice (T1).
+                return c.Lapse(**about, reason="handed_back")
+            case "failed":
+                return c.Fail(
+                    **about,
+                    error=Error(result.code or "error", result.message, details=result.details),
+                    retryable=result.retryable,
+                    retry_after=result.retry_after,
+                    not_done=result.not_done,
+                    worker=result.worker,
+                )
+            case "handed_back":
+                return c.Lapse(**about, reason="handed_back")
+            case "checkpointed":
+                data = result.output if result.output_ref is None else BlobRef(result.output_ref)
+                return c.Checkpoint(**about, data=data, step=result.step)
+
+
+class TimerDue:
+    __slots__ = ("due_at", "run_id", "timer")
+
+    def __init__(self, run_id: str, timer: str, due_at: float) -> None:
+        self.run_id = run_id
+        self.timer = timer
+        self.due_at = due_at
+
+
+class Asked:
+    """A command from a person or a program. `make` sees the state it will be decided on."""
+
+    __slots__ = ("command_id", "future", "key", "make", "notice_id", "run_id", "starts")
+
+    def __init__(
+        self,
+        run_id: str,
+        make: Callable[[State], c.Command],
+        future: asyncio.Future[Any] | None = None,
+        *,
+        starts: bool = False,
+        key: IdempotencyKey | None = None,
+        notice_id: int = 0,
+        command_id: str = "",
+    ) -> None:
+        self.run_id = run_id
+        self.make = make
+        self.future = future
+        self.starts = starts
+        """It creates the run."""
+        self.key = key
+        self.notice_id = notice_id
+        """The notice this comes from, consumed by what it leads to."""
+        self.command_id = command_id
+        """The command of another process this comes from, answered in the commit it leads to."""
+
+
+class Noticed:
+    """A child run ended."""
+
+    __slots__ = ("body", "notice_id", "run_id")
+
+    def __init__(self, run_id: str, notice_id: int, body: bytes) -> None:
+        self.run_id = run_id
+        self.notice_id = notice_id
+        self.body = body
+
+    def command(self, at: float) -> c.EndChild:
+        fields = msgspec.json.decode(self.body)
+        if fields.get("refs"):
+            fields["output"] = unpack(fields["output"], secrets=False)
+        error = None if fields["error"] is None else msgspec.convert(fields["error"], Error)
+        return c.EndChild(
+            at=at,
+            child=fields["child"],
+            generation=fields["generation"],
+            state=fields["state"],
+            output=fields["output"],
+            output_ref=fields["output_ref"],
+            error=error,
+        )
+
+
+class BeginAsked:
+    """A worker wants to begin what may happen at most once."""
+
+    __slots__ = ("granted", "request", "run_id")
+
+    def __init__(self, request: BeginRequest) -> None:
+        self.request = request
+        self.run_id = request.task.run_id
+        self.granted = False
+
+    def command(self, at: float) -> c.Begin:
+        task = self.request.task
+        return c.Begin(
+            at=at,
+            node=task.node,
+            scope=task.scope,
+            item=task.item,
+            attempt=task.attempt,
+            generation=task.generation,
+            undo=task.undo,
+            worker=self.request.worker,
+        )
+
+
+class Inline:
+    """Trivial nodes that did not fit into the last batch."""
+
+    __slots__ = ("dispatches", "run_id")
+
+    def __init__(self, run_id: str, dispatches: tuple[c.Dispatch, ...]) -> None:
+        self.run_id = run_id
+        self.dispatches = dispatches
+
+
+class Resumed:
+    """Derive again what must be sent for a run."""
+
+    __slots__ = ("crashed", "lost", "run_id", "taken")
+
+    def __init__(
+        self, run_id: str, crashed: frozenset[str] | None, lost: Entry | None = None, *, taken: bool = False
+    ) -> None:
+        self.run_id = run_id
+        self.taken = taken
+        """From another process, whose workers live."""
+        self.lost = lost
+        """An attempt whose task the transport no longer holds."""
+        self.crashed = crashed
+        """The run is taken over: what ran in the process before, as its claims say. None: it is this process's own."""
+
+
+class Fetched:
+    """What a task needs to be rendered is at hand now: it may be sent, if it is still wanted."""
+
+    __slots__ = ("entry", "run_id")
+
+    def __init__(self, entry: Entry) -> None:
+        self.run_id = entry.run_id
+        self.entry = entry
+
+
+Message = Fetched | Resumed | Reported | TimerDue | Asked | Noticed | BeginAsked | Inline

@@ -1,0 +1,155 @@
+"""What a handler returned, made into JSON data, or refused with words that find the place.
+
+It owns the limits of one output. Values come back as plain data that nobody else holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+
+from perdure.outcomes import Failure
+
+MAX_BYTES = 1024 * 1024 * 1024
+MAX_DEPTH = 200
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder()
+
+
+class Checked(msgspec.Struct, frozen=True, gc=False):
+    value: Any
+    size: int
+    """As JSON, in bytes."""
+
+
+class Encoded(msgspec.Struct, frozen=True, gc=False):
+    """A value that is JSON already, and was checked where it was made."""
+
+    data: bytes | bytearray
+
+
+_NOTHING = Checked(None, 4)
+
+
+def check_output(value: Any, what: str = "output") -> Checked:
+    if value is None:
+        return _NOTHING
+    encoded = encode_output(value, what)
+    return Checked(_decoder.decode(encoded), len(encoded))
+
+
+def encode_output(value: Any, what: str = "output") -> bytes:
+    """As JSON that says what the value says. Of a large value no second copy is made."""
+    try:
+        encoded = _encode(value)
+        if len(encoded) > MAX_BYTES:
+            raise _refuse(f"{what} is {len(encoded)} bytes of JSON, {MAX_BYTES} are allowed; store it and return where")
+        # Nesting cannot be deeper than there are brackets, so that most outputs need no walk.
+        deep = encoded.count(b"[") + encoded.count(b"{") > MAX_DEPTH
+        if deep and not _is_shallow(value):
+            raise _refuse(f"{what} is nested more than {MAX_DEPTH} levels deep")
+        # Not-a-number was encoded as null: only an output with a null in it can hide one.
+        if b"null" in encoded and not _is_finite(value):
+            raise ValueError("not a number")
+    except Failure:
+        raise
+    except (TypeError, ValueError, OverflowError, RecursionError, NotImplementedError) as error:
+        raise _refuse(f"{what} is not JSON: {_find_problem(value, error)}") from error
+    return encoded
+
+
+def _encode(value: Any) -> bytes:
+    try:
+        return _encoder.encode(value)
+    except TypeError:
+        return msgspec.json.encode(value, enc_hook=_convert)
+
+
+def _convert(value: Any) -> Any:
+    """Models in the manner of pydantic know how to become data."""
+    dump = getattr(value, "model_dump", None)
+    if callable(dump) and not isinstance(value, type):
+        return dump(mode="json")
+    raise NotImplementedError(_type_name(value))
+
+
+def _refuse(message: str) -> Failure:
+    return Failure("bad_output", message, retryable=False)
+
+
+def _is_shallow(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        inner: list[Any] = []
+        for found in level:
+            inner += _look_inside(found)
+        if not inner:
+            return True
+        level = inner
+    return False
+
+
+def _is_finite(value: Any) -> bool:
+    stack = [value]
+    while stack:
+        found = stack.pop()
+        if isinstance(found, float) and not math.isfinite(found):
+            return False
+        stack += _look_inside(found)
+    return True
+
+
+_LEAVES = (str, int, float, bool, bytes, type(None))
+
+
+def _look_inside(found: Any) -> Collection[Any]:
+    """What a value holds; of objects that know how to become data, what they become."""
+    if isinstance(found, _LEAVES):
+        return ()
+    if isinstance(found, dict):
+        return found.values()
+    if isinstance(found, list | tuple | set | frozenset):
+        return found
+    plain = msgspec.to_builtins(found, enc_hook=_convert, str_keys=True)
+    return (plain,) if isinstance(plain, dict | list | float) else ()
+
+
+def _find_problem(value: Any, error: Exception) -> str:
+    """Where the first thing stands that JSON cannot hold; the error's own words if that cannot be said."""
+    if isinstance(error, RecursionError):
+        return f"it is nested more than {MAX_DEPTH} levels deep, or contains itself"
+    pending: list[tuple[str, Any]] = [("$", value)]
+    while pending:
+        path, found = pending.pop()
+        if isinstance(found, dict):
+            for key, inner in found.items():
+                if not isinstance(key, str | int | float):
+                    return f"a key of {path} is of type {_type_name(key)}; keys are strings"
+                pending.append((f"{path}.{str(key)[:100]}", inner))
+        elif isinstance(found, list | tuple | set | frozenset):
+            pending += [(f"{path}[{number}]", inner) for number, inner in enumerate(found)]
+        elif isinstance(found, float):
+            if not math.isfinite(found):
+                return f"{path} is {found}, which JSON has no number for"
+        elif (problem := _find_leaf_problem(found)) is not None:
+            return f"{path} {problem}"
+    return f"{type(error).__name__}"
+
+
+def _find_leaf_problem(value: Any) -> str | None:
+    try:
+        _encode(value)
+    except UnicodeEncodeError:
+        return "is text that is not valid Unicode"
+    except (TypeError, ValueError, OverflowError, RecursionError, NotImplementedError):
+        return f"is of type {_type_name(value)}"
+    return None
+
+
+def _type_name(value: Any) -> str:
+    kind = type(value)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

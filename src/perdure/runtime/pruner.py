@@ -1,0 +1,75 @@
+"""The pruner: forgets what is past its time. Ended runs after the retention, old answers, idempotency keys, links, callbacks.
+
+Every coordinator may run it: what one deletes the others do not find. It works in small transactions and rests between them, so
+that runs do not wait for it. Blobs are `perdure gc`'s.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from perdure.archive import Archive
+from perdure.clock import Clock
+from perdure.errors import StoreUnavailable
+from perdure.journal import Journal, RunFilter
+
+logger = logging.getLogger("perdure.pruner")
+
+DAY = 86_400.0
+ANSWERS_SECONDS = 3600.0
+"""Whoever asked has looked by then."""
+KEYS_SECONDS = 7 * DAY
+"""How long an idempotency key is remembered, at least; longer where the run it began is kept longer."""
+LINKS_SECONDS = 7 * DAY
+CALLBACKS_SECONDS = DAY
+"""Signatures are refused long before."""
+PAUSE_SECONDS = 600.0
+_REST_SECONDS = 0.05
+
+
+class Pruner:
+    def __init__(self, journal: Journal, archive: Archive, clock: Clock, *, retention_days: float) -> None:
+        self._journal = journal
+        self._archive = archive
+        self._clock = clock
+        self._retention = retention_days * DAY
+
+    async def run(self) -> None:
+        while True:
+            # Not all at once after a common start.
+            await self._clock.sleep(PAUSE_SECONDS * (0.5 + self._clock.random()))
+            try:
+                await self.prune()
+            except StoreUnavailable as error:
+                logger.warning("pruning: %s", error)
+
+    async def prune(self) -> int:
+        """How many runs went."""
+        now = self._clock.now()
+        runs = await self._repeat(partial(self._archive.prune_runs, now - self._retention))
+        await self._repeat(partial(self._journal.prune_commands, now - ANSWERS_SECONDS))
+        await self._repeat(partial(self._journal.prune_idempotency, now - max(KEYS_SECONDS, self._retention)))
+        await self._repeat(partial(self._archive.prune_links, now - LINKS_SECONDS))
+        await self._repeat(partial(self._archive.prune_callbacks, now - CALLBACKS_SECONDS))
+        if runs:
+            logger.info("forgot %d runs that ended more than %g days ago", runs, self._retention / DAY)
+        return runs
+
+    async def count(self) -> int:
+        """How many runs would go, as far as can be said without trying: some wait for a child or a parent."""
+        before, total, cursor = self._clock.now() - self._retention, 0, None
+        ended = RunFilter(until=before, quarantined=False)  # created before then, at least
+        while True:
+            page = await self._journal.list_runs(ended, limit=1000, cursor=cursor)
+            total += sum(one.row.ended_at is not None and one.row.ended_at < before for one in page.items)
+            if (cursor := page.next_cursor) is None:
+                return total
+
+    async def _repeat(self, some: Callable[[], Awaitable[int]]) -> int:
+        total = 0
+        while done := await some():
+            total += done
+            await self._clock.sleep(_REST_SECONDS)
+        return total

@@ -1,0 +1,284 @@
+"""The publisher: the way of an attempt from a durable decision to the transport.
+
+Owns what is queued here, in which order it is sent, and that a limit is entered first. Decides nothing about runs: what cannot be
+rendered becomes a command for its run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from perdure.kernel import commands as c
+from perdure.kernel.explain import find_latest
+from perdure.kernel.state import NodeState, RunState, State, index_of
+from perdure.kernel.values import Error
+from perdure.limits import Bounds, Limit, Limits
+from perdure.routing.errors import NotAtHand, TemplateError
+from perdure.runtime.dispatcher import Dispatcher, Entry
+from perdure.runtime.limiter import Limiter
+from perdure.runtime.loaded import Loaded
+from perdure.runtime.messages import Asked, Fetched
+from perdure.transport import Task, task_id
+
+if TYPE_CHECKING:
+    from perdure.runtime.coordinator import Coordinator
+
+_INHERITED = "inherited"
+"""Limited attempts of a run that was taken over stand aside until it is known whether a worker has them."""
+_RECALLED = 1000
+
+
+class Publisher:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        *,
+        window: int,
+        limits: Limits | None,
+        bounds: Bounds,
+    ) -> None:
+        self._coordinator = coordinator
+        self.dispatcher = Dispatcher(window)
+        self.limiter = Limiter(limits, self.dispatcher, coordinator.clock, coordinator.look, bounds.queues)
+        self._bounds = bounds
+        self.fetched: dict[str, Fetched] = {}
+        """Tasks in the dispatcher for which something was fetched."""
+
+    def why(self, state: State, node: str) -> str | None:
+        """Why the newest activation of a node, or the first of its items that waits, is not with a worker. None: it is, or
+        that is not for this process to say."""
+        index = index_of(state.ir).get(node)
+        found = None if index is None else find_latest(state, index)
+        if found is None:
+            return None
+        for item in (None, *range(found.items_started)):
+            activation = found if item is None else state.find(node, found.scope, item)
+            if activation is not None and activation.state is NodeState.QUEUED:
+                name = task_id(state.run_id, node, found.scope, item, activation.attempt, False, state.generation)
+                if (why := self.dispatcher.why(name)) is not None:
+                    return why
+        return None
+
+    def find_overload(self) -> str:
+        """Why no new run is taken now; empty: it is. Those there are go on."""
+        waiting, most = self.dispatcher.backlog, self._bounds.max_backlog
+        if waiting < most:
+            return ""
+        return f"{waiting:,} tasks wait here already, and max_backlog is {most:,}; try again later, or add workers"
+
+    # -- in and out ----------------------------------------------------------------------------------------------------
+
+    def queue(self, loaded: Loaded, effect: c.Dispatch | Entry) -> None:
+        entry = effect if isinstance(effect, Entry) else self._entry(loaded, effect)
+        if loaded.inherited and entry.limited:
+            added = self.dispatcher.add_aside(entry, _INHERITED, "it is not known yet whether a worker has it")
+        else:
+            added = self.dispatcher.add(entry)
+        if added:
+            loaded.pins += 1
+
+    def adopt(self, loaded: Loaded, place: c.Recall | Entry) -> None:
+        """A worker has it: or nobody would miss it if its worker died."""
+        entry = self._entry(loaded, place)
+        if self.dispatcher.adopt(entry):
+            loaded.pins += 1
+            self._hold(loaded, entry)
+
+    def done(self, name: str, *, keeps_slots: bool = False) -> Entry | None:
+        """The attempt is over; `keeps_slots`: here, and perhaps not elsewhere."""
+        self.rendered(name)
+        self.limiter.done(name, keep=keeps_slots)
+        return self.dispatcher.done(name)
+
+    def rendered(self, name: str) -> None:
+        """Or never to be: what was fetched for this task may be forgotten."""
+        if self.fetched and (message := self.fetched.pop(name, None)) is not None:
+            self._coordinator.fetcher.handled(message)
+
+    def name(self, loaded: Loaded, effect: c.Stop | c.Recall) -> str:
+        state = loaded.state
+        return task_id(
+            state.run_id, effect.node, effect.scope, effect.item, effect.attempt, effect.undo, state.generation
+        )
+
+    def _entry(self, loaded: Loaded, effect: c.Dispatch | c.Recall | Entry) -> Entry:
+        state = loaded.state
+        node = self._coordinator.renderer.node(state, effect)
+        limited = not effect.undo and (node.concurrency is not None or node.rate is not None)
+        return Entry(
+            state.run_id,
+            effect.node,
+            effect.scope,
+            effect.item,
+            effect.attempt,
+            state.generation,
+            effect.undo,
+            node.queue,
+            state.tenant,
+            node.priority,
+            limited or self.limiter.is_limited(node.queue),
+        )
+
+    async def recall(self, loaded: Loaded, effect: c.Recall) -> None:
+        """Take it back if no worker has it, and say so; if one has, it has begun."""
+        coordinator, state = self._coordinator, loaded.state
+        name = self.name(loaded, effect)
+        if self.dispatcher.withdraw(name):
+            self.rendered(name)
+            loaded.pins -= 1
+            claimed = False
+        else:
+            answer = await coordinator.transport.recall(state.run_id, name)
+            claimed = answer == "claimed"
+            if answer == "later":
+                return
+            if not claimed:
+                coordinator.dispatcher_done(name)
+            else:
+                self.adopt(loaded, effect)
+                if state.terminal or state.state is RunState.CANCELLING or _is_late(state):
+                    await coordinator.transport.stop(
+                        [name]
+                    )  # it has begun, though the journal did not know (rules 29, 31)
+                if coordinator.renderer.is_once(state, effect):
+                    return  # its worker asks by itself before it begins; a second start would be a lost first one
+        fields: dict[str, Any] = {
+            "node": effect.node,
+            "scope": effect.scope,
+            "item": effect.item,
+            "attempt": effect.attempt,
+            "generation": state.generation,
+            "undo": effect.undo,
+        }
+        kind: Any = c.Begin if claimed else c.Withdraw
+        coordinator.put(Asked(state.run_id, lambda state: kind(at=coordinator.clock.now(), **fields), None))
+
+    # -- sending -------------------------------------------------------------------------------------------------------
+
+    async def publish(self) -> None:
+        """What the windows and limits have room for."""
+        while True:
+            await self.limiter.flush()
+            if self.dispatcher.has_aside(_INHERITED):
+                await self._find_inherited()
+            tasks: list[Task] = []
+            asks: list[tuple[str, Entry, tuple[Limit, ...]]] = []
+            limited: list[Task] = []
+            for name, entry in self.dispatcher.take():
+                if not entry.limited:
+                    task = await self._render(name, entry)
+                    if task is not None:
+                        tasks.append(task)
+                    continue
+                limits = await self._limits(name, entry)
+                if limits is None or not self.limiter.admits(name, entry, limits):
+                    continue
+                task = await self._render(name, entry)
+                if task is None:
+                    self.limiter.forgo(limits)
+                else:
+                    asks.append((name, entry, limits))
+                    limited.append(task)
+            if asks:
+                entered = await self.limiter.enter(asks)
+                tasks += [task for task, may in zip(limited, entered, strict=True) if may]
+            if tasks:
+                # Crash here: slots are taken and nothing is sent; whoever takes the run over enters the same ones again.
+                await self._coordinator.transport.publish(tasks)
+            if not asks:
+                return
+
+    async def _render(self, name: str, entry: Entry) -> Task | None:
+        """The task; without one, it is no longer in the dispatcher and somebody else's concern."""
+        coordinator = self._coordinator
+        loaded = coordinator.runs.get(entry.run_id)
+        if loaded is None:
+            coordinator.dispatcher_done(name)
+            return None
+        try:
+            rendered = coordinator.renderer.task(loaded, entry, coordinator.incarnation or 1)
+        except NotAtHand as need:
+            self._fetch(name, entry, loaded, need)
+            return None
+        except Exception as error:  # noqa: BLE001  whatever one run does, the others go on (X34)
+            coordinator.dispatcher_done(name)
+            await coordinator.quarantine(entry.run_id, error)
+            return None
+        if rendered is None:
+            coordinator.dispatcher_done(name)
+            coordinator.rest(loaded)
+        elif isinstance(rendered, c.Command):
+            self._fail(name, rendered)
+        else:
+            self.rendered(name)
+            return rendered
+        return None
+
+    def _fetch(self, name: str, entry: Entry, loaded: Loaded, need: NotAtHand) -> None:
+        need.tenant = loaded.state.tenant
+        waited = self.fetched.pop(name, None)
+        self._coordinator.fetcher.set_aside(Fetched(entry) if waited is None else waited, need)
+        self._coordinator.dispatcher_done(name)
+
+    def _fail(self, name: str, command: c.Fail) -> None:
+        entry = self.dispatcher.get(name)
+        assert entry is not None
+        self._coordinator.dispatcher_done(name)
+        command = msgspec.structs.replace(command, at=self._coordinator.clock.now())
+        self._coordinator.put(Asked(entry.run_id, lambda state: command, None))
+
+    # -- limits --------------------------------------------------------------------------------------------------------
+
+    async def _limits(self, name: str, entry: Entry) -> tuple[Limit, ...] | None:
+        """What it must enter. None: it is no longer in the dispatcher."""
+        coordinator = self._coordinator
+        loaded = coordinator.runs.get(entry.run_id)
+        if loaded is None or not coordinator.renderer.wants(loaded.state, entry):
+            coordinator.dispatcher_done(name)
+            if loaded is not None:
+                coordinator.rest(loaded)
+            return None
+        try:
+            return self.limiter.add_queue(entry, coordinator.renderer.limits(loaded, entry))
+        except NotAtHand as need:
+            self._fetch(name, entry, loaded, need)
+        except TemplateError as error:
+            place = {field: getattr(entry, field) for field in _PLACE}
+            self._fail(name, c.Fail(at=0.0, **place, error=Error(error.code, str(error)), retryable=False))
+        except Exception as error:  # noqa: BLE001  whatever one run does, the others go on (X34)
+            coordinator.dispatcher_done(name)
+            await coordinator.quarantine(entry.run_id, error)
+        return None
+
+    async def _find_inherited(self) -> None:
+        """Slots are rebuilt from the journal: what a worker has keeps its own, what is unclaimed is taken back (PROTOCOL 23)."""
+        names = self.dispatcher.list_aside(_INHERITED)
+        for first in range(0, len(names), _RECALLED):
+            found = await self._coordinator.transport.take_back(names[first : first + _RECALLED])
+            if found is None:  # the transport is away; nothing could be published either
+                return
+            for name in (name for name, answer in found.items() if answer == "claimed"):
+                entry = self.dispatcher.get(name)
+                loaded = None if entry is None else self._coordinator.runs.get(entry.run_id)
+                if entry is not None and loaded is not None:
+                    self.dispatcher.send(name)
+                    self._hold(loaded, entry)
+        self.dispatcher.call_up(_INHERITED, len(names))
+
+    def _hold(self, loaded: Loaded, entry: Entry) -> None:
+        if not entry.limited:
+            return
+        try:
+            limits = self.limiter.add_queue(entry, self._coordinator.renderer.limits(loaded, entry))
+        except (NotAtHand, TemplateError):  # it was rendered when it was sent; now what its key needs is elsewhere
+            limits = self.limiter.add_queue(entry, ())
+        self.limiter.hold(entry.task_id, limits)
+
+
+_PLACE = ("node", "scope", "item", "attempt", "generation", "undo")
+
+
+def _is_late(state: State) -> bool:
+    return state.state is RunState.FAILING and state.error is not None and state.error.code == "deadline_exceeded"

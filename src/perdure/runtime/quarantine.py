@@ -1,0 +1,55 @@
+"""Quarantine: a run that cannot be understood is marked and left alone, and a bad release is kept from marking all of them."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from perdure.clock import Clock
+from perdure.errors import NotFound, StoreUnavailable
+from perdure.journal import Journal
+
+logger = logging.getLogger("perdure.coordinator")
+
+QUARANTINES = 10
+"""Runs that may be quarantined within `QUARANTINE_SECONDS` before the coordinator stops instead (PROTOCOL 9)."""
+QUARANTINE_SECONDS = 60.0
+
+_TROUBLE_SECONDS = 0.05
+
+
+class TooManyQuarantines(Exception):
+    """A bad release must not quarantine everything."""
+
+
+class Quarantined(Exception):
+    """Somebody asked for a run that is quarantined."""
+
+
+class Quarantine:
+    def __init__(self, journal: Journal, clock: Clock, check: Callable[[], Awaitable[None]]) -> None:
+        """`check` raises when the database went back in time: a run that changed under our eyes is no broken run."""
+        self._journal = journal
+        self._clock = clock
+        self._check = check
+        self._marked_at: deque[float] = deque(maxlen=QUARANTINES)
+        self.stopping = False
+
+    async def mark(self, run_id: str, reason: str) -> None:
+        while True:
+            try:
+                await self._check()
+                await self._journal.mark_quarantined(run_id, reason[:1000])
+                break
+            except NotFound:
+                return  # it was never durable: there is nothing to mark, whoever asked is told
+            except StoreUnavailable as error:
+                if self.stopping:
+                    raise
+                logger.warning("journal: %s; trying again", error)
+                await self._clock.sleep(_TROUBLE_SECONDS)
+        now = self._clock.monotonic()
+        self._marked_at.append(now)
+        if len(self._marked_at) == QUARANTINES and now - self._marked_at[0] < QUARANTINE_SECONDS:
+            raise TooManyQuarantines(f"{QUARANTINES} runs within {QUARANTINE_SECONDS:.0f} s; the last: {reason}")

@@ -1,0 +1,88 @@
+"""The reclaimer: finds work nobody does any more. Workers that fell silent, and messages that vanished."""
+
+from __future__ import annotations
+
+import logging
+
+from perdure.clock import Clock
+from perdure.kernel import commands as c
+from perdure.runtime.coordinator import Coordinator
+from perdure.runtime.messages import Asked, Resumed
+from perdure.transport import Transport, TransportClosed, TransportUnavailable
+
+logger = logging.getLogger("perdure.reclaimer")
+
+
+class Reclaimer:
+    def __init__(
+        self,
+        transport: Transport,
+        coordinator: Coordinator,
+        clock: Clock,
+        *,
+        dead_seconds: float = 15.0,
+        sweep_seconds: float = 15.0,
+    ) -> None:
+        self._transport = transport
+        self._coordinator = coordinator
+        self._clock = clock
+        self._dead_seconds = dead_seconds
+        self._pause = min(sweep_seconds, dead_seconds / 3)
+        self._blind = False
+        self._swept_at: float | None = None
+        self._readable_since: float | None = None
+
+    async def run(self) -> None:
+        while True:
+            await self._clock.sleep(self._pause)
+            try:
+                await self.sweep()
+            except TransportClosed:
+                raise
+            except TransportUnavailable as error:
+                self._blind = True
+                logger.warning("transport: %s; nobody is declared dead meanwhile", error)
+
+    async def sweep(self) -> None:
+        workers = await self._transport.list_workers()
+        now = self._clock.monotonic()
+        stood_still = self._swept_at is not None and now - self._swept_at > self._pause + self._dead_seconds
+        if self._readable_since is None or self._blind or stood_still:
+            # This process has just begun to look, the transport could not be read, or this process stood still: silence before now proves nothing (PROTOCOL 15).
+            self._readable_since, self._blind = now, False
+        for run_id in await self._coordinator.transport.settle():
+            self._coordinator.put(Resumed(run_id, None))
+        for seen in workers:
+            if min(seen.silent_seconds, now - self._readable_since) > self._dead_seconds:
+                logger.warning("worker %s fell silent for %.0f s", seen.beat.worker, seen.silent_seconds)
+                for name in await self._transport.forget_worker(seen.beat.worker):
+                    self.lapse(name)
+        out = self._coordinator.dispatcher.out()
+        if out:
+            for name in sorted(await self._transport.find_missing(out)):
+                self._send_again(name)
+        self._swept_at = self._clock.monotonic()
+
+    def lapse(self, name: str) -> None:
+        """The attempt died with its worker."""
+        entry = self._coordinator.dispatcher.get(name)
+        if entry is None:
+            return
+        self._coordinator.dispatcher_done(name)
+        lapse = c.Lapse(
+            at=self._clock.now(),
+            node=entry.node,
+            scope=entry.scope,
+            item=entry.item,
+            attempt=entry.attempt,
+            generation=entry.generation,
+            undo=entry.undo,
+            reason="crashed",
+        )
+        self._coordinator.put(Asked(entry.run_id, lambda state: lapse, None))
+
+    def _send_again(self, name: str) -> None:
+        """The transport lost it: the same attempt, once more. Counts as no failure."""
+        entry = self._coordinator.dispatcher.get(name)
+        if entry is not None:
+            self._coordinator.send_again(entry)

@@ -1,0 +1,100 @@
+"""The reporter: delivers results, in order, those that are ready together in one call.
+
+It owns what is finished and not yet delivered. While delivery fails it keeps them and says so, and the worker claims
+nothing more (PROTOCOL 19); the number kept is bounded by the worker's slots, since checkpoints wait for delivery.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from perdure.clock import Clock
+from perdure.transport import Result, Transport, TransportClosed
+
+FIRST_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+class Reporter:
+    def __init__(self, transport: Transport, clock: Clock, worker: str) -> None:
+        self._transport = transport
+        self._clock = clock
+        self._worker = worker
+        self._ready: list[Result] = []
+        self._delivering: list[Result] = []
+        self._waiters: list[asyncio.Future[None]] = []
+        """For what is ready."""
+        self._delivery_waiters: list[asyncio.Future[None]] = []
+        """For what is being delivered."""
+        self._wake: asyncio.Future[None] | None = None
+        self.failing = False
+        self.changed: Callable[[], None] = lambda: None
+        """Called when delivery begins to work again."""
+
+    @property
+    def count(self) -> int:
+        """Results not yet delivered."""
+        return len(self._ready) + len(self._delivering)
+
+    def add(self, result: Result) -> None:
+        self._ready.append(result)
+        wake = self._wake
+        if wake is not None and not wake.done():
+            wake.set_result(None)
+
+    def add_and_wait(self, result: Result) -> asyncio.Future[None]:
+        """Done when everything added so far was delivered."""
+        self.add(result)
+        return self.flushed()
+
+    def flushed(self) -> asyncio.Future[None]:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._ready:
+            self._waiters.append(waiter)
+        elif self._delivering:
+            self._delivery_waiters.append(waiter)
+        else:
+            waiter.set_result(None)
+        return waiter
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                while not self._ready:
+                    self._wake = loop.create_future()
+                    await self._wake
+                self._delivering, self._ready = self._ready, []
+                self._delivery_waiters, self._waiters = self._waiters, []
+                await self._deliver()
+                for waiter in self._delivery_waiters:
+                    if not waiter.done():
+                        waiter.set_result(None)
+        finally:
+            for waiter in self._delivery_waiters + self._waiters:
+                waiter.cancel()
+
+    async def _deliver(self) -> None:
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                await self._transport.report(self._delivering)
+            except TransportClosed:
+                raise
+            except Exception as error:  # noqa: BLE001  whatever an adapter raises, the results must not be lost
+                if not self.failing:
+                    _log.warning("worker %s cannot deliver results and claims no more: %r", self._worker, error)
+                self.failing = True
+                await self._clock.sleep(pause * (0.5 + self._clock.random() / 2))
+                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+                continue
+            # Crash here: delivered twice at most, and the second is ignored (T2).
+            self._delivering = []
+            if self.failing:
+                self.failing = False
+                self.changed()
+            return

@@ -1,0 +1,192 @@
+"""What people and programs ask of runs, as data: the same request is decided here or handed to the process that holds
+the journal (PROTOCOL 10, 27).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from perdure.kernel import commands as c
+from perdure.kernel import reruns
+from perdure.kernel.segments import BadSegment, unpack
+from perdure.kernel.state import State
+from perdure.model.ir import IR
+
+Kind = Literal[
+    "start",
+    "cancel",
+    "pause",
+    "resume",
+    "retry",
+    "rollback",
+    "signal",
+    "vote",
+    "delegate",
+    "requeue",
+    "discard",
+    "patch",
+    "rerun",
+]
+STARTS = frozenset({"start", "rerun"})
+"""What makes a new run: `run_id` is the name it will have."""
+VALUES = ("inputs", "payload", "data", "config", "patch")
+"""The fields that hold the user's data."""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    kind: Kind
+    run_id: str
+    tenant: str = "default"
+    """Whose run a start makes; a run that exists has its own."""
+    key: tuple[str, str] | None = None
+    """start: (idempotency key, hash of what was asked), unique in the tenant."""
+    by: str = ""
+    reason: str = ""
+    force: bool = False
+    # start, patch: the hash of an IR that is registered
+    ir: str = ""
+    workflow_version: int = 1
+    inputs: Any = None
+    tags: dict[str, str] = {}
+    deadline_seconds: float | None = None
+    # signal
+    name: str = ""
+    payload: Any = None
+    signal: str = ""
+    # vote
+    approval: str = ""
+    approver: str | None = None
+    to: str = ""
+    decision: Literal["approve", "reject"] = "approve"
+    comments: str = ""
+    data: Any = None
+    # requeue, discard
+    node: str = ""
+    scope: tuple[int, ...] = ()
+    item: int | None = None
+    undo: bool = False
+    config: Any = None
+    as_: Literal["skip", "fail", "continue"] = msgspec.field(name="as", default="skip")
+    # patch: the operations that led to the IR, to be written down
+    patch: Any = None
+    # rerun: the run whose outcomes before `node` are kept, `inputs` then replaces what `node` is given, by node; without
+    # `node` it runs from the start, and `inputs` are the run's
+    source: str = ""
+    refs: bool = False
+    """Its values are packed: large ones were stored as blobs, and are named here."""
+
+    def unpacked(self) -> Request:
+        if not self.refs:
+            return self
+        values = {name: unpack(getattr(self, name), secrets=False) for name in VALUES}
+        return msgspec.structs.replace(self, refs=False, **values)
+
+    def command(self, state: State, at: float, ir: IR | None, source: State | None = None) -> c.Command:
+        """`ir`: what `self.ir` names. `source`: the state of the run that `self.source` names."""
+        about: dict[str, Any] = {"at": at, "by": self.by, "id": f"{self.kind}{':' + self.by if self.by else ''}"}
+        place: dict[str, Any] = {
+            "node": self.node,
+            "scope": self.scope,
+            "item": self.item,
+            "undo": self.undo,
+            "generation": state.generation,
+        }
+        match self.kind:
+            case "start":
+                if ir is None:
+                    raise ValueError("a start needs its IR")
+                return c.Start(
+                    **about,
+                    run_id=self.run_id,
+                    ir=ir,
+                    workflow_version=self.workflow_version,
+                    inputs=self.inputs,
+                    tags=self.tags,
+                    tenant=self.tenant,
+                    deadline_seconds=self.deadline_seconds,
+                )
+            case "cancel":
+                return c.Cancel(**about, reason=self.reason, force=self.force)
+            case "pause":
+                return c.Pause(**about, reason=self.reason)
+            case "resume":
+                return c.Resume(**about)
+            case "retry":
+                return c.Retry(**about)
+            case "rollback":
+                return c.Rollback(**about)
+            case "signal":
+                return c.Signal(**about, name=self.name, payload=self.payload, signal=self.signal)
+            case "vote":
+                return c.Vote(
+                    **about,
+                    approval=self.approval,
+                    approver=self.approver,
+                    decision=self.decision,
+                    comments=self.comments,
+                    data=self.data,
+                )
+            case "delegate":
+                return c.Delegate(
+                    **about, approval=self.approval, to=self.to, approver=self.approver, comments=self.comments
+                )
+            case "patch":
+                if ir is None:
+                    raise ValueError("a patch needs its IR")
+                return c.Patch(**about, ir=ir, reason=self.reason, patch=self.patch)
+            case "rerun":
+                if source is None or ir is None:
+                    raise ValueError("a rerun needs the run it is of")
+                return self._rerun(about, source, ir)
+            case "requeue":
+                return c.Requeue(**about, **place, config=self.config)
+            case "discard":
+                return c.Discard(**about, **place, as_=self.as_)
+
+    def _rerun(self, about: dict[str, Any], source: State, ir: IR) -> c.Start:
+        """Rule 40: from a node on with its inputs replaced, or from the start with the inputs of the run replaced."""
+        kept = self.node != ""
+        return c.Start(
+            **about,
+            run_id=self.run_id,
+            ir=ir,
+            workflow_version=source.workflow_version,
+            inputs=source.inputs if kept or self.inputs is None else self.inputs,
+            tags=self.tags or source.tags,
+            tenant=source.tenant,
+            deadline_seconds=source.deadline_seconds if self.deadline_seconds is None else self.deadline_seconds,
+            origin=(source.run_id, self.node),
+            adopted=reruns.adopt(source, self.node) if kept else (),
+            overrides={self.node: self.inputs} if kept and self.inputs else {},
+        )
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to a request: the run's state after it, or why not."""
+
+    run_id: str
+    state: str = ""
+    code: str = ""
+    message: str = ""
+
+    @property
+    def refused(self) -> bool:
+        return bool(self.code)
+
+
+encode_request = msgspec.json.Encoder().encode
+_decoder = msgspec.json.Decoder(Request)
+
+
+def decode_request(body: bytes) -> Request:
+    """Raises msgspec.MsgspecError."""
+    try:
+        return _decoder.decode(body).unpacked()
+    except BadSegment as error:
+        raise msgspec.ValidationError(str(error)) from None
+
+
+encode_reply = msgspec.json.Encoder().encode
+decode_reply = msgspec.json.Decoder(Reply).decode

@@ -1,0 +1,144 @@
+"""The roster: which workers there are, and what of the waiting work nobody can take.
+
+A task that no living worker could be given is taken back and its node held, so that `explain` can say why it does not run; as
+soon as a worker that can take it is there, the node is released. It also sizes the window of each queue by the slots that listen.
+Owns what is known of workers. Whether a worker is dead is the reclaimer's to say; what holding means is the kernel's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from perdure.clock import Clock
+from perdure.kernel import commands as c
+from perdure.kernel.decider import sorted_by_schedule
+from perdure.kernel.events import NodeHeld
+from perdure.kernel.state import NodeState, State
+from perdure.runtime.coordinator import Coordinator
+from perdure.runtime.messages import Asked
+from perdure.runtime.rendering import function_of
+from perdure.transport import Task, Transport, TransportClosed, TransportUnavailable, WorkerSeen, can_take
+
+logger = logging.getLogger("perdure.roster")
+
+LEAST_WINDOW = 64
+"""Tasks per queue that are published although nobody seems to listen: whoever comes finds something to do."""
+
+
+class Need(NamedTuple):
+    """What a worker must have for a task."""
+
+    queue: str
+    type: str
+    function: str
+
+
+class Roster:
+    def __init__(
+        self,
+        transport: Transport,
+        coordinator: Coordinator,
+        clock: Clock,
+        *,
+        dead_seconds: float,
+        look_seconds: float = 2.0,
+    ) -> None:
+        self._transport = transport
+        self._coordinator = coordinator
+        self._clock = clock
+        self._dead_seconds = dead_seconds
+        self._look_seconds = look_seconds
+        self._out: dict[str, Need] = {}
+        """Published and not done."""
+        self._held: dict[Need, dict[str, set[str]]] = {}
+        """Nodes held for want of a worker: need, run, nodes."""
+        self._untaken: dict[Need, float] = {}
+        """Since when nobody can take it."""
+        coordinator.transport.published = self._published
+        coordinator.taken = self._note_held
+
+    def _published(self, tasks: Sequence[Task]) -> None:
+        for task in tasks:
+            if not task.undo:
+                self._out[task.task_id] = Need(task.queue, task.type, task.function)
+
+    def note(self, state: State, events: list[Any]) -> None:
+        """What became durable."""
+        if any(isinstance(event, NodeHeld) for event in events):
+            self._note_held(state)
+
+    def _note_held(self, state: State) -> None:
+        for activation in sorted_by_schedule(state, NodeState.HELD):
+            if activation.reason == "no_worker":
+                node = state.pinned(activation)
+                need = Need(node.queue, node.type, function_of(node.type, node.config))
+                self._held.setdefault(need, {}).setdefault(state.run_id, set()).add(node.id)
+
+    # looking
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.look()
+            except TransportClosed:
+                raise
+            except TransportUnavailable as error:
+                logger.warning("workers: %s", error)
+                self._untaken.clear()  # it cannot be said how long nobody was there
+            await self._clock.sleep(self._look_seconds)
+
+    async def look(self) -> None:
+        workers = [seen for seen in await self._transport.list_workers() if seen.silent_seconds <= self._dead_seconds]
+        self._size_windows(workers)
+        self._release(workers)
+        await self._hold(workers)
+
+    def _size_windows(self, workers: list[WorkerSeen]) -> None:
+        slots: dict[str, int] = {}
+        for seen in workers:
+            for queue in seen.beat.queues:
+                slots[queue] = slots.get(queue, 0) + seen.beat.slots
+        for queue, count in slots.items():
+            self._coordinator.dispatcher.set_window(queue, max(2 * count, LEAST_WINDOW))
+
+    def _release(self, workers: list[WorkerSeen]) -> None:
+        for need in [need for need in self._held if _is_taken(need, workers)]:
+            for run_id, nodes in self._held.pop(need).items():
+                if self._coordinator.share.holds(run_id):
+                    release = c.Release(at=self._clock.now(), nodes=tuple(sorted(nodes)))
+                    self._coordinator.put(Asked(run_id, lambda state, release=release: release))  # type: ignore[misc]
+
+    async def _hold(self, workers: list[WorkerSeen]) -> None:
+        """Take back what nobody could be given for as long as a worker may be silent."""
+        now = self._clock.monotonic()
+        self._out = {
+            name: need for name, need in self._out.items() if self._coordinator.dispatcher.get(name) is not None
+        }
+        wanted = set(self._out.values())
+        self._untaken = {need: self._untaken.get(need, now) for need in wanted if not _is_taken(need, workers)}
+        overdue = {need for need, since in self._untaken.items() if now - since >= self._dead_seconds}
+        names = [name for name, need in self._out.items() if need in overdue]
+        if not names:
+            return
+        found = await self._transport.recall(names)
+        for name in names:
+            if found[name] == "claimed":
+                continue
+            entry = self._coordinator.dispatcher.get(name)
+            self._coordinator.dispatcher_done(name)
+            if entry is not None:
+                hold = c.Hold(
+                    at=self._clock.now(),
+                    node=entry.node,
+                    scope=entry.scope,
+                    item=entry.item,
+                    attempt=entry.attempt,
+                    generation=entry.generation,
+                )
+                self._coordinator.put(Asked(entry.run_id, lambda state, hold=hold: hold))  # type: ignore[misc]
+
+
+def _is_taken(need: Need, workers: list[WorkerSeen]) -> bool:
+    return any(can_take(seen.beat, need.queue, need.type, need.function) for seen in workers)

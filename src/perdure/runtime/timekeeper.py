@@ -1,0 +1,84 @@
+"""The timekeeper: tells the coordinator which timers are due. Sleeps until the next one; polls nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from perdure.clock import Clock
+from perdure.errors import StoreUnavailable
+from perdure.journal import Journal
+from perdure.runtime.coordinator import Coordinator
+from perdure.runtime.messages import TimerDue
+from perdure.runtime.waiting import Complaints, first_of
+
+logger = logging.getLogger("perdure.timekeeper")
+
+_LONGEST_SLEEP = 60.0
+"""A wall clock may jump, a database be restored; looking once a minute bounds what that costs."""
+_LIMIT = 1000
+_TROUBLE_SECONDS = 0.2
+
+
+class Timekeeper:
+    def __init__(self, journal: Journal, coordinator: Coordinator, clock: Clock) -> None:
+        self._journal = journal
+        self._coordinator = coordinator
+        self._clock = clock
+        self._next: float | None = clock.now()
+        """When to look next. At first now: something may have become due while nobody ran."""
+        self._checked = clock.monotonic()
+        self._changed = asyncio.Event()
+        self._told: set[tuple[str, str, float]] = set()
+        self._complaints = Complaints(clock, logger, "timers")
+        coordinator.timer_set = self.note
+
+    def note(self, due_at: float) -> None:
+        """A timer was made durable."""
+        if self._next is None or due_at < self._next:
+            self._next = due_at
+            self._changed.set()
+
+    def look_soon(self) -> None:
+        """Runs were taken over: something of theirs may be due."""
+        self.note(0.0)
+
+    async def _look(self) -> None:
+        """Read when the next one is due. One that is noted meanwhile may be missing in what is read."""
+        self._next = None
+        found = await self._journal.next_timer(self._coordinator.share.partitions)
+        if found is not None:
+            self.note(found)
+
+    async def run(self) -> None:
+        while True:
+            self._changed.clear()
+            wait = _LONGEST_SLEEP if self._next is None else self._next - self._clock.now()
+            if wait > 0:
+                unchecked = self._clock.monotonic() - self._checked
+                await first_of(self._clock.sleep(min(wait, _LONGEST_SLEEP - unchecked)), self._changed.wait())
+            try:
+                if self._clock.monotonic() - self._checked >= _LONGEST_SLEEP:
+                    self._checked = self._clock.monotonic()
+                    await self._coordinator.check_incarnation()
+                    await self._look()
+                if wait <= 0:
+                    await self._tell()
+            except StoreUnavailable as error:
+                self._complaints.say(error)
+                if wait <= 0:
+                    self._next = 0.0  # at once, also when the clock is set back meanwhile
+                await self._clock.sleep(_TROUBLE_SECONDS)
+
+    async def _tell(self) -> None:
+        due = await self._journal.list_due_timers(self._clock.now(), _LIMIT, self._coordinator.share.partitions)
+        fresh = [one for one in due if (one.run_id, one.timer_id, one.due_at) not in self._told]
+        for one in fresh:
+            self._coordinator.put(TimerDue(one.run_id, one.timer_id, one.due_at))
+        # Told but still due: the coordinator is on it. Forget once the journal no longer lists it.
+        self._told = {(one.run_id, one.timer_id, one.due_at) for one in due}
+        await self._coordinator.drained()
+        await self._look()
+        if due and not fresh and self._next is not None and self._next <= self._clock.now():
+            self._told.clear()
+            await self._clock.sleep(0.05)

@@ -1,0 +1,79 @@
+"""Waiting for something with an end: a time, the first of several things, a store that is away. Nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from perdure.clock import Clock
+from perdure.errors import StoreUnavailable
+from perdure.journal import JournalClosed
+from perdure.transport import TransportClosed, TransportUnavailable
+
+logger = logging.getLogger("perdure.waiting")
+
+FIRST_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 2.0
+COMPLAINT_SECONDS = 10.0
+T = TypeVar("T")
+
+
+class Complaints:
+    """What keeps failing is said when it begins and every ten seconds: loops look many times a second, and an outage takes long."""
+
+    def __init__(self, clock: Clock, log: logging.Logger, what: str) -> None:
+        self._clock = clock
+        self._log = log
+        self._what = what
+        self._next = 0.0
+        self._unsaid = 0
+
+    def say(self, error: Exception) -> None:
+        now = self._clock.monotonic()
+        if now < self._next:
+            self._unsaid += 1
+            return
+        more = f" ({self._unsaid} more times meanwhile)" if self._unsaid else ""
+        self._log.warning("%s: %s%s", self._what, error, more)
+        self._next, self._unsaid = now + COMPLAINT_SECONDS, 0
+
+
+async def insist(clock: Clock, call: Callable[[], Awaitable[T]]) -> T:
+    """Its answer, however long the store or transport it asks is away. For calls that may be repeated."""
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            return await call()
+        except (JournalClosed, TransportClosed):
+            raise
+        except (StoreUnavailable, TransportUnavailable) as error:
+            logger.warning("%s; trying again in %.2f s", error, pause)
+            await clock.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+async def wait_at_most(clock: Clock, seconds: float, begin: Callable[[], Awaitable[Any]]) -> bool:
+    """Whether what `begin` gives was done in time; it is cancelled otherwise. Its error is raised here."""
+
+    async def wait() -> None:
+        await begin()
+
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(wait())
+        sleeping = group.create_task(clock.sleep(seconds))
+        await asyncio.wait({waiting, sleeping}, return_when=asyncio.FIRST_COMPLETED)
+        done = waiting.done()
+        waiting.cancel()
+        sleeping.cancel()
+    return done
+
+
+async def first_of(*waits: Coroutine[Any, Any, Any]) -> None:
+    """Return when one of these is done; the others are cancelled."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(wait) for wait in waits]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()

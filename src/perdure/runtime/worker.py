@@ -1,0 +1,364 @@
+"""The worker: takes tasks, executes handlers, reports results.
+
+It owns its slots and what runs in them. It must not know graphs, journals or what a result leads to. One attempt is one
+asyncio task; when it is done, however that came about, `_settle` reports its result and frees its slot.
+
+Bounds: at most `concurrency` attempts, threads and isolated processes; results not yet delivered are at most one per
+slot, plus one checkpoint per running attempt, and nothing is claimed while delivery fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from perdure import functions
+from perdure.archive import LogLine
+from perdure.blobs import BlobStore
+from perdure.clock import Clock
+from perdure.errors import PerdureError
+from perdure.nodes.registry import Registry
+from perdure.runtime.attempt import Attempt, End
+from perdure.runtime.claims import Claims
+from perdure.runtime.execution import Execution
+from perdure.runtime.filling import Filling
+from perdure.runtime.handlers import Handlers
+from perdure.runtime.heartbeat import Heartbeat, LoopLag
+from perdure.runtime.isolation import ProcessPool
+from perdure.runtime.leaving import Leaving
+from perdure.runtime.reporter import Reporter
+from perdure.runtime.threads import ThreadPool
+from perdure.runtime.waiting import wait_at_most
+from perdure.runtime.watch import Watch
+from perdure.secrets.vault import Vault
+from perdure.transport import Result, Task, Transport, TransportClosed, TransportUnavailable, WorkerBeat
+
+UNWIND_SECONDS = 5.0
+"""How long an async handler may take to end once it was cancelled, before its end is reported without it."""
+FLUSH_SECONDS = 5.0
+"""How long the last results may take to be delivered at shutdown."""
+LONGEST_PAUSE_SECONDS = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+class WorkerStopped(PerdureError):
+    """A part of the worker gave up; what it had claimed lapses, and is tried again."""
+
+    code = "worker_stopped"
+
+
+class Worker:
+    def __init__(
+        self,
+        transport: Transport,
+        registry: Registry,
+        clock: Clock,
+        *,
+        worker_id: str,
+        queues: Sequence[str] = ("default",),
+        types: Sequence[str] | None = None,
+        concurrency: int = 100,
+        heartbeat_seconds: float = 5.0,
+        claims: Claims | None = None,
+        blobs: BlobStore | None = None,
+        vault: Vault | None = None,
+        keep_line: Callable[[LogLine], None] | None = None,
+        grace_seconds: float = 10.0,
+        unwind_seconds: float = UNWIND_SECONDS,
+        heartbeat_in_thread: bool = True,
+    ) -> None:
+        """`types`: only these are taken, and of `task` only the functions this process has; None: whatever comes, since nobody
+        else is there to take it. `heartbeat_in_thread=False` beats on the loop and by the clock, for simulation."""
+        if concurrency < 1:
+            raise ValueError(f"expected concurrency of at least 1, got {concurrency}")
+        if claims is not None and claims.slots < concurrency:
+            raise ValueError(f"expected claims for {concurrency} slots, got {claims.slots}")
+        self.worker_id = worker_id
+        self._transport = transport
+        self._registry = registry
+        self._clock = clock
+        self._queues = tuple(queues)
+        self._types = None if types is None else tuple(types)
+        self._concurrency = concurrency
+        self._heartbeat_seconds = heartbeat_seconds
+        self._claims = claims
+        self._blobs = blobs
+        self._vault = vault
+        self._keep_line = keep_line
+        self._grace_seconds = grace_seconds
+        self._unwind_seconds = unwind_seconds
+        self._heartbeat_in_thread = heartbeat_in_thread
+        self._handlers = Handlers(registry)
+        self._free = list(range(concurrency - 1, -1, -1))
+        self._running: dict[str, Attempt] = {}
+        """Claimed and not yet reported, by task id."""
+        self._reporter = Reporter(transport, clock, worker_id)
+        self._reporter.changed = self._wake
+        self._room: asyncio.Future[None] | None = None
+        self._all_ended: asyncio.Event = asyncio.Event()
+        self._drained = asyncio.Event()
+        self._claiming: asyncio.Task[None] | None = None
+        self._over: asyncio.Event | None = None
+        """`run` has ended, everything it opened is closed; None until it begins."""
+        self._draining = False
+        self._dropping = False
+        self._lag: LoopLag | None = None
+        self._seen = asyncio.Event()
+        self._was_seen = False
+
+    # life
+
+    async def run(self) -> None:
+        """Work until `drain`, until the transport is closed, or until cancelled, which drops everything at once."""
+        loop = self._loop = asyncio.get_running_loop()
+        self._over = asyncio.Event()
+        self._lag = LoopLag(loop, self._clock)
+        self._threads = self._make_threads(loop)
+        self._processes = self._make_processes()
+        self._watch = Watch(self._running, self._clock, self._expire)
+        self._execution = Execution(
+            self._transport,
+            self._clock,
+            self._handlers,
+            worker_id=self.worker_id,
+            threads=self._threads,
+            processes=self._processes,
+            reporter=self._reporter,
+            watch=self._watch,
+            claims=self._claims,
+            filling=Filling(self._blobs, self._clock, self._vault),
+            leaving=Leaving(self._blobs, self._clock, self._vault),
+            release=self._release,
+            keep_line=self._keep_line,
+        )
+        heartbeat = Heartbeat(self.beat, self._heartbeat_seconds, self.worker_id)
+        try:
+            async with asyncio.TaskGroup() as group:
+                agents = [group.create_task(self._reporter.run()), group.create_task(self._watch.run())]
+                if self._heartbeat_in_thread:
+                    heartbeat.start()
+                    self._transport.on_stop(self.worker_id, heartbeat.wake)
+                else:
+                    agents.append(group.create_task(self._beat_on_loop()))
+                self._claiming = group.create_task(self._claim())
+                for agent in (*agents, self._claiming):
+                    agent.add_done_callback(self._agent_ended)
+                await self._drained.wait()
+                for agent in agents:
+                    agent.cancel()
+                if not self._draining:
+                    raise WorkerStopped(f"a part of worker {self.worker_id} ended; what it has claimed is tried again")
+        except* TransportClosed:
+            _log.info("worker %s ends: the transport was closed", self.worker_id)
+        finally:
+            self._draining = True
+            if self._heartbeat_in_thread:
+                self._transport.on_stop(self.worker_id, None)
+                heartbeat.stop()
+            self._drop()
+            self._threads.close()
+            try:
+                await self._processes.close()
+                await self._handlers.close()
+            finally:
+                self._drained.set()
+                self._all_ended.set()
+                self._over.set()
+
+    def _agent_ended(self, agent: asyncio.Task[None]) -> None:
+        """A worker without its reporter, or its claims, would look alive and do nothing."""
+        if not self._draining:
+            self._drained.set()
+
+    def _make_threads(self, loop: asyncio.AbstractEventLoop) -> ThreadPool:
+        return ThreadPool(loop, self._concurrency, self.worker_id)
+
+    def _make_processes(self) -> ProcessPool:
+        return ProcessPool(self._clock)
+
+    async def drain(self, grace_seconds: float | None = None) -> None:
+        """Claim nothing more; what runs gets its grace, and what runs then is cancelled and handed back."""
+        grace = self._grace_seconds if grace_seconds is None else grace_seconds
+        self._draining = True
+        if self._claiming is not None:
+            self._claiming.cancel()
+        for attempt in list(self._running.values()):
+            if attempt.started is None:
+                self._end(attempt, "handed_back")
+        if not await self._wait_until_ended(grace):
+            for attempt in list(self._running.values()):
+                self._end(attempt, "handed_back")
+            await self._wait_until_ended(self._unwind_seconds + 1.0)
+        if self._reporter.count and not self._drained.is_set():
+            if not await wait_at_most(self._clock, FLUSH_SECONDS, self._reporter.flushed):
+                # Nobody hears of these: the attempts lapse when this worker is found dead, and are tried again.
+                _log.warning("worker %s ends with %d results undelivered", self.worker_id, self._reporter.count)
+        self._drained.set()
+        if self._over is not None:  # whoever cancels `run` next must not interrupt it at closing
+            await self._over.wait()
+
+    def beat(self) -> None:
+        """Say that this worker lives, and stop what the answer names. From the heartbeat thread, or on the loop."""
+        running = tuple(self._running)  # one operation, so it is whole also from another thread
+        answer = self._transport.beat(
+            WorkerBeat(
+                self.worker_id,
+                running,
+                self._concurrency,
+                self._queues,
+                tuple(self._handlers) if self._types is None else self._types,
+                self._functions(),
+                self._lag.measure() if self._lag is not None else 0.0,
+            )
+        )
+        if not self._was_seen:
+            self._was_seen = True
+            self._loop.call_soon_threadsafe(self._seen.set)
+        if answer:
+            self._loop.call_soon_threadsafe(self._stop, answer)
+
+    def _functions(self) -> tuple[str, ...]:
+        return functions.names()
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        return tuple(self._running)
+
+    @property
+    def free_slots(self) -> int:
+        return len(self._free)
+
+    # claiming
+
+    async def _claim(self) -> None:
+        pause = 0.05
+        await self._seen.wait()  # a worker that holds tasks is known, so that its death would be noticed
+        while not self._draining:
+            while not self._free or self._reporter.failing:
+                self._room = self._loop.create_future()
+                await self._room
+            try:
+                able = () if self._types is None else self._functions()
+                tasks = await self._transport.claim(self.worker_id, self._queues, len(self._free), self._types, able)
+            except TransportClosed:
+                raise
+            except Exception as error:  # noqa: BLE001  whatever an adapter raises, the worker goes on
+                _log.warning("worker %s cannot claim, trying again: %r", self.worker_id, error)
+                await self._clock.sleep(pause * (0.5 + self._clock.random() / 2))
+                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+                continue
+            pause = 0.05
+            for task in tasks:
+                self._start(task)
+
+    def _start(self, task: Task) -> None:
+        attempt = Attempt(task, self._free.pop())
+        if attempt.task_id in self._running:  # a repeated delivery: the one that runs will report
+            self._free.append(attempt.slot)
+            return
+        self._running[attempt.task_id] = attempt
+        # Awaited by `_settle`, which sees its error; a group would wait for a handler that ignores its cancellation.
+        attempt.handle = self._loop.create_task(self._execution.execute(attempt))
+        attempt.handle.add_done_callback(_Settled(self._settle, attempt))
+
+    def _wake(self) -> None:
+        room = self._room
+        if room is not None and not room.done():
+            room.set_result(None)
+
+    # ending
+
+    def _settle(self, attempt: Attempt, handle: asyncio.Task[Result]) -> None:
+        """The attempt's task is done: report what it came to, once."""
+        if not attempt.reported and not self._dropping:
+            if handle.cancelled():
+                result = attempt.ended(self.worker_id)
+            elif (error := handle.exception()) is not None:
+                _log.error("worker %s failed at %s", self.worker_id, attempt.task_id, exc_info=error)
+                result = attempt.failed(error, self.worker_id)
+            else:
+                result = handle.result()
+            self._report(attempt, result)
+        elif not handle.cancelled():
+            handle.exception()  # seen: it came after its attempt was over
+        self._release(attempt)
+
+    def _report(self, attempt: Attempt, result: Result) -> None:
+        attempt.reported = True
+        self._running.pop(attempt.task_id, None)
+        self._reporter.add(result)
+        if not self._running:
+            self._all_ended.set()
+
+    def _release(self, attempt: Attempt) -> None:
+        """Free the slot, once nothing of the attempt runs any more: neither its task nor a thread of it."""
+        if attempt.released or attempt.threads or not attempt.handle.done():
+            return
+        attempt.released = True
+        if self._claims is not None and attempt.started is not None:
+            self._claims.leave(attempt.slot)
+        self._free.append(attempt.slot)
+        if self._room is not None:
+            self._wake()
+
+    def _stop(self, task_ids: Iterable[str]) -> None:
+        for task_id in task_ids:
+            attempt = self._running.get(task_id)
+            if attempt is not None:
+                self._end(attempt, "cancelled")
+
+    def _expire(self, attempt: Attempt, now: float) -> None:
+        """Its deadline has passed: a timeout, or the time it had to clean up."""
+        if attempt.ending and attempt.unwind_by is not None:
+            _log.warning(
+                "worker %s: %s ignores its cancellation; its slot stays taken", self.worker_id, attempt.task_id
+            )
+            self._report(attempt, attempt.ended(self.worker_id))
+        elif reason := attempt.overdue(now):
+            self._end(attempt, reason)
+
+    def _end(self, attempt: Attempt, reason: End) -> None:
+        if not attempt.ending:
+            attempt.ending = reason
+        self._execution.tell(attempt)
+        if reason == "cancelled" and (attempt.threads or attempt.returned):
+            return  # it has been told; a thread ends when it wants to, and then its result is the true one
+        if attempt.unwind_by is None:
+            attempt.unwind_by = self._clock.monotonic() + self._unwind_seconds
+            self._watch.add(attempt)
+        attempt.handle.cancel()
+
+    def _drop(self) -> None:
+        """Whatever still runs is nobody's any more: cancelled, not reported."""
+        self._dropping = True
+        for attempt in self._running.values():
+            attempt.handle.cancel()
+
+    async def _wait_until_ended(self, seconds: float) -> bool:
+        if not self._running:
+            return True
+        self._all_ended.clear()
+        return await wait_at_most(self._clock, seconds, self._all_ended.wait)
+
+    async def _beat_on_loop(self) -> None:
+        while True:
+            try:
+                self.beat()
+            except TransportUnavailable as error:  # as the thread does: it may come back
+                _log.warning("worker %s cannot beat: %s", self.worker_id, error)
+            await self._clock.sleep(self._heartbeat_seconds)
+
+
+class _Settled:
+    """A done callback that knows its attempt; cheaper than a closure per attempt with a reference cycle."""
+
+    __slots__ = ("_attempt", "_settle")
+
+    def __init__(self, settle: Callable[[Attempt, asyncio.Task[Result]], None], attempt: Attempt) -> None:
+        self._settle = settle
+        self._attempt = attempt
+
+    def __call__(self, handle: asyncio.Task[Result]) -> None:
+        self._settle(self._attempt, handle)

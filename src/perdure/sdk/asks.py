@@ -1,0 +1,107 @@
+"""What a run waits for that only a person can give: decisions, signals, repairs, a resume. Children are looked into."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from perdure.kernel.state import OPEN, Activation, NodeState, RunState, State
+
+if TYPE_CHECKING:
+    from perdure.engine import Engine
+
+N, R = NodeState, RunState
+_DEEPEST = 20
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """One thing a person can do, and the command that does it."""
+
+    kind: str  # approval | signal | parked | paused
+    name: str
+    run_id: str
+    node: str
+    command: str
+    approvers: tuple[str, ...] = ()
+    shown: Any = None
+
+
+class Waiting(msgspec.Struct):
+    asks: list[Ask] = []
+    busy: bool = False
+    """Something goes on without a person: work, a retry, a timer."""
+
+    @property
+    def only_people(self) -> bool:
+        return bool(self.asks) and not self.busy
+
+
+async def look(engine: Engine, state: State, depth: int = 0) -> Waiting:
+    found = Waiting()
+    if state.terminal:
+        return found
+    if state.state in (R.FAILING, R.CANCELLING):
+        found.busy = True
+        return found
+    if state.state is R.COMPENSATING:
+        _look_at_undo(state, found)
+        return found
+    if state.state is R.PAUSED:
+        found.asks.append(Ask("paused", "", state.run_id, "", f"perdure runs resume {state.run_id}"))
+    for activation in state.activations.values():
+        if activation.state in OPEN:
+            await _look_at(engine, state, activation, found, depth)
+    return found
+
+
+async def _look_at(engine: Engine, state: State, activation: Activation, found: Waiting, depth: int) -> None:
+    node = state.name(activation.node)
+    match activation.state:
+        case N.HELD:
+            found.busy = found.busy or state.state is not R.PAUSED
+        case N.PARKED:
+            found.asks.append(_parked(state, node))
+        case N.WAITING if activation.wait is not None:
+            wait = activation.wait
+            if wait.kind == "approval":
+                approval = state.approvals[wait.name]
+                command = approve_command(wait.name, approval.approvers)
+                ask = Ask("approval", wait.name, state.run_id, node, command, approval.approvers, approval.shown)
+                found.asks.append(ask)
+            elif wait.kind == "signal":
+                command = f"perdure runs signal {state.run_id} {wait.name}"
+                found.asks.append(Ask("signal", wait.name, state.run_id, node, command))
+            elif wait.kind == "child":
+                await _look_at_child(engine, wait.name, found, depth)
+            elif wait.kind != "items":  # items are activations of their own
+                found.busy = True
+        case _:
+            found.busy = True
+
+
+async def _look_at_child(engine: Engine, child: str, found: Waiting, depth: int) -> None:
+    record = await engine.journal.find_run(child)
+    if record is None or record.row.ended_at is not None or depth > _DEEPEST:
+        found.busy = True  # it is about to start, or about to be reported
+        return
+    below = await look(engine, await engine.state_of(record), depth + 1)
+    found.asks.extend(below.asks)
+    found.busy = found.busy or below.busy or not below.asks
+
+
+def approve_command(approval: str, approvers: tuple[str, ...]) -> str:
+    """Whoever is named has to say so: the name of an approver is seldom that of a user."""
+    return f"perdure approvals approve {approval}{f' --by {approvers[0]}' if approvers else ''}"
+
+
+def _look_at_undo(state: State, found: Waiting) -> None:
+    activation = state.activations[state.plan[-1]] if state.plan else None
+    if activation is not None and activation.undo is not None and activation.undo.state == "parked":
+        found.asks.append(_parked(state, state.name(activation.node)))
+    else:
+        found.busy = True
+
+
+def _parked(state: State, node: str) -> Ask:
+    return Ask("parked", node, state.run_id, node, f"perdure dlq requeue --run-id {state.run_id} --node-id {node}")

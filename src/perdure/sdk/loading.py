@@ -1,0 +1,129 @@
+"""Workflows out of Python files: `FILE.py`, or `FILE.py:name`."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import traceback
+import types
+from pathlib import Path
+from typing import Any
+
+from perdure import functions
+from perdure.errors import PerdureError
+from perdure.model import Compiled, Problem
+from perdure.sdk.single import as_workflow
+from perdure.sdk.tasks import Task
+from perdure.sdk.workflows import Workflow
+
+_REFERENCE = re.compile(r"(?P<file>.*\.py)(?::(?P<name>[^:/\\]*))?\Z", re.DOTALL)
+
+
+class LoadError(PerdureError):
+    """A file that gives no workflow: it cannot be imported, has none, or has several."""
+
+    code = "load_error"
+    status = 422
+
+
+class Loaded:
+    """A workflow from a file, built and compiled with those it starts; what went wrong is in `compiled`."""
+
+    def __init__(self, text: str, compiled: Compiled, children: tuple[Compiled, ...]) -> None:
+        self.text = text
+        self.compiled = compiled
+        self.children = children
+
+
+def is_python(file: str) -> bool:
+    return _REFERENCE.match(file) is not None
+
+
+def load(file: str) -> Loaded:
+    """Import the file and build the workflow. Raises LoadError; problems of the workflow itself are in what it gives."""
+    found = _REFERENCE.match(file)
+    if found is None:
+        raise LoadError(f"{file} is no Python file; write FILE.py or FILE.py:workflow")
+    path = Path(found["file"])
+    module = _import(path)
+    workflow = _choose(module, found["name"] or "", found["file"])
+    text = path.read_text(encoding="utf-8", errors="replace")
+    try:
+        compiled = workflow.compiled
+        children = tuple(child.compiled for child in workflow.children())
+    except Exception as error:  # noqa: BLE001  the user's function runs while it is built, and may raise anything
+        return Loaded(text, Compiled(None, (_problem(error, path),), None), ())
+    wrong = [problem for child in children if child.ir is None for problem in child.problems]
+    if wrong:
+        compiled = Compiled(None, (*compiled.problems, *wrong), None)
+    return Loaded(text, compiled, children)
+
+
+def _import(path: Path) -> types.ModuleType:
+    try:
+        return functions.load_file(path)
+    except FileNotFoundError as error:
+        if error.filename is None:
+            raise LoadError(str(error)) from error
+        raise LoadError(_explain(path, error)) from error
+    except Exception as error:
+        raise LoadError(_explain(path, error)) from error
+
+
+def _explain(path: Path, error: BaseException) -> str:
+    line, _ = _place_in(path, error)
+    what = error.message if isinstance(error, PerdureError) else f"{type(error).__name__}: {error}"
+    return f"cannot import {path}{f', line {line}' if line else ''}: {what}"
+
+
+def _choose(module: types.ModuleType, name: str, file: str) -> Workflow[..., Any]:
+    known = {key: value for key, value in vars(module).items() if isinstance(value, Workflow | Task)}
+    if name:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"there are {_list(known)}"
+            raise LoadError(f"{file} has no workflow or task {name}; {hint}")
+        return _as_workflow(known[name])
+    own = {key: value for key, value in known.items() if _module_of(value) == module.__name__}
+    workflows = {key: value for key, value in own.items() if isinstance(value, Workflow)}
+    candidates = workflows or own
+    if len(candidates) == 1:
+        return _as_workflow(next(iter(candidates.values())))
+    if not candidates:
+        raise LoadError(
+            f"{file} has no workflow; decorate a function with @perdure.workflow, or a single one with @perdure.task"
+        )
+    raise LoadError(
+        f"{file} has {len(candidates)} of them: {_list(candidates)}; name one, such as {file}:{next(iter(candidates))}"
+    )
+
+
+def _list(known: dict[str, Any]) -> str:
+    return ", ".join(known) if known else "none"
+
+
+def _module_of(value: Workflow[..., Any] | Task[..., Any]) -> str:
+    return value.function.__module__ if isinstance(value, Workflow) else value.fn.__module__
+
+
+def _as_workflow(value: Workflow[..., Any] | Task[..., Any]) -> Workflow[..., Any]:
+    return as_workflow(value) if isinstance(value, Task) else value
+
+
+def _problem(error: Exception, path: Path) -> Problem:
+    if isinstance(error, PerdureError):
+        return Problem("", *_place_in(path, error), error.code, error.message)
+    message = f"the workflow function raised {type(error).__name__}: {error}"
+    return Problem("", *_place_in(path, error), "build_error", message)
+
+
+def _place_in(path: Path, error: BaseException) -> tuple[int | None, int | None]:
+    """The innermost line of the file that led to the error, and its column."""
+    name = str(path.resolve())
+    if isinstance(error, SyntaxError) and error.filename == name:
+        return error.lineno, error.offset
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == name]
+    if not frames:
+        return None, None
+    column = frames[-1].colno
+    return frames[-1].lineno, None if column is None else column + 1

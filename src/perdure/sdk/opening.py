@@ -1,0 +1,62 @@
+"""The database a program or a command works on: its settings, its folder, an engine on it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perdure.settings import Settings
+
+if TYPE_CHECKING:
+    from perdure.engine import Engine
+
+
+RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+RUN_ID_RULE = "up to 128 letters, digits and . _ : - , beginning with a letter or digit"
+
+
+def load_settings(db: str | None) -> Settings:
+    return Settings.load({"database_url": None if db is None else as_url(db)})
+
+
+def as_url(db: str) -> str:
+    """A path is enough where a URL is meant."""
+    if re.match(r"^[a-z][a-z0-9+.-]*:", db):
+        return db
+    return f"sqlite:////{Path(db).absolute().as_posix().lstrip('/')}"
+
+
+def make_folder(settings: Settings) -> None:
+    from perdure.deployment import database_file, is_postgres
+
+    if not is_postgres(settings.database_url):
+        database_file(settings.database_url).parent.mkdir(parents=True, exist_ok=True)
+
+
+async def open_engine(settings: Settings) -> Engine:
+    from perdure import egress
+    from perdure.deployment import open_vault
+    from perdure.egress.policy import Policy
+    from perdure.engine import Engine
+    from perdure.limits import Bounds, read_queue_limits
+
+    egress.configure(Policy.parse(settings.egress_allow))
+    return await Engine.open(
+        settings.database_url,
+        heartbeat_seconds=settings.worker_heartbeat_seconds,
+        dead_seconds=settings.worker_dead_seconds,
+        sweep_seconds=settings.sweep_seconds,
+        blob_url=settings.blob_url,
+        vault=open_vault(settings),
+        redis_url=settings.redis_url,
+        redis_prefix=settings.redis_prefix,
+        signing_keys=settings.signing_keys,
+        stale_seconds=settings.stale_result_seconds,
+        retention_days=settings.retention_days,
+        public_url=settings.public_url,
+        bounds=Bounds(
+            read_queue_limits(settings.queue_limits, settings.sources.get("queue_limits", "queue_limits")),
+            settings.max_backlog,
+        ),
+    )

@@ -1,0 +1,195 @@
+"""What may be said of a node from Python, and how the definition spells it. Checks names; values are the compiler's."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
+import msgspec
+
+from perdure.sdk.builder import Builder, Captured, Node, Reads
+from perdure.sdk.errors import BuildError
+from perdure.sdk.handles import Handle, NamedRoot, as_condition
+
+
+class Retry(msgspec.Struct, frozen=True, kw_only=True):
+    """How often and when a failed attempt is tried again; what is left out is as in a definition."""
+
+    max_attempts: int | None = None
+    backoff_ms: int | None = None
+    multiplier: float | None = None
+    max_backoff_ms: int | None = None
+    jitter: bool | None = None
+    retry_on: Sequence[str] | None = None
+    give_up_on: Sequence[str] | None = None
+
+    def definition(self) -> dict[str, Any]:
+        return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
+
+
+class TaskOptions(TypedDict, total=False):
+    """For `@perdure.task(…)`: the same wherever the task is called."""
+
+    retry: Retry | Mapping[str, Any] | int
+    timeout: float
+    queue_timeout: float
+    total_timeout: float
+    heartbeat_timeout: float
+    queue: str
+    priority: int
+    effect: Literal["pure", "idempotent", "at_most_once"]
+    on_failure: Literal["fail", "park", "continue"] | Callable[[Any], Any]
+    sensitive: Sequence[str]
+    isolation: Literal["thread", "process"]
+    max_crashes: int
+    concurrency: Mapping[str, Any]
+    rate: Mapping[str, Any]
+    compensator: Callable[[Any], Any] | Mapping[str, Any]
+    output_schema: Mapping[str, Any] | bool | None
+
+
+class NodeOptions(TaskOptions, total=False):
+    """For one call: `task.options(…)(…)`, and for everything else that makes a node."""
+
+    id: str
+    when: Any
+    after: Any
+    join: Literal["all", "any"] | Mapping[str, Any]
+
+
+TASK_OPTIONS = frozenset(TaskOptions.__annotations__)
+NODE_OPTIONS = frozenset(NodeOptions.__annotations__)
+_SPELLED = {
+    "timeout": "timeout_seconds",
+    "queue_timeout": "queue_timeout_seconds",
+    "total_timeout": "total_timeout_seconds",
+    "heartbeat_timeout": "heartbeat_timeout_seconds",
+}
+_PLAIN = (
+    *("retry", "timeout", "queue_timeout", "total_timeout", "heartbeat_timeout", "queue", "priority", "effect"),
+    *("sensitive", "isolation", "max_crashes", "concurrency", "rate", "output_schema"),
+)
+
+
+def check_names(options: Collection[str], known: Collection[str], what: str) -> None:
+    for name in options:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            only_calls = name in NODE_OPTIONS
+            if only_calls:
+                hint = f"it belongs to one call: task.options({name}=…)(…)"
+            else:
+                hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}"
+            raise BuildError(f"{what} has no option {name!r}; {hint}")
+
+
+def make_node(
+    builder: Builder, name: str, spec: dict[str, Any], options: Mapping[str, Any], reads: Reads, *, undo: bool = True
+) -> Handle:
+    """A node of the graph, or the item of a map or a compensator if one is being described."""
+    keys = _plain_keys(builder, options, reads)
+    on_failure = options.get("on_failure")
+    if builder.capture is not None:
+        if "compensator" in options and undo:
+            keys["compensator"] = _compensator(builder, options["compensator"], reads)
+        for word in ("id", "when", "after", "join"):
+            if options.get(word) is not None:
+                raise BuildError(f"{word}= has no meaning for the item of a map or a compensator; put it on the map")
+        if on_failure is not None:
+            keys["on_failure"] = on_failure
+        return builder.add_captured(name, {**spec, **keys}, reads)
+    before = _graph_keys(builder, options, reads)
+    if "compensator" in options:
+        keys["compensator"] = _compensator(builder, options["compensator"], reads)
+    node = builder.add(name, {**spec, **before, **keys}, reads, id=options.get("id"), lenient=is_lenient(options))
+    return _with_failure_path(builder, node, on_failure)
+
+
+def is_lenient(options: Mapping[str, Any]) -> bool:
+    """It may run before everything it reads has ended."""
+    return options.get("join") not in (None, "all")
+
+
+def _plain_keys(builder: Builder, options: Mapping[str, Any], reads: Reads) -> dict[str, Any]:
+    keys: dict[str, Any] = {}
+    for name in _PLAIN:
+        value = options.get(name)
+        if value is None:
+            continue
+        if isinstance(value, Retry):
+            value = value.definition()
+        if name in ("concurrency", "rate"):
+            value = builder.render(dict(value), reads, place=f"the option {name}")
+        elif isinstance(value, tuple):
+            value = list(value)
+        elif isinstance(value, Mapping):
+            value = {key: list(item) if isinstance(item, tuple) else item for key, item in value.items()}
+        keys[_SPELLED.get(name, name)] = value
+    return keys
+
+
+def _graph_keys(builder: Builder, options: Mapping[str, Any], reads: Reads) -> dict[str, Any]:
+    keys: dict[str, Any] = {}
+    if options.get("when") is not None:
+        keys["when"] = builder.condition(as_condition(options["when"]), reads)
+    after = options.get("after")
+    for handle in after if isinstance(after, list | tuple) else () if after is None else (after,):
+        if not isinstance(handle, Handle):
+            raise BuildError(f"after= takes what a call gave, or a list of such, got {type(handle).__name__}")
+        reads.add(handle)
+    if options.get("join") is not None:
+        keys["join"] = options["join"]
+    return keys
+
+
+class Undo:
+    """Where `output`, `config` and `error` mean something: inside one compensator."""
+
+    def __init__(self, builder: Builder) -> None:
+        self._builder = builder
+
+    def path(self, name: str) -> str:
+        if self._builder.item is not self:
+            raise BuildError(f"{name} of a compensator is known only inside it")
+        return name
+
+
+def _compensator(builder: Builder, value: Any, reads: Reads) -> Any:
+    if not callable(value):
+        return value
+    scope, before = Undo(builder), builder.item
+    builder.item = scope
+    try:
+        output = Handle(builder, NamedRoot("output", scope))
+        captured = builder.describe_one(
+            lambda: value(output), "a compensator", "more steps belong into one task, or into a workflow of their own"
+        )
+    finally:
+        builder.item = before
+    for node, firm in captured.reads.nodes.items():
+        reads.nodes[node] = firm or reads.nodes.get(node, False)
+    known = ("type", "config", "timeout_seconds", "retry")
+    return {key: captured.spec[key] for key in known if key in captured.spec}
+
+
+def _with_failure_path(builder: Builder, node: Node, on_failure: Any) -> Handle:
+    handle = builder.handle(node)
+    if on_failure is None:
+        return handle
+    if not callable(on_failure):
+        node.spec["on_failure"] = on_failure
+        return handle
+    from perdure.sdk.handles import EitherRoot
+
+    error = builder.handle(node, "error")
+    arm = builder.build_arm(node, lambda: on_failure(error), "on_failure")
+    node.spec["on_failure"] = {"path": arm.entries}
+    # The failed node's own value is its error, so what the path comes to is asked first.
+    choices = (handle,) if arm.value is None else (arm.value, handle)
+    return Handle(builder, EitherRoot(choices, ends=arm.ends if arm.value is None else ()))
+
+
+def lift_failure(captured: Captured) -> Any:
+    """What an item says about failure is said by its map."""
+    return captured.spec.pop("on_failure", None)

@@ -1,0 +1,53 @@
+"""What one process knows of secrets: their values by tenant and queue, what was revealed, and the keys of sealed fields.
+
+Owns the scrubber: whatever was revealed here is taken out of whatever leaves here. Made by `engine.py`, used by workers
+(to fill in, to scrub, to seal and open) and by coordinators (to open what a condition reads).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from perdure.secrets.keyring import Keyring, UnknownKey
+from perdure.secrets.providers import Secrets
+from perdure.secrets.scrubber import Scrubber, install
+from perdure.secrets.sealing import Sealer
+
+
+class Vault:
+    def __init__(self, secrets: Secrets | None = None, keyring: Callable[[], Keyring] | None = None) -> None:
+        """`keyring` is called when a key is needed for the first time, and again when one is not known."""
+        self._secrets = secrets or Secrets()
+        self._read_keyring = keyring
+        self._keyring: Keyring | None = None
+        self._uninstall: Callable[[], None] | None = None
+        self.scrubber = Scrubber()
+
+    def reveal(self, name: str, tenant: str, queue: str) -> str:
+        """The value of a secret, which this process hides from now on. Raises LookupError."""
+        value = self._secrets.find(name, tenant, queue)
+        if self._uninstall is None:
+            self._uninstall = install(self.scrubber)
+        self.scrubber.add(value)
+        return value
+
+    def sealer(self, tenant: str, run_id: str) -> Sealer:
+        return Sealer(self._ring(), tenant, run_id, self._find_key)
+
+    def _ring(self) -> Keyring:
+        if self._keyring is None:
+            if self._read_keyring is None:
+                raise UnknownKey("this process has no keys for sensitive fields; set PERDURE_ENCRYPTION_KEYS")
+            self._keyring = self._read_keyring()
+        return self._keyring
+
+    def _find_key(self, name: str) -> bytes:
+        """Perhaps somebody rotated the keys since they were read."""
+        if name not in self._ring().ids:
+            self._keyring = None
+        return self._ring().key(name)
+
+    def close(self) -> None:
+        if self._uninstall is not None:
+            self._uninstall()
+            self._uninstall = None

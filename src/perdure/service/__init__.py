@@ -1,0 +1,95 @@
+"""The service: every operation that people and programs have, independent of how they reach it.
+
+`Service(engine, principal)` is what HTTP, the command line on a local database and tests call; `perdure.Client` mirrors it. It
+answers with plain data, the same everywhere. It must not know HTTP, and decides nothing about runs.
+
+Nouns are loaded when they are first used: the command line needs one of them, and is to be quick.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from perdure.access import Principal
+    from perdure.engine import Engine
+    from perdure.service.administration import AuditTrail, Keys, Logs
+    from perdure.service.approvals import Approvals
+    from perdure.service.blobs import Blobs
+    from perdure.service.dead_letters import DeadLetters
+    from perdure.service.feed import Feed
+    from perdure.service.runs import Runs
+    from perdure.service.scope import Scope
+    from perdure.service.system import System
+    from perdure.service.transfer import Transfer
+    from perdure.service.workflows import Workflows
+
+__all__ = ["Service"]
+
+
+class Service:
+    def __init__(self, engine: Engine, principal: Principal, feed: Feed | None = None) -> None:
+        from perdure.service.scope import Scope
+
+        self.scope: Scope = Scope(engine, principal, feed)
+
+    @cached_property
+    def runs(self) -> Runs:
+        from perdure.service.runs import Runs
+
+        return Runs(self.scope)
+
+    @cached_property
+    def workflows(self) -> Workflows:
+        from perdure.service.workflows import Workflows
+
+        return Workflows(self.scope)
+
+    @cached_property
+    def approvals(self) -> Approvals:
+        from perdure.service.approvals import Approvals
+
+        return Approvals(self.scope)
+
+    @cached_property
+    def dead_letters(self) -> DeadLetters:
+        from perdure.service.dead_letters import DeadLetters
+
+        return DeadLetters(self.scope)
+
+    @cached_property
+    def blobs(self) -> Blobs:
+        from perdure.service.blobs import Blobs
+
+        return Blobs(self.scope)
+
+    @cached_property
+    def system(self) -> System:
+        from perdure.service.system import System
+
+        return System(self.scope)
+
+    @cached_property
+    def keys(self) -> Keys:
+        from perdure.service.administration import Keys
+
+        return Keys(self.scope)
+
+    @cached_property
+    def audit(self) -> AuditTrail:
+        from perdure.service.administration import AuditTrail
+
+        return AuditTrail(self.scope)
+
+    @cached_property
+    def logs(self) -> Logs:
+        from perdure.service.administration import Logs
+
+        return Logs(self.scope)
+
+    @cached_property
+    def transfer(self) -> Transfer:
+        from perdure.service.transfer import Transfer
+
+        return Transfer(self.scope)

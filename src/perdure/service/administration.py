@@ -1,0 +1,133 @@
+"""Keys, audit and logs: what administrators of a tenant see and give. It must not know HTTP.
+
+Nobody gives what they do not have: a new key may do no more than its maker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from perdure.access import Forbidden, Principal, check_roles, issue_key, permissions_of, verify_audit
+from perdure.archive import ApiKey, AuditFilter, AuditRecord
+from perdure.service.views import View, page_view
+
+if TYPE_CHECKING:
+    from perdure.service.scope import Scope
+
+
+class Keys:
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    async def create(
+        self, name: str, roles: Sequence[str], *, scopes: Sequence[str] = (), expires_seconds: float | None = None
+    ) -> View:
+        """A new key of this tenant. It is shown once and never again."""
+        scope = self._scope
+        check_roles(roles, scopes)
+        more = permissions_of(roles, scopes) - scope.principal.permissions
+        if more:
+            raise Forbidden(f"{scope.by} cannot give what they do not have: {', '.join(sorted(more))}")
+        now = scope.engine.clock.now()
+        issued = await issue_key(
+            scope.archive,
+            scope.engine.clock,
+            tenant=scope.tenant,
+            name=name,
+            roles=tuple(roles),
+            scopes=tuple(scopes),
+            expires_at=None if expires_seconds is None else now + expires_seconds,
+            by=scope.by,
+        )
+        return {**_key_view(issued.key), "key": issued.text}
+
+    async def find(self, *, limit: int = 100, cursor: str | None = None) -> View:
+        """Newest first, revoked ones too; never the keys themselves."""
+        return page_view(await self._scope.archive.list_keys(self._scope.tenant, limit=limit, cursor=cursor), _key_view)
+
+    async def revoke(self, key_id: str) -> View:
+        """From within a second on it is good for nothing, in every process."""
+        now = self._scope.engine.clock.now()
+        return _key_view(await self._scope.archive.revoke_key(self._scope.tenant, key_id, now))
+
+
+class AuditTrail:
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    async def find(self, where: AuditFilter, *, limit: int = 100, cursor: str | None = None) -> View:
+        """Newest first."""
+        page = await self._scope.archive.list_audit(self._scope.tenant, where, limit=limit, cursor=cursor)
+        return page_view(page, _audit_view)
+
+    async def verify(self) -> View:
+        """Whether any entry was changed or removed since it was written."""
+        verdict = await verify_audit(self._scope.archive, self._scope.tenant)
+        return {
+            "intact": verdict.broken_seq is None,
+            "entries": verdict.entries,
+            "head": None if verdict.head is None else verdict.head.hash.hex(),
+            "broken_seq": verdict.broken_seq,
+            "problem": verdict.problem,
+        }
+
+
+class Logs:
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    async def read(self, run_id: str, *, node: str | None = None, after: int = 0, limit: int = 1000) -> View:
+        """What handlers of a run said with `ctx.log`, in order."""
+        record = await self._scope.find_run(run_id)
+        lines = await self._scope.archive.read_logs(
+            self._scope.tenant, record.run_id, node=node, after=after, limit=limit + 1
+        )
+        items = [{"position": one.position, **_line_view(one.line)} for one in lines[:limit]]
+        return {"items": items, "next_cursor": str(lines[limit - 1].position) if len(lines) > limit else None}
+
+
+def principal_view(principal: Principal) -> View:
+    return {
+        "name": principal.name,
+        "tenant": principal.tenant,
+        "kind": principal.kind,
+        "roles": list(principal.roles),
+        "permissions": sorted(principal.permissions),
+    }
+
+
+def _key_view(key: ApiKey) -> View:
+    return {
+        "key_id": key.key_id,
+        "name": key.name,
+        "prefix": key.prefix,
+        "roles": list(key.roles),
+        "scopes": list(key.scopes),
+        "created_by": key.created_by,
+        "created_at": key.created_at,
+        "expires_at": key.expires_at,
+        "revoked_at": key.revoked_at,
+        "last_used_at": key.last_used_at,
+    }
+
+
+def _audit_view(record: AuditRecord) -> View:
+    entry = record.entry
+    return {
+        "seq": record.seq,
+        "at": entry.at,
+        "principal": entry.principal,
+        "action": entry.action,
+        "object": entry.object,
+        "detail": msgspec.json.decode(entry.detail),
+        "request_id": entry.request_id,
+        "hash": record.hash.hex(),
+    }
+
+
+def _line_view(line: object) -> View:
+    view: View = msgspec.to_builtins(line)
+    return {name: value for name, value in view.items() if name not in ("tenant", "run_id")}

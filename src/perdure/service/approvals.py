@@ -1,0 +1,182 @@
+"""Approvals: what waits for a person, and the person's answer.
+
+Who decides is the principal, never a name in the request (X17): the one who started a run does not decide about it, and what the
+form asks for is checked before a vote is cast. Whether a vote counts is the kernel's to say. It must not know HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Literal
+
+import msgspec
+
+from perdure.access import Forbidden
+from perdure.journal import ApprovalRow, RunRecord
+from perdure.kernel import events as e
+from perdure.kernel.segments import show
+from perdure.routing.schemas import SchemaInvalid, check
+from perdure.runtime.requests import Request
+from perdure.service.diffs import diff_values
+from perdure.service.errors import InputsInvalid, Trouble
+from perdure.service.history import read_all
+from perdure.service.notifications import notification_view
+from perdure.service.scope import Scope
+from perdure.service.views import View, approval_view, page_view
+
+Decision = Literal["approve", "reject"]
+_DEEPEST = 100
+ROLE = "role:"
+"""An entry of `approvers` that begins so is a role; whoever has it may decide for it."""
+
+
+class OwnRequest(Forbidden):
+    """Who asked for something does not approve it."""
+
+    code = "own_request"
+
+
+class Approvals:
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._engine = scope.engine
+
+    async def find(
+        self, *, state: str | None = None, run_id: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> View:
+        """Oldest first."""
+        page = await self._engine.journal.list_approvals(
+            state=state, tenant=self._scope.tenant, run_id=run_id, limit=limit, cursor=cursor
+        )
+        return page_view(page, approval_view)
+
+    async def get(self, approval_id: str) -> View:
+        """With the form, every vote, and what the people who decided changed of what they were shown."""
+        row = await self._scope.find_approval(approval_id)
+        view: View = {**approval_view(row), "form": None, "decision": None, "decided_by": None, "data": None}
+        view["ballots"] = ballots = []
+        view["delegations"] = []
+        shown: Any = None
+        async for event in self._about(row):
+            match event:
+                case e.ApprovalRequested():
+                    view["form"], shown = show(event.form), show(event.shown)
+                    view["escalate_to"] = list(event.escalate_to)
+                case e.ApprovalVoted():
+                    ballot = {"by": event.person or event.by, "decision": event.decision, "at": event.at}
+                    ballots.append({**ballot, "for": event.by, "comments": event.comments, "data": show(event.data)})
+                case e.ApprovalDelegated():
+                    handed = {"approver": event.approver, "to": event.to, "by": event.by, "at": event.at}
+                    view["delegations"].append({**handed, "comments": event.comments})
+                case e.ApprovalDecided():
+                    view |= {"decision": event.decision, "decided_by": event.by, "data": show(event.data)}
+        view["notification"] = await notification_view(self._scope, row)
+        view["changes"] = [] if view["data"] is None else diff_values(_subject(shown), view["data"])
+        return view
+
+    async def _about(self, row: ApprovalRow) -> AsyncIterator[Any]:
+        async for event in read_all(self._engine, row.run_id):
+            if getattr(event, "approval", None) == row.approval_id:
+                yield event
+
+    async def decide(
+        self,
+        approval_id: str,
+        decision: Decision,
+        *,
+        comments: str = "",
+        data: Any = None,
+        approver: str | None = None,
+    ) -> View:
+        """Vote as the principal. Where there is no authentication, `approver` says who sits there."""
+        scope = self._scope
+        row = await scope.find_approval(approval_id)
+        local = scope.principal.kind == "local"
+        if approver is not None and not local:
+            raise Forbidden(f"{scope.by} decides as {scope.by}; leave 'approver' out")
+        seat = None
+        if not local:
+            await self._check_requester(row)
+            seat = await self._find_seat(row)
+        if data is not None and decision == "approve":
+            await self._check_form(row, data)
+        request = Request(
+            kind="vote",
+            run_id=row.run_id,
+            approval=row.approval_id,
+            decision=decision,
+            comments=comments,
+            data=data,
+            by=approver or scope.by,
+            approver=seat,
+        )
+        await scope.ask(request)
+        return approval_view(await scope.find_approval(approval_id))
+
+    async def delegate(self, approval_id: str, to: str, *, comments: str = "", approver: str | None = None) -> View:
+        """Let somebody else decide in the principal's place."""
+        scope = self._scope
+        row = await scope.find_approval(approval_id)
+        local = scope.principal.kind == "local"
+        if approver is not None and not local:
+            raise Forbidden(f"{scope.by} hands over what {scope.by} is asked; leave 'approver' out")
+        if not local:
+            await self._check_requester(row)
+        seat = None if local else await self._find_seat(row)
+        request = Request(
+            kind="delegate",
+            run_id=row.run_id,
+            approval=row.approval_id,
+            to=to,
+            comments=comments,
+            by=approver or scope.by,
+            approver=seat,
+        )
+        await scope.ask(request)
+        return approval_view(await scope.find_approval(approval_id))
+
+    async def _find_seat(self, row: ApprovalRow) -> str | None:
+        """Which entry of the approvers this person votes for: their own name, or else a role of theirs (`role:finance`) that
+        has no vote yet."""
+        body = msgspec.json.decode(row.body)
+        approvers: list[str] = body.get("approvers") or []
+        if self._scope.by in approvers or not any(one.startswith(ROLE) for one in approvers):
+            return None
+        roles = {ROLE + role for role in self._scope.principal.roles}
+        seats = [one for one in approvers if one in roles]
+        return next((one for one in seats if one not in body.get("votes", {})), seats[0] if seats else None)
+
+    async def _check_requester(self, row: ApprovalRow) -> None:
+        record: RunRecord | None = await self._scope.find_run(row.run_id)
+        for _ in range(_DEEPEST):  # whoever started the run that started this one
+            if record is None or record.row.parent is None:
+                break
+            record = await self._engine.journal.find_run(record.row.parent)
+        if record is None:
+            return
+        first = await self._engine.journal.read_events(record.run_id, 0, 1)
+        created = e.decode(first[0].body) if first else None
+        if isinstance(created, e.RunCreated) and created.by == self._scope.by:
+            raise OwnRequest(f"{created.by} started run {record.run_id} and may not decide {row.approval_id}")
+
+    async def _check_form(self, row: ApprovalRow, data: Any) -> None:
+        """A form is a JSON Schema of what is asked for; what is none is for the eyes of people only."""
+        form = None
+        async for event in self._about(row):
+            if isinstance(event, e.ApprovalRequested):
+                form = event.form
+                break
+        if not isinstance(form, dict):
+            return
+        try:
+            problems = check(form, data)
+        except SchemaInvalid:
+            return
+        if problems:
+            troubles = [Trouble("data", "wrong_value", problem) for problem in problems]
+            raise InputsInvalid(f"the data does not fit the form of {row.approval_id}: {problems[0]}", troubles)
+
+
+def _subject(shown: Any) -> Any:
+    """What the person could change: what the node shows, else everything."""
+    return shown["show"] if isinstance(shown, dict) and "show" in shown else shown

@@ -1,0 +1,30 @@
+"""Blobs: content by its hash, in the tenant of the principal. It must not know HTTP, nor where bytes are kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perdure.blobs import BlobMissing, InvalidBlobRef, full_ref
+from perdure.errors import NotFound
+from perdure.service.views import View
+
+if TYPE_CHECKING:
+    from perdure.service.scope import Scope
+
+
+class Blobs:
+    def __init__(self, scope: Scope) -> None:
+        self._tenant = scope.tenant
+        self._contents = scope.engine.contents
+
+    async def get(self, ref: str) -> bytes:
+        """Exactly what was put. What another tenant has is not there."""
+        try:
+            return await self._contents.blobs.get(self._tenant, full_ref(ref))
+        except (BlobMissing, InvalidBlobRef):
+            raise NotFound(f"there is no blob {ref[:100]}") from None
+
+    async def put(self, data: bytes) -> View:
+        """Keep it; what to call it in a definition."""
+        ref = await self._contents.blobs.put(self._tenant, data)
+        return {"ref": ref, "size": len(data)}

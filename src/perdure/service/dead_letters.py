@@ -1,0 +1,115 @@
+"""Dead letters: what is parked after it failed, to be tried again (perhaps with another config) or given up; one, or many by
+a filter. It must not know HTTP.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from perdure.errors import Conflict, PerdureError
+from perdure.journal import DeadLetterRow
+from perdure.runtime.requests import Request
+from perdure.service.scope import Scope
+from perdure.service.views import View, dead_letter_view, page_view
+
+As = Literal["skip", "fail", "continue"]
+MOST = 10_000
+"""Dead letters that one call may change."""
+_PAGE = 1000
+
+
+class Which(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is given must hold."""
+
+    run_id: str | None = None
+    node: str | None = None
+    code: str | None = None
+    """The code of the error."""
+
+    def fits(self, row: DeadLetterRow) -> bool:
+        if self.node is not None and row.node != self.node:
+            return False
+        return self.code is None or (msgspec.json.decode(row.body).get("error") or {}).get("code") == self.code
+
+
+class DeadLetters:
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._engine = scope.engine
+
+    async def find(
+        self, *, state: str | None = None, run_id: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> View:
+        """Oldest first."""
+        page = await self._engine.journal.list_dead_letters(
+            state=state, tenant=self._scope.tenant, run_id=run_id, limit=limit, cursor=cursor
+        )
+        return page_view(page, dead_letter_view)
+
+    async def get(self, dead_letter_id: str) -> View:
+        return dead_letter_view(await self._scope.find_dead_letter(dead_letter_id))
+
+    async def requeue(self, dead_letter_id: str, config: Any = None) -> View:
+        """Try it again, with another config if one is given; that is written down."""
+        return await self._change(dead_letter_id, {"kind": "requeue"} | ({} if config is None else {"config": config}))
+
+    async def discard(self, dead_letter_id: str, as_: As = "skip") -> View:
+        """Give it up: as skipped, failed, or failed with the run going on."""
+        return await self._change(dead_letter_id, {"kind": "discard", "as_": as_})
+
+    async def _change(self, dead_letter_id: str, fields: dict[str, Any]) -> View:
+        row = await self._scope.find_dead_letter(dead_letter_id)
+        await self._scope.ask(self._request(row, fields))
+        return await self.get(dead_letter_id)
+
+    def _request(self, row: DeadLetterRow, fields: dict[str, Any]) -> Request:
+        body = msgspec.json.decode(row.body)
+        return Request(
+            run_id=row.run_id,
+            by=self._scope.by,
+            node=row.node,
+            scope=tuple(body.get("scope") or ()),
+            item=body.get("item"),
+            undo=bool(body.get("undo")),
+            **fields,
+        )
+
+    # -- many ----------------------------------------------------------------------------------------------------------
+
+    async def requeue_many(self, which: Which, *, expected: int | None = None) -> View:
+        return await self._change_many(which, expected, {"kind": "requeue"})
+
+    async def discard_many(self, which: Which, *, expected: int | None = None, as_: As = "skip") -> View:
+        return await self._change_many(which, expected, {"kind": "discard", "as_": as_})
+
+    async def _change_many(self, which: Which, expected: int | None, fields: dict[str, Any]) -> View:
+        """Without `expected` only count; with it, do it if there are so many still."""
+        rows = await self._matching(which)
+        if expected is None:
+            return {"matched": len(rows), "done": 0, "refused": []}
+        if len(rows) != expected:
+            raise Conflict(f"{len(rows)} dead letters match, not {expected}; count again, then decide again")
+        done, refused = 0, []
+        for row in rows:
+            try:
+                await self._scope.ask(self._request(row, fields))
+                done += 1
+            except PerdureError as error:
+                if error.status >= 500:
+                    raise
+                refused.append({"dead_letter_id": row.dead_letter_id, "code": error.code, "message": error.message})
+        return {"matched": len(rows), "done": done, "refused": refused}
+
+    async def _matching(self, which: Which) -> list[DeadLetterRow]:
+        found: list[DeadLetterRow] = []
+        cursor = None
+        while True:
+            page = await self._engine.journal.list_dead_letters(
+                state="pending", tenant=self._scope.tenant, run_id=which.run_id, limit=_PAGE, cursor=cursor
+            )
+            found.extend(row for row in page.items if which.fits(row))
+            cursor = page.next_cursor
+            if cursor is None or len(found) >= MOST:
+                return found[:MOST]

@@ -1,0 +1,51 @@
+"""What the service refuses beside what runs refuse: input that does not fit, all of it at once.
+
+It must not know HTTP; a status is a number that an edge may use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from perdure.errors import PerdureError
+
+
+class Trouble(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing that is wrong with what was given, and where."""
+
+    path: str
+    code: str
+    message: str
+
+
+class Invalid(PerdureError):
+    """What was given does not fit. `troubles` has everything that is wrong."""
+
+    code = "invalid_request"
+    status = 422
+
+    def __init__(self, message: str, troubles: Sequence[Trouble] = ()) -> None:
+        super().__init__(message)
+        self.troubles = tuple(troubles)
+
+
+class InputsInvalid(Invalid):
+    """The inputs of a run, or the data of a decision, do not fit their schema."""
+
+    code = "invalid_inputs"
+
+
+class Overloaded(PerdureError):
+    """The engine has as much work as it was allowed to take; nothing was written."""
+
+    code = "overloaded"
+    status = 503
+
+
+class AnswerLate(PerdureError):
+    """Whoever decides for this run did not answer in time. The request is written down and may still be decided."""
+
+    code = "answer_late"
+    status = 504

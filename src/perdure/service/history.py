@@ -1,0 +1,90 @@
+"""What a run was and which way it went, read from its events: the state at any number, the path taken.
+
+It must not know HTTP, nor print anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from perdure.errors import NotFound
+from perdure.journal import RunRecord
+from perdure.kernel import events as e
+from perdure.kernel.evolve import evolve
+from perdure.kernel.state import State, index_of
+
+if TYPE_CHECKING:
+    from perdure.engine import Engine
+
+_READ = 2000
+
+
+async def read_all(engine: Engine, run_id: str, last: int | None = None) -> AsyncIterator[e.Event]:
+    """Every event of a run in order, up to the number `last`."""
+    after = 0
+    while last is None or after < last:
+        stored = await engine.journal.read_events(run_id, after, _READ if last is None else min(_READ, last - after))
+        for one in stored:
+            yield e.decode(one.body)
+        if not stored:
+            return
+        after = stored[-1].seq
+
+
+async def state_at(engine: Engine, record: RunRecord, seq: int) -> State:
+    """The run as it was when event `seq` had just happened."""
+    if seq > record.seq:
+        raise NotFound(f"run {record.run_id} has {record.seq} events; there is no event {seq} yet")
+    state = State(run_id=record.run_id)
+    async for event in read_all(engine, record.run_id, seq):
+        await _fold(engine, state, event)
+    return state
+
+
+async def _fold(engine: Engine, state: State, event: e.Event) -> None:
+    if isinstance(event, e.RunCreated | e.RunPatched) and event.ir not in state.library:
+        state.library[event.ir] = await engine.library.get(event.ir)
+    evolve(state, event)
+
+
+async def steps_of(
+    engine: Engine, record: RunRecord, after: int, limit: int
+) -> tuple[list[dict[str, Any]], int | None]:
+    """The decisions about edges, in order: from which node, by which rule, to which nodes. The number to go on from, if
+    there may be more."""
+    found: list[dict[str, Any]] = []
+    state = State(run_id=record.run_id)
+    async for event in read_all(engine, record.run_id, record.seq):
+        await _fold(engine, state, event)
+        if event.seq <= after or not isinstance(event, e.NodeCompleted | e.NodeFailed | e.NodeRouted):
+            continue
+        if event.route is None:
+            continue
+        if len(found) == limit:
+            return found, found[-1]["seq"]
+        found.append(_step(state, event))
+    return found, None
+
+
+def _step(state: State, event: Any) -> dict[str, Any]:
+    taken = event.route.taken
+    if taken is None:  # as all edges that no routing names were
+        ir = state.ir
+        index = index_of(ir).get(event.node)
+        node = None if index is None else ir.nodes[index]
+        numbers = () if node is None else node.edges_out
+        taken = [state.name(ir.edges[number].target) for number in numbers if not ir.edges[number].named]
+    step = {
+        "seq": event.seq,
+        "at": event.at,
+        "node": event.node,
+        "scope": list(event.scope),
+        "visit": event.visit,
+        "rule": event.route.rule,
+        "taken": list(taken),
+        "back": event.route.back,
+    }
+    if event.route.reasoning:
+        step["reasoning"] = event.route.reasoning
+    return step

@@ -1,0 +1,129 @@
+"""Other systems that are told of approvals: whether they were, and the decision they send back.
+
+A callback is authenticated by its signature alone, with the secret that the approval names, looked up for the tenant of the
+approval. Whatever may be wrong with one has the same answer, and a signature of another approval's secret is wrong here. Its
+decision is of `webhook:<host>`, which may vote where the workflow lets it (X17, X22, X30). It must not know HTTP.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from perdure.access import Permission, Principal
+from perdure.archive import Callback
+from perdure.clock import new_key
+from perdure.egress.urls import parse
+from perdure.engine import Engine
+from perdure.errors import NotFound, Refused
+from perdure.journal import ApprovalRow
+from perdure.runtime.notifier import QUEUE, webhook_name
+from perdure.secrets.signing import WeakSecret, read_keys, verify
+from perdure.service.scope import Scope, archive_of
+from perdure.service.views import View, approval_view
+
+
+class SignatureInvalid(NotFound):
+    """Nothing is there for whoever signed this, if it was signed."""
+
+    code = "invalid_signature"
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who sent a callback that was signed as it should be."""
+
+    row: ApprovalRow
+    principal: Principal
+    repeated: bool
+    """The same message was accepted before."""
+
+
+async def notification_view(scope: Scope, row: ApprovalRow) -> View | None:
+    """Whether the other system was told, or why not; None: none is to be."""
+    found = await scope.archive.find_notification(row.tenant, row.approval_id)
+    if found is None:
+        return None
+    view: View = {"state": found.state, "attempts": found.attempts, "delivered_at": found.delivered_at}
+    view["next_at"] = found.next_at if found.state == "waiting" else None
+    view["last_error"] = found.last_error or None
+    return view
+
+
+async def authenticate(engine: Engine, approval_id: str, headers: Mapping[str, str], body: bytes) -> Caller:
+    """Who sent this. Raises SignatureInvalid, or Refused when the id was used for another message."""
+    row, notify = await _find(engine, approval_id)
+    now = engine.clock.now()
+    message_id = verify(_keys(engine, row, notify), headers, body, now)
+    if message_id is None or row is None or notify is None:
+        raise SignatureInvalid(
+            "there is no approval here that this request may decide: its signature is missing, wrong or too old, or the approval "
+            "is not one that another system was told of"
+        )
+    callback = Callback(
+        callback_hash=hashlib.sha256(f"{row.tenant}\0{notify['secret']}\0{message_id}".encode()).digest(),
+        tenant=row.tenant,
+        digest=hashlib.sha256(f"{row.approval_id}\0".encode() + body).digest(),
+        received_at=now,
+    )
+    known = await archive_of(engine).keep_callback(callback)
+    # Crash here: nothing is decided yet, and the same message again is decided then.
+    if known is not None and known.digest != callback.digest:
+        raise Refused(
+            f"webhook-id {message_id} was used for another message; give each its own", code="webhook_id_used"
+        )
+    return Caller(row, _principal(row, notify), repeated=known is not None)
+
+
+async def decide(
+    engine: Engine,
+    feed: Any,
+    caller: Caller,
+    decision: Literal["approve", "reject"],
+    comments: str,
+    data: Any,
+) -> tuple[View, bool]:
+    """The approval after the vote, and whether this message cast it. A repeated message is answered as the first was."""
+    from perdure.service import Service
+
+    service = Service(engine, caller.principal, feed)
+    try:
+        return await service.approvals.decide(caller.row.approval_id, decision, comments=comments, data=data), True
+    except Refused as error:
+        row = await service.scope.find_approval(caller.row.approval_id)
+        voted = msgspec.json.decode(row.body)["votes"].get(caller.principal.name)
+        if caller.repeated and voted == decision and error.code in ("already_voted", "already_decided"):
+            return approval_view(row), False
+        raise
+
+
+async def _find(engine: Engine, approval_id: str) -> tuple[ApprovalRow | None, dict[str, str] | None]:
+    try:
+        row = await engine.journal.get_approval(approval_id)
+    except NotFound:
+        return None, None
+    notify = msgspec.json.decode(row.body).get("notify")
+    return row, notify if isinstance(notify, dict) else None
+
+
+def _keys(engine: Engine, row: ApprovalRow | None, notify: dict[str, str] | None) -> tuple[bytes, ...]:
+    """What may have signed it. Where nothing may have, a key that nobody has: the same work is done (X22)."""
+    if row is not None and notify is not None and engine.vault is not None:
+        try:
+            return read_keys(engine.vault.reveal(notify["secret"], row.tenant, QUEUE))
+        except (LookupError, WeakSecret):
+            pass
+    return (new_key(32),)
+
+
+def _principal(row: ApprovalRow, notify: dict[str, str]) -> Principal:
+    return Principal(
+        tenant=row.tenant,
+        name=webhook_name(parse(notify["url"])),
+        kind="webhook",
+        roles=(),  # the seat of a role is a person's
+        scopes=(Permission.APPROVALS_DECIDE,),
+        permissions=frozenset({Permission.APPROVALS_DECIDE}),
+    )

@@ -1,0 +1,318 @@
+"""Runs: start them, look at them, and change their course. What is asked of a run is decided by whoever holds it.
+
+It must not know HTTP or permissions. Everything goes through a `Scope`, and so sees one tenant only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from perdure.errors import NotFound, Refused
+from perdure.journal import RunFilter, StoredEvent
+from perdure.kernel import events as e
+from perdure.kernel.explain import explain, find_latest
+from perdure.kernel.state import NodeState, State
+from perdure.kernel.view import nodes_view
+from perdure.model import Compiled, DefinitionError
+from perdure.runtime.patching import PatchInvalid, apply_patch, current_definition, preview
+from perdure.runtime.requests import Request
+from perdure.service.compiling import compile_data
+from perdure.service.diffs import diff_runs
+from perdure.service.errors import Invalid, Trouble
+from perdure.service.history import state_at, steps_of
+from perdure.service.scope import Scope
+from perdure.service.versions import Resolved, resolve
+from perdure.service.views import View, find_node, node_with_visits, page_view, run_summary, without_outputs
+from perdure.transport import task_id
+
+Control = Literal["cancel", "pause", "resume", "retry", "rollback"]
+NODES_SHOWN = 1000
+"""Nodes of a run that are shown with it; the rest is paged."""
+EXPLAINED = 100
+LONGEST_WAIT_SECONDS = 300.0
+_TRIES = 64
+IDLE_SECONDS = 15.0
+"""A stream says that it lives when nothing happened for so long."""
+
+
+class Started(msgspec.Struct, frozen=True):
+    view: View
+    created: bool
+    """False: an earlier start with the same idempotency key made it."""
+
+
+class Runs:
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._engine = scope.engine
+
+    # -- starting ------------------------------------------------------------------------------------------------------
+
+    async def start(
+        self,
+        *,
+        workflow: str = "",
+        definition: Any = None,
+        inputs: Any = None,
+        tags: Mapping[str, str] | None = None,
+        deadline_seconds: float | None = None,
+        wait_seconds: float = 0.0,
+        key: str | None = None,
+        run_id: str | None = None,
+        rollout_key: str | None = None,
+    ) -> Started:
+        """Start a run of a registered workflow (`name`, `name@3`, `name@alias`) or of a definition, which is not registered by
+        that. The same `key` again gives the run it started, if the same was asked for. Where an alias means several
+        versions, the same `rollout_key` (a customer, …) gets the same one until the alias moves."""
+        if bool(workflow) == (definition is not None):
+            message = "give either workflow or definition"
+            raise Invalid(message, [Trouble("workflow", "conflicting_keys" if workflow else "missing_key", message)])
+        scope = self._scope
+        asked = None if key is None else (key, _hash([workflow, definition, inputs, tags, deadline_seconds]))
+        if asked is not None and (earlier := await self._earlier(*asked)) is not None:
+            return Started(await self._started(earlier, wait_seconds), created=False)
+        run_id = run_id or self._new_id()
+        found = await (resolve(scope, workflow, rollout_key or key or run_id) if workflow else self._keep(definition))
+        request = Request(
+            kind="start",
+            run_id=run_id,
+            tenant=scope.tenant,
+            key=asked,
+            by=scope.by,
+            ir=found.ir,
+            workflow_version=found.version,
+            inputs=inputs,
+            tags=dict(tags or {}),
+            deadline_seconds=deadline_seconds,
+        )
+        reply = await scope.ask(request)
+        if reply.run_id != run_id:  # somebody with the same key was faster
+            return Started(await self._started(reply.run_id, wait_seconds), created=False)
+        if wait_seconds > 0:
+            return Started(await self._started(run_id, wait_seconds), created=True)
+        view = {"run_id": run_id, "workflow": found.name, "version": found.version, "state": reply.state}
+        return Started({**view, "outputs": None, "error": None}, created=True)
+
+    def _new_id(self) -> str:
+        """An id whose run this process decides itself, if it decides for any: nobody has to be asked then."""
+        run_id = self._engine.clock.new_id()
+        coordinator = self._engine.coordinator
+        for _ in range(_TRIES):
+            if coordinator is None or coordinator.share.holds(run_id):
+                break
+            run_id = self._engine.clock.new_id()
+        return run_id
+
+    async def _earlier(self, key: str, body_hash: str) -> str | None:
+        found = await self._engine.journal.find_idempotency(self._scope.tenant, key)
+        if found is not None and found[1] != body_hash:
+            message = "this idempotency key was used for another start; give every start a key of its own"
+            raise Refused(message, code="idempotency_conflict")
+        return None if found is None else found[0]
+
+    async def _keep(self, definition: Any) -> Resolved:
+        ir = await self._engine.keep(await compile_data(definition), tenant=self._scope.tenant)
+        return Resolved(name=ir.name, version=0, ir=ir.hash)
+
+    async def _started(self, run_id: str, wait_seconds: float) -> View:
+        scope = self._scope
+        if wait_seconds > 0 and scope.feed is not None:
+            await scope.feed.wait_for_end(run_id, min(wait_seconds, LONGEST_WAIT_SECONDS))
+        record = await scope.find_run(run_id)
+        view = {name: run_summary(record)[name] for name in ("run_id", "workflow", "version", "state", "error")}
+        view["outputs"] = None
+        if record.row.ended_at is not None:
+            state = await self._engine.state_of(record)
+            view["outputs"] = (await self._engine.contents.view(state, raw=True, nodes=False))["outputs"]
+        return view
+
+    # -- looking -------------------------------------------------------------------------------------------------------
+
+    async def find(self, where: RunFilter, *, limit: int = 100, cursor: str | None = None) -> View:
+        """Newest first. The tenant of the filter is that of the principal, whatever it says."""
+        mine = msgspec.structs.replace(where, tenant=self._scope.tenant)
+        page = await self._engine.journal.list_runs(mine, limit=limit, cursor=cursor)
+        return page_view(page, run_summary)
+
+    async def get(self, run_id: str, *, at: int | None = None, outputs: bool = True) -> View:
+        """The whole of a run; of one with very many nodes the first, and `next_nodes` to go on from."""
+        record = await self._scope.find_run(run_id)
+        state = await (self._engine.state_of(record) if at is None else state_at(self._engine, record, at))
+        view = await self._engine.contents.view(state, raw=True, nodes=False)
+        nodes = await self.nodes_of(state, limit=NODES_SHOWN, outputs=outputs)
+        view["nodes"] = nodes["items"]
+        if nodes["next_cursor"] is not None:
+            view["next_nodes"] = nodes["next_cursor"]
+        if record.quarantined is not None:
+            view["quarantined"] = record.quarantined
+        if at is not None:
+            view["at"] = at
+        return view
+
+    async def nodes(self, run_id: str, *, limit: int = 100, cursor: str | None = None, outputs: bool = False) -> View:
+        """A page of nodes, as a list with their ids."""
+        _, state = await self._scope.load(run_id)
+        page = await self.nodes_of(state, limit=limit, cursor=cursor, outputs=outputs)
+        items = [{"node": name, **view} for name, view in page["items"].items()]
+        return {"items": items, "next_cursor": page["next_cursor"]}
+
+    async def nodes_of(
+        self, state: State, *, limit: int, cursor: str | None = None, outputs: bool = False
+    ) -> dict[str, Any]:
+        if cursor is not None:
+            find_node(state, cursor)
+        views = nodes_view(state, cursor or "", limit + 1)
+        more = len(views) > limit
+        if more:
+            views.popitem()
+        if outputs:
+            await self._engine.contents.preview(state.tenant, views)
+        else:
+            without_outputs(views.values())
+        return {"items": views, "next_cursor": next(reversed(views)) if more and views else None}
+
+    async def node(self, run_id: str, node: str, *, at: int | None = None) -> View:
+        """One node with every visit and its outputs whole."""
+        record = await self._scope.find_run(run_id)
+        state = await (self._engine.state_of(record) if at is None else state_at(self._engine, record, at))
+        view = node_with_visits(state, node)
+        for one in (view, *view["visits"]):
+            if "size" in one:
+                one["output"] = await self._engine.contents.load(state.tenant, one["output"]["$ref"], raw=True)
+        return view
+
+    async def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> View:
+        record = await self._scope.find_run(run_id)
+        stored = await self._engine.journal.read_events(record.run_id, after, limit + 1)
+        items = [public_event(one) for one in stored[:limit]]
+        return {"items": items, "next_cursor": str(stored[limit - 1].seq) if len(stored) > limit else None}
+
+    async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[list[StoredEvent], None]:
+        """As the feed gives them, for a run of this tenant: stored events, and an empty list now and then. Close it."""
+        record = await self._scope.find_run(run_id)
+        if self._scope.feed is None:
+            raise RuntimeError("a service without a feed follows nothing")
+        return self._scope.feed.follow(record.run_id, after, idle_seconds=IDLE_SECONDS)
+
+    async def path(self, run_id: str, *, after: int = 0, limit: int = 1000) -> View:
+        """Which edges were taken, in order, and the rule that chose them."""
+        record = await self._scope.find_run(run_id)
+        steps, more = await steps_of(self._engine, record, after, limit)
+        return {"items": steps, "next_cursor": None if more is None else str(more)}
+
+    async def explain(self, run_id: str, node: str | None = None) -> View:
+        """Why a node has not run, or what each node that has not completed waits for."""
+        record, state = await self._scope.load(run_id)
+        if node is not None:
+            find_node(state, node)
+        said = {name: text + self._queued(state, name) for name, text in explain_nodes(state, node).items()}
+        view = {"run_id": run_id, "state": state.state.value, "nodes": said}
+        return view if record.quarantined is None else {**view, "quarantined": record.quarantined}
+
+    def _queued(self, state: State, node: str) -> str:
+        """Why a queued node does not start, which only the process knows that decides for its run."""
+        coordinator = self._engine.coordinator
+        found = find_latest(state, find_node(state, node))
+        if coordinator is None or found is None or found.state is not NodeState.QUEUED:
+            return ""
+        item = None if found.item < 0 else found.item
+        name = task_id(state.run_id, node, found.scope, item, found.attempt, False, state.generation)
+        why = coordinator.dispatcher.why(name)
+        return "" if why is None else f" It waits: {why}."
+
+    async def diff(
+        self, run_id: str, *, at: int | None = None, other: str | None = None, to: int | None = None
+    ) -> View:
+        """What is different between two points of a run, or between two runs (`other`), each at a point if one is given."""
+        first = await self._compared(run_id, at)
+        second = await self._compared(other or run_id, to)
+        return diff_runs(first, second)
+
+    async def _compared(self, run_id: str, at: int | None) -> tuple[int, View]:
+        record = await self._scope.find_run(run_id)
+        state = await (self._engine.state_of(record) if at is None else state_at(self._engine, record, at))
+        return state.seq, await self._engine.contents.view(state)
+
+    # -- changing ------------------------------------------------------------------------------------------------------
+
+    async def control(self, kind: Control, run_id: str, *, reason: str = "", force: bool = False) -> View:
+        record = await self._scope.find_run(run_id)
+        await self._scope.ask(Request(kind=kind, run_id=record.run_id, by=self._scope.by, reason=reason, force=force))
+        return run_summary(await self._scope.find_run(run_id))
+
+    async def signal(self, run_id: str, name: str, payload: Any = None, *, signal_id: str = "") -> View:
+        record = await self._scope.find_run(run_id)
+        about: dict[str, Any] = {"run_id": record.run_id, "by": self._scope.by}
+        await self._scope.ask(Request(kind="signal", name=name, payload=payload, signal=signal_id, **about))
+        return run_summary(await self._scope.find_run(run_id))
+
+    async def rerun(self, run_id: str, *, from_node: str = "", inputs: Mapping[str, Any] | None = None) -> View:
+        """A new run out of an old one: from a node on, or from the start with `inputs` on top of the old ones."""
+        record, state = await self._scope.load(run_id)
+        values = None if inputs is None else dict(inputs)
+        if from_node:
+            find_node(state, from_node)
+        elif values is not None:
+            before = await self._engine.contents.resolve(record.row.tenant, state.inputs)
+            values = {**(before if isinstance(before, dict) else {}), **values}
+        new = self._new_id()
+        about: dict[str, Any] = {"run_id": new, "by": self._scope.by, "tenant": self._scope.tenant}
+        reply = await self._scope.ask(
+            Request(kind="rerun", source=record.run_id, node=from_node, inputs=values, **about)
+        )
+        view = {"run_id": new, "workflow": record.row.workflow, "version": record.row.workflow_version}
+        return {**view, "state": reply.state, "outputs": None, "error": None, "origin": record.run_id}
+
+    async def patch(
+        self,
+        run_id: str,
+        *,
+        definition: Any = None,
+        operations: Any = None,
+        dry_run: bool = False,
+        reason: str = "",
+    ) -> View:
+        """Give a run under way another definition: the whole of it, or a JSON Patch of the one it has. With `dry_run` only say
+        what would change, and whether the run can take it (E6)."""
+        if (definition is None) == (operations is None):
+            message = "give either definition or patch"
+            raise Invalid(message, [Trouble("patch", "missing_key", message)])
+        record, state = await self._scope.load(run_id)
+        compiled = await self._patched(state, definition, operations)
+        changes = preview(state, compiled.get_ir(), self._engine.clock.now())
+        view = {"run_id": run_id, "possible": not changes.refused, "applied": False, **msgspec.to_builtins(changes)}
+        if dry_run:
+            return {**view, "state": state.state.value}
+        ir = await self._engine.keep(compiled, tenant=self._scope.tenant)
+        about: dict[str, Any] = {"run_id": record.run_id, "by": self._scope.by, "reason": reason}
+        reply = await self._scope.ask(Request(kind="patch", ir=ir.hash, patch=operations, **about))
+        return {**view, "possible": True, "applied": True, "state": reply.state}
+
+    async def _patched(self, state: State, definition: Any, operations: Any) -> Compiled:
+        if operations is not None:
+            definition = apply_patch(await current_definition(self._engine.library, state), operations)
+        return await compile_data(definition)
+
+
+def explain_nodes(state: State, node: str | None = None) -> dict[str, str]:
+    """Sentences by node: of this one, or of those that have not completed."""
+    if node is not None:
+        return {node: explain(state, node)}
+    views = nodes_view(state)
+    waiting = [name for name, view in views.items() if view["state"] != "completed"]
+    return {name: explain(state, name) for name in waiting[:EXPLAINED]}
+
+
+def public_event(stored: StoredEvent) -> dict[str, Any]:
+    return e.public(e.decode(stored.body))
+
+
+def _hash(asked: Any) -> str:
+    return hashlib.sha256(msgspec.json.encode(asked, order="deterministic")).hexdigest()
+
+
+__all__ = ["DefinitionError", "NotFound", "PatchInvalid", "Runs", "Started", "explain_nodes"]

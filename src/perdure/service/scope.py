@@ -1,0 +1,110 @@
+"""An engine as one principal sees it: the one place where a tenant's things are looked up (X18).
+
+Whatever another tenant owns does not exist here, and the words are the same as for what nobody owns. It must not know
+what an operation means, nor HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from perdure.archive import Archive
+from perdure.errors import NotFound, Refused
+from perdure.journal import ApprovalRow, DeadLetterRow, RunRecord
+from perdure.kernel.state import State
+from perdure.runtime.requests import Reply, Request
+from perdure.service.errors import AnswerLate, InputsInvalid, Overloaded
+
+if TYPE_CHECKING:
+    from perdure.access import Principal
+    from perdure.engine import Engine
+    from perdure.service.feed import Feed
+
+ANSWER_SECONDS = 30.0
+"""How long whoever decides for a run may take to answer a request."""
+LONGEST_ID = 1000
+
+
+def archive_of(engine: Engine) -> Archive:
+    """What the service keeps beside the runs: every journal that can be served has one."""
+    found: Archive = engine.journal.archive  # type: ignore[attr-defined]  # the port of journals knows nothing of it
+    return found
+
+
+class Scope:
+    def __init__(self, engine: Engine, principal: Principal, feed: Feed | None = None) -> None:
+        self.engine = engine
+        self.principal = principal
+        self.tenant = principal.tenant
+        self.by = principal.name
+        self.feed = feed
+
+    @property
+    def archive(self) -> Archive:
+        return archive_of(self.engine)
+
+    # -- looking up ----------------------------------------------------------------------------------------------------
+
+    async def find_run(self, run_id: str) -> RunRecord:
+        record = await self.engine.journal.find_run(run_id) if self._sane(run_id) else None
+        if record is None or record.row.tenant != self.tenant:
+            raise NotFound(f"there is no run {run_id[:200]}")
+        return record
+
+    async def load(self, run_id: str) -> tuple[RunRecord, State]:
+        record = await self.find_run(run_id)
+        return record, await self.engine.state_of(record)
+
+    async def find_approval(self, approval_id: str) -> ApprovalRow:
+        row = await self._get_approval(approval_id) if self._sane(approval_id) else None
+        if row is None or row.tenant != self.tenant:
+            raise NotFound(f"there is no approval {approval_id[:200]}")
+        return row
+
+    async def _get_approval(self, approval_id: str) -> ApprovalRow | None:
+        try:
+            return await self.engine.journal.get_approval(approval_id)
+        except NotFound:
+            return None
+
+    async def find_dead_letter(self, dead_letter_id: str) -> DeadLetterRow:
+        row = await self._get_dead_letter(dead_letter_id) if self._sane(dead_letter_id) else None
+        if row is None or row.tenant != self.tenant:
+            raise NotFound(f"there is no dead letter {dead_letter_id[:200]}")
+        return row
+
+    async def _get_dead_letter(self, dead_letter_id: str) -> DeadLetterRow | None:
+        try:
+            return await self.engine.journal.get_dead_letter(dead_letter_id)
+        except NotFound:
+            return None
+
+    @staticmethod
+    def _sane(name: str) -> bool:
+        """What no database takes as text names nothing."""
+        return len(name) <= LONGEST_ID and "\0" not in name and not any("\ud800" <= one <= "\udfff" for one in name)
+
+    # -- asking --------------------------------------------------------------------------------------------------------
+
+    async def ask(self, request: Request) -> Reply:
+        """Let whoever holds the run decide. A refusal is raised."""
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                reply = await self.engine.request(request)
+        except TimeoutError:
+            raise AnswerLate(
+                f"run {request.run_id}: nobody answered within {ANSWER_SECONDS:.0f} s; the request is written down, and is "
+                "decided when the process that holds the run goes on"
+            ) from None
+        if not reply.refused:
+            return reply
+        match reply.code:
+            case "not_found":
+                raise NotFound(reply.message)
+            case "invalid_inputs":
+                raise InputsInvalid(reply.message)
+            case "overloaded":
+                raise Overloaded(reply.message)
+            case _:
+                raise Refused(reply.message, code=reply.code)

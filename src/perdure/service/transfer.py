@@ -1,0 +1,221 @@
+"""A run as one file, and a run out of such a file.
+
+The file holds the run, its definitions, its events as they are shown everywhere, and the blobs they name. What is imported is a
+run to look at: its events are the recorded ones, and it is quarantined, so that nobody executes anything of it. What was masked
+stays masked. It must not know HTTP, nor where a file is.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+
+from perdure.blobs import InvalidBlobRef, parse_ref, ref_of
+from perdure.errors import NotFound, PerdureError
+from perdure.journal import Accepted, Commit, RunRecord, StoredEvent, partition_of
+from perdure.kernel import events as e
+from perdure.kernel import segments
+from perdure.kernel.evolve import evolve
+from perdure.kernel.state import State
+from perdure.kernel.view import run_view
+from perdure.model.ir import IR
+from perdure.runtime.loaded import row_of
+from perdure.service.compiling import compile_data
+from perdure.service.errors import Invalid, Trouble
+from perdure.service.history import read_all
+from perdure.service.views import View
+
+if TYPE_CHECKING:
+    from perdure.engine import Engine
+    from perdure.service.scope import Scope
+
+FORMAT = 1
+
+
+# -- out ---------------------------------------------------------------------------------------------------------------
+
+
+async def export_run(engine: Engine, record: RunRecord, *, lines: bool = False) -> AsyncIterator[str]:
+    """The file, piece by piece: one object, or with `lines` one object a line, each with its `kind`."""
+    state = await engine.state_of(record)
+    run = run_view(state)
+    if record.quarantined is not None:
+        run["quarantined"] = record.quarantined
+    definitions = [await _definition(engine, name) for name in dict.fromkeys(state.ir_hashes)]
+    if lines:
+        yield _text({"kind": "run", "format": FORMAT, **run}) + "\n"
+        for definition in definitions:
+            yield _text({"kind": "definition", **definition}) + "\n"
+    else:
+        yield f'{{"format":{FORMAT},"run":{_text(run)},"definitions":{_text(definitions)},"events":['
+    refs: dict[str, None] = {}
+    begun = False
+    async for event in read_all(engine, record.run_id, record.seq):
+        refs |= dict.fromkeys(sorted(e.refs_of(event)))
+        shown = e.public(event)
+        yield _text({"kind": "event", **shown}) + "\n" if lines else f"{',' * begun}\n{_text(shown)}"
+        begun = True
+    if not lines:
+        yield '],"blobs":['
+    begun = False
+    async for blob in _blobs(engine, state.tenant, list(refs)):
+        yield _text({"kind": "blob", **blob}) + "\n" if lines else f"{',' * begun}\n{_text(blob)}"
+        begun = True
+    if not lines:
+        yield "]}\n"
+
+
+async def _definition(engine: Engine, ir_hash: str) -> View:
+    """What the run was made of: the definition in its canonical form, if it was stored."""
+    try:
+        stored = await engine.library.read(f"definition:{ir_hash}")
+    except NotFound:
+        return {"hash": ir_hash, "definition": None}
+    return {"hash": ir_hash, "definition": msgspec.json.decode(stored)}
+
+
+async def _blobs(engine: Engine, tenant: str, refs: list[str]) -> AsyncIterator[View]:
+    """Each once, with those it names."""
+    seen = set(refs)
+    while refs:
+        ref = refs.pop(0)
+        try:
+            data = await engine.contents.blobs.get(tenant, ref)
+        except PerdureError as error:  # the rest is worth having without it
+            yield {"ref": ref, "data": None, "problem": error.message}
+            continue
+        yield {"ref": ref, "data": base64.b64encode(data).decode()}
+        if parse_ref(ref)[1]:
+            named = segments.find_refs(segments.decode(data, True)) - seen
+            seen |= named
+            refs.extend(sorted(named))
+
+
+def _text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+# -- in ----------------------------------------------------------------------------------------------------------------
+
+
+class _Definition(msgspec.Struct, frozen=True, kw_only=True):
+    hash: str
+    definition: dict[str, Any] | None
+
+
+class _Blob(msgspec.Struct, frozen=True, kw_only=True):
+    ref: str
+    data: str | None
+    problem: str = ""
+
+
+class RunFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file as `export_run` writes it. Fields may be added to it later."""
+
+    format: Literal[1]
+    run: dict[str, Any]
+    definitions: list[_Definition]
+    events: Annotated[list[dict[str, Any]], msgspec.Meta(min_length=1)]
+    blobs: list[_Blob] = []
+
+
+class Transfer:
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._engine = scope.engine
+
+    async def export(self, run_id: str) -> AsyncIterator[str]:
+        record = await self._scope.find_run(run_id)
+        return export_run(self._engine, record)
+
+    async def read(self, data: Any) -> View:
+        """Make a run out of a file, under a new id."""
+        try:
+            file = msgspec.convert(data, RunFile)
+        except msgspec.ValidationError as error:
+            raise _refuse("", str(error)) from None
+        for number, blob in enumerate(file.blobs):
+            await self._keep_blob(number, blob)
+        library = {one.hash: await self._keep(number, one) for number, one in enumerate(file.definitions)}
+        run_id = self._engine.clock.new_id()
+        before, events = self._rebuild(file, run_id)
+        state = _fold(run_id, events, library)
+        row = row_of(state, partition_of(run_id, self._engine.journal.partition_count))
+        commit = Commit(
+            run_id=run_id,
+            expected_seq=0,
+            commit_id=self._engine.clock.new_id(),
+            row=msgspec.structs.replace(row, busy=False),
+            events=tuple(StoredEvent(one.seq, one.type, one.at, e.encode(one)) for one in events),
+        )
+        (answer,) = await self._engine.journal.append([commit])
+        assert isinstance(answer, Accepted), answer
+        # Crash here: it is there and not quarantined. It has no timers and counts as idle, so nobody takes it up by itself.
+        await self._engine.journal.mark_quarantined(run_id, f"imported from {before}: to look at, not to run")
+        return {
+            "run_id": run_id,
+            "workflow": state.workflow,
+            "version": state.workflow_version,
+            "state": state.state.value,
+            "events": len(events),
+            "imported_from": before,
+        }
+
+    async def _keep_blob(self, number: int, blob: _Blob) -> None:
+        if blob.data is None:
+            return
+        try:
+            data = base64.b64decode(blob.data, validate=True)
+            digest, refs = parse_ref(blob.ref)
+        except (binascii.Error, ValueError, InvalidBlobRef):
+            raise _refuse(f"blobs[{number}]", "expected a reference and its content as base64") from None
+        if ref_of(data, refs=refs) != f"cas://sha256:{digest}{'+refs' if refs else ''}":
+            raise _refuse(f"blobs[{number}]", "the content is not what the reference names")
+        await self._engine.contents.blobs.put(self._scope.tenant, data)
+
+    async def _keep(self, number: int, one: _Definition) -> IR:
+        if one.definition is None:
+            raise _refuse(f"definitions[{number}]", "the definition was not kept when the run was exported")
+        compiled = await compile_data(one.definition)
+        if compiled.get_ir().hash != one.hash:
+            raise _refuse(f"definitions[{number}]", f"it is not the definition {one.hash}; another Perdure compiled it")
+        return await self._engine.keep(compiled, tenant=self._scope.tenant)
+
+    def _rebuild(self, file: RunFile, run_id: str) -> tuple[str, list[e.AnyEvent]]:
+        """The events as they were written, of a run with another id, in this tenant."""
+        events: list[e.AnyEvent] = []
+        before = ""
+        for number, shown in enumerate(file.events):
+            data = shown.get("data")
+            fields = {**shown, **(data if isinstance(data, dict) else {})}
+            fields.pop("data" if data is fields.get("data") else "", None)
+            fields.pop("refs", None)
+            try:
+                event = e.decode(msgspec.json.encode(fields))
+            except e.UnknownEvent as error:
+                raise _refuse(f"events[{number}]", str(error)[:300]) from None
+            if isinstance(event, e.RunCreated):
+                before = event.run_id
+                event = msgspec.structs.replace(event, run_id=run_id, tenant=self._scope.tenant, parent=None)
+            events.append(event)
+        return before, events
+
+
+def _fold(run_id: str, events: list[e.AnyEvent], library: dict[str, IR]) -> State:
+    state = State(run_id=run_id)
+    state.library.update(library)
+    for number, event in enumerate(events):
+        try:
+            evolve(state, event)
+        except Exception as error:  # noqa: BLE001  whatever does not fit: the file comes from anywhere
+            raise _refuse(f"events[{number}]", f"it does not follow from those before it: {error!r}"[:300]) from None
+    return state
+
+
+def _refuse(path: str, message: str) -> Invalid:
+    where = f"{path}: " if path else ""
+    return Invalid(f"the file is not an exported run: {where}{message}", [Trouble(path, "wrong_value", message)])

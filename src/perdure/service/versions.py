@@ -1,0 +1,51 @@
+"""Which version a name means: `name`, `name@3`, `name@alias`. An alias may give several versions a share of the starts.
+
+It must not change anything.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from perdure.archive import LATEST, choose_version
+from perdure.errors import NotFound
+from perdure.journal import WorkflowVersion
+from perdure.service.scope import Scope
+
+MOST_VERSION = 2**31 - 1
+
+
+class Resolved(msgspec.Struct, frozen=True):
+    """A workflow that a run can be started of."""
+
+    name: str
+    version: int
+    ir: str
+
+
+async def resolve(scope: Scope, reference: str, key: str) -> Resolved:
+    """`key` decides between the versions of a rollout: the same key, the same version, until the alias moves."""
+    name, _, which = reference.partition("@")
+    found = await find_version(scope, name, which, key)
+    return Resolved(found.name, found.version, found.ir_hash)
+
+
+async def find_version(scope: Scope, name: str, which: str = "", key: str = "") -> WorkflowVersion:
+    """`which` is a number, an alias, or nothing for the highest version."""
+    version: int | None = None
+    if which.isascii() and which.isdecimal():
+        version = int(which) if len(which) <= 10 else MOST_VERSION
+    elif which and which != LATEST:
+        alias = await scope.archive.find_alias(scope.tenant, name, which)
+        if alias is None:
+            raise NotFound(
+                f"workflow {name[:200]} has no alias {which[:80]}; GET /workflows/{{name}}/aliases lists them"
+            )
+        version = choose_version(alias, key)
+    if version is not None and version > MOST_VERSION:
+        version = MOST_VERSION
+    found = await scope.engine.journal.find_workflow(name, version, tenant=scope.tenant) if "\0" not in name else None
+    if found is None:
+        what = f"workflow {name[:200]}" + (f" version {version}" if version is not None else "")
+        raise NotFound(f"there is no {what}; POST /workflows registers one")
+    return found

@@ -1,0 +1,110 @@
+"""How things look to people and programs, the same in the API, the command line and the SDK: plain data, ready for JSON.
+
+A run itself is in `perdure.kernel.view`. It must not read anything; it turns what was read into data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import msgspec
+
+from perdure.errors import NotFound
+from perdure.journal import ApprovalRow, DeadLetterRow, Page, RunRecord
+from perdure.kernel.explain import explain
+from perdure.kernel.state import State, index_of
+from perdure.kernel.view import activation_view, node_view
+from perdure.model.problems import Problem
+
+Item = TypeVar("Item")
+View = dict[str, Any]
+
+
+def page_view(page: Page[Item], view: Callable[[Item], View]) -> View:
+    return {"items": [view(one) for one in page.items], "next_cursor": page.next_cursor}
+
+
+def run_summary(record: RunRecord) -> View:
+    """A run in a list: what its row says, without nodes."""
+    row = record.row
+    shown = {
+        "run_id": record.run_id,
+        "workflow": row.workflow,
+        "version": row.workflow_version,
+        "state": row.state,
+        "counter": row.counter,
+        "generation": row.generation,
+        "error": None if row.error is None else msgspec.json.decode(row.error),
+        "created_at": row.created_at,
+        "started_at": row.started_at,
+        "ended_at": row.ended_at,
+        "tags": msgspec.json.decode(row.tags),
+        "parent": row.parent,
+    }
+    return shown if record.quarantined is None else {**shown, "quarantined": record.quarantined}
+
+
+def approval_view(row: ApprovalRow) -> View:
+    return {
+        "approval_id": row.approval_id,
+        "run_id": row.run_id,
+        "node": row.node,
+        "state": row.state,
+        "requested_at": row.requested_at,
+        "expires_at": row.expires_at,
+        "decided_at": row.decided_at,
+        **msgspec.json.decode(row.body),
+    }
+
+
+def dead_letter_view(row: DeadLetterRow) -> View:
+    return {
+        "dead_letter_id": row.dead_letter_id,
+        "run_id": row.run_id,
+        "node": row.node,
+        "state": row.state,
+        "created_at": row.created_at,
+        "resolved_at": row.resolved_at,
+        **msgspec.json.decode(row.body),
+    }
+
+
+def problem_view(problem: Problem) -> View:
+    return {
+        "path": problem.path,
+        "line": problem.line,
+        "column": problem.column,
+        "code": problem.code,
+        "message": problem.message,
+        "severity": problem.severity,
+    }
+
+
+def find_node(state: State, name: str) -> int:
+    index = index_of(state.ir).get(name)
+    if index is None:
+        raise NotFound(explain(state, name))
+    return int(index)
+
+
+def node_with_visits(state: State, name: str) -> View:
+    """One node: what it is now, and every visit. Large outputs are references still."""
+    index = find_node(state, name)
+    visits = [one for one in state.activations.values() if one.node == index and one.item < 0 and one.visit]
+    ordered = sorted(visits, key=lambda one: one.visit)
+    return {
+        "run_id": state.run_id,
+        "node": name,
+        "type": state.node(index).type,
+        **node_view(state, index),
+        "visits": [activation_view(state, one) for one in ordered],
+    }
+
+
+def without_outputs(views: Iterable[View]) -> None:
+    """Say only how large they are; whoever wants one asks for its node."""
+    for view in views:
+        if "output" in view:
+            view.setdefault("size", len(msgspec.json.encode(view.pop("output"))))
+            view.pop("output", None)

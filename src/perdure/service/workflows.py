@@ -1,0 +1,232 @@
+"""Workflows: register definitions as versions, read them, name them, change them, forget them.
+
+A changed definition is the next version, the same one the version it has. Runs keep the version they started with. It must not
+know HTTP or permissions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import msgspec
+
+from perdure.archive import LATEST, Alias, Archive, Share, VersionNote
+from perdure.errors import Conflict, NotFound, Refused
+from perdure.journal import WorkflowVersion
+from perdure.model import Compiled, DefinitionError
+from perdure.model.reader import Format
+from perdure.runtime.patching import apply_patch
+from perdure.service.compiling import check_text, compile_data
+from perdure.service.diffs import diff_definitions
+from perdure.service.errors import Invalid, Trouble
+from perdure.service.scope import Scope
+from perdure.service.versions import MOST_VERSION, find_version
+from perdure.service.views import View, page_view, problem_view, run_summary
+
+
+class Workflows:
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._engine = scope.engine
+
+    @property
+    def _archive(self) -> Archive:
+        return self._scope.archive
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    async def validate(self, text: bytes, kind: Format) -> View:
+        """Compile only: every problem at once. Nothing is executed and nothing stored."""
+        compiled = await check_text(text, kind, self._engine.registry)
+        problems = [problem_view(one) for one in compiled.problems]
+        return {"valid": compiled.ir is not None, "hash": compiled.ir and compiled.ir.hash, "problems": problems}
+
+    async def register(self, text: bytes, kind: Format, *, reason: str = "") -> View:
+        compiled = await check_text(text, kind, self._engine.registry)
+        if compiled.ir is None:
+            raise DefinitionError(compiled.problems)
+        return await self._register(compiled, reason)
+
+    async def _register(self, compiled: Compiled, reason: str) -> View:
+        scope = self._scope
+        before = await self._engine.journal.find_workflow(compiled.get_ir().name, tenant=scope.tenant)
+        ir, version = await self._engine.register(compiled, tenant=scope.tenant)
+        at = self._engine.clock.now()
+        # Crash here: the version is there, and nobody is noted for it until it is registered again.
+        note = VersionNote(tenant=scope.tenant, workflow=ir.name, version=version, by=scope.by, at=at, reason=reason)
+        await self._archive.note_version(note)
+        return {
+            "name": ir.name,
+            "version": version,
+            "hash": ir.hash,
+            "created": before is None or version > before.version,
+            "problems": [problem_view(one) for one in compiled.problems],
+        }
+
+    async def patch(
+        self, name: str, operations: Any, *, base: int | None = None, reason: str = "", dry_run: bool = False
+    ) -> View:
+        """A JSON Patch of the highest version is the next one. With `base`, only if that is the highest still."""
+        found = await find_version(self._scope, name)
+        if base is not None and found.version != base:
+            raise Conflict(f"workflow {name} is at version {found.version}, not {base}; read it and patch again")
+        before = await self._definition(found)
+        compiled = await compile_data(apply_patch(before, operations))
+        if compiled.get_ir().name != name:
+            message = "a patch may not rename a workflow; register it under its new name"
+            raise Invalid(message, [Trouble("name", "wrong_value", message)])
+        assert compiled.definition is not None
+        changes = diff_definitions(before, compiled.definition)
+        if dry_run:
+            view: View = {"name": name, "version": found.version, "hash": compiled.get_ir().hash, "created": False}
+            return {**view, "problems": [problem_view(one) for one in compiled.problems], "changes": changes}
+        return {**await self._register(compiled, reason), "changes": changes}
+
+    async def delete(self, name: str, version: int | None = None) -> View:
+        """Forget a workflow, or one version. Refused while runs that have not ended need it."""
+        await find_version(self._scope, name, "" if version is None else str(version))
+        deleted = await self._archive.delete_workflow(self._scope.tenant, name, version)
+        return {"name": name, "versions_deleted": deleted}
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    async def find(self, *, limit: int = 100, cursor: str | None = None) -> View:
+        """The highest version of each, by name."""
+        page = await self._engine.journal.list_workflows(tenant=self._scope.tenant, limit=limit, cursor=cursor)
+        return page_view(page, _version_view)
+
+    async def get(self, name: str, *, version: int | None = None, alias: str = "") -> View:
+        """A version with its definition, in the canonical form that always has `nodes` and `edges`."""
+        if version is not None and alias:
+            message = "give either version or alias"
+            raise Invalid(message, [Trouble("alias", "conflicting_keys", message)])
+        found = await find_version(self._scope, name, alias if version is None else str(version))
+        return {**await self._with_note(found), "definition": await self._definition(found)}
+
+    async def versions(self, name: str, *, limit: int = 100, cursor: str | None = None) -> View:
+        """Highest first, each with who registered it, when and why."""
+        await find_version(self._scope, name)
+        page = await self._engine.journal.list_workflow_versions(
+            name, tenant=self._scope.tenant, limit=limit, cursor=cursor
+        )
+        notes = await self._notes(name, [one.version for one in page.items])
+        return page_view(page, lambda one: _version_view(one) | _note_view(notes.get(one.version)))
+
+    async def diff(self, name: str, before: str, after: str) -> View:
+        """What changed from one version (or alias) to another."""
+        first = await find_version(self._scope, name, before)
+        second = await find_version(self._scope, name, after)
+        changes = diff_definitions(await self._definition(first), await self._definition(second))
+        return {"name": name, "before": first.version, "after": second.version, **changes}
+
+    async def users(
+        self, name: str, version: int | None = None, *, limit: int = 100, cursor: str | None = None
+    ) -> View:
+        """Runs that have not ended and use this version, or any; and how many there are."""
+        await find_version(self._scope, name, "" if version is None else str(version))
+        tenant = self._scope.tenant
+        page = await self._archive.list_users(tenant, name, version, limit=limit, cursor=cursor)
+        return {"count": await self._archive.count_users(tenant, name, version), **page_view(page, run_summary)}
+
+    async def _definition(self, version: WorkflowVersion) -> dict[str, Any]:
+        stored = await self._engine.library.read(version.definition_hash)
+        definition: dict[str, Any] = msgspec.json.decode(stored)
+        return definition
+
+    async def _with_note(self, version: WorkflowVersion) -> View:
+        notes = await self._notes(version.name, [version.version])
+        return _version_view(version) | _note_view(notes.get(version.version))
+
+    async def _notes(self, name: str, versions: Collection[int]) -> dict[int, VersionNote]:
+        return dict(await self._archive.find_notes(self._scope.tenant, name, versions))
+
+    # -- aliases -------------------------------------------------------------------------------------------------------
+
+    async def aliases(self, name: str, *, limit: int = 100, cursor: str | None = None) -> View:
+        """By name. `latest` moves by itself and is not among them."""
+        await find_version(self._scope, name)
+        page = await self._archive.list_aliases(self._scope.tenant, name, limit=limit, cursor=cursor)
+        return page_view(page, _alias_view)
+
+    async def put_alias(
+        self,
+        name: str,
+        alias: str,
+        shares: Sequence[tuple[int, float]],
+        *,
+        reason: str = "",
+        expected_revision: int | None = None,
+    ) -> View:
+        """Let an alias mean one version, or several, each for a percentage of the starts."""
+        await find_version(self._scope, name)
+        wanted = Alias(
+            tenant=self._scope.tenant,
+            workflow=name,
+            alias=alias,
+            shares=tuple(Share(min(version, MOST_VERSION), percent) for version, percent in shares),
+            by=self._scope.by,
+            at=self._engine.clock.now(),
+            reason=reason,
+        )
+        return _alias_view(await self._archive.put_alias(wanted, expected_revision=expected_revision))
+
+    async def alias_moves(self, name: str, alias: str, *, limit: int = 100, cursor: str | None = None) -> View:
+        """Where an alias pointed, the present first."""
+        await self._find_alias(name, alias)
+        page = await self._archive.list_alias_moves(self._scope.tenant, name, alias, limit=limit, cursor=cursor)
+        return page_view(page, _alias_view)
+
+    async def rollback_alias(self, name: str, alias: str, *, reason: str = "") -> View:
+        """Move an alias back to where it pointed before."""
+        present = await self._find_alias(name, alias)
+        cursor = None
+        while True:
+            page = await self._archive.list_alias_moves(self._scope.tenant, name, alias, cursor=cursor)
+            earlier = next((move for move in page.items if move.shares != present.shares), None)
+            cursor = page.next_cursor
+            if earlier is not None or cursor is None:
+                break
+        if earlier is None:
+            raise Refused(f"alias {alias} of workflow {name} pointed nowhere else before", code="nothing_before")
+        shares = [(share.version, share.percent) for share in earlier.shares]
+        why = reason or f"back to revision {earlier.revision}"
+        return await self.put_alias(name, alias, shares, reason=why, expected_revision=present.revision)
+
+    async def delete_alias(self, name: str, alias: str) -> View:
+        await self._find_alias(name, alias)
+        await self._archive.delete_alias(self._scope.tenant, name, alias)
+        return {"name": name, "alias": alias}
+
+    async def _find_alias(self, name: str, alias: str) -> Alias:
+        await find_version(self._scope, name)
+        found = None if alias == LATEST else await self._archive.find_alias(self._scope.tenant, name, alias)
+        if found is None:
+            raise NotFound(f"workflow {name} has no alias {alias[:80]}")
+        return found
+
+
+def _version_view(version: WorkflowVersion) -> View:
+    return {
+        "name": version.name,
+        "version": version.version,
+        "hash": version.ir_hash,
+        "registered_at": version.registered_at,
+    }
+
+
+def _note_view(note: VersionNote | None) -> View:
+    return {"by": "" if note is None else note.by, "reason": "" if note is None else note.reason}
+
+
+def _alias_view(alias: Alias) -> View:
+    return {
+        "name": alias.workflow,
+        "alias": alias.alias,
+        "version": alias.shares[0].version if len(alias.shares) == 1 else None,
+        "versions": [{"version": share.version, "percent": share.percent} for share in alias.shares],
+        "revision": alias.revision,
+        "by": alias.by,
+        "at": alias.at,
+        "reason": alias.reason,
+    }

@@ -1,0 +1,259 @@
+"""Settings: `perdure.toml` < environment (`PERDURE_…`) < flags, and where each value came from.
+
+The only file that reads the environment. It knows names, types and ranges; it does not know what the values are for,
+and it opens nothing but the settings file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+
+from perdure.errors import SettingsInvalid
+
+PREFIX = "PERDURE_"
+SECRET_PREFIX = "PERDURE_SECRET_"  # noqa: S105  names of variables, not a secret
+DEFAULT_FILE = "perdure.toml"
+
+Url = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9+.-]*:\S+$")]
+Seconds = Annotated[float, msgspec.Meta(ge=0.01, le=86_400)]
+Rate = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
+Claim = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class Row(NamedTuple):
+    """One setting as `perdure config show` prints it; passwords are masked."""
+
+    name: str
+    value: object
+    source: str
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    database_url: Url = "sqlite:///.perdure/perdure.db"
+    """Journal and archive. After three slashes a path is relative to the working directory, after four absolute."""
+
+    redis_url: Annotated[str, msgspec.Meta(pattern=r"^$|^(rediss?|unix)://\S+$")] = ""
+    """What carries tasks and results between processes, with a postgresql:// database; empty: everything in one process."""
+
+    redis_prefix: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] = "perdure"
+    """What every key in Redis begins with; deployments that share a server have one each."""
+
+    signing_keys: str = ""
+    """Keys that messages between processes are signed with, `id:base64,…`, the current one first; empty: unsigned."""
+
+    blob_url: Annotated[str, msgspec.Meta(pattern=r"^$|^[a-z][a-z0-9+.-]*:\S+$")] = ""
+    """Values too large for an event: `file:folder`, `s3://bucket/prefix`, …; empty: a folder beside the database file."""
+
+    worker_heartbeat_seconds: Seconds = 5.0
+    """How often a worker says that it lives."""
+
+    worker_dead_seconds: Seconds = 15.0
+    """Silence after which a worker counts as dead and its work is tried again."""
+
+    lease_seconds: Seconds = 10.0
+    """How long a coordinator that went silent keeps its share of the runs."""
+
+    stale_result_seconds: Seconds = 30.0
+    """Age at which a result that nobody took is handed to another coordinator."""
+
+    sweep_seconds: Seconds = 15.0
+    """How often the journal is compared with what is really under way."""
+
+    queue_limits: str = ""
+    """How many of a queue may be at work at once over all processes, or pass in a time: `gpu=2, mail=100/60s`."""
+
+    max_backlog: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 1_000_000
+    """Tasks that may wait in one process; beyond that, new runs are refused with `overloaded`."""
+
+    partitions: Annotated[int, msgspec.Meta(ge=1, le=65_536)] = 256
+    """Shares of the runs that coordinators divide among themselves; fixed when the database is made."""
+
+    retention_days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] = 30
+    """How long ended runs are kept."""
+
+    secrets_file: str = ""
+    """A TOML file with secrets, by tenant and queue."""
+
+    secrets_provider: str = ""
+    """A source of secrets from the entry-point group `perdure.secret_providers`."""
+
+    encryption_keys: str = ""
+    """Keys of sensitive fields, `id:base64,…`, the current one first; without it, a file beside the database."""
+
+    egress_allow: str = ""
+    """Hosts and networks beyond the public ones that nodes may call: `api.internal:8443, 10.1.0.0/16:*`."""
+
+    auth: Literal["open", "keys", "jwt", "keys,jwt"] = "open"
+    """Who may use the server: everybody (on the loopback interface only), or who has an API key, a token, or either."""
+
+    jwt_secret: str = ""
+    """The secret that signs tokens with HS256; at least 32 bytes."""
+
+    jwt_keys_file: str = ""
+    """A file with the public key that verifies tokens, in PEM, or with a JSON Web Key Set."""
+
+    jwt_algorithms: str = ""
+    """Accepted algorithms, with commas between them; empty: HS256 for a secret, the asymmetric ones for a file."""
+
+    jwt_audience: str = ""
+    """What `aud` of a token must be or hold; empty: anything."""
+
+    jwt_issuer: str = ""
+    """What `iss` of a token must be; empty: anything."""
+
+    jwt_tenant_claim: Claim = "tenant"
+    """The claim with the tenant."""
+
+    jwt_roles_claim: Claim = "roles"
+    """The claim with the roles: a list, or a text with spaces."""
+
+    rate_limit_per_key: Rate = 2000.0
+    """Requests a second that a key, or the subject of a token, may make of one process; 0: any number."""
+
+    rate_limit_per_tenant: Rate = 4000.0
+    """The same for all keys and subjects of a tenant together."""
+
+    public_url: Annotated[str, msgspec.Meta(pattern=r"^$|^https?://\S+$")] = ""
+    """Where others reach the server: for links to approvals, and where webhooks are told to answer; empty: paths alone."""
+
+    server_url: Annotated[str, msgspec.Meta(pattern=r"^$|^https?://\S+$")] = ""
+    """The server that commands and clients work on; empty: commands work on the database."""
+
+    api_key: str = ""
+    """What commands and clients show that server."""
+
+    log_format: Literal["text", "json"] = "text"
+    """What serving processes write to standard error: lines for people, or one JSON object a line."""
+
+    log_level: Literal["debug", "info", "warning", "error"] = "warning"
+    """The least important thing they say."""
+
+    sources: dict[str, str] = {}
+    """Where each value came from: `default`, the file, the variable or the flag. Not a setting."""
+
+    @classmethod
+    def load(
+        cls,
+        flags: Mapping[str, object] | None = None,
+        environ: Mapping[str, str] | None = None,
+        path: Path | str | None = None,
+    ) -> Settings:
+        """Read all three places. A flag that is None was not given. Without `path`, `perdure.toml` may be missing."""
+        layers = [
+            _read_file(path),
+            _read_environment(os.environ if environ is None else environ),
+            _read_flags(flags or {}),
+        ]
+        values: dict[str, Any] = {}
+        sources = dict.fromkeys(NAMES, "default")
+        for layer in layers:
+            for name, (value, source) in layer.items():
+                values[name] = _convert(name, value, source)
+                sources[name] = source
+        settings = cls(**values, sources=sources)
+        settings._check()
+        return settings
+
+    def rows(self) -> list[Row]:
+        return [Row(name, self._shown(name), self.sources.get(name, "default")) for name in NAMES]
+
+    def _shown(self, name: str) -> object:
+        value = getattr(self, name)
+        return "***" if value and name in _HIDDEN else _mask(value)
+
+    def __repr__(self) -> str:
+        return f"Settings({', '.join(f'{row.name}={row.value!r}' for row in self.rows())})"
+
+    def _check(self) -> None:
+        if self.worker_dead_seconds <= self.worker_heartbeat_seconds:
+            raise SettingsInvalid(
+                f"expected worker_dead_seconds ({self.sources['worker_dead_seconds']}) greater than "
+                f"worker_heartbeat_seconds ({self.sources['worker_heartbeat_seconds']}), "
+                f"got {self.worker_dead_seconds:g} and {self.worker_heartbeat_seconds:g}; "
+                "a worker would count as dead between two heartbeats"
+            )
+
+
+Layer = dict[str, tuple[object, str]]
+
+_FIELDS = {field.name: field for field in msgspec.structs.fields(Settings) if field.name != "sources"}
+NAMES = tuple(_FIELDS)
+_HIDDEN = frozenset({"api_key", "encryption_keys", "jwt_secret", "signing_keys"})
+
+
+def _read_file(path: Path | str | None) -> Layer:
+    file = Path(DEFAULT_FILE if path is None else path)
+    if path is None and not file.exists():
+        return {}
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SettingsInvalid(f"cannot read settings from {file}: {error}") from error
+    for name in content:
+        if name not in _FIELDS:
+            raise _unknown(name, NAMES, f" in {file}")
+    return {name: (value, str(file)) for name, value in content.items()}
+
+
+def _read_environment(environ: Mapping[str, str]) -> Layer:
+    variables = {PREFIX + name.upper(): name for name in NAMES}
+    layer: Layer = {}
+    for variable in sorted(environ):
+        if not variable.startswith(PREFIX) or variable.startswith(SECRET_PREFIX):
+            continue
+        if variable not in variables:
+            raise _unknown(variable, tuple(variables), " in the environment")
+        layer[variables[variable]] = (environ[variable], variable)
+    return layer
+
+
+def read_secrets(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What the variables `PERDURE_SECRET_<NAME>` hold, by name."""
+    found = os.environ if environ is None else environ
+    return {name.removeprefix(SECRET_PREFIX): found[name] for name in found if name.startswith(SECRET_PREFIX)}
+
+
+def _read_flags(flags: Mapping[str, object]) -> Layer:
+    for name in flags:
+        if name not in _FIELDS:
+            raise _unknown(name, NAMES, " among the flags")
+    return {name: (value, f"--{name.replace('_', '-')}") for name, value in flags.items() if value is not None}
+
+
+def _convert(name: str, value: object, source: str) -> Any:
+    try:
+        # Variables are always text, so text is read as the type it should have; nothing else is converted.
+        return msgspec.convert(value, _FIELDS[name].type, strict=not isinstance(value, str))
+    except msgspec.ValidationError as error:
+        if name in _HIDDEN:
+            problem = "expected text"
+        elif name.endswith("_url"):  # may hold a password, so the value stays out of the message
+            problem = "expected a URL such as " + repr(_FIELDS[name].default)
+        else:
+            problem = f"{str(error)[0].lower()}{str(error)[1:]}, got {value!r}"
+        raise SettingsInvalid(f"setting {name} from {source}: {problem}") from error
+
+
+def _unknown(name: str, known: tuple[str, ...], where: str) -> SettingsInvalid:
+    close = difflib.get_close_matches(name, known, n=1)
+    way_out = f"did you mean '{close[0]}'?" if close else f"known are: {', '.join(known)}"
+    return SettingsInvalid(f"unknown setting '{name}'{where}; {way_out}")
+
+
+def _mask(value: object) -> object:
+    """Hide the password of a URL: everything between the user's colon and the last @ before the path."""
+    return re.sub(r"(://[^/:@]*):[^/]*@", r"\1:***@", value) if isinstance(value, str) else value
+
+
+def wants_plain(environ: Mapping[str, str] | None = None) -> bool:
+    """The person wants no colour (no-color.org), or the terminal can do nothing but print. Not a setting of Perdure."""
+    where = os.environ if environ is None else environ
+    return bool(where.get("NO_COLOR")) or where.get("TERM") == "dumb"

@@ -1,0 +1,230 @@
+"""An event loop without a world: time jumps to the next timer, and chance decides whose turn it is.
+
+It owns virtual time, turns and hosts. A host is a simulated process: every callback belongs to the host whose context it
+was made in. Within one host, order is asyncio's own; between hosts it is drawn from the seed. A host can be killed (none of
+its callbacks ever runs again, as after kill -9) or stopped for a while (its callbacks pile up, as after SIGSTOP).
+
+Nothing here may depend on addresses or string hashes: tasks and futures, which asyncio keeps in sets, hash by number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import heapq
+from collections import deque
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+TURN = 6
+"""Callbacks a host may run before another may have its turn."""
+
+
+class Deadlock(Exception):
+    """Nothing is ready and no timer is set: whoever waits now waits for ever."""
+
+
+class TooManySteps(Exception):
+    """The history does not come to an end."""
+
+
+class Host:
+    """A simulated process, as the loop sees it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.ready: deque[asyncio.Handle] = deque()
+        self.dead = False
+        self.stopped_until = 0.0
+        self.trap = 0
+        """Callbacks until `sprung` is told; 0: never."""
+        self.tasks: list[SimTask] = []
+        self.context = contextvars.copy_context()
+        self.context.run(HOST.set, self)
+
+    def alive_tasks(self) -> list[SimTask]:
+        self.tasks = [task for task in self.tasks if not task.done()]
+        return self.tasks
+
+
+HOST: contextvars.ContextVar[Host] = contextvars.ContextVar("perdure_simulated_host")
+
+
+class SimFuture(asyncio.Future[Any]):
+    def __init__(self, *, loop: SimLoop) -> None:
+        self.number = loop.next_number()
+        super().__init__(loop=loop)
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class SimTask(asyncio.Task[Any]):
+    def __init__(self, coro: Any, *, loop: SimLoop, name: str | None, context: contextvars.Context | None) -> None:
+        self.number = loop.next_number()
+        super().__init__(coro, loop=loop, name=name or "task", context=context)
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class SimLoop(asyncio.BaseEventLoop):
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[Any]
+    _stopping: bool
+
+    def __init__(self, random: Random, *, max_steps: int = 1_000_000) -> None:
+        super().__init__()
+        self._random = random
+        self._now = 0.0
+        self._numbers = 0
+        self._max_steps = max_steps
+        self.steps = 0
+        self.ahead = 0.0
+        """Seconds that every wall clock was moved on while nothing happened: a wait of days costs no turns."""
+        self.sprung: Callable[[Host], None] = lambda host: None
+        self.world = Host("world")
+        self._hosts: list[Host] = [self.world]
+        self.set_exception_handler(lambda _loop, _context: None)
+
+    # -- hosts ---------------------------------------------------------------------------------------------------------
+
+    def add_host(self, name: str) -> Host:
+        host = Host(name)
+        self._hosts.append(host)
+        return host
+
+    def kill(self, host: Host) -> None:
+        """From its next await on, nothing of it runs. What it was is kept until the end, so that nothing is finalised."""
+        host.dead = True
+        host.ready.clear()
+        for task in host.alive_tasks():
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+        self._hosts.remove(host)
+
+    def stop_host(self, host: Host, seconds: float) -> None:
+        host.stopped_until = self._now + seconds
+        self.call_at(host.stopped_until, _nothing, context=self.world.context)
+
+    def run_in(self, host: Host, coroutine: Any, name: str = "task") -> SimTask:
+        return self.create_task(coroutine, name=name, context=host.context.copy())
+
+    # -- what asyncio asks of a loop -----------------------------------------------------------------------------------
+
+    def time(self) -> float:
+        return self._now
+
+    def next_number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def create_future(self) -> SimFuture:
+        return SimFuture(loop=self)
+
+    def create_task(self, coro: Any, *, name: str | None = None, context: contextvars.Context | None = None) -> SimTask:  # type: ignore[override]
+        task = SimTask(coro, loop=self, name=name, context=context)
+        host = (context or contextvars.copy_context()).get(HOST, self.world)
+        if len(host.tasks) > 200:
+            host.alive_tasks()
+        host.tasks.append(task)
+        return task
+
+    def call_soon_threadsafe(self, callback: Callable[..., Any], *args: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]
+        return self.call_soon(callback, *args, context=context)
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
+        """There are no threads here: it is done by the time this returns."""
+        future = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:  # noqa: BLE001  whoever awaits it sees it
+            future.set_exception(error)
+        return future
+
+    def _write_to_self(self) -> None:
+        """Nobody waits in a selector."""
+
+    def _process_events(self, event_list: Any) -> None:
+        """There are none."""
+
+    # -- turns ---------------------------------------------------------------------------------------------------------
+
+    def _run_once(self) -> None:
+        ready = self._ready
+        while ready:
+            handle = ready.popleft()
+            host = handle._context.get(HOST, self.world)  # type: ignore[attr-defined]
+            if not host.dead:
+                host.ready.append(handle)
+        now = self._now
+        able = [host for host in self._hosts if host.ready and host.stopped_until <= now]
+        if not able:
+            if not self._stopping:
+                self._pass_time()
+            return
+        host = able[int(self._random.random() * len(able))] if len(able) > 1 else able[0]
+        queue = host.ready
+        for _ in range(min(len(queue), 1 + int(self._random.random() * TURN))):
+            handle = queue.popleft()
+            if not handle._cancelled:
+                self.steps += 1
+                handle._run()
+                if host.trap:
+                    host.trap -= 1
+                    if not host.trap:
+                        self.sprung(host)
+                if host.dead:
+                    break
+        if self.steps > self._max_steps:
+            raise TooManySteps(f"{self.steps} steps, and no end")
+
+    def _pass_time(self) -> None:
+        scheduled = self._scheduled
+        while scheduled and (scheduled[0]._cancelled or self._is_dead(scheduled[0])):
+            heapq.heappop(scheduled)._scheduled = False
+        if not scheduled:
+            raise Deadlock("nothing is ready and no timer is set")
+        self._now = max(self._now, scheduled[0]._when)
+        while scheduled and scheduled[0]._when <= self._now:
+            handle = heapq.heappop(scheduled)
+            handle._scheduled = False
+            if not handle._cancelled:
+                self._ready.append(handle)
+
+    def _is_dead(self, handle: Any) -> bool:
+        return bool(handle._context.get(HOST, self.world).dead)
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def abandon(self, hosts: list[Host]) -> None:
+        """Let go of what is left, without a word: the history is over."""
+        asyncio._set_running_loop(self)  # last words may ask for a loop, and would be given a new one nobody closes
+        try:
+            for _ in range(3):  # last words may begin something
+                for host in [*hosts, *self._hosts]:
+                    for task in host.alive_tasks():
+                        task._log_destroy_pending = False  # type: ignore[attr-defined]
+                        _close(task.get_coro())
+                    host.tasks.clear()
+        finally:
+            asyncio._set_running_loop(None)
+        self._ready.clear()
+        self._scheduled.clear()
+
+    def __del__(self) -> None:
+        """It holds nothing that must be closed."""
+
+
+def _close(coroutine: Any) -> None:
+    """End it now, whatever it says, and not when its memory is collected."""
+    for _ in range(5):
+        try:
+            coroutine.close()
+        except (Exception, asyncio.CancelledError, BaseExceptionGroup):  # noqa: BLE001, S112  its last words
+            continue
+        return
+
+
+def _nothing() -> None:
+    """A reason to look again."""

@@ -1,0 +1,55 @@
+"""Finding, filtering and paging over rows in memory."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from perdure.errors import NotFound
+from perdure.journal import ApprovalRow, DeadLetterRow, InvalidCursor, Page, RunFilter, RunRecord
+
+Item = TypeVar("Item")
+
+
+def found(item: Item | None, kind: str, name: str) -> Item:
+    if item is None:
+        raise NotFound(f"{kind} {name} does not exist")
+    return item
+
+
+def matches(run: RunRecord, where: RunFilter) -> bool:
+    row = run.row
+    return (
+        where.tenant in {None, row.tenant}
+        and (not where.states or row.state in where.states)
+        and where.workflow in {None, row.workflow}
+        and (where.tag is None or msgspec.json.decode(row.tags).get(where.tag[0]) == where.tag[1])
+        and (where.since is None or row.created_at >= where.since)
+        and (where.until is None or row.created_at < where.until)
+        and (where.parent is None or row.parent == where.parent)
+        and (where.quarantined is None or where.quarantined == (run.quarantined is not None))
+    )
+
+
+def is_asked(row: ApprovalRow | DeadLetterRow, state: str | None, tenant: str | None, run_id: str | None) -> bool:
+    return state in {None, row.state} and tenant in {None, row.tenant} and run_id in {None, row.run_id}
+
+
+def page(
+    items: Sequence[Item], place: Callable[[Item], tuple[Any, ...]], kinds: Any, limit: int, cursor: str | None
+) -> Page[Item]:
+    items = sorted(items, key=place)
+    if cursor is not None:
+        try:
+            data = base64.b64decode(cursor, validate=True)
+            after: tuple[Any, ...] = msgspec.json.decode(data, type=kinds)
+        except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
+            raise InvalidCursor(f"cursor {cursor[:80]!r} is not one of this list") from error
+        items = [item for item in items if place(item) > after]
+    shown = items[: max(limit, 0)]
+    more = len(items) > limit > 0
+    return Page(tuple(shown), base64.b64encode(msgspec.json.encode(place(shown[-1]))).decode() if more else None)

@@ -1,0 +1,322 @@
+"""Simulated processes: the real engine, or a real worker, on a host that can die, hang and come back.
+
+The engine's own composition is used; only what touches the machine (files, threads, the network) is replaced. A process has
+many lives: each begins with nothing but the store, the claims its last life left on disk, and the broker if it is shared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import TYPE_CHECKING, Any, cast
+
+from perdure.blobs import BlobStore
+from perdure.engine import Engine
+from perdure.errors import StoreUnavailable
+from perdure.journal import HolderLock, Journal
+from perdure.model import Compiled
+from perdure.runtime.claims import Claims, claim_name
+from perdure.runtime.coordinator import Coordinator, EngineStopped
+from perdure.runtime.listener import Listener
+from perdure.runtime.reclaimer import Reclaimer
+from perdure.runtime.requests import Reply, Request
+from perdure.runtime.timekeeper import Timekeeper
+from perdure.runtime.worker import Worker
+from perdure.simulation.blobs import SimBlobs
+from perdure.simulation.clock import SimClock
+from perdure.simulation.hands import SimWorker
+from perdure.simulation.journal import SimJournal
+from perdure.simulation.loop import Host, SimTask
+from perdure.simulation.transport import Broker, SimTransport
+from perdure.transport import Transport, TransportUnavailable
+
+if TYPE_CHECKING:
+    from perdure.simulation.world import World
+
+
+class SimClaims(Claims):
+    """The claims file without a file: a dictionary that survives its process."""
+
+    def __init__(self, left: dict[int, str], slots: int) -> None:
+        self.slots = slots
+        self._left = left
+        left.clear()
+
+    def enter(self, slot: int, task_id: str) -> None:
+        self._left[slot] = claim_name(task_id)
+
+    def leave(self, slot: int) -> None:
+        self._left.pop(slot, None)
+
+    def close(self) -> None:
+        self._left.clear()
+
+
+class SimEngine(Engine):
+    """The engine, with simulated transport, claims and heartbeat."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        plan = world.plan
+        super().__init__(
+            cast(Journal, SimJournal(world, process)),
+            clock=process.clock,
+            registry=world.registry,
+            claims=None,
+            concurrency=plan.concurrency,
+            heartbeat_seconds=5.0,
+            dead_seconds=15.0,
+            sweep_seconds=15.0,
+            blobs=cast(BlobStore, SimBlobs(world, process)),
+            remote=True if plan.divided else None,
+        )
+        self._world = world
+        self._process = process
+        self.link: SimTransport | None = None
+
+    async def connect(self) -> None:
+        if self.transport is None:
+            self.link = SimTransport(self._world, self._process, self._world.broker, local=False)
+            self.transport = self.link
+
+    def _start(self, make_listener: Any = Listener) -> None:
+        world, process = self._world, self._process
+        shared, divided = world.plan.shared, world.plan.divided
+        if not divided:
+            broker = world.broker if shared else Broker(process.clock, durable_checkpoints=True)
+            self.link = SimTransport(world, process, broker, local=not shared)
+            self.transport = self.link
+        assert self.link is not None
+        coordinator = self.coordinator = Coordinator(
+            self.journal,
+            cast(Transport, self.link),
+            self.registry,
+            self.clock,
+            window=2 * world.plan.concurrency,
+            keep_idle=world.plan.keep_idle,
+            on_commit=self._tell,
+            blobs=self.blobs,
+            judge=self._judge,
+        )
+        if shared and not divided:
+            world.broker.take_over()
+        self._spawn("coordinator", coordinator.run())
+        self._spawn("fetcher", coordinator.fetcher.run())
+        self._spawn("results", self._receive(self.transport, coordinator))
+        self._spawn("begins", self._receive_begins(self.transport, coordinator))
+        self.timekeeper = Timekeeper(self.journal, coordinator, self.clock)
+        self.listener = make_listener(self.journal, coordinator, self.clock)
+        self._spawn("timekeeper", self.timekeeper.run())
+        self._spawn("listener", self.listener.run())
+
+    async def _judge(self, job: Any) -> Any:
+        """In real time, between two moments: a sandbox gives the same answer whenever it is asked."""
+        return self._world.sandbox().decide(job)
+
+    async def _work(self) -> None:
+        world, process = self._world, self._process
+        assert self.link is not None
+        assert self.coordinator is not None
+        transport = cast(Transport, self.link)
+        heartbeat, dead, sweep = self._seconds
+        reclaimer = Reclaimer(transport, self.coordinator, self.clock, dead_seconds=dead, sweep_seconds=sweep)
+        self._spawn("reclaimer", reclaimer.run())
+        crashed: frozenset[str] = frozenset()
+        if not world.plan.shared:
+            crashed = frozenset(world.claims.values())
+            self._claims = SimClaims(world.claims, world.plan.concurrency)
+            self.worker = SimWorker(
+                world,
+                process,
+                transport,
+                self.registry,
+                self.clock,
+                worker_id=process.life,
+                concurrency=world.plan.concurrency,
+                heartbeat_seconds=heartbeat,
+                claims=self._claims,
+                blobs=self.blobs,
+            )
+            self._spawn("worker", self.worker.run())
+        await self._recover(crashed)
+
+
+class Process:
+    """One simulated process over all its lives."""
+
+    def __init__(self, world: World, name: str, skew: float = 0.0) -> None:
+        self.world = world
+        self.name = name
+        self.lives = 0
+        self.skew = skew
+        self.host: Host = world.loop.add_host(name)
+        self.clock = SimClock(world.loop, Random(world.random.getrandbits(64)), name, skew)
+        self.lock: HolderLock | None = None
+        self.engine: SimEngine | None = None
+        self.worker: Worker | None = None
+        self.link: SimTransport | None = None
+        self.main: SimTask | None = None
+        self.down = True
+        self.closing = False
+        self.trapped = False
+        """In this life, something of it was cancelled from outside."""
+        self.wanted_down = False
+        """The world is being taken down; nobody starts it again."""
+
+    @property
+    def life(self) -> str:
+        return f"{self.name}.{self.lives}"
+
+    # -- life and death ------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self.lives += 1
+        self.down = self.closing = self.trapped = False
+        if self.lives > 1:
+            self.host = self.world.loop.add_host(self.life)
+        self.clock = SimClock(self.world.loop, Random(self.world.random.getrandbits(64)), self.life, self.skew)
+        self.world.trace("starts", self.life)
+        self.main = self.world.loop.run_in(self.host, self._main(), "main")
+
+    def crash(self, why: str) -> None:
+        """kill -9: the operating system releases its lock and its connections, nothing else happens."""
+        if self.down:
+            return
+        self.down = True
+        self.world.trace("dies", f"{self.life}: {why}")
+        self.world.buried.append(self.host)
+        self.world.loop.kill(self.host)
+        self._released()
+        if not self.wanted_down:
+            self.world.restart(self)
+
+    def disconnect(self) -> None:
+        """The network is gone, and whatever waited on it."""
+        link = self.link or (self.engine.link if self.engine is not None else None)
+        if link is not None:
+            link.drop()
+
+    async def die(self) -> None:
+        """The process that calls this is dead, in the middle of what it does."""
+        self.crash("in a command")
+        await self.world.loop.create_future()
+
+    def _released(self) -> None:
+        self.disconnect()
+        if self.lock is not None:
+            self.lock.release()
+        self.lock = self.engine = self.worker = self.link = None
+
+    async def shut_down(self, grace_seconds: float) -> None:
+        """SIGTERM: it ends in its own time, and whatever it awaits is cancelled."""
+        raise NotImplementedError
+
+    async def _main(self) -> None:
+        raise NotImplementedError
+
+    def _ended(self, error: BaseException | None) -> None:
+        """The process left by itself."""
+        if not self.down:
+            self.world.process_ended(self, error)
+            self.crash("exits" if error is None else f"exits: {type(error).__name__}: {error}")
+
+
+class EngineProcess(Process):
+    """`perdure dev`: holds the journal if it can, and otherwise follows the one that does."""
+
+    async def _main(self) -> None:
+        world = self.world
+        engine = self.engine = SimEngine(world, self)
+        try:
+            if world.plan.divided:
+                await engine.coordinate()
+            else:
+                while not await engine.hold():
+                    await self.clock.sleep(2.0)
+            await engine.until_broken()
+        except asyncio.CancelledError:
+            if not self.closing:  # as after Ctrl-C: it ends in its own time
+                self.closing = True
+                await engine.close(1.0)
+                self._ended(None)
+            raise
+        except Exception as error:  # noqa: BLE001  the world judges it
+            self._ended(error)
+
+    async def request(self, request: Request, compiled: Compiled | None = None) -> Reply:
+        """As somebody who talks to this process would."""
+        assert self.engine is not None
+        if compiled is not None:
+            await self.engine.keep(compiled)
+        return await self.engine.request(request)
+
+    async def shut_down(self, grace_seconds: float) -> None:
+        engine = self.engine
+        if engine is None or self.down or self.closing:
+            return
+        self.closing = True
+        if self.main is not None:
+            self.main.cancel()
+        await engine.close(grace_seconds)
+
+
+class WorkerProcess(Process):
+    """`perdure worker`: a worker, connected to the shared transport."""
+
+    async def _main(self) -> None:
+        world = self.world
+        self.link = SimTransport(world, self, world.broker, local=False)
+        worker = self.worker = SimWorker(
+            world,
+            self,
+            cast(Transport, self.link),
+            world.registry,
+            self.clock,
+            worker_id=self.life,
+            concurrency=world.plan.concurrency,
+            heartbeat_seconds=5.0,
+            blobs=cast(BlobStore, SimBlobs(world, self)),
+        )
+        try:
+            await worker.run()
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  the world judges it
+            self._ended(error)
+
+    async def shut_down(self, grace_seconds: float) -> None:
+        if self.worker is None or self.down or self.closing:
+            return
+        self.closing = True
+        await self.worker.drain(grace_seconds)
+        if self.main is not None:
+            await asyncio.wait([self.main])
+
+
+class Terminal(Process):
+    """`perdure ...` in another terminal: asks for one thing, takes over for as long as nobody else holds the journal."""
+
+    async def ask(self, request: Request, seconds: float, compiled: Compiled | None = None) -> Reply | None:
+        self.wanted_down = True
+        self._request = request
+        self._compiled = compiled
+        self.start()
+        main = self.main
+        assert main is not None
+        try:
+            await asyncio.wait([main], timeout=seconds)
+        finally:
+            self.crash("ends")
+        answer: Reply | None = main.result() if main.done() and not main.cancelled() and not main.exception() else None
+        return answer
+
+    async def _main(self) -> Reply | None:  # type: ignore[override]
+        engine = self.engine = SimEngine(self.world, self)
+        try:
+            if self._compiled is not None:
+                await engine.keep(self._compiled)
+            return await engine.request(self._request)
+        except (StoreUnavailable, TransportUnavailable, EngineStopped):
+            return None
+        finally:
+            try:
+                await engine.close(1.0)
+            except (StoreUnavailable, TransportUnavailable):
+                pass

@@ -1,0 +1,306 @@
+"""A user's workflow in a simulated cluster: the real engine, stubs for handlers, and virtual time that skips what is dull.
+
+A *calm* world has one process and no faults, and does what the script says. A *lenient* one has faults, and the seed plays
+whoever the script does not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from random import Random
+from typing import Any
+
+import msgspec
+
+from perdure.kernel import events as e
+from perdure.kernel.explain import explain
+from perdure.kernel.state import OPEN, State
+from perdure.model import ir as irs
+from perdure.model.ir import IR, Node
+from perdure.runtime.contents import Contents
+from perdure.simulation import faults
+from perdure.simulation import stubs as s
+from perdure.simulation.checks import Failed
+from perdure.simulation.clock import EPOCH
+from perdure.simulation.memory import MemoryJournal
+from perdure.simulation.people import RUN, People
+from perdure.simulation.plan import Plan
+from perdure.simulation.playing import Player
+from perdure.simulation.story import describe
+from perdure.simulation.world import World
+
+TICK = 0.5
+LOOK_SECONDS = 61.0
+"""Skipped time ends this long before the next thing is due: the timekeeper looks at least once a minute."""
+QUIET_SECONDS = 200.0
+"""After healing, nothing may happen for so long: a dead time, a sweep and the longest pauses fit in."""
+LONGEST_CALL = 86_400.0
+"""In a calm world a function may take that long, of virtual time, before it counts as one that never returns."""
+MAX_EVENTS = 3000
+"""Of all runs together, those of map items aside. More than that is no end."""
+_FAULTS = (
+    *(name for name in faults.JOURNAL),
+    *(name for name in faults.TRANSPORT),
+    *(name for name in faults.BLOB if name != "blob_missing"),
+    "crash",
+    "shutdown",
+    "stop_short",
+    "stop_long",
+    "journal_outage",
+    "transport_flush",
+    "transport_outage",
+    "blob_outage",
+)
+"""What a workflow must get over. What would make it fail by right (a handler's task cancelled, content that is missing) is left out."""
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """What is the same in every history: workflows as compiled, and who plays them."""
+
+    workflows: tuple[IR, ...]
+    """The one that is started comes first."""
+    inputs: Any
+    stubs: Mapping[str, Any] = {}
+    signals: Sequence[s.Signal] = ()
+    real: bool | frozenset[str] = False
+    lenient: bool = False
+
+
+def calm_plan(setting: Setting, seed: int = 0) -> Plan:
+    return Plan(
+        seed=seed,
+        shared=False,
+        engines=1,
+        workers=0,
+        concurrency=100,
+        keep_idle=1000,
+        runs=1,
+        workflows=[],
+        inputs=[setting.inputs],
+        rates={},
+        fault_seconds=0.0,
+        journal_seconds=0.0,
+        transport_seconds=0.0,
+        handler_seconds=0.0,
+        skews=[0.0] * 8,
+        poll_seconds=30.0,
+    )
+
+
+def rough_plan(setting: Setting, seed: int) -> Plan:
+    random = Random(f"plan {seed}")
+    calm = random.random() < 0.05
+    drawn = {} if calm else faults.draw_rates(random)
+    shared = random.random() < 0.5
+    return msgspec.structs.replace(
+        calm_plan(setting, seed),
+        shared=shared,
+        engines=random.choice((1, 1, 2)),
+        workers=random.choice((1, 2, 3)) if shared else 0,
+        concurrency=random.choice((1, 2, 8)),
+        keep_idle=random.choice((0, 1000)),
+        rates={name: rate for name, rate in drawn.items() if name in _FAULTS},
+        fault_seconds=random.choice((10.0, 30.0, 120.0)),
+        journal_seconds=random.choice((0.0, 0.0, 0.01, 0.2)),
+        transport_seconds=random.choice((0.0, 0.01, 0.3)),
+        poll_seconds=random.choice((0.5, 1.0, 3.0)),
+    )
+
+
+class UserWorld(World):
+    generated = False
+
+    def __init__(self, setting: Setting, plan: Plan, *, tracing: bool = False) -> None:
+        super().__init__(plan, tracing=tracing)
+        self.setting = setting
+        self.lenient = setting.lenient
+        self.main = setting.workflows[0]
+        self.calls: list[s.Call] = []
+        self.blamed: list[AssertionError] = []
+        self.calling = 0
+        """Functions of the test that have been called and have not returned."""
+        self.slept_until = 0.0
+        """Of the loop's time: a stub is known to be busy until then."""
+        self.registry = Player(self, setting.stubs, setting.real).registry(setting.workflows)
+        self.people = self.users = People(self, setting.stubs, setting.signals)
+
+    # -- what others ask -----------------------------------------------------------------------------------------------
+
+    def workflow_of(self, run_id: str) -> str:
+        record = self.store.runs.get(run_id)
+        return self.main.name if record is None else record.row.workflow
+
+    def node_of(self, run_id: str, name: str) -> Node:
+        for node in self.library[self.store.runs[run_id].row.ir].nodes:
+            if node is not None and node.id == name:
+                return node
+        raise AssertionError(f"run {run_id} has no node {name}")
+
+    def trace(self, kind: str, text: str, body: bytes = b"") -> None:
+        if self.over or (kind == "world" and not self.plan.rates):
+            return  # nothing happens after the end, and a calm world has nothing to heal from
+        super().trace(kind, text, body)
+        if self.lines:
+            shown = describe(e.decode(body)) if kind == "event" else _say_asked(text) if kind == "user" else text
+            run = f"{text.partition(' ')[0]}: " if kind == "event" and not text.startswith(f"{RUN} ") else ""
+            self.lines[-1] = (self.clock.now() - EPOCH, kind, f"{run}{shown}")
+
+    def view(self, state: State) -> dict[str, Any]:
+        """A run as it is shown, large values included."""
+        view: dict[str, Any] = _at_once(self._view(state))
+        return view
+
+    async def _view(self, state: State) -> dict[str, Any]:
+        contents = Contents(self.blobs(self.clock))
+        view = await contents.view(state)
+        for node in view["nodes"].values():
+            if "size" in node:
+                node["output"] = await contents.load(state.tenant, node["output"]["$ref"])
+        return view
+
+    def last(self) -> State:
+        """The run, or the last of those that continue it."""
+        state = self.checks.fold(RUN)
+        while state.continued_as is not None and state.continued_as in self.store.runs:
+            state = self.checks.fold(state.continued_as)
+        return state
+
+    # -- the history ---------------------------------------------------------------------------------------------------
+
+    async def _register(self) -> None:
+        journal = MemoryJournal(self.store, clock=self.clock)
+        for ir in self.setting.workflows:
+            ready = self.library[ir.hash] = s.prepare(ir, self.setting.stubs)
+            await journal.put_definition(ir.hash, "ir", irs.encode(ready))
+            version = await journal.register_workflow(ir.name, ir.hash, ir_hash=ir.hash)
+            self.versions[ir.name] = (ir.hash, version)
+
+    async def _history(self) -> None:
+        await self._register()
+        for process in self.processes:
+            process.start()
+        troubles = self.loop.run_in(self.loop.world, self.troubles.run(), "troubles")
+        self.loop.run_in(self.loop.world, self.people.run(), "people")
+        heals_at = self.loop.time() + self.plan.fault_seconds
+        seen: tuple[int, float] = (0, 0.0)
+        while True:
+            await self._wait(TICK)
+            now = self.loop.time()
+            if not self.chaos.healed and now >= heals_at:
+                troubles.cancel()
+                self._heal()
+            if self._is_over():
+                break
+            self.people.look()
+            self.people.act()
+            seen = self._judge(seen, now)
+            if seen[1] < 0:
+                return
+            self._skip()
+        if not self.chaos.healed:
+            troubles.cancel()
+            self._heal()
+        self.checks.projections()
+        if self.lenient and not self.failures:
+            await self._close()
+
+    def _is_over(self) -> bool:
+        store = self.store
+        if self.people.unstarted or store.notices or not store.runs:
+            return False
+        return all(run.row.ended_at is not None for run in store.runs.values())
+
+    def _judge(self, seen: tuple[int, float], now: float) -> tuple[int, float]:
+        """Is it going on? The number of events, and since when it is that; a time below 0 says that this is all."""
+        events = sum(run.seq for run in self.store.runs.values())
+        types = self.checks.event_types
+        if events - types["item.completed"] - types["item.failed"] > MAX_EVENTS:
+            raise Failed("endless", f"{events} events in {self._passed()}, and no end")
+        if events != seen[0] or not self.chaos.healed or self.people.busy or self._upcoming() is not None:
+            return events, now
+        quiet = QUIET_SECONDS if self.lenient else LONGEST_CALL if self.calling else LOOK_SECONDS * 2
+        if now - max(seen[1], self.slept_until) < quiet:
+            return seen
+        if self.lenient:
+            raise Failed("stuck", " ".join(self.waits()) or "nothing happens any more")
+        return events, -1.0
+
+    def waits(self) -> list[str]:
+        """What the runs that are open wait for, a sentence each."""
+        sentences = []
+        for run_id, run in self.store.runs.items():
+            if run.row.ended_at is not None:
+                continue
+            state = self.checks.fold(run_id)
+            open_nodes = {state.name(a.node): None for a in state.activations.values() if a.state in OPEN}
+            sentences += [explain(state, name) for name in open_nodes]
+        return sentences
+
+    def _upcoming(self) -> float | None:
+        """When something is next due by itself."""
+        times = [*self.store.timers.values()]
+        agenda = self.people.next_at()
+        return min([*times, agenda] if agenda is not None else times, default=None)
+
+    def _skip(self) -> None:
+        """Nobody has anything to do until the next timer: the wall clocks move on, and nothing else."""
+        due = self._upcoming()
+        now = self.clock.now()
+        if due is not None and due - now > LOOK_SECONDS + 1 and not self._is_busy():
+            passed = due - now - LOOK_SECONDS
+            self.loop.ahead += passed
+            self.trace("time", f"nothing happens for {duration(passed)}")
+
+    def _is_busy(self) -> bool:
+        store = self.store
+        if self.people.busy or self.people.unstarted or store.notices or len(store.commands) > len(store.answers):
+            return True
+        for run_id, run in store.runs.items():
+            if run.row.ended_at is None:
+                model = self.checks.checkers[run_id].model
+                if model.state not in ("running", "paused"):
+                    return True
+                if any(act.state in ("held", "queued", "running") for act in model.acts.values()):
+                    return True
+        return False
+
+    def _passed(self) -> str:
+        return duration(self.clock.now() - EPOCH)
+
+    async def _wait(self, seconds: float) -> None:
+        """As in every world; nothing is left behind, since this is called often."""
+        if not self.failures:
+            await asyncio.wait([self._failing], timeout=seconds)
+        if self.failures:
+            raise self.failures[0]
+
+    @property
+    def _failing(self) -> asyncio.Future[Any]:
+        if self._failing_task is None:
+            self._failing_task = self.loop.run_in(self.loop.world, self._failed.wait(), "failing")
+        return self._failing_task
+
+    _failing_task: asyncio.Future[Any] | None = None
+
+
+def _at_once(work: Coroutine[Any, Any, Any]) -> Any:
+    """What waits for nothing needs no loop."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value
+    raise AssertionError("it waits")
+
+
+def _say_asked(text: str) -> str:
+    kind, _, rest = text.partition(" ")
+    about, _, decision = rest.partition(" ")[2].rpartition(" ")
+    return f"{decision} {about}" if kind == "vote" else f"{kind} {about}".rstrip()
+
+
+def duration(seconds: float) -> str:
+    for size, unit in ((86_400.0, "days"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.1f} s"

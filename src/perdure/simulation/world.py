@@ -1,0 +1,349 @@
+"""A simulated cluster and its history: faults first, then healing, then everything must end.
+
+It owns the store, the broker, the processes and the two phases. What is wrong is collected here and ends the history.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from random import Random
+from typing import Any
+
+import msgspec
+
+from perdure import engine
+from perdure.blob_stores.memory import MemoryObjects
+from perdure.blob_stores.objects import ObjectBlobs
+from perdure.blobs import BlobStore, full_ref, key_of, parse_ref, ref_of
+from perdure.invariants import Checker
+from perdure.journal import Accepted, Appended, Commit
+from perdure.kernel import continuations
+from perdure.model import ir as irs
+from perdure.model.ir import IR
+from perdure.runtime import listener, loaded
+from perdure.runtime.coordinator import EngineStopped, LostIncarnation
+from perdure.sandbox import Sandbox
+from perdure.simulation import graphs
+from perdure.simulation.blocks import Definition
+from perdure.simulation.checks import Checks, Failed
+from perdure.simulation.clock import SimClock
+from perdure.simulation.faults import Chaos
+from perdure.simulation.handlers import Handlers
+from perdure.simulation.loop import HOST, Host, SimLoop
+from perdure.simulation.memory import MemoryJournal
+from perdure.simulation.plan import Plan
+from perdure.simulation.process import EngineProcess, Process, WorkerProcess
+from perdure.simulation.store import Store
+from perdure.simulation.transport import Broker
+from perdure.simulation.troubles import Troubles
+from perdure.simulation.users import Users
+
+QUIET_SECONDS = 400.0
+"""After healing, a run that is nobody's turn may stand still this long: a dead time, a sweep and slow handlers fit in."""
+LONGEST = 3 * 3600.0
+CLOSE_SECONDS = 60.0
+IDLE_SECONDS = 15.0
+NOTICE_SECONDS = 70.0
+"""A coordinator that has nothing to write hears of a restored journal within this."""
+MAX_STEPS = 1_500_000
+
+
+class World:
+    generated = True
+    """Its workflows are made by `graphs.py`, whose conditions are known."""
+
+    def __init__(self, plan: Plan, *, tracing: bool = False) -> None:
+        self.plan = plan
+        self.random = Random(f"world {plan.seed}")
+        self.loop = SimLoop(Random(f"turns {plan.seed}"), max_steps=MAX_STEPS)
+        self.chaos = Chaos(Random(f"faults {plan.seed}"), plan.rates)
+        self.store = Store(4)
+        self.clock = SimClock(self.loop, Random(f"ids {plan.seed}"), "world")
+        self.broker = Broker(self.clock)
+        self.broker.partition_count = self.store.partition_count
+        self.claims: dict[int, str] = {}
+        self.blob_objects: dict[str, tuple[bytes, float]] = {}
+        """The blob store of all processes; it outlives them."""
+        self._sandbox: Sandbox | None = None
+        self.library: dict[str, IR] = {}
+        self.sources: dict[str, Definition] = {}
+        """What the IRs of the library were made of."""
+        self.versions: dict[str, tuple[str, int]] = {}
+        self.checks = Checks(self)
+        self.handlers = Handlers(self)
+        self.registry = self.handlers.registry()
+        self.blocking_seconds = 0.0
+        """How long the call in a thread that has just been made keeps that thread."""
+        self.cancelled: Counter[str] = Counter()
+        """Tasks of processes that were cancelled from outside, by what they do."""
+        self.outage_until = self.transport_outage_until = self.blob_outage_until = -1.0
+        self.rolled_back = False
+        self.rolled_back_at = -NOTICE_SECONDS
+        self.over = False
+        self.failures: list[Failed] = []
+        self.buried: list[Host] = []
+        self.backups: list[tuple[Store, dict[str, Checker]]] = []
+        self.lines: list[tuple[float, str, str]] | None = [] if tracing else None
+        self._hash = hashlib.blake2b(digest_size=16)
+        self._healed = asyncio.Event()
+        self._failed = asyncio.Event()
+        self.engines = [EngineProcess(self, f"engine{n}", plan.skews[n]) for n in range(plan.engines)]
+        self.workers = [WorkerProcess(self, f"worker{n}", plan.skews[4 + n]) for n in range(plan.workers)]
+        self.users = Users(self)
+        self.troubles = Troubles(self)
+        self.loop.sprung = self.troubles.cancel_a_task
+
+    def blobs(self, clock: SimClock) -> BlobStore:
+        """The blob store as it is, for whoever looks from outside."""
+        return ObjectBlobs(MemoryObjects(self.blob_objects, clock=clock), clock.new_id)
+
+    def find_blob(self, ref: str) -> bytes | None:
+        """What the blob store has under this name, and is what it should be."""
+        key = key_of("default", ref)
+        for name, (data, _) in self.blob_objects.items():
+            if name.endswith(key) and ref_of(data, refs=parse_ref(ref)[1]) == full_ref(ref):
+                return data
+        return None
+
+    def sandbox(self) -> Sandbox:
+        if self._sandbox is None:
+            self._sandbox = Sandbox()
+        return self._sandbox
+
+    @property
+    def processes(self) -> list[Process]:
+        return [*self.engines, *self.workers]
+
+    # -- history -------------------------------------------------------------------------------------------------------
+
+    def trace(self, kind: str, text: str, body: bytes = b"") -> None:
+        now = self.loop.time()
+        self._hash.update(f"{now:.6f} {kind} {text}".encode())
+        if body:
+            self._hash.update(body)
+        if self.lines is not None:
+            self.lines.append((now, kind, text))
+
+    def digest(self) -> str:
+        return f"{self._hash.hexdigest()}-{self.loop.steps}"
+
+    def note_fault(self, name: str, text: str) -> None:
+        self.chaos.happened(name)
+        self.trace("fault", f"{name}: {text}")
+
+    def fail(self, failure: Failed) -> None:
+        if self.over or failure in self.failures:
+            return
+        self.trace("FAILED", str(failure))
+        self.failures.append(failure)
+        self._failed.set()
+
+    # -- what processes ask of the world -------------------------------------------------------------------------------
+
+    async def append(self, journal: MemoryJournal, by: str, commits: Sequence[Commit]) -> list[Appended]:
+        before = {commit.run_id: run.seq if (run := self.store.runs.get(commit.run_id)) else 0 for commit in commits}
+        answers = await journal.append(commits)
+        for commit, answer in zip(commits, answers, strict=True):
+            if isinstance(answer, Accepted) and answer.seq > before[commit.run_id]:
+                self.checks.appended(commit, by, journal.now())
+        return answers
+
+    def later(self, seconds: float, what: str, do: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Something the network does by itself."""
+
+        async def wait() -> None:
+            await asyncio.sleep(seconds)
+            self.trace("network", what)
+            try:
+                await do()
+            except Exception as error:  # noqa: BLE001  a message that cannot be delivered is lost
+                self.trace("network", f"{what}: {error}")
+
+        self.loop.run_in(self.loop.world, wait(), "later")
+
+    def restart(self, process: Process) -> None:
+        seconds = 0.5 if self.chaos.healed else self.random.random() ** 2 * 40
+        self.loop.call_later(seconds, self._start_again, process, context=self.loop.world.context)
+
+    def _start_again(self, process: Process) -> None:
+        if process.down and not process.wanted_down:
+            process.start()
+
+    def process_ended(self, process: Process, error: BaseException | None) -> None:
+        """A process left by itself. Only a journal that went back, or a part of it that was cancelled, lets it."""
+        if self.over:
+            return
+        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        name = "nothing" if error is None else type(error).__name__
+        self.chaos.happened(f"exit:{name}")
+        cause = error.__cause__ if isinstance(error, EngineStopped) else error
+        if process.trapped or (isinstance(cause, LostIncarnation) and self.rolled_back):
+            return
+        self.fail(Failed("exit", f"{process.life} ended: {name}: {error}"))
+
+    async def kill_this_process(self, why: str) -> None:
+        """Whatever calls this takes the process it runs in with it."""
+        host = HOST.get()
+        for process in self.processes:
+            if process.host is host and not self.chaos.healed:
+                process.crash(why)
+                await self.loop.create_future()
+
+    async def wait_for_healing(self) -> None:
+        await self._healed.wait()
+
+    def available(self, run_id: str, node: str) -> list[str] | None:
+        """Where an agent-driven node of this run may lead."""
+        record = self.store.runs.get(run_id)
+        ir = None if record is None else self.library.get(record.row.ir)
+        for one in ir.nodes if ir is not None else ():
+            if one is not None and one.id == node and one.branch is not None and one.branch.kind == "agent_driven":
+                assert ir is not None
+                return [found.id for target in one.branch.available if (found := ir.nodes[target]) is not None]
+        return None
+
+    # -- phases --------------------------------------------------------------------------------------------------------
+
+    def run(self) -> World:
+        """The whole history; `failures` says how it went."""
+        disabled, collecting = logging.root.manager.disable, gc.isenabled()
+        logging.disable(logging.CRITICAL)
+        gc.disable()
+        poll, listener._POLL_SECONDS = listener._POLL_SECONDS, self.plan.poll_seconds
+        every, loaded.SNAPSHOT_EVERY = loaded.SNAPSHOT_EVERY, self.plan.snapshot_events
+        follow, engine._FOLLOW_SECONDS = engine._FOLLOW_SECONDS, self.plan.poll_seconds / 4
+        long, continuations.LONG_JOURNAL = continuations.LONG_JOURNAL, self.plan.long_journal
+        try:
+            self.loop.run_until_complete(self.loop.run_in(self.loop.world, self._history(), "history"))
+        except Exception as error:  # noqa: BLE001  an error of a process or of the simulator is a finding too
+            self.fail(error if isinstance(error, Failed) else Failed(type(error).__name__, repr(error)))
+        finally:
+            listener._POLL_SECONDS = poll
+            loaded.SNAPSHOT_EVERY = every
+            engine._FOLLOW_SECONDS = follow
+            continuations.LONG_JOURNAL = long
+            self.over = True
+            self.loop.abandon(self.buried)
+            if self._sandbox is not None:
+                asyncio.run(self._sandbox.close())
+            logging.disable(disabled)
+            if collecting:
+                gc.enable()
+        return self
+
+    async def _history(self) -> None:
+        await self._register()
+        for process in self.processes:
+            process.start()
+        troubles = self.loop.run_in(self.loop.world, self.troubles.run(), "troubles")
+        users = self.loop.run_in(self.loop.world, self.users.run(), "users")
+        await self._suffer()
+        troubles.cancel()
+        users.cancel()
+        self._heal()
+        await self._finish()
+        if not self.failures:
+            await self._close()
+
+    async def _suffer(self) -> None:
+        """The time of faults; when every run is over, only as long as that may still be disturbed."""
+        end, idle = self.loop.time() + self.plan.fault_seconds, 0.0
+        while (left := end - self.loop.time()) > 0 and idle < IDLE_SECONDS:
+            await self._wait(min(left, 5.0))
+            over = not self.users.unstarted and not any(self.is_open(run_id) for run_id in self.store.runs)
+            idle = idle + 5.0 if over else 0.0
+
+    async def _wait(self, seconds: float) -> None:
+        """Time passes, unless something has failed."""
+        if self.failures:
+            raise self.failures[0]
+        waits = [asyncio.ensure_future(asyncio.sleep(seconds)), asyncio.ensure_future(self._failed.wait())]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+        if self.failures:
+            raise self.failures[0]
+
+    def know(self, definition: Definition, ir: IR) -> None:
+        """A definition somebody has written; who checks journals must know it."""
+        self.library[ir.hash] = ir
+        self.sources[ir.hash] = definition
+
+    async def _register(self) -> None:
+        journal = MemoryJournal(self.store, clock=self.clock)
+        for definition in self.plan.workflows:
+            compiled = graphs.compiled(definition)
+            ir = compiled.get_ir()
+            self.know(definition, ir)
+            body = msgspec.json.encode(compiled.definition, order="deterministic")
+            await journal.put_definition(ir.hash, "ir", irs.encode(ir))
+            await journal.put_definition(f"definition:{ir.hash}", "definition", body)
+            version = await journal.register_workflow(ir.name, f"definition:{ir.hash}", ir_hash=ir.hash)
+            self.versions[ir.name] = (ir.hash, version)
+
+    def _heal(self) -> None:
+        self.trace("world", "heals")
+        self.chaos.healed = True
+        self.outage_until = self.transport_outage_until = self.blob_outage_until = -1.0
+        self._healed.set()
+        for process in self.processes:
+            process.host.stopped_until, process.host.trap = 0.0, 0
+            process.clock.skew = process.skew  # somebody sets a clock that jumped
+            if process.down:
+                process.start()
+
+    def is_open(self, run_id: str) -> bool:
+        record = self.store.runs.get(run_id)
+        return record is not None and record.row.ended_at is None
+
+    async def _finish(self) -> None:
+        """Everybody does their part until nothing is open."""
+        progress: dict[str, tuple[int, float]] = {}
+        begun = self.loop.time()
+        while True:
+            await self._wait(5.0)
+            now = self.loop.time()
+            open_runs = [run_id for run_id in self.store.runs if self.is_open(run_id)]
+            if self.users.unstarted:
+                await self.users.start_rest()
+                continue
+            if not open_runs:
+                if now - self.rolled_back_at > NOTICE_SECONDS and not self.users.asking:
+                    return
+                continue
+            for run_id in open_runs:
+                seq = self.store.runs[run_id].seq
+                if progress.get(run_id, (0, 0.0))[0] != seq or self.users.is_waiting(run_id):
+                    progress[run_id] = (seq, now)
+                elif now - progress[run_id][1] > QUIET_SECONDS:
+                    raise Failed("R2", f"run {run_id} stands still: {self.users.describe(run_id)}")
+                await self.users.help(run_id)
+            if now - begun > LONGEST:
+                raise Failed("R2", f"after {LONGEST:.0f} s still open: {[self.users.describe(r) for r in open_runs]}")
+
+    async def _close(self) -> None:
+        await self._wait(1.0)
+        self.checks.projections()
+        self.checks.live()
+        for process in self.processes:
+            process.wanted_down = True
+            if process.down:
+                continue
+            closing = self.loop.run_in(process.host, process.shut_down(5.0), "close")
+            await asyncio.wait([closing], timeout=CLOSE_SECONDS)
+            if not closing.done():
+                raise Failed("close", f"{process.life} does not end")
+            if closing.exception() is not None:
+                raise Failed("close", f"{process.life}: {closing.exception()!r}")
+        await self._wait(30.0)
+        for process in self.processes:
+            left = [task for task in process.host.alive_tasks() if not task.done()]
+            if left and not process.host.dead:
+                names = sorted(str(task.get_coro()) for task in left)
+                raise Failed("leak", f"{process.life} left {len(left)} tasks: {names[:5]}")

@@ -1,0 +1,45 @@
+"""Workflows in tests: the real engine in virtual time, with stubs for what nodes do.
+
+    run = perdure.testing.run("order.yaml", inputs={…}, stubs={"pay": Stub(fails=2, then={"ok": True}), "ask": approve(by="ann")})
+    assert_run(run, state="completed", attempts={"pay": 3}, never=["refund"])
+
+    report = simulate("order.yaml", inputs={…}, stubs={…}, seeds=100)     # through crashes, duplicates and delays
+    assert report.ok, report
+
+    assert replay("run.json").same                                        # what `perdure runs export` wrote, played again
+
+The public surface is `__all__`.
+"""
+
+from __future__ import annotations
+
+from perdure.outcomes import Chosen
+from perdure.simulation.stubs import Call, Signal, Stub, StubInvalid, approve, nobody, one_of, reject
+from perdure.testing.assertions import assert_run
+from perdure.testing.replaying import Replay, ReplayInvalid, replay
+from perdure.testing.report import Bad, End, Report
+from perdure.testing.running import BrokenPromise, Run, run
+from perdure.testing.simulating import simulate
+
+__all__ = [
+    "Bad",
+    "BrokenPromise",
+    "Call",
+    "Chosen",
+    "End",
+    "Replay",
+    "ReplayInvalid",
+    "Report",
+    "Run",
+    "Signal",
+    "Stub",
+    "StubInvalid",
+    "approve",
+    "assert_run",
+    "nobody",
+    "one_of",
+    "reject",
+    "replay",
+    "run",
+    "simulate",
+]

@@ -1,0 +1,266 @@
+"""The transport: carries tasks to workers, results to coordinators, and wake-ups. This file is the port.
+
+It owns the message formats and what delivery means. It must not know graphs, journals or what a result leads to.
+A transport may lose, repeat and reorder; it never decides. Losing all of it costs time and nothing else, because what is
+queued or running stands in the journal, and a coordinator sends it again (T1).
+
+The life of a task: a coordinator `publish`es it; a worker `claim`s it, `beat`s while it works and `report`s one result; a
+coordinator `receive`s the result and `acknowledge`s it once what it led to is durable. A coordinator that wants a task
+back `recall`s it: withdrawn, if no worker has it. One that wants it stopped `stop`s it: the worker hears of it with the
+answer to its next beat, so the word cannot get lost. `begin` is for effects that may happen at most once: the worker
+starts only after the coordinator has made the start durable and said so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from perdure.errors import PerdureError
+from perdure.kernel.segments import HoldsSegments, pack, refuse, unpack
+
+MESSAGE_VERSION = 1
+
+
+class TransportUnavailable(PerdureError):
+    """The transport did not answer; whether the message went through is not known, and need not be: send it again."""
+
+    code = "transport_unavailable"
+    status = 503
+
+
+class TransportClosed(TransportUnavailable):
+    code = "transport_closed"
+
+
+class TransportFull(TransportUnavailable):
+    """It holds as many tasks as it may; none of these was taken, and the sweep sends them again."""
+
+    code = "transport_full"
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Please execute this attempt."""
+
+    v: int = MESSAGE_VERSION
+    tenant: str = "default"
+    run_id: str
+    node: str
+    scope: tuple[int, ...] = ()
+    item: int | None = None
+    attempt: int = 1
+    generation: int = 1
+    undo: bool = False
+    type: str
+    function: str = ""
+    """The registered function it calls: only workers that registered it get it. Empty: having the type is enough."""
+    config: Any = None
+    inputs: dict[str, Any] = {}
+    """The outputs of the taken edges, by node."""
+    idempotency_key: str
+    checkpoint: Any = None
+    queue: str = "default"
+    priority: int = 0
+    timeout_seconds: float | None = None
+    heartbeat_timeout_seconds: float | None = None
+    isolation: Literal["thread", "process"] = "thread"
+    effect: Literal["pure", "idempotent", "at_most_once"] = "idempotent"
+    sensitive: tuple[str, ...] = ()
+    """Paths of its output that are sealed before it is reported."""
+    sealed: bool = False
+    """Its config, inputs or checkpoint may hold sealed fields."""
+    incarnation: int = 1
+    packed: bool = False
+    """On the wire: config, inputs and checkpoint hold secrets or blobs, written as in `perdure.kernel.segments`."""
+
+    @property
+    def task_id(self) -> str:
+        return task_id(self.run_id, self.node, self.scope, self.item, self.attempt, self.undo, self.generation)
+
+
+_encode = msgspec.json.Encoder(enc_hook=refuse).encode
+
+
+def encode_message(message: Any) -> bytes:
+    """As JSON. The values of a task that hold segments are packed, and it says so."""
+    try:
+        return _encode(message)
+    except HoldsSegments:
+        return _encode(_pack(message))
+
+
+def _pack(message: Any) -> Any:
+    if not isinstance(message, Task):
+        return msgspec.structs.replace(message, task=_pack(message.task))  # something about a task
+    return msgspec.structs.replace(
+        message,
+        packed=True,
+        config=pack(message.config),
+        inputs=pack(message.inputs),
+        checkpoint=pack(message.checkpoint),
+    )
+
+
+def unpack_task(task: Task) -> Task:
+    """As it was before it went on the wire. Raises ValueError for what no version of Perdure writes."""
+    if not task.packed:
+        return task
+    return msgspec.structs.replace(
+        task,
+        packed=False,
+        config=unpack(task.config),
+        inputs=unpack(task.inputs),
+        checkpoint=unpack(task.checkpoint),
+    )
+
+
+def task_id(
+    run_id: str,
+    node: str,
+    scope: tuple[int, ...] = (),
+    item: int | None = None,
+    attempt: int = 1,
+    undo: bool = False,
+    generation: int = 1,
+) -> str:
+    """Names one attempt for ever: derived, so that nobody has to remember it."""
+    place = node + (f"[{'.'.join(map(str, scope))}]" if scope else "") + ("" if item is None else f"#{item}")
+    return f"{run_id}/{place}/{generation}.{attempt}{'u' if undo else ''}"
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of an attempt."""
+
+    v: int = MESSAGE_VERSION
+    tenant: str = "default"
+    run_id: str
+    node: str
+    scope: tuple[int, ...] = ()
+    item: int | None = None
+    attempt: int = 1
+    generation: int = 1
+    undo: bool = False
+    kind: Literal["completed", "failed", "handed_back", "checkpointed"]
+    output: Any = None
+    step: str = ""
+    """Of a checkpoint: the step whose result it is; empty, it takes the place of what was kept before."""
+    output_ref: str | None = None
+    size: int = 0
+    choice: tuple[str, ...] | None = None
+    reasoning: str = ""
+    code: str = ""
+    message: str = ""
+    details: Any = None
+    retryable: bool = True
+    retry_after: float | None = None
+    not_done: bool = False
+    stopped: bool = False
+    """It failed because its worker was told to stop it."""
+    started_at: float | None = None
+    worker: str = ""
+    incarnation: int = 1
+
+    @property
+    def task_id(self) -> str:
+        return task_id(self.run_id, self.node, self.scope, self.item, self.attempt, self.undo, self.generation)
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """A result as it was received; `receipt` acknowledges it."""
+
+    receipt: str
+    result: Result
+
+
+class BeginRequest(msgspec.Struct, frozen=True):
+    """A worker asks to begin an attempt whose effect may happen at most once."""
+
+    task: Task
+    worker: str
+
+
+class WorkerBeat(msgspec.Struct, frozen=True):
+    """What a worker says of itself, from a thread of its own."""
+
+    worker: str
+    running: tuple[str, ...] = ()
+    slots: int = 0
+    queues: tuple[str, ...] = ("default",)
+    types: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+    lag_seconds: float = 0.0
+
+
+class WorkerSeen(msgspec.Struct, frozen=True):
+    beat: WorkerBeat
+    silent_seconds: float
+    """Since its last beat, by the transport's own clock: an age, so that it means the same in every process."""
+
+
+def can_take(beat: WorkerBeat, queue: str, type: str, function: str = "") -> bool:
+    """This worker would be given such a task. One that no worker can take should be held, not published."""
+    return queue in beat.queues and fits(type, function, beat.types, beat.functions)
+
+
+def fits(type: str, function: str, types: Collection[str] | None, functions: Collection[str]) -> bool:
+    """Whoever has these types and functions can do it; None: every type, with every function."""
+    return types is None or (type in types and (not function or function in functions))
+
+
+class Transport(Protocol):
+    # coordinator
+    async def publish(self, tasks: Sequence[Task]) -> None:
+        """Send tasks. One that is there already is not sent twice."""
+        ...
+
+    async def recall(self, task_ids: Sequence[str]) -> dict[str, Literal["withdrawn", "claimed", "unknown"]]: ...
+
+    async def stop(self, task_ids: Sequence[str]) -> None: ...
+
+    async def receive(self, limit: int) -> list[Delivery]:
+        """Results, at least one; waits for it."""
+        ...
+
+    async def acknowledge(self, receipts: Sequence[str]) -> None: ...
+
+    async def receive_begin(self) -> BeginRequest: ...
+
+    async def grant_begin(self, task_id: str, granted: bool) -> None: ...
+
+    async def find_missing(self, task_ids: Collection[str]) -> set[str]:
+        """Which of these the transport no longer holds, neither queued nor claimed: the sweep sends them again."""
+        ...
+
+    async def list_workers(self) -> list[WorkerSeen]: ...
+
+    async def forget_worker(self, worker: str) -> list[str]:
+        """The worker is dead: the tasks it had claimed."""
+        ...
+
+    # worker
+    async def claim(
+        self,
+        worker: str,
+        queues: Sequence[str],
+        limit: int,
+        types: Collection[str] | None = None,
+        functions: Collection[str] = (),
+    ) -> list[Task]:
+        """Up to `limit` tasks that fit, highest priority first and then oldest first, at least one; waits for it."""
+        ...
+
+    async def begin(self, task: Task, worker: str) -> bool: ...
+
+    async def report(self, results: Sequence[Result]) -> None: ...
+
+    def beat(self, beat: WorkerBeat) -> tuple[str, ...]:
+        """Alive. Answers with the tasks that should stop. Called from a thread."""
+        ...
+
+    def on_stop(self, worker: str, wake: Callable[[], None] | None) -> None:
+        """`wake` is called, from any thread, when the next beat would say stop: it saves time, nothing depends on it."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,1 @@
+"""Adapters of the transport port, one module each. Only `perdure.engine` imports them."""

@@ -1,0 +1,388 @@
+"""The transport inside one process: dictionaries and queues on one event loop, nothing else.
+
+It owns who holds which task and which results are not yet acknowledged. It does not own durability: it dies with its
+process, and what it held is sent again from the journal (T1).
+
+Bounds: `capacity` tasks held at once (`publish` refuses more with `TransportFull`, and the sweep sends them later);
+`max_results` results not yet received (`report` waits, which stops the worker from claiming). Results received and not
+acknowledged are at most as many as tasks held, plus checkpoints. Begin requests are at most one per claimed task.
+Workers are kept until `forget_worker`.
+
+Everything runs on the loop except `beat` and `on_stop`, which a worker's heartbeat thread may call. They only read the
+table of held tasks (single dictionary operations) and share the table of workers under a lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Literal
+
+from perdure.clock import Clock, system
+from perdure.transport import (
+    BeginRequest,
+    Delivery,
+    Result,
+    Task,
+    TransportClosed,
+    TransportFull,
+    WorkerBeat,
+    WorkerSeen,
+    fits,
+)
+from perdure.transports.local_limits import LocalLimits
+from perdure.transports.queue import Held, TaskQueue
+
+CAPACITY = 1_000_000
+MAX_RESULTS = 100_000
+
+
+class LocalTransport:
+    def __init__(
+        self,
+        clock: Clock = system,
+        *,
+        capacity: int = CAPACITY,
+        max_results: int = MAX_RESULTS,
+        one_queue: str | None = None,
+        durable_checkpoints: bool = False,
+    ) -> None:
+        """`one_queue`: there is one worker and it serves every queue, so all tasks go to this one. `durable_checkpoints`: a
+        checkpoint counts as reported when it is acknowledged, so that a step begins only after the one before is durable."""
+        self._one_queue = one_queue
+        self._durable_checkpoints = durable_checkpoints
+        self._checkpoints: dict[str, asyncio.Future[None]] = {}
+        self._clock = clock
+        self.limits = LocalLimits(clock)
+        self._capacity = capacity
+        self._max_results = max_results
+        self._closed = False
+        self._held: dict[str, Held] = {}
+        self._queues: dict[str, TaskQueue] = {}
+        self._picky = False
+        """Somebody claims only what fits: then whoever is woken may not be the one who can take it."""
+        self._numbers = itertools.count()
+        self._receipts = itertools.count(1)
+        self._results: deque[Delivery] = deque()
+        self._unacknowledged: dict[str, Delivery] = {}
+        self._receivers: deque[asyncio.Future[None]] = deque()
+        self._reporters: deque[asyncio.Future[None]] = deque()
+        self._begin_requests: deque[BeginRequest] = deque()
+        self._begin_receivers: deque[asyncio.Future[None]] = deque()
+        self._begin_answers: dict[str, asyncio.Future[bool]] = {}
+        self._lock = threading.Lock()
+        self._workers: dict[str, tuple[WorkerBeat, float]] = {}
+        """What each said last, and when by the monotonic clock."""
+        self._wakes: dict[str, Callable[[], None]] = {}
+
+    # coordinator
+
+    async def publish(self, tasks: Sequence[Task]) -> None:
+        self._check_open()
+        held = self._held
+        if len(held) + len(tasks) > self._capacity:
+            raise TransportFull(
+                f"the transport holds {len(held)} tasks and may hold {self._capacity}; {len(tasks)} more were not taken"
+            )
+        added: dict[str, int] = {}
+        for task in tasks:
+            task_id = task.task_id
+            if task_id in held:
+                continue
+            entry = held[task_id] = Held(task, task_id, next(self._numbers))
+            name = self._queue_name(task)
+            self._queue(name).put(entry)
+            added[name] = added.get(name, 0) + 1
+        for name, number in added.items():
+            self._wake_queue(self._queues[name], number)
+
+    async def recall(self, task_ids: Sequence[str]) -> dict[str, Literal["withdrawn", "claimed", "unknown"]]:
+        self._check_open()
+        answers: dict[str, Literal["withdrawn", "claimed", "unknown"]] = {}
+        for task_id in task_ids:
+            held = self._held.get(task_id)
+            if held is None:
+                answers[task_id] = "unknown"
+            elif held.worker is not None:
+                answers[task_id] = "claimed"
+            else:
+                self._queues[self._queue_name(held.task)].withdraw(held)
+                del self._held[task_id]
+                answers[task_id] = "withdrawn"
+        return answers
+
+    async def stop(self, task_ids: Sequence[str]) -> None:
+        """A task that is still queued is claimed as one that should stop, so that somebody reports its end."""
+        self._check_open()
+        workers = set()
+        for task_id in task_ids:
+            held = self._held.get(task_id)
+            if held is not None:
+                held.stopping = True
+                if held.worker is not None:
+                    workers.add(held.worker)
+        self._wake_workers(workers)
+
+    async def receive(self, limit: int) -> list[Delivery]:
+        self._check_open()
+        results = self._results
+        while not results:
+            await self._wait(self._receivers)
+        received = [results.popleft() for _ in range(min(limit, len(results)))]
+        for delivery in received:
+            self._unacknowledged[delivery.receipt] = delivery
+        if results:
+            _wake_one(self._receivers)
+        if self._reporters and len(results) < self._max_results:
+            _wake_all(self._reporters)
+        return received
+
+    async def acknowledge(self, receipts: Sequence[str]) -> None:
+        self._check_open()
+        for receipt in receipts:
+            delivery = self._unacknowledged.pop(receipt, None)
+            self._release(self._checkpoints.pop(receipt, None))
+            if delivery is not None and delivery.result.kind != "checkpointed":
+                task_id = delivery.result.task_id
+                held = self._held.get(task_id)
+                if held is not None and held.reported:
+                    del self._held[task_id]
+
+    async def receive_begin(self) -> BeginRequest:
+        self._check_open()
+        while not self._begin_requests:
+            await self._wait(self._begin_receivers)
+        return self._begin_requests.popleft()
+
+    async def grant_begin(self, task_id: str, granted: bool) -> None:
+        self._check_open()
+        answer = self._begin_answers.pop(task_id, None)
+        if answer is not None and not answer.done():
+            answer.set_result(granted)
+
+    async def find_missing(self, task_ids: Collection[str]) -> set[str]:
+        """One whose result waits to be acknowledged is not missing: it is on its way back."""
+        self._check_open()
+        return {task_id for task_id in task_ids if task_id not in self._held}
+
+    async def list_workers(self) -> list[WorkerSeen]:
+        self._check_open()
+        now = self._clock.monotonic()
+        with self._lock:
+            return [WorkerSeen(beat, now - seen_at) for beat, seen_at in self._workers.values()]
+
+    async def forget_worker(self, worker: str) -> list[str]:
+        self._check_open()
+        with self._lock:
+            self._workers.pop(worker, None)
+        claimed = [held.task_id for held in self._held.values() if held.worker == worker and not held.reported]
+        for task_id in claimed:
+            del self._held[task_id]
+            await self.grant_begin(task_id, False)
+        return claimed
+
+    def redeliver(self) -> None:
+        """A seam for tests: what was received and not acknowledged can be received again, in the same order."""
+        self._results.extendleft(reversed(self._unacknowledged.values()))
+        self._unacknowledged.clear()
+        _wake_one(self._receivers)
+
+    # worker
+
+    async def claim(
+        self,
+        worker: str,
+        queues: Sequence[str],
+        limit: int,
+        types: Collection[str] | None = None,
+        functions: Collection[str] = (),
+    ) -> list[Task]:
+        self._check_open()
+        self._picky = self._picky or types is not None
+        while True:
+            taken = self._take(queues, limit, types, functions)
+            if taken:
+                stopping = False
+                for held in taken:
+                    held.worker = worker
+                    stopping = stopping or held.stopping
+                if stopping:  # after the claimer knows of it, or its beat would not name the task
+                    asyncio.get_running_loop().call_soon(self._wake_workers, [worker])
+                return [held.task for held in taken]
+            await self._wait_for_task(queues)
+
+    async def begin(self, task: Task, worker: str) -> bool:
+        self._check_open()
+        task_id = task.task_id
+        held = self._held.get(task_id)
+        if held is None or held.worker != worker or task_id in self._begin_answers:
+            return False
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._begin_answers[task_id] = answer
+        self._begin_requests.append(BeginRequest(task, worker))
+        _wake_one(self._begin_receivers)
+        try:
+            return await answer
+        finally:
+            self._begin_answers.pop(task_id, None)
+
+    async def report(self, results: Sequence[Result]) -> None:
+        self._check_open()
+        while len(self._results) >= self._max_results:
+            await self._wait(self._reporters)
+        waits: list[asyncio.Future[None]] = []
+        for result in results:
+            if result.kind != "checkpointed":
+                held = self._held.get(result.task_id)
+                if held is not None:
+                    held.reported = True
+            receipt = str(next(self._receipts))
+            if self._durable_checkpoints and result.kind == "checkpointed":
+                self._checkpoints[receipt] = asyncio.get_running_loop().create_future()
+                waits.append(self._checkpoints[receipt])
+            self._results.append(Delivery(receipt, result))
+        _wake_one(self._receivers)
+        for wait in waits:
+            await wait
+        if waits:
+            self._check_open()
+
+    def beat(self, beat: WorkerBeat) -> tuple[str, ...]:
+        with self._lock:
+            self._workers[beat.worker] = (beat, self._clock.monotonic())
+        return tuple(task_id for task_id in beat.running if self._should_stop(task_id, beat.worker))
+
+    def on_stop(self, worker: str, wake: Callable[[], None] | None) -> None:
+        with self._lock:
+            if wake is None:
+                self._wakes.pop(worker, None)
+            else:
+                self._wakes[worker] = wake
+
+    async def close(self) -> None:
+        """Whoever waits is woken with `TransportClosed`."""
+        self._closed = True
+        for waiters in (self._receivers, self._reporters, self._begin_receivers):
+            _wake_all(waiters)
+        for queue in self._queues.values():
+            _wake_all(queue.waiters)
+        for checkpoint in self._checkpoints.values():
+            self._release(checkpoint)
+        for answer in self._begin_answers.values():
+            if not answer.done():
+                answer.set_exception(TransportClosed("the transport was closed"))
+
+    # inside
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise TransportClosed("the transport was closed")
+
+    def _release(self, checkpoint: asyncio.Future[None] | None) -> None:
+        if checkpoint is not None and not checkpoint.done():
+            checkpoint.set_result(None)
+
+    def _queue_name(self, task: Task) -> str:
+        return self._one_queue or task.queue
+
+    def _queue(self, name: str) -> TaskQueue:
+        queue = self._queues.get(name)
+        if queue is None:
+            queue = self._queues[name] = TaskQueue()
+        return queue
+
+    def _take(
+        self,
+        names: Sequence[str],
+        limit: int,
+        types: Collection[str] | None = None,
+        functions: Collection[str] = (),
+    ) -> list[Held]:
+        if types is not None:
+            return self._take_fitting(names, limit, lambda task: fits(task.type, task.function, types, functions))
+        if len(names) == 1:
+            queue = self._queues.get(names[0])
+            return queue.take(limit) if queue is not None and queue.count else []
+        queues = [queue for name in names if (queue := self._queues.get(name)) is not None and queue.count]
+        if len(queues) == 1:
+            return queues[0].take(limit)
+        taken: list[Held] = []
+        while len(taken) < limit:
+            heads = [(-head.task.priority, head.number, queue) for queue in queues if (head := queue.head())]
+            if not heads:
+                break
+            taken += min(heads, key=lambda head: head[:2])[2].take(1)
+        return taken
+
+    def _take_fitting(self, names: Sequence[str], limit: int, fitting: Callable[[Task], bool]) -> list[Held]:
+        queues = [queue for name in names if (queue := self._queues.get(name)) is not None and queue.count]
+        if len(queues) == 1:
+            return queues[0].take_fitting(limit, fitting)
+        taken: list[Held] = []
+        while len(taken) < limit:
+            heads = [(-head.task.priority, head.number, queue) for queue in queues if (head := queue.head(fitting))]
+            if not heads:
+                break
+            taken += min(heads, key=lambda head: head[:2])[2].take_fitting(1, fitting)
+        return taken
+
+    def _wake_queue(self, queue: TaskQueue, number: int) -> None:
+        queue.wake(len(queue.waiters) if self._picky else number)
+
+    async def _wait_for_task(self, names: Sequence[str]) -> None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queues = [self._queue(name) for name in names]
+        for queue in queues:
+            queue.waiters.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():  # it was woken for a task that somebody else must take now
+                for queue in queues:
+                    self._wake_queue(queue, 1)
+            raise
+        finally:
+            for queue in queues:
+                if waiter in queue.waiters:
+                    queue.waiters.remove(waiter)
+        self._check_open()
+
+    async def _wait(self, waiters: deque[asyncio.Future[None]]) -> None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiters.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                _wake_one(waiters)
+            elif waiter in waiters:
+                waiters.remove(waiter)
+            raise
+        self._check_open()
+
+    def _should_stop(self, task_id: str, worker: str) -> bool:
+        """Also one that is no longer this worker's: it was declared dead, and somebody else may have the next attempt."""
+        held = self._held.get(task_id)
+        return held is None or held.stopping or held.worker != worker
+
+    def _wake_workers(self, workers: Iterable[str]) -> None:
+        with self._lock:
+            wakes = [wake for worker in workers if (wake := self._wakes.get(worker)) is not None]
+        for wake in wakes:
+            wake()
+
+
+def _wake_one(waiters: deque[asyncio.Future[None]]) -> None:
+    while waiters:
+        waiter = waiters.popleft()
+        if not waiter.done():
+            waiter.set_result(None)
+            return
+
+
+def _wake_all(waiters: deque[asyncio.Future[None]]) -> None:
+    while waiters:
+        _wake_one(waiters)

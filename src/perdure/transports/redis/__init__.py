@@ -1,0 +1,64 @@
+"""The transport over Redis 7 or later, or Valkey. `open_redis` is the way in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from perdure.clock import Clock, system
+from perdure.envelopes import Keyring
+from perdure.journal import PARTITIONS
+from perdure.transports.redis.address import parse
+from perdure.transports.redis.keys import Keys
+from perdure.transports.redis.server import is_cluster
+from perdure.transports.redis.transport import RedisTransport
+
+__all__ = ["RedisTransport", "open_redis"]
+
+
+async def open_redis(
+    url: str,
+    *,
+    partitions: Iterable[int] = (),
+    partition_count: int = PARTITIONS,
+    keyring: Keyring | None = None,
+    prefix: str = "perdure",
+    clock: Clock = system,
+    timeout_seconds: float = 5.0,
+    stale_seconds: float = 30.0,
+    adopt_seconds: float = 6.0,
+    unlisted_seconds: float = 30.0,
+    durable_checkpoints: bool = False,
+) -> RedisTransport:
+    """A transport on the running event loop; raises `TransportUnavailable` if the server cannot be reached.
+
+    A server in cluster mode says so, and its cluster is followed; then the URL may name several of its servers.
+
+    `partitions` are those whose results this process receives from the start; `take_over` and `hand_back` change them.
+    `partition_count` is that of the journal, the same in every process, workers included. `stale_seconds`: what another
+    process received and did not acknowledge for so long is taken over. `adopt_seconds`: a little more than the time between two
+    heartbeats; after a loss of everything so much time passes before tasks that a worker may be running are called missing.
+    `unlisted_seconds`: what a worker was given so long ago, does not say that it runs and has not reported, is called missing.
+    `durable_checkpoints`: a checkpoint counts as reported when it is acknowledged, so that a step begins only after the one before
+    is durable.
+    """
+    address = parse(url)
+    transport = RedisTransport(
+        address,
+        clock=clock,
+        keys=Keys(prefix),
+        keyring=keyring,
+        partition_count=partition_count,
+        seconds=timeout_seconds,
+        stale_seconds=stale_seconds,
+        adopt_seconds=adopt_seconds,
+        unlisted_seconds=unlisted_seconds,
+        durable_checkpoints=durable_checkpoints,
+        is_cluster=await is_cluster(address, clock, timeout_seconds),
+    )
+    try:
+        await transport.open()
+    except BaseException:
+        await transport.close()
+        raise
+    transport.take_over(partitions)
+    return transport

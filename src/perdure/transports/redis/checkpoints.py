@@ -1,0 +1,94 @@
+"""Checkpoints that count only when they are durable: a step begins after the one before is in the journal.
+
+It owns waiting for that, and saying it. A checkpoint carries a name of its own; when the coordinator acknowledges it, the answer
+to that name is left for the worker, as for a wish to begin. One that the server lost is sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from perdure.clock import Clock
+from perdure.envelopes import EnvelopeRefused
+from perdure.transports.redis.keys import BEGIN_SECONDS, Keys
+from perdure.transports.redis.link import Arguments, Link
+from perdure.transports.redis.messages import Answer, Messages
+from perdure.transports.redis.wakes import POLL_SECONDS, Ticket, Wakes
+
+
+class Sent(msgspec.Struct):
+    """A checkpoint on its way."""
+
+    partition: int
+    task_id: str
+    ask: str
+    fields: Arguments
+    entry: bytes = b""
+
+
+class Checkpoints:
+    def __init__(
+        self, link: Link, wakes: Wakes, keys: Keys, messages: Messages, clock: Clock, *, process: str, durable: bool
+    ) -> None:
+        self._link = link
+        self._wakes = wakes
+        self._keys = keys
+        self._messages = messages
+        self._clock = clock
+        self._process = process
+        self.durable = durable
+
+    # worker
+
+    def prepare(self, partition: int, task_id: str, fields: Arguments) -> Sent:
+        ask = self._clock.new_id()
+        return Sent(partition, task_id, ask, [*fields, "ask", ask, "process", self._process])
+
+    async def wait(self, checkpoints: Sequence[Sent], check_open: Callable[[], None]) -> None:
+        """Until all of them are durable."""
+        ticket = Ticket()
+        done = self._wakes.on([self._keys.wake_process(self._process)], ticket.wake)
+        left = list(checkpoints)
+        try:
+            while True:
+                ticket.clear()
+                left = [one for one in left if not await self._is_durable(one)]
+                if not left:
+                    return
+                woken = await ticket.wait(POLL_SECONDS)
+                check_open()
+                if not woken:
+                    await self._send_lost(left)
+        finally:
+            done()
+
+    async def _is_durable(self, checkpoint: Sent) -> bool:
+        said = await self._link.call("GETDEL", self._keys.grant(checkpoint.partition, checkpoint.ask))
+        if said is None:
+            return False
+        try:
+            answer: Answer = self._messages.decode_lines("grant", said)
+        except EnvelopeRefused:
+            return False
+        return answer.granted and (answer.ask, answer.task_id) == (checkpoint.ask, checkpoint.task_id)
+
+    async def _send_lost(self, checkpoints: Sequence[Sent]) -> None:
+        for one in checkpoints:
+            stream = self._keys.results(one.partition)
+            if not await self._link.call("XRANGE", stream, one.entry, one.entry):
+                one.entry, _ = await self._link.call_all(
+                    [["XADD", stream, "*", *one.fields], ["PUBLISH", self._keys.wake_results, one.partition]]
+                )
+
+    # coordinator
+
+    def saying(self, partition: int, task_id: str, tenant: str, ask: str, process: str) -> list[Arguments]:
+        """The commands that tell the worker."""
+        answer = Answer(tenant=tenant, ask=ask, task_id=task_id, granted=True)
+        said = self._messages.encode_lines("grant", answer, tenant)
+        return [
+            ["SET", self._keys.grant(partition, ask), said, "EX", BEGIN_SECONDS],
+            ["PUBLISH", self._keys.wake_process(process), task_id],
+        ]

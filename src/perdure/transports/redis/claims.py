@@ -1,0 +1,215 @@
+"""Tasks as their worker sees them: claimed, and not yet reported.
+
+It owns waiting for a task, and what becomes of an answer that came too late or not at all. Whoever gives up waiting takes
+nothing along: what is given to it afterwards goes back. What was given in an answer that got lost is found again.
+
+Bounds: one small entry per task claimed; reported tasks are remembered for RECENT_SECONDS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import msgspec
+
+from perdure.clock import Clock
+from perdure.envelopes import EnvelopeRefused
+from perdure.transport import Task, TransportUnavailable
+from perdure.transports.redis.keys import ADOPTED, Keys, encode
+from perdure.transports.redis.link import Arguments, Call, Link
+from perdure.transports.redis.messages import Messages, fields_of
+from perdure.transports.redis.tasks import Tasks, task_of
+from perdure.transports.redis.wakes import POLL_SECONDS, Ticket, Wakes
+
+RECENT_SECONDS = 120.0
+SLACK_SECONDS = 1.0
+
+Taken = tuple[int, int, Task]
+"""In the order of claiming: minus the priority, when it was sent, the task."""
+
+
+class Claim(msgspec.Struct, frozen=True, gc=False):
+    worker: str
+    queue: str
+    entry: bytes
+    """A task that is sent again is another entry."""
+
+
+class Claims:
+    def __init__(self, link: Link, wakes: Wakes, keys: Keys, messages: Messages, tasks: Tasks, clock: Clock) -> None:
+        self._link = link
+        self._wakes = wakes
+        self._keys = keys
+        self._messages = messages
+        self._tasks = tasks
+        self._clock = clock
+        self.running: dict[str, Claim] = {}
+        """Claimed here and not yet reported. The heartbeat's thread reads it, one operation at a time."""
+        self._reported: dict[str, tuple[float, bytes]] = {}
+        """When, and which entry."""
+        self._unsure: dict[str, float] = {}
+        """Workers with a claim whose answer was lost, and since when."""
+
+    async def claim(
+        self,
+        worker: str,
+        queues: Sequence[str],
+        limit: int,
+        types: Collection[str] | None,
+        functions: Collection[str],
+        check_open: Callable[[], None],
+    ) -> list[Task]:
+        fitting = _fitting(None if types is None else tuple(types), tuple(functions))
+        ticket = Ticket()
+        done = self._wakes.on([self._keys.wake_queue(queue) for queue in queues], ticket.wake)
+        try:
+            while True:
+                check_open()
+                ticket.clear()
+                tasks = await self._try(worker, queues, limit, fitting)
+                if tasks:
+                    return tasks
+                await ticket.wait(POLL_SECONDS)
+        finally:
+            done()
+
+    def reported(self, task_id: str) -> None:
+        claim = self.running.pop(task_id, None)
+        if claim is None:
+            return
+        now = self._clock.monotonic()
+        self._reported.pop(task_id, None)
+        self._reported[task_id] = (now, claim.entry)
+        while self._reported[oldest := next(iter(self._reported))][0] < now - RECENT_SECONDS:
+            del self._reported[oldest]
+
+    # asking
+
+    async def _try(self, worker: str, queues: Sequence[str], limit: int, fitting: Arguments) -> list[Task]:
+        if worker in self._unsure:
+            found = await self._find_lost(worker, queues, limit)
+            if found:
+                return found
+        shares = {queues[0]: limit} if len(queues) == 1 else await self._share(queues, limit, fitting)
+        await self._link.connected()
+        asked_at = self._clock.monotonic()
+        waiting = {
+            queue: self._link.start(*self._claiming(queue, worker, share, fitting)) for queue, share in shares.items()
+        }
+        taken: list[Taken] = []
+        try:
+            for queue in shares:
+                reply = await asyncio.shield(waiting[queue])
+                del waiting[queue]
+                if isinstance(reply, Exception):
+                    await self._failed(worker, asked_at, reply)
+                else:
+                    taken += self._take(worker, queue, reply)
+        except BaseException:
+            # Whoever wanted them is gone: what was given, or will be, goes back.
+            self._give_back(worker, taken)
+            for queue, future in waiting.items():
+                future.add_done_callback(functools.partial(self._too_late, worker, queue))
+            raise
+        taken.sort(key=lambda one: one[:2])
+        return [task for _, _, task in taken]
+
+    def _claiming(self, queue: str, worker: str, limit: int, fitting: Arguments) -> Call:
+        return "claim", [self._keys.lanes(queue)], [self._keys.lane(queue), worker, limit, *fitting]
+
+    async def _share(self, queues: Sequence[str], limit: int, fitting: Arguments) -> dict[str, int]:
+        """How many to take from each queue, so that over all of them the most urgent and then the oldest come first."""
+        replies = await self._link.run_all(
+            [("peek", [self._keys.lanes(queue)], [self._keys.lane(queue), limit, *fitting]) for queue in queues]
+        )
+        heads = sorted(
+            (-int(reply[number]), int(reply[number + 1]), queue)
+            for queue, reply in zip(queues, replies, strict=True)
+            for number in range(0, len(reply), 2)
+        )
+        shares: dict[str, int] = {}
+        for _, _, queue in heads[:limit]:
+            shares[queue] = shares.get(queue, 0) + 1
+        return shares
+
+    async def _failed(self, worker: str, asked_at: float, error: Exception) -> None:
+        try:
+            await self._link.mend(error)
+        except TransportUnavailable:
+            self._unsure.setdefault(worker, asked_at)
+            raise
+
+    # taking
+
+    def _take(self, worker: str, queue: str, entries: list[Any]) -> list[Taken]:
+        """What cannot be believed is discarded, and the sweep sends it again."""
+        taken: list[Taken] = []
+        discarded: Arguments = []
+        for lane, entry, raw, *_ in entries:
+            fields = fields_of(raw)
+            name = fields.get(b"task", b"")
+            try:
+                task = self._messages.decode("task", fields.get(b"message", b""), fields.get(b"signature", b""))
+                task_id = task.task_id
+                if task_id.encode() != name or task.queue != queue:
+                    self._messages.refuse("task", f"{task_id}: it stands in another's place, in queue {queue!r}")
+                    raise EnvelopeRefused("it belongs elsewhere")
+            except EnvelopeRefused:
+                discarded += (lane, entry, name)
+                continue
+            self.running[task_id] = Claim(worker, queue, entry)
+            taken.append((-task.priority, int(fields.get(b"at", b"0")), task))
+        if discarded:
+            keys = [self._keys.held(queue), self._keys.lanes(queue)]
+            self._link.try_to_start("discard", keys, [self._keys.lane(queue), *discarded])
+        return taken
+
+    def _too_late(self, worker: str, queue: str, future: asyncio.Future[Any]) -> None:
+        reply = future.result()
+        if isinstance(reply, list):
+            self._give_back(worker, self._take(worker, queue, reply))
+
+    def _give_back(self, worker: str, taken: Sequence[Taken]) -> None:
+        """Crash here: the tasks are this worker's until it is found dead, or to have lost them."""
+        queues: dict[str, list[str]] = {}
+        for _, _, task in taken:
+            if self.running.pop(task.task_id, None) is not None:
+                queues.setdefault(task.queue, []).append(task.task_id)
+        for queue, names in queues.items():
+            arguments: Arguments = [self._keys.lane(queue), self._keys.wake_queue(queue), worker, *names]
+            self._link.try_to_start("release", [self._keys.held(queue)], arguments)
+
+    async def _find_lost(self, worker: str, queues: Sequence[str], limit: int) -> list[Task]:
+        """Tasks given to this worker in an answer that never arrived."""
+        since = self._unsure[worker]
+        found: list[Taken] = []
+        for queue in queues:
+            entries = await self._tasks.list_claims(queue, worker)
+            age = self._clock.monotonic() - since + SLACK_SECONDS
+            lost = [
+                entry
+                for entry in entries
+                if entry[0] != ADOPTED.encode()
+                and entry[3] / 1000 <= age
+                and not self._is_known(task_of(entry), entry[1])
+            ]
+            found += self._take(worker, queue, lost[: limit - len(found)])
+            if len(found) == limit:
+                break
+        else:
+            del self._unsure[worker]
+        return [task for _, _, task in found]
+
+    def _is_known(self, task_id: str, entry: bytes) -> bool:
+        claim, reported = self.running.get(task_id), self._reported.get(task_id)
+        return (claim is not None and claim.entry == entry) or (reported is not None and reported[1] == entry)
+
+
+@functools.lru_cache(maxsize=64)
+def _fitting(types: tuple[str, ...] | None, functions: tuple[str, ...]) -> Arguments:
+    if types is None:
+        return [-1]
+    return [len(types), *map(encode, types), *map(encode, functions)]

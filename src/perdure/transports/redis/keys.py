@@ -1,0 +1,130 @@
+"""Every name Perdure uses in Redis, built here and nowhere else.
+
+What belongs to one queue, or to one partition of runs, shares a hash tag (the part in braces), so that an operation touches
+one slot of a cluster. No operation needs two queues or two partitions at once. No key is found by searching.
+
+    perdure:{queue:Q}:tasks:P:T:F      stream    tasks of priority P, type T and, where it matters, function F: a lane
+    perdure:{queue:Q}:tasks:adopted    stream    tasks that a worker was running when everything here was lost
+    perdure:{queue:Q}:lanes            sorted    the lanes that hold a task, by priority
+    perdure:{queue:Q}:held             hash      task id → where its entry is; there until its result is acknowledged
+    perdure:{queue:Q}:forgotten        sorted    tasks taken from dead workers, by time; kept FORGOTTEN_SECONDS
+    perdure:{partition:N}:results      stream    results of the runs of partition N
+    perdure:{partition:N}:begins       hash      task id → a worker's wish to begin; kept BEGIN_SECONDS
+    perdure:{partition:N}:grant:A      string    the answer to the wish A; kept BEGIN_SECONDS
+    perdure:{limit:T:K}:slots          sorted    attempts that are in the slots of key K of tenant T, by the end of their leases
+    perdure:{limit:T:K}:rate:N         hash      slice of time → how many passed the rate of key K over N milliseconds
+    perdure:{workers}:seen             sorted    workers by the time of their last beat, in milliseconds of the server
+    perdure:{workers}:beats            hash      worker → what it said last
+    perdure:{queues}:names             set       queues that had a task lately; kept REGISTRY_SECONDS
+    perdure:{scripts}:hashes           hash      operation → hash of its script, for workers in other languages
+
+Streams have one consumer group each, WORKERS or COORDINATORS. A stream of tasks goes with its last entry, one of results soon
+after, and its group and consumers with it; the hash and the sorted set of a queue go with their last member. Limits end by
+themselves. So an idle Perdure leaves the workers' beats and the three registries, and nothing else.
+
+Channels, for wake-ups (they save time, nothing depends on them):
+
+    perdure:wake:queue:Q    there are tasks            perdure:wake:worker:W     it should beat: something is to stop
+    perdure:wake:results    says in which partitions   perdure:wake:process:P    a wish to begin was answered
+    perdure:wake:begins     says in which partition    perdure:wake:topic:T      whatever the topic means to its listeners
+    perdure:wake:scripts    somebody misses a script   perdure:wake:limits       says which key has room
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from urllib.parse import quote
+
+WORKERS = "workers"
+COORDINATORS = "coordinators"
+ADOPTED = "adopted"
+
+BEGIN_SECONDS = 60
+FORGOTTEN_SECONDS = 3600
+REGISTRY_SECONDS = 7 * 24 * 3600
+
+_PREFIX = re.compile(r"[A-Za-z0-9_.-]{1,64}(?::[A-Za-z0-9_.-]{1,64})*\Z")
+
+
+class Keys:
+    def __init__(self, prefix: str = "perdure") -> None:
+        if not _PREFIX.match(prefix):
+            raise ValueError(f"prefix {prefix!r} may hold letters, digits, '_', '-', '.' and, in between, ':'")
+        self.prefix = prefix
+        self.workers_seen = f"{prefix}:{{workers}}:seen"
+        self.workers_beats = f"{prefix}:{{workers}}:beats"
+        self.queues = f"{prefix}:{{queues}}:names"
+        self.scripts = f"{prefix}:{{scripts}}:hashes"
+        self.wake_scripts = f"{prefix}:wake:scripts"
+        self.wake_results = f"{prefix}:wake:results"
+        self.wake_begins = f"{prefix}:wake:begins"
+        self.wake_limits = f"{prefix}:wake:limits"
+
+    # queues
+
+    def held(self, queue: str) -> str:
+        return f"{self._queue(queue)}:held"
+
+    def lanes(self, queue: str) -> str:
+        return f"{self._queue(queue)}:lanes"
+
+    def lane(self, queue: str, lane: str = "") -> str:
+        """The stream of a lane; without a lane, what all of them begin with."""
+        return f"{self._queue(queue)}:tasks:{lane}"
+
+    def forgotten(self, queue: str) -> str:
+        return f"{self._queue(queue)}:forgotten"
+
+    def wake_queue(self, queue: str) -> str:
+        return f"{self.prefix}:wake:queue:{encode(queue)}"
+
+    def _queue(self, queue: str) -> str:
+        return f"{self.prefix}:{{queue:{encode(queue)}}}"
+
+    # partitions
+
+    def results(self, partition: int) -> str:
+        return f"{self._partition(partition)}:results"
+
+    def begins(self, partition: int) -> str:
+        return f"{self._partition(partition)}:begins"
+
+    def grant(self, partition: int, ask: str) -> str:
+        return f"{self._partition(partition)}:grant:{ask}"
+
+    def _partition(self, partition: int) -> str:
+        return f"{self.prefix}:{{partition:{partition}}}"
+
+    # limits; the slots of a key, and each of its rates, end by themselves when nobody uses them
+
+    def slots(self, tenant: str, key: str) -> str:
+        return f"{self._limit(tenant, key)}:slots"
+
+    def rate(self, tenant: str, key: str, milliseconds: int) -> str:
+        return f"{self._limit(tenant, key)}:rate:{milliseconds}"
+
+    def _limit(self, tenant: str, key: str) -> str:
+        return f"{self.prefix}:{{limit:{encode(tenant)}:{encode(key)}}}"
+
+    # who listens
+
+    def wake_worker(self, worker: str) -> str:
+        return f"{self.prefix}:wake:worker:{encode(worker)}"
+
+    def wake_process(self, process: str) -> str:
+        return f"{self.prefix}:wake:process:{encode(process)}"
+
+    def wake_topic(self, topic: str) -> str:
+        return f"{self.prefix}:wake:topic:{encode(topic)}"
+
+
+@functools.lru_cache(maxsize=10_000)
+def lane_of(priority: int, type: str, function: str) -> str:
+    return f"{priority}:{encode(type)}:{encode(function)}"
+
+
+@functools.lru_cache(maxsize=10_000)
+def encode(name: str) -> str:
+    """Without braces and colons, which mean something in a key. Letters, digits, '_', '-', '.' and '~' stay."""
+    return quote(name, safe="")

@@ -1,0 +1,210 @@
+"""The link: what every duty of the transport calls, whether one server is behind it or a cluster.
+
+It owns scripts and what errors mean. `ServerLink` (one server) and `ClusterLink` (one of those per master) say how a command
+gets there. Calls that are made in one turn of the loop leave in one write per server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, NoReturn
+
+from perdure.clock import Clock
+from perdure.transport import TransportClosed, TransportFull, TransportUnavailable
+from perdure.transports.redis.address import Address
+from perdure.transports.redis.connection import ConnectionLost, ReplyError
+from perdure.transports.redis.keys import Keys
+from perdure.transports.redis.scripts import all_scripts
+
+FIRST_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 2.0
+LOADING_TRIES = 20
+LOADING_SECONDS = 0.1
+
+_log = logging.getLogger(__name__)
+
+Arguments = list[str | bytes | float]
+Call = tuple[str, Sequence[str], Sequence[str | bytes | float]]
+"""A script: its name, its keys, its arguments."""
+
+
+class ScriptMissing(TransportUnavailable):
+    """The server has forgotten a script."""
+
+
+class Link(ABC):
+    is_cluster: ClassVar[bool]
+    """Then a call may name keys of one slot only."""
+
+    def __init__(self, address: Address, keys: Keys, clock: Clock) -> None:
+        self.address = address
+        self._keys = keys
+        self._clock = clock
+        self._closed = False
+        self._scripts = all_scripts()
+        self._load_wanted = asyncio.Event()
+        self.may_load = True
+        """False once the server has said that this user may not load scripts: then somebody else does."""
+
+    # how a command gets there
+
+    @abstractmethod
+    async def connected(self) -> Any:
+        """Returns when `send` and `start` can be called, in the same turn; else raises `TransportUnavailable`."""
+
+    @abstractmethod
+    def send(self, *command: str | bytes | float) -> asyncio.Future[Any]:
+        """Send it and go on; an error comes as the result, for `fail`."""
+
+    def start(self, name: str, keys: Sequence[str], arguments: Sequence[str | bytes | float]) -> asyncio.Future[Any]:
+        """As `send`, for a script."""
+        return self.send("EVALSHA", self._scripts[name].hash, len(keys), *keys, *arguments)
+
+    @abstractmethod
+    def try_to_start(self, name: str, keys: Sequence[str], arguments: Sequence[str | bytes | float]) -> None:
+        """Send it if that is possible now; nobody waits for the answer."""
+
+    @property
+    @abstractmethod
+    def connected_at(self) -> float:
+        """When the newest of the present connections was made."""
+
+    @abstractmethod
+    async def watch(self) -> None:
+        """Ends connections that owe an answer for too long: whoever waits is told, and the next call connects anew."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    # who else connects
+
+    @abstractmethod
+    def next_place(self) -> Address:
+        """Where to subscribe, the next time somebody must."""
+
+    @abstractmethod
+    def is_place(self, address: Address) -> bool:
+        """Whether what is published is still heard there."""
+
+    # calls
+
+    async def run(self, name: str, keys: Sequence[str], arguments: Sequence[str | bytes | float] = ()) -> Any:
+        return (await self.run_all([(name, keys, arguments)]))[0]
+
+    async def run_all(self, calls: Sequence[Call]) -> list[Any]:
+        """Scripts, in this order and in one write; one that the server has forgotten is loaded and run again."""
+        await self.connected()
+        sent = [self.start(*call) for call in calls]
+        replies = [await future for future in sent]
+        for number, reply in enumerate(replies):
+            if isinstance(reply, ReplyError) and is_missing(reply):
+                replies[number] = await self._run_missing(calls[number])
+            elif isinstance(reply, Exception):
+                self.fail(reply)
+        return replies
+
+    async def run_both(self, first: Sequence[Call], second: Sequence[Call]) -> None:
+        """The second may have happened only if the first has."""
+        await self.run_all([*first, *second])
+
+    async def call_all(self, commands: Sequence[Sequence[str | bytes | float]]) -> list[Any]:
+        """Plain commands, in this order and in one write."""
+        await self.connected()
+        sent = [self.send(*command) for command in commands]
+        replies = [await future for future in sent]
+        for reply in replies:
+            if isinstance(reply, Exception):
+                self.fail(reply)
+        return replies
+
+    async def call(self, *command: str | bytes | float) -> Any:
+        return (await self.call_all([command]))[0]
+
+    async def call_everywhere(self, *command: str | bytes | float) -> dict[Address, Any]:
+        """Of every server that keeps something."""
+        return {self.address: await self.call(*command)}
+
+    def fail(self, error: Exception) -> NoReturn:
+        """What an error of the server, or the loss of a reply, means to whoever called."""
+        text = str(error)
+        if self._closed:
+            raise TransportClosed("the transport was closed") from error
+        if isinstance(error, ConnectionLost):
+            raise TransportUnavailable(f"Redis at {self.address}: {text}") from error
+        if not isinstance(error, ReplyError):
+            raise error
+        word = text.partition(" ")[0]
+        if is_missing(error):
+            raise ScriptMissing(f"Redis at {self.address} has no scripts now; a coordinator loads them") from error
+        if word == "OOM":
+            raise TransportFull(f"Redis at {self.address} is out of memory: raise maxmemory; {text}") from error
+        if word in {"READONLY", "LOADING", "MASTERDOWN"}:
+            self.doubt(f"it is no longer the primary: {text}")
+        if word in {"NOPERM", "NOAUTH", "WRONGPASS"}:
+            raise TransportUnavailable(
+                f"Redis at {self.address} refuses: {text}; see docs/operations/redis.md for the rights Perdure needs"
+            ) from error
+        raise TransportUnavailable(f"Redis at {self.address} answered: {text}") from error
+
+    @abstractmethod
+    def doubt(self, why: str) -> None:
+        """The server should be looked for anew."""
+
+    # scripts
+
+    async def mend(self, error: Exception) -> None:
+        """Load the scripts if that is what is wrong and this user may; else raise what the error means."""
+        try:
+            self.fail(error)
+        except ScriptMissing:
+            await self.load_scripts()
+            if not self.may_load:
+                raise
+
+    async def load_scripts(self) -> None:
+        """Where this user may not, somebody who may is asked to."""
+        if self.may_load and await self.load():
+            hashes = [text for script in self._scripts.values() for text in (script.name, script.hash)]
+            await self.call("HSET", self._keys.scripts, *hashes)
+            return
+        self.may_load = False
+        await self.call("PUBLISH", self._keys.wake_scripts, "missing")
+
+    @abstractmethod
+    async def load(self) -> bool:
+        """False: this user may not."""
+
+    def load_soon(self) -> None:
+        """Somebody misses a script."""
+        self._load_wanted.set()
+
+    async def load_when_wanted(self) -> None:
+        while True:
+            await self._load_wanted.wait()
+            self._load_wanted.clear()
+            try:
+                await self.load_scripts()
+            except TransportUnavailable as error:
+                _log.warning("scripts cannot be loaded now: %s", error)
+            await self._clock.sleep(LOADING_SECONDS)
+
+    async def _run_missing(self, call: Call) -> Any:
+        for _ in range(LOADING_TRIES):
+            await self.load_scripts()
+            await self.connected()
+            reply = await self.start(*call)
+            if not isinstance(reply, Exception):
+                return reply
+            if not (isinstance(reply, ReplyError) and is_missing(reply)):
+                self.fail(reply)
+            await self._clock.sleep(LOADING_SECONDS)
+        raise TransportUnavailable(
+            f"Redis at {self.address} has no script {call[0]!r} and this user may not load it; a coordinator does: is one running?"
+        )
+
+
+def is_missing(error: ReplyError) -> bool:
+    return str(error).startswith("NOSCRIPT")

@@ -1,0 +1,114 @@
+"""Messages as they stand in Redis: JSON with a version and, where there is a keyring, a signature beside it.
+
+It owns the encoding, and what is refused and counted. A stream entry carries message and signature as two fields; a value
+of a hash or a string carries them as two lines. Nothing is parsed before its signature was verified.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import Any
+
+import msgspec
+
+from perdure.envelopes import EnvelopeRefused, Keyring
+from perdure.transport import MESSAGE_VERSION, Result, Task, WorkerBeat, encode_message, unpack_task
+
+NOBODY = "-"
+"""The tenant of what belongs to no tenant: heartbeats."""
+
+_log = logging.getLogger(__name__)
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker's wish to begin what may happen at most once."""
+
+    v: int = MESSAGE_VERSION
+    ask: str
+    """Names this wish; the answer is to it and to no other."""
+    process: str
+    """Whom to wake when it is answered."""
+    worker: str
+    task: Task
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    v: int = MESSAGE_VERSION
+    tenant: str = "default"
+    ask: str
+    task_id: str
+    granted: bool
+
+
+_DECODERS = {
+    kind: msgspec.json.Decoder(type)
+    for kind, type in {"task": Task, "result": Result, "begin": Wish, "grant": Answer, "beat": WorkerBeat}.items()
+}
+_HEAD = b'{"v":%d,' % MESSAGE_VERSION
+
+
+class Messages:
+    def __init__(self, keyring: Keyring | None) -> None:
+        self._keyring = keyring
+        self.refused: Counter[str] = Counter()
+        """Messages that were not believed or not understood, by kind."""
+
+    def encode(self, kind: str, message: Any, tenant: str) -> tuple[bytes, str]:
+        body = encode_message(message)
+        if not body.startswith(_HEAD):  # tasks and results leave out what is usual, but never the version
+            body = _HEAD + body[1:]
+        return body, "" if self._keyring is None else self._keyring.sign(kind, tenant, body)
+
+    def encode_lines(self, kind: str, message: Any, tenant: str) -> bytes:
+        body, signature = self.encode(kind, message, tenant)
+        return body + b"\n" + signature.encode()
+
+    def decode(self, kind: str, body: bytes, signature: bytes) -> Any:
+        """The message; raises `EnvelopeRefused`, having counted and logged it."""
+        try:
+            return self._decode(kind, body, signature)
+        except EnvelopeRefused as error:
+            self.refuse(kind, error.message)
+            raise
+
+    def decode_lines(self, kind: str, lines: bytes) -> Any:
+        body, _, signature = lines.partition(b"\n")
+        return self.decode(kind, body, signature)
+
+    def refuse(self, kind: str, why: str) -> None:
+        self.refused[kind] += 1
+        _log.warning("refused: %s", why)
+
+    def _decode(self, kind: str, body: bytes, signature: bytes) -> Any:
+        tenant = None if self._keyring is None else self._keyring.verify(kind, body, signature)
+        try:
+            message = _unpack(_DECODERS[kind].decode(body))
+        except UnicodeDecodeError as error:
+            raise EnvelopeRefused(f"a {kind} that is not text") from error
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise EnvelopeRefused(f"a {kind} that cannot be read: {error}") from error
+        version = getattr(message, "v", MESSAGE_VERSION)
+        if version != MESSAGE_VERSION:
+            raise EnvelopeRefused(f"a {kind} of version {version}; this version of Perdure knows {MESSAGE_VERSION}")
+        if tenant is not None and tenant != _tenant(message):
+            raise EnvelopeRefused(f"a {kind} of tenant {_tenant(message)!r} signed for another tenant")
+        return message
+
+
+def _unpack(message: Any) -> Any:
+    """Secrets and blobs of a task are what they were before they went on the wire."""
+    if isinstance(message, Task):
+        return unpack_task(message)
+    return msgspec.structs.replace(message, task=unpack_task(message.task)) if isinstance(message, Wish) else message
+
+
+def _tenant(message: Any) -> str:
+    if isinstance(message, Wish):
+        return message.task.tenant
+    return getattr(message, "tenant", NOBODY)
+
+
+def fields_of(entry: list[bytes]) -> dict[bytes, bytes]:
+    """The fields of a stream entry."""
+    return dict(zip(entry[::2], entry[1::2], strict=True))

@@ -1,0 +1,231 @@
+"""Tasks as their coordinator sees them: sent, taken back, stopped, missed, over. Each queue by itself.
+
+It remembers which queue a task of this process is in; for any other, every queue that had a task lately is asked. Bound: one
+small entry per task published and not yet over.
+
+A worker that runs a task adopts it with its next beat if everything here was lost (`check.lua`). Therefore a task that is
+missing after such a loss is not sent again at once: `adopt_seconds` pass first, and running work goes on undisturbed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from perdure.clock import Clock
+from perdure.transport import Task, WorkerSeen
+from perdure.transports.redis.keys import ADOPTED, FORGOTTEN_SECONDS, REGISTRY_SECONDS, Keys, lane_of
+from perdure.transports.redis.link import Arguments, Call, Link
+from perdure.transports.redis.messages import Messages, fields_of
+
+BATCH = 200
+"""Tasks in one call of a script, so that none holds the server up for long."""
+MOST_CLAIMS = 10_000
+
+Found = Literal["withdrawn", "claimed", "unknown"]
+Reported = Callable[[Collection[str]], Awaitable[set[str]]]
+"""Which of these tasks have a result on its way."""
+
+
+class Published(msgspec.Struct, frozen=True, gc=False):
+    queue: str
+    at: float
+    """By the monotonic clock of this process."""
+
+
+class Tasks:
+    def __init__(
+        self,
+        link: Link,
+        keys: Keys,
+        messages: Messages,
+        clock: Clock,
+        *,
+        adopt_seconds: float,
+        unlisted_seconds: float,
+    ) -> None:
+        self._link = link
+        self._keys = keys
+        self._messages = messages
+        self._clock = clock
+        self._adopt_seconds = adopt_seconds
+        self._unlisted_seconds = unlisted_seconds
+        self._published: dict[str, Published] = {}
+        self._empty_since: dict[str, float] = {}
+        """Queues in which none of our tasks was found, and since when."""
+        self._last_sent_at = 0
+
+    # sending and taking back
+
+    async def publish(self, tasks: Sequence[Task]) -> None:
+        now = self._clock.monotonic()
+        queues: dict[str, list[tuple[int, str, Task]]] = {}
+        for task in tasks:
+            self._last_sent_at = max(self._last_sent_at + 1, int(self._clock.now() * 1_000_000))
+            task_id = task.task_id
+            queues.setdefault(task.queue, []).append((self._last_sent_at, task_id, task))
+            self._published[task_id] = Published(task.queue, now)
+        if not queues:
+            return
+        await self._link.connected()
+        self._link.send("SADD", self._keys.queues, *queues)
+        self._link.send("EXPIRE", self._keys.queues, REGISTRY_SECONDS)
+        calls = [self._publishing(queue, some) for queue, sent in queues.items() for some in batches(sent)]
+        await self._link.run_all(calls)
+
+    def _publishing(self, queue: str, tasks: Sequence[tuple[int, str, Task]]) -> Call:
+        arguments: Arguments = [self._keys.lane(queue), self._keys.wake_queue(queue), len(tasks)]
+        arguments += (task_id for _, task_id, _ in tasks)
+        for sent_at, _, task in tasks:
+            body, signature = self._messages.encode("task", task, task.tenant)
+            lane = lane_of(task.priority, task.type, task.function)
+            arguments += (task.priority, lane, sent_at, body, signature)
+        return "publish", [self._keys.held(queue), self._keys.lanes(queue)], arguments
+
+    async def recall(self, task_ids: Sequence[str]) -> dict[str, Found]:
+        answers: dict[str, Found] = dict.fromkeys(task_ids, "unknown")
+        for task_id, answer in await self._ask("recall", task_ids):
+            if answer != "unknown":
+                answers[task_id] = answer  # type: ignore[assignment]
+            if answer == "withdrawn":
+                self.over(task_id)
+        return answers
+
+    async def stop(self, task_ids: Sequence[str]) -> set[str]:
+        """The workers that have one of them."""
+        calls: list[Call] = [
+            ("stop", [self._keys.held(queue)], [self._keys.lane(queue), *some])
+            for queue, names in (await self._by_queue(task_ids)).items()
+            for some in batches(names)
+        ]
+        return {worker.decode() for workers in await self._link.run_all(calls) for worker in workers}
+
+    def settling(self, task_ids: dict[str, list[str]]) -> list[Call]:
+        """The calls that take these away for good, by queue."""
+        return [
+            ("settle", [self._keys.held(queue), self._keys.lanes(queue)], [self._keys.lane(queue), *some])
+            for queue, names in task_ids.items()
+            for some in batches(names)
+        ]
+
+    def over(self, task_id: str) -> None:
+        self._published.pop(task_id, None)
+
+    # finding
+
+    def queue_of(self, task_id: str) -> str:
+        """Empty: it was not sent from here."""
+        published = self._published.get(task_id)
+        return "" if published is None else published.queue
+
+    async def queues(self) -> set[str]:
+        """All that had a task lately."""
+        names = await self._link.call("SMEMBERS", self._keys.queues)
+        return {name.decode() for name in names} | {one.queue for one in self._published.values()}
+
+    async def find_missing(
+        self, task_ids: Collection[str], workers: Callable[[], Awaitable[list[WorkerSeen]]], reported: Reported
+    ) -> set[str]:
+        """Also what a worker has claimed and does not run, unless its result is on its way: the claim was lost."""
+        answers = dict.fromkeys(task_ids, "missing")
+        answers |= {name: answer for name, answer in await self._ask("locate", list(task_ids)) if answer != "missing"}
+        suspects: dict[str, str] = {}
+        for task_id, answer in answers.items():
+            if answer.startswith("claimed"):
+                _, milliseconds, worker = answer.split(" ", 2)
+                if int(milliseconds) > self._unlisted_seconds * 1000:
+                    suspects[task_id] = worker
+        lost: list[str] = []
+        if suspects:
+            running = {(seen.beat.worker, name) for seen in await workers() for name in seen.beat.running}
+            silent = [task_id for task_id, worker in suspects.items() if (worker, task_id) not in running]
+            on_their_way = await reported(silent)
+            lost = [task_id for task_id in silent if task_id not in on_their_way]
+            await self._link.run_all(self.settling(await self._by_queue(lost)))
+        missing = [task_id for task_id, answer in answers.items() if answer == "missing"]
+        alive = {self._published[name].queue for name in answers.keys() - missing if name in self._published}
+        gone = {task_id for task_id in missing if not self._may_be_adopted(task_id, alive)} | set(lost)
+        for task_id in gone:
+            self.over(task_id)
+        return gone
+
+    def _may_be_adopted(self, task_id: str, alive: Collection[str]) -> bool:
+        """The server was away, or lost everything, after this was sent: perhaps a worker has it and is about to say so."""
+        published = self._published.get(task_id)
+        if published is None:
+            return False
+        now = self._clock.monotonic()
+        if published.at < self._link.connected_at and now - self._link.connected_at < self._adopt_seconds:
+            return True
+        if published.queue in alive:
+            self._empty_since.pop(published.queue, None)
+            return False
+        since = self._empty_since.setdefault(published.queue, now)
+        if since <= published.at:  # of a loss before this was sent
+            since = self._empty_since[published.queue] = now
+        return now - since < self._adopt_seconds
+
+    async def _ask(self, script: str, task_ids: Sequence[str]) -> list[tuple[str, str]]:
+        """(task id, answer), from every queue it may be in."""
+        asked = [(queue, some) for queue, names in (await self._by_queue(task_ids)).items() for some in batches(names)]
+        replies = await self._link.run_all(
+            [
+                (script, [self._keys.held(queue), self._keys.lanes(queue)], [self._keys.lane(queue), *some])
+                for queue, some in asked
+            ]
+        )
+        return [
+            (task_id, answer.decode())
+            for (_, some), answers in zip(asked, replies, strict=True)
+            for task_id, answer in zip(some, answers, strict=True)
+        ]
+
+    async def _by_queue(self, task_ids: Iterable[str]) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        strange: list[str] = []
+        for task_id in task_ids:
+            published = self._published.get(task_id)
+            if published is None:
+                strange.append(task_id)
+            else:
+                found.setdefault(published.queue, []).append(task_id)
+        if strange:
+            for queue in await self.queues():
+                found.setdefault(queue, []).extend(strange)
+        return found
+
+    # the claims of a worker
+
+    async def list_claims(self, queue: str, worker: str) -> list[Any]:
+        """Entries as (lane, entry id, fields, milliseconds since it was given)."""
+        arguments: Arguments = [self._keys.lane(queue), ADOPTED, worker, MOST_CLAIMS]
+        reply: list[Any] = await self._link.run("list_claims", [self._keys.lanes(queue)], arguments)
+        return reply
+
+    async def forget(self, worker: str, is_ours: Callable[[str], bool], reported: Reported) -> tuple[list[str], bool]:
+        """The tasks taken from it, and whether it still has others, whose runs somebody else holds."""
+        lost: list[str] = []
+        has_others = False
+        for queue in await self.queues():
+            names = [task_of(entry) for entry in await self.list_claims(queue, worker)]
+            ours = [name for name in names if is_ours(name)]
+            kept = await reported(ours)
+            gone = [name for name in ours if name not in kept]
+            keys = [self._keys.held(queue), self._keys.lanes(queue), self._keys.forgotten(queue)]
+            arguments: Arguments = [self._keys.lane(queue), ADOPTED, worker, FORGOTTEN_SECONDS]
+            others, *dropped = await self._link.run("forget", keys, [*arguments, len(gone), *gone, *sorted(kept)])
+            has_others = has_others or bool(others)
+            lost += [name.decode() for name in dropped]
+        for name in lost:
+            self.over(name)
+        return lost, has_others
+
+
+def task_of(entry: Any) -> str:
+    return fields_of(entry[2]).get(b"task", b"").decode()
+
+
+def batches(names: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    return (names[first : first + BATCH] for first in range(0, len(names), BATCH))

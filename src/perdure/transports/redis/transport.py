@@ -1,0 +1,319 @@
+"""The transport over Redis (or Valkey): tasks in streams per queue, results in streams per partition of runs.
+
+It owns nothing but the composition: each duty has a file of its own. Whatever Redis loses is sent again from the journal (T1).
+Everything runs on the loop that opened it except `beat` and `on_stop`, which a worker's heartbeat thread may call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Literal
+
+from perdure.clock import Clock
+from perdure.envelopes import EnvelopeRefused, Keyring
+from perdure.journal import partition_of
+from perdure.transport import (
+    BeginRequest,
+    Delivery,
+    Result,
+    Task,
+    TransportClosed,
+    TransportUnavailable,
+    WorkerBeat,
+    WorkerSeen,
+)
+from perdure.transports.redis.address import Address
+from perdure.transports.redis.begins import Begins
+from perdure.transports.redis.checkpoints import Checkpoints
+from perdure.transports.redis.claims import Claims
+from perdure.transports.redis.cluster_line import ClusterLine
+from perdure.transports.redis.cluster_link import ClusterLink
+from perdure.transports.redis.heart import Heart, ServerLine
+from perdure.transports.redis.keys import Keys
+from perdure.transports.redis.limits import RedisLimits
+from perdure.transports.redis.link import Arguments, Link
+from perdure.transports.redis.messages import Messages
+from perdure.transports.redis.results import Results, run_of
+from perdure.transports.redis.server import check
+from perdure.transports.redis.server_link import ServerLink
+from perdure.transports.redis.tasks import Tasks
+from perdure.transports.redis.wakes import Wakes
+
+_log = logging.getLogger(__name__)
+
+
+class RedisTransport:
+    """Made by `perdure.transports.redis.open_redis`."""
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        clock: Clock,
+        keys: Keys,
+        keyring: Keyring | None,
+        partition_count: int,
+        seconds: float,
+        stale_seconds: float,
+        adopt_seconds: float,
+        unlisted_seconds: float,
+        durable_checkpoints: bool,
+        is_cluster: bool,
+    ) -> None:
+        self.process = clock.new_id()
+        """Names this process to others, for as long as it lives."""
+        self._loop = asyncio.get_running_loop()
+        self._keys = keys
+        self._count = partition_count
+        self._messages = Messages(keyring)
+        name = f"perdure-{self.process[-8:]}"
+        kind = ClusterLink if is_cluster else ServerLink
+        self._link: Link = kind(address, keys, clock, seconds=seconds, name=name)
+        self._wakes = Wakes(self._link, clock, seconds=seconds, name=f"{name}-wakes")
+        self.limits = RedisLimits(self._link, self._wakes, keys, process=self.process)
+        """How many attempts may be out under one key, over all processes."""
+        line_kind = ClusterLine if is_cluster else ServerLine
+        line = line_kind(address, clock, seconds=seconds, name=f"{name}-heart")
+        self._heart = Heart(line, keys, self._messages)
+        self._tasks = Tasks(
+            self._link,
+            keys,
+            self._messages,
+            clock,
+            adopt_seconds=adopt_seconds,
+            unlisted_seconds=unlisted_seconds,
+        )
+        self._claims = Claims(self._link, self._wakes, keys, self._messages, self._tasks, clock)
+        self._results = Results(
+            self._link,
+            self._wakes,
+            keys,
+            self._messages,
+            self._tasks,
+            self._claims,
+            Checkpoints(
+                self._link,
+                self._wakes,
+                keys,
+                self._messages,
+                clock,
+                process=self.process,
+                durable=durable_checkpoints,
+            ),
+            clock,
+            consumer=self.process,
+            partition_count=partition_count,
+            stale_seconds=stale_seconds,
+        )
+        self._begins = Begins(
+            self._link,
+            self._wakes,
+            keys,
+            self._messages,
+            clock,
+            process=self.process,
+            partition_count=partition_count,
+        )
+        self._beating: set[str] = set()
+        self._on_stop: dict[str, Callable[[], None]] = {}
+        self._closed = asyncio.Event()
+        self._agents: list[asyncio.Task[None]] = []
+
+    async def open(self) -> None:
+        """Reach the server, or raise `TransportUnavailable`."""
+        self._agents = [
+            self._loop.create_task(agent, name=f"perdure-redis-{what}")
+            for what, agent in {
+                "watch": self._link.watch(),
+                "scripts": self._link.load_when_wanted(),
+                "wakes": self._wakes.run(),
+            }.items()
+        ]
+        await self._link.connected()
+        await check(self._link)
+        await self._link.load_scripts()
+        if self._link.may_load:
+            self._wakes.on([self._keys.wake_scripts], self._script_missed)
+
+    # what a coordinator is told of its share
+
+    def take_over(self, partitions: Iterable[int]) -> None:
+        """Receive for these partitions too, beginning with what others received and did not acknowledge (PROTOCOL 17)."""
+        partitions = list(partitions)
+        self._results.take_over(partitions)
+        self._begins.take_over(partitions)
+
+    def hand_back(self, partitions: Iterable[int]) -> None:
+        """Receive no more for these; whoever takes them over is given what was not acknowledged."""
+        partitions = list(partitions)
+        self._results.hand_back(partitions)
+        self._begins.hand_back(partitions)
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """How many messages were not believed or not understood, by kind."""
+        return dict(self._messages.refused)
+
+    # wake-ups of no concern to the port: whoever uses them must also look now and then
+
+    async def wake(self, topic: str, said: str = "") -> None:
+        self._check_open()
+        await self._link.call("PUBLISH", self._keys.wake_topic(topic), said)
+
+    def on_wake(self, topic: str, handler: Callable[[str], None]) -> Callable[[], None]:
+        """Call `handler` with what is said, and with an empty text when something may have been missed. Returns the end."""
+        channel = self._keys.wake_topic(topic)
+        ended = self._wakes.on([channel], handler)
+
+        def end() -> None:
+            ended()
+            self._wakes.leave_idle(channel)
+
+        return end
+
+    # coordinator
+
+    async def publish(self, tasks: Sequence[Task]) -> None:
+        self._check_open()
+        await self._tasks.publish(tasks)
+
+    async def recall(self, task_ids: Sequence[str]) -> dict[str, Literal["withdrawn", "claimed", "unknown"]]:
+        self._check_open()
+        return await self._tasks.recall(task_ids)
+
+    async def stop(self, task_ids: Sequence[str]) -> None:
+        """A task that is still queued is claimed as one that should stop, so that somebody reports its end."""
+        self._check_open()
+        elsewhere: list[Arguments] = []
+        for worker in await self._tasks.stop(task_ids):
+            wake = self._on_stop.get(worker)
+            if wake is not None:
+                wake()
+            else:
+                elsewhere.append(["PUBLISH", self._keys.wake_worker(worker), "stop"])
+        if elsewhere:
+            await self._link.call_all(elsewhere)
+
+    async def receive(self, limit: int) -> list[Delivery]:
+        self._check_open()
+        return await self._results.receive(limit, self._check_open)
+
+    async def acknowledge(self, receipts: Sequence[str]) -> None:
+        self._check_open()
+        await self._results.acknowledge(receipts)
+
+    async def receive_begin(self) -> BeginRequest:
+        self._check_open()
+        return await self._begins.receive_begin(self._check_open)
+
+    async def grant_begin(self, task_id: str, granted: bool) -> None:
+        self._check_open()
+        await self._begins.grant_begin(task_id, granted)
+
+    async def find_missing(self, task_ids: Collection[str]) -> set[str]:
+        self._check_open()
+        return await self._tasks.find_missing(task_ids, self.list_workers, self._results.find_reported)
+
+    async def list_workers(self) -> list[WorkerSeen]:
+        self._check_open()
+        reply = await self._link.run("list_workers", [self._keys.workers_seen, self._keys.workers_beats])
+        seen: list[WorkerSeen] = []
+        for milliseconds, said in zip(reply[::2], reply[1::2], strict=True):
+            try:
+                seen.append(WorkerSeen(self._messages.decode_lines("beat", said), milliseconds / 1000))
+            except EnvelopeRefused:
+                continue
+        return seen
+
+    async def forget_worker(self, worker: str) -> list[str]:
+        """Of the runs this process holds. It stays listed while it has tasks of others, which their holders must forget."""
+        self._check_open()
+        lost, has_others = await self._tasks.forget(worker, self._is_ours, self._results.find_reported)
+        for task_id in lost:
+            await self._begins.grant_begin(task_id, False)
+        if not has_others:
+            await self._link.run("leave", [self._keys.workers_seen, self._keys.workers_beats], [worker])
+        return lost
+
+    def _is_ours(self, task_id: str) -> bool:
+        return partition_of(run_of(task_id), self._count) in self._results.partitions
+
+    # worker
+
+    async def claim(
+        self,
+        worker: str,
+        queues: Sequence[str],
+        limit: int,
+        types: Collection[str] | None = None,
+        functions: Collection[str] = (),
+    ) -> list[Task]:
+        self._check_open()
+        return await self._claims.claim(worker, queues, limit, types, functions, self._check_open)
+
+    async def begin(self, task: Task, worker: str) -> bool:
+        self._check_open()
+        return await self._begins.begin(task, worker, self._check_open)
+
+    async def report(self, results: Sequence[Result]) -> None:
+        self._check_open()
+        await self._results.report(results, self._check_open)
+
+    def beat(self, beat: WorkerBeat) -> tuple[str, ...]:
+        if self._closed.is_set():
+            raise TransportClosed("the transport was closed")
+        self._beating.add(beat.worker)
+        return self._heart.beat(beat, self._claims.running)
+
+    def on_stop(self, worker: str, wake: Callable[[], None] | None) -> None:
+        if wake is None:
+            self._on_stop.pop(worker, None)
+        else:
+            self._on_stop[worker] = wake
+        if not self._closed.is_set():
+            self._loop.call_soon_threadsafe(self._listen_for, worker)
+
+    def _listen_for(self, worker: str) -> None:
+        channel = self._keys.wake_worker(worker)
+        self._wakes.leave([channel])
+        wake = self._on_stop.get(worker)
+        if wake is not None:
+            self._wakes.on([channel], lambda said: wake() if said else None)
+
+    async def close(self) -> None:
+        """Whoever waits is woken with `TransportClosed`."""
+        if self._closed.is_set():
+            return
+        await self._leave()
+        self._closed.set()
+        self._results.wake()
+        self._begins.wake()
+        self._wakes.wake_all()
+        self._link.close()
+        for agent in self._agents:
+            agent.cancel()
+        await asyncio.gather(*self._agents, return_exceptions=True)
+        self._heart.close()
+
+    async def _leave(self) -> None:
+        """Workers of this process that have nothing left need not be found dead, and empty streams go."""
+        busy = {claim.worker for claim in self._claims.running.values()}
+        try:
+            await self._results.tidy()
+            for worker in self._beating - busy:
+                await self._tasks.forget(worker, lambda task_id: True, self._results.find_reported)
+                await self._link.run("leave", [self._keys.workers_seen, self._keys.workers_beats], [worker])
+        except TransportUnavailable as error:
+            _log.info("workers of this process must be found dead by others: %s", error)
+
+    # inside
+
+    def _check_open(self) -> None:
+        if self._closed.is_set():
+            raise TransportClosed("the transport was closed")
+
+    def _script_missed(self, said: str) -> None:
+        if said:
+            self._link.load_soon()

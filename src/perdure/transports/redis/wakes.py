@@ -1,0 +1,147 @@
+"""Wake-ups: one subscription per process tells whoever waits that it is worth looking.
+
+It owns the subscribed connection and who waits for which channel. A wake-up may get lost; therefore everybody who waits also
+looks now and then, and everybody is woken when the subscription begins, or begins again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from perdure.clock import Clock
+from perdure.transports.redis.connection import Connection, ReplyError, connect
+from perdure.transports.redis.link import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, Link
+
+POLL_SECONDS = 2.0
+"""How often somebody who waits looks without being woken."""
+
+_log = logging.getLogger(__name__)
+
+Handler = Callable[[str], None]
+
+
+class Ticket:
+    """One who waits. `clear`, look, then `wait`: what is said in between is not missed."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def clear(self) -> None:
+        self._event.clear()
+
+    def wake(self, said: str = "") -> None:
+        self._event.set()
+
+    async def wait(self, seconds: float) -> bool:
+        """True when woken, False when the time is up."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
+class Wakes:
+    def __init__(self, link: Link, clock: Clock, *, seconds: float, name: str) -> None:
+        self._link = link
+        self._address = link.address
+        """Of the present subscription; in a cluster any server will do, and after a failure it is the next one."""
+        self._clock = clock
+        self._seconds = seconds
+        self._name = name
+        self._handlers: dict[str, list[Handler]] = {}
+        """By channel; a channel without handlers stays subscribed, because somebody will wait for it again."""
+        self._connection: Connection | None = None
+        self.heard: set[str] = set()
+        """Channels the server has confirmed."""
+        self.connections = 0
+        """How often the subscription has begun."""
+
+    def on(self, channels: Iterable[str], handler: Handler) -> Callable[[], None]:
+        """Call `handler` with what is said there, and once when the subscription begins. Returns how to end it."""
+        channels = tuple(channels)
+        new = [channel for channel in channels if channel not in self._handlers]
+        for channel in channels:
+            self._handlers.setdefault(channel, []).append(handler)
+        if new and self._connection is not None:
+            self._connection.send("SUBSCRIBE", *new)
+
+        def end() -> None:
+            for channel in channels:
+                if handler in self._handlers.get(channel, ()):
+                    self._handlers[channel].remove(handler)
+
+        return end
+
+    def leave_idle(self, channel: str) -> None:
+        """As `leave`, unless somebody waits there now."""
+        if not self._handlers.get(channel):
+            self.leave([channel])
+
+    def leave(self, channels: Iterable[str]) -> None:
+        """Nobody here will wait for these any more."""
+        gone = [channel for channel in channels if self._handlers.pop(channel, None) is not None]
+        self.heard.difference_update(gone)
+        if gone and self._connection is not None:
+            self._connection.send("UNSUBSCRIBE", *gone)
+
+    def wake_all(self) -> None:
+        for channel in list(self._handlers):
+            self._tell(channel, "")
+
+    async def run(self) -> None:
+        """Stay subscribed, whatever happens to the connection."""
+        pause = 0.0
+        failing = False
+        while True:
+            self._address = self._link.next_place()
+            try:
+                connection = await connect(self._address, self._clock, self._seconds, self._name)
+            except (OSError, ReplyError) as error:
+                if not failing:
+                    _log.warning("Redis at %s: no wake-ups for now: %r", self._address, error)
+                failing = True
+                pause = min(max(pause * 2, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
+                await self._clock.sleep(pause * (0.5 + self._clock.random() / 2))
+                continue
+            pause, failing = 0.0, False
+            try:
+                await self._listen(connection)
+            finally:
+                self._connection = None
+                self.heard.clear()
+                connection.end("the subscription ended")
+
+    async def _listen(self, connection: Connection) -> None:
+        connection.listen(self._heard)
+        self._connection = connection
+        self.connections += 1
+        if self._handlers:
+            connection.send("SUBSCRIBE", *self._handlers)
+        while not connection.lost.done():
+            connection.send("PING")  # and so the silence of a connection that is half open is heard
+            await asyncio.wait([connection.lost], timeout=self._seconds / 4)
+            if connection.silent_seconds > self._seconds:
+                connection.end(f"no answer for {self._seconds:g} s")
+            elif not self._link.is_place(self._address):
+                connection.end("the server has left the cluster")
+        _log.info("Redis at %s: the subscription was lost: %s", self._address, connection.lost.result())
+
+    def _heard(self, reply: Any) -> None:
+        if isinstance(reply, ReplyError):
+            _log.warning("Redis at %s refuses a wake-up: %s", self._address, reply)
+        elif isinstance(reply, list) and len(reply) == 3 and reply[0] in {b"message", b"subscribe"}:
+            channel, said = reply[1].decode(), ""
+            if reply[0] == b"message":
+                said = reply[2].decode()
+            else:
+                self.heard.add(channel)
+            self._tell(channel, said)
+
+    def _tell(self, channel: str, said: str) -> None:
+        for handler in tuple(self._handlers.get(channel, ())):
+            handler(said)

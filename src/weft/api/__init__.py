@@ -1,6 +1,0 @@
-"""HTTP: `create_app` makes the application, `server.serve` runs it. See docs/reference/http.md."""
-
-from weft.api.app import create_app
-from weft.api.context import Context, Options
-
-__all__ = ["Context", "Options", "create_app"]

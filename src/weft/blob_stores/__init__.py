@@ -1,1 +1,0 @@
-"""Adapters of the port `weft.blobs`: one object store each. They must not know runs or journals."""

@@ -1,1 +1,0 @@
-"""Adapters of the journal port, one folder per database. Only `weft.engine` chooses between them."""

@@ -1,5 +1,0 @@
--- The first answer stands.
-UPDATE weft.commands
-SET answer = :answer, answered_at = :answered_at
-WHERE command_id = :command_id AND answered_at IS NULL
-RETURNING TRUE

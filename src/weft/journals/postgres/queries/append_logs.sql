@@ -1,2 +1,0 @@
--- The function numbers: migrations/0004_archive.sql.
-SELECT weft.append_logs(:run_ids, :tenants, :nodes, :visits, :attempts, :times, :levels, :messages, :kept_lines)

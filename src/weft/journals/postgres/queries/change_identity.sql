@@ -1,4 +1,0 @@
--- Only the first to notice raises the incarnation.
-UPDATE weft.meta
-SET identity = :identity, incarnation = greatest(incarnation, :known) + 1
-WHERE identity = :seen

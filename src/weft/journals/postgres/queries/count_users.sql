@@ -1,6 +1,0 @@
-SELECT count(*)
-FROM weft.runs
-WHERE tenant = :tenant
-  AND workflow = :workflow
-  AND workflow_version = :version  -- if version
-  AND ended_at IS NULL

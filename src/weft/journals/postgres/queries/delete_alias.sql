@@ -1,7 +1,0 @@
-UPDATE weft.aliases
-SET present = FALSE
-WHERE tenant = :tenant
-  AND workflow = :workflow
-  AND alias = :alias
-  AND present
-RETURNING TRUE

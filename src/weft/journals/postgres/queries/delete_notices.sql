@@ -1,3 +1,0 @@
-DELETE FROM weft.notices
-WHERE notice_id = ANY (:notice_ids)
-RETURNING TRUE

@@ -1,3 +1,0 @@
-SELECT command_id, answer
-FROM weft.commands
-WHERE command_id = ANY (:command_ids) AND answered_at IS NOT NULL

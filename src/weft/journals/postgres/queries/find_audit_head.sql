@@ -1,3 +1,0 @@
-SELECT seq, hash
-FROM weft.audit_heads
-WHERE tenant = :tenant

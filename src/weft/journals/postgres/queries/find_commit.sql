@@ -1,3 +1,0 @@
-SELECT seq, commit_id
-FROM weft.runs
-WHERE run_id = :run_id

@@ -1,3 +1,0 @@
-SELECT token_hash, tenant, approval_id, run_id, decision, approver, created_at, expires_at, consumed_at
-FROM weft.links
-WHERE token_hash = :token_hash

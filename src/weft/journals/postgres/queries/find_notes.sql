@@ -1,5 +1,0 @@
-SELECT tenant, workflow, version, noted_by, noted_at, reason
-FROM weft.version_notes
-WHERE tenant = :tenant
-  AND workflow = :workflow
-  AND version = ANY (:versions)

@@ -1,3 +1,0 @@
-SELECT approval_id, tenant, state, attempts, created_at, next_at, delivered_at, last_error
-FROM weft.notifications
-WHERE approval_id = :approval_id AND tenant = :tenant

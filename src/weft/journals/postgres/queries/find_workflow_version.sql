@@ -1,3 +1,0 @@
-SELECT version
-FROM weft.workflows
-WHERE tenant = :tenant AND name = :name AND definition_hash = :definition_hash

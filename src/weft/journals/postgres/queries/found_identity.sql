@@ -1,3 +1,0 @@
-UPDATE weft.meta
-SET identity = :identity
-WHERE identity IS NULL

@@ -1,3 +1,0 @@
-SELECT dead_letter_id, run_id, node, state, tenant, created_at, resolved_at, body
-FROM weft.dead_letters
-WHERE dead_letter_id = :id

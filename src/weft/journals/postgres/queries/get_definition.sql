@@ -1,3 +1,0 @@
-SELECT hash, kind, body
-FROM weft.definitions
-WHERE hash = :definition_hash

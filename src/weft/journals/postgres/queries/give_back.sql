@@ -1,1 +1,0 @@
-SELECT weft.give_back(:holder, :partitions)

@@ -1,2 +1,0 @@
-SELECT incarnation, pg_current_wal_flush_lsn()
-FROM weft.meta

@@ -1,2 +1,0 @@
-SELECT share, partition_number, epoch_number
-FROM weft.lease(:holder, :lease_seconds)

@@ -1,1 +1,0 @@
-SELECT weft.leave(:holder)

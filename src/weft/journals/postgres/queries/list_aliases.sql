@@ -1,9 +1,0 @@
-SELECT a.tenant, a.workflow, a.alias, m.shares, m.revision, m.moved_by, m.moved_at, m.reason
-FROM weft.aliases a JOIN weft.alias_moves m
-  ON m.tenant = a.tenant AND m.workflow = a.workflow AND m.alias = a.alias AND m.revision = a.revision
-WHERE a.tenant = :tenant
-  AND a.workflow = :workflow
-  AND a.alias > :after  -- if after
-  AND a.present
-ORDER BY a.alias
-LIMIT :limit

@@ -1,7 +1,0 @@
-SELECT t.run_id, t.timer_id, t.due_at
-FROM weft.timers t JOIN weft.runs r ON r.run_id = t.run_id
-WHERE t.due_at <= :now
-  AND r.quarantined IS NULL
-  AND t.partition = ANY (:partitions)  -- if partitions
-ORDER BY t.due_at
-LIMIT :limit

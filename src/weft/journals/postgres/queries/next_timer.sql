@@ -1,6 +1,0 @@
-SELECT t.due_at
-FROM weft.timers t JOIN weft.runs r ON r.run_id = t.run_id
-WHERE r.quarantined IS NULL
-  AND t.partition = ANY (:partitions)  -- if partitions
-ORDER BY t.due_at
-LIMIT 1

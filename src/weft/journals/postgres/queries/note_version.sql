@@ -1,3 +1,0 @@
-INSERT INTO weft.version_notes (tenant, workflow, version, noted_by, noted_at, reason)
-VALUES (:tenant, :workflow, :version, :noted_by, :noted_at, :reason)
-ON CONFLICT (tenant, workflow, version) DO NOTHING

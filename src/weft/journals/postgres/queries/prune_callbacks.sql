@@ -1,5 +1,0 @@
-DELETE FROM weft.callbacks
-WHERE callback_hash IN (
-    SELECT callback_hash FROM weft.callbacks WHERE received_at < :before ORDER BY received_at LIMIT 1000 FOR UPDATE SKIP LOCKED
-)
-RETURNING TRUE

@@ -1,5 +1,0 @@
-DELETE FROM weft.links
-WHERE token_hash IN (
-    SELECT token_hash FROM weft.links WHERE expires_at < :before ORDER BY expires_at LIMIT 1000 FOR UPDATE SKIP LOCKED
-)
-RETURNING TRUE

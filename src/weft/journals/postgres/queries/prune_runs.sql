@@ -1,2 +1,0 @@
--- The function chooses and deletes: migrations/0004_archive.sql.
-SELECT weft.prune_runs(:before, :most_runs, :most_rows)

@@ -1,3 +1,0 @@
-INSERT INTO weft.definitions (hash, kind, body)
-VALUES (:definition_hash, :kind, :body)
-ON CONFLICT (hash) DO NOTHING

@@ -1,3 +1,0 @@
-UPDATE weft.meta
-SET incarnation = incarnation + :by
-RETURNING incarnation

@@ -1,6 +1,0 @@
-SELECT seq, previous_hash, hash, tenant, at, principal, action, object, detail, request_id
-FROM weft.audit
-WHERE tenant = :tenant
-  AND seq > :after
-ORDER BY seq
-LIMIT :limit

@@ -1,7 +1,0 @@
-SELECT position, command_id, run_id, put_at, body
-FROM weft.commands
-WHERE answered_at IS NULL
-  AND position > :after
-  AND partition = ANY (:partitions)  -- if partitions
-ORDER BY position
-LIMIT :limit

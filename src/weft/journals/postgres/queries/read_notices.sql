@@ -1,6 +1,0 @@
-SELECT notice_id, run_id, from_run_id, body
-FROM weft.notices
-WHERE notice_id > :after
-  AND partition = ANY (:partitions)  -- if partitions
-ORDER BY notice_id
-LIMIT :limit

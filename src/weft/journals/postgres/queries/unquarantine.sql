@@ -1,4 +1,0 @@
-UPDATE weft.runs
-SET quarantined = NULL
-WHERE run_id = :run_id
-RETURNING TRUE

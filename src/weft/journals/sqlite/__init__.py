@@ -1,5 +1,0 @@
-"""The journal in one SQLite file: the embedded engine's."""
-
-from weft.journals.sqlite.journal import SqliteJournal
-
-__all__ = ["SqliteJournal"]

@@ -1,1 +1,0 @@
-"""Adapters of the transport port, one module each. Only `weft.engine` imports them."""
