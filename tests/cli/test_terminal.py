@@ -236,3 +236,23 @@ def test_a_closed_pipe_ends_it_quietly(shell, tmp_path, command):
     )
     assert done.stderr == ""
     assert done.returncode in (0, 141)  # 0: all of it fitted into the pipe
+
+
+def test_children_may_start_and_end_while_the_tree_is_drawn(shell, tmp_path):
+    (tmp_path / "family.py").write_text(
+        "import threading\n"
+        "import perdure\n\n"
+        "@perdure.task\n"
+        "def slowly(number: int) -> int:\n"
+        "    threading.Event().wait(0.02)\n"
+        "    return number\n\n"
+        "@perdure.workflow\n"
+        "def child(number: int):\n"
+        "    return slowly(number)\n\n"
+        "@perdure.workflow\n"
+        "def family():\n"
+        "    return perdure.map(child, list(range(60)), max_concurrency=5)\n"
+    )
+    text = shell.start_on_terminal("run", "family.py:family").wait(0)
+    assert "completed" in text
+    assert "bug in Perdure" not in text

@@ -93,6 +93,7 @@ def test_expressions_compute_plain_data(expression, expected):
         ("{'b': [1, none], 'a': '<'} | tojson", '{"b":[1,null],"a":"<"}'),
         ("' a ' | trim", "a"),
         ("words | unique", ["b", "a"]),
+        ("[{'n': 1}, {'error': 'x'}, 3] | unwrap('n')", [1, {"error": "x"}, 3]),
         ("[{'n': 1}, {'n': 1}] | unique", [{"n": 1}]),
         ("inputs.city | upper", "ROME"),
         ("{'k': 1} | values", [1]),
@@ -195,7 +196,7 @@ def test_what_cannot_be_computed_says_why(expression, says):
 def test_the_lists_of_filters_and_tests_are_what_the_documents_say():
     assert set(FILTERS) == set(
         "abs d default first float int items join keys last length list lower map max min replace reverse round sort string "
-        "sum title tojson trim unique upper values".split()
+        "sum title tojson trim unique unwrap upper values".split()
     )
     assert set(TESTS) == set(
         "boolean defined divisibleby eq even false float ge gt in integer le lt mapping ne none number odd sequence string "

@@ -296,6 +296,20 @@ async def test_who_waits_for_nothing_wakes_nobody():
         running.cancel()
 
 
+async def test_what_could_not_be_looked_at_is_looked_at_again_though_nothing_else_happens():
+    clock = FakeClock()
+    one = Coordinator(LocalLimits(clock), clock)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(one.limiter.run())
+        await clock.advance(1)
+        one.limiter.look_later()
+        await clock.advance(2 * limiters.POLL_SECONDS)
+        assert one.looks == 1
+        await clock.advance(10)
+        assert (one.looks, clock.sleeping) == (1, [])
+        running.cancel()
+
+
 ROUNDS = 12
 """Looks until whoever can go on has: an attempt may be refused by one limit after another."""
 CHOICES = [(), (ONE,), (TWO,), (RATE,), (ONE, RATE), (TWO, RATE)]

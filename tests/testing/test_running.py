@@ -328,3 +328,30 @@ def test_a_wrong_name_is_said():
         with pytest.raises(AssertionError, match="has no node b; it has a"):
             assert_run(found, **wrong)
     assert_run(found)
+
+
+# -- limits ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_concurrency_limit_lets_so_many_in_at_once():
+    at_work, most = 0, 0
+
+    async def fetch(call):
+        nonlocal at_work, most
+        at_work += 1
+        most = max(most, at_work)
+        await asyncio.sleep(10)
+        at_work -= 1
+
+    inner = {"type": "task", "config": {"function": "a:b"}, "concurrency": {"key": "vendor", "limit": 3}}
+    found = run(flow(node("each", "map", config={"over": list(range(12)), "node": inner})), stubs={"each": fetch})
+    assert (found.state, most) == ("completed", 3)
+    assert found.seconds >= 40
+
+
+@pytest.mark.parametrize("per_seconds", [1, 60, 3600])
+def test_a_rate_lets_so_many_begin_in_a_time(per_seconds):
+    inner = {"type": "task", "config": {"function": "a:b"}, "rate": {"limit": 2, "per_seconds": per_seconds}}
+    found = run(flow(node("each", "map", config={"over": list(range(6)), "node": inner})), stubs={"each": 1})
+    assert found.state == "completed"
+    assert 2 * per_seconds <= found.seconds <= 2.3 * per_seconds + 5

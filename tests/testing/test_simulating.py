@@ -192,3 +192,17 @@ def test_inputs_are_filled_and_outputs_fit():
     assert fill_inputs(schema, {"b": "mine", "c": 1}) == {"a": 1, "b": "mine", "c": 1}
     report = simulate(flow(task("t", output_schema=schema), inputs=schema), seeds=3)
     assert [end.state for end in report.ends] == ["completed"]
+
+
+@pytest.mark.slow
+def test_limited_work_goes_on_whatever_fails_while_a_coordinator_takes_it_over():
+    """Among these are histories in which nobody can be asked who has what was inherited (seeds 142 and 154)."""
+    inner = {
+        "type": "task",
+        "config": {"function": "a:b"},
+        "concurrency": {"key": "acme", "limit": 3},
+        "rate": {"key": "acme", "limit": 4, "per_seconds": 30},
+    }
+    nodes = [{"id": "pages", "type": "map", "config": {"over": list(range(12)), "node": inner}}]
+    report = simulate({"name": "pages", "nodes": nodes}, seeds=20, start=140)
+    assert report.ok, report

@@ -196,6 +196,14 @@ def _reverse(value: Any) -> Any:
     return value[::-1] if type(value) is str else _sequence(value, "reverse")[::-1]
 
 
+def _unwrap(value: Any, name: Any) -> list[Any]:
+    """Items that lack it stay what they are: those of a map that failed, most often."""
+    if type(name) is not str:
+        raise Trouble(f"unwrap needs the name of a field, got {describe_type(name)}")
+    items = _sequence(value, "unwrap")
+    return [item[name] if type(item) is dict and name in item else item for item in items]
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
     "abs": _abs,
     "d": _default,
@@ -223,6 +231,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "tojson": to_json,
     "trim": _trim,
     "unique": _unique,
+    "unwrap": _unwrap,
     "upper": lambda value: _text(value, "upper").upper(),
     "values": lambda value: list(_mapping(value, "values").values()),
 }

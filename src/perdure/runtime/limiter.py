@@ -60,6 +60,8 @@ class Limiter:
         self._heard: dict[Place, None] = {}
         """Where somebody left while this process did."""
         self._renewed_at = 0.0
+        self._again = False
+        """Something could not be looked at when it was time."""
         self._to_do = asyncio.Event()
         self._sooner = asyncio.Event()
         if limits is not None:
@@ -166,12 +168,12 @@ class Limiter:
     async def run(self) -> None:
         polled_at = self._clock.monotonic()
         while True:
-            if not (self._held or self._full or self._leaving or self._lingering or self._waited_for):
+            if not (self._held or self._full or self._leaving or self._lingering or self._waited_for or self._again):
                 self._to_do.clear()
                 await self._to_do.wait()
             now = self._clock.monotonic()
-            due = min((until for until in self._full.values() if until is not None), default=math.inf)
-            pause = max(0.0, min(polled_at + POLL_SECONDS, due) - now)
+            due = self.next_room()
+            pause = max(0.0, min(polled_at + POLL_SECONDS, math.inf if due is None else due) - now)
             await first_of(self._clock.sleep(pause), self._sooner.wait())
             self._sooner.clear()
             now = self._clock.monotonic()
@@ -181,6 +183,15 @@ class Limiter:
             await self._renew(now)
             for limit in [limit for limit, until in self._full.items() if until is not None and until <= now]:
                 self._room_for(limit)
+
+    def look_later(self) -> None:
+        """Nobody answers now, and nothing else may happen that lets anybody look again."""
+        self._again = True
+        self._to_do.set()
+
+    def next_room(self) -> float | None:
+        """When a rate lets the next one pass that waits for it, by the monotonic clock."""
+        return min((until for until in self._full.values() if until is not None), default=None)
 
     async def _renew(self, now: float) -> None:
         """Say of everything that is out that it is; what was lost is entered again."""
@@ -197,6 +208,9 @@ class Limiter:
             del self._lingering[name]
         await self.flush()
         self._hear("", "")
+        if self._again:
+            self._again = False
+            self._look()
 
     def _hear(self, tenant: str, key: str) -> None:
         """Somebody left; or, with two empty texts, perhaps."""

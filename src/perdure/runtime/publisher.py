@@ -258,6 +258,7 @@ class Publisher:
         for first in range(0, len(names), _RECALLED):
             found = await self._coordinator.transport.take_back(names[first : first + _RECALLED])
             if found is None:  # the transport is away; nothing could be published either
+                self.limiter.look_later()
                 return
             for name in (name for name, answer in found.items() if answer == "claimed"):
                 entry = self.dispatcher.get(name)

@@ -49,13 +49,17 @@ async def look(engine: Engine, state: State, depth: int = 0) -> Waiting:
         return found
     if state.state is R.PAUSED:
         found.asks.append(Ask("paused", "", state.run_id, "", f"perdure runs resume {state.run_id}"))
+    # The run goes on while its children are looked at: of its own, everything is read before anything is awaited.
+    children: list[str] = []
     for activation in state.activations.values():
         if activation.state in OPEN:
-            await _look_at(engine, state, activation, found, depth)
+            _look_at(state, activation, found, children)
+    for child in children:
+        await _look_at_child(engine, child, found, depth)
     return found
 
 
-async def _look_at(engine: Engine, state: State, activation: Activation, found: Waiting, depth: int) -> None:
+def _look_at(state: State, activation: Activation, found: Waiting, children: list[str]) -> None:
     node = state.name(activation.node)
     match activation.state:
         case N.HELD:
@@ -73,7 +77,7 @@ async def _look_at(engine: Engine, state: State, activation: Activation, found: 
                 command = f"perdure runs signal {state.run_id} {wait.name}"
                 found.asks.append(Ask("signal", wait.name, state.run_id, node, command))
             elif wait.kind == "child":
-                await _look_at_child(engine, wait.name, found, depth)
+                children.append(wait.name)
             elif wait.kind != "items":  # items are activations of their own
                 found.busy = True
         case _:

@@ -261,7 +261,8 @@ def map_each(
 ) -> list[R]:
     """Call a task (or a workflow) once for each item of a list; gives the list of results, in order.
 
-    `perdure.map(fetch, cities, max_concurrency=10)`, or `perdure.map(lambda city: fetch(city, unit="C"), cities)`.
+    `perdure.map(fetch, cities, max_concurrency=10)`, or `perdure.map(lambda city: fetch(city, unit="C"), cities)`. With
+    `tolerated_failures` so many items may fail: `{"error": {"code": …, "message": …}}` stands in their place.
     """
     builder = current("perdure.map")
     check_names(options, NODE_OPTIONS, "perdure.map")
@@ -298,7 +299,7 @@ def map_each(
     )
     child = builder.children.get(inner["config"]["workflow"]) if inner["type"] == "workflow" else None
     if child is not None and child.build().single and builder.capture is None:
-        text = f'{expression(handle)} | map(attribute="{RESULT}")'
+        text = f'{expression(handle)} | unwrap("{RESULT}")'  # an item that failed, and may, has an error in its place
         return cast("list[R]", Handle(builder, TextRoot(text, (handle,))))
     return cast("list[R]", handle)
 

@@ -96,11 +96,14 @@ class SimEngine(Engine):
             on_commit=self._tell,
             blobs=self.blobs,
             judge=self._judge,
+            limits=self.link.limits,
         )
         if shared and not divided:
             world.broker.take_over()
         self._spawn("coordinator", coordinator.run())
         self._spawn("fetcher", coordinator.fetcher.run())
+        if world.limited:
+            self._spawn("limiter", coordinator.limiter.run())
         self._spawn("results", self._receive(self.transport, coordinator))
         self._spawn("begins", self._receive_begins(self.transport, coordinator))
         self.timekeeper = Timekeeper(self.journal, coordinator, self.clock)

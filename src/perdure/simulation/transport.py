@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from perdure.clock import Clock
 from perdure.journal import partition_of
+from perdure.simulation.limits import SimLimits
 from perdure.simulation.loop import SimTask
 from perdure.transport import (
     BeginRequest,
@@ -26,6 +27,7 @@ from perdure.transport import (
     WorkerSeen,
 )
 from perdure.transports.local import LocalTransport, _wake_all
+from perdure.transports.local_limits import LocalLimits
 from perdure.transports.queue import TaskQueue
 
 if TYPE_CHECKING:
@@ -68,6 +70,7 @@ class Broker(LocalTransport):
         self._begin_requests.clear()
         self._workers.clear()
         self.strays.clear()
+        self.limits = LocalLimits(self._clock)
 
     def take_over(self) -> None:
         """Another coordinator reads now: what the one before had not acknowledged is read again (PROTOCOL 17)."""
@@ -229,6 +232,7 @@ class SimTransport:
         self._broker = broker
         self._local = local
         """Inside one process nothing gets lost on the way."""
+        self.limits = SimLimits(broker, self._call)
         self._waits: list[SimTask] = []
         self._lost_a_receive = False
         self._divided = world.plan.divided

@@ -116,6 +116,7 @@ class UserWorld(World):
         self.setting = setting
         self.lenient = setting.lenient
         self.main = setting.workflows[0]
+        self.limited = any(_has_limit(node) for ir in setting.workflows for node in ir.nodes if node is not None)
         self.calls: list[s.Call] = []
         self.blamed: list[AssertionError] = []
         self.calling = 0
@@ -217,7 +218,13 @@ class UserWorld(World):
         types = self.checks.event_types
         if events - types["item.completed"] - types["item.failed"] > MAX_EVENTS:
             raise Failed("endless", f"{events} events in {self._passed()}, and no end")
-        if events != seen[0] or not self.chaos.healed or self.people.busy or self._upcoming() is not None:
+        if (
+            events != seen[0]
+            or not self.chaos.healed
+            or self.people.busy
+            or self._upcoming() is not None
+            or self._is_limited()
+        ):
             return events, now
         quiet = QUIET_SECONDS if self.lenient else LONGEST_CALL if self.calling else LOOK_SECONDS * 2
         if now - max(seen[1], self.slept_until) < quiet:
@@ -242,6 +249,11 @@ class UserWorld(World):
         times = [*self.store.timers.values()]
         agenda = self.people.next_at()
         return min([*times, agenda] if agenda is not None else times, default=None)
+
+    def _is_limited(self) -> bool:
+        """Somebody waits until a rate lets the next one pass; no clock skips that, since it is counted in time that passes."""
+        running = [process.engine.coordinator for process in self.engines if process.engine is not None]
+        return any(one is not None and one.limiter.next_room() is not None for one in running)
 
     def _skip(self) -> None:
         """Nobody has anything to do until the next timer: the wall clocks move on, and nothing else."""
@@ -282,6 +294,10 @@ class UserWorld(World):
         return self._failing_task
 
     _failing_task: asyncio.Future[Any] | None = None
+
+
+def _has_limit(node: Node) -> bool:
+    return bool(node.concurrency or node.rate) or (node.item is not None and _has_limit(node.item))
 
 
 def _at_once(work: Coroutine[Any, Any, Any]) -> Any:

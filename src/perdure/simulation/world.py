@@ -57,6 +57,9 @@ class World:
     generated = True
     """Its workflows are made by `graphs.py`, whose conditions are known."""
 
+    limited = False
+    """A node of its workflows has `concurrency` or `rate`. Made-up workflows have neither, and a loop that is not there moves no seed."""
+
     def __init__(self, plan: Plan, *, tracing: bool = False) -> None:
         self.plan = plan
         self.random = Random(f"world {plan.seed}")
