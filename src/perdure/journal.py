@@ -45,6 +45,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from perdure.errors import PerdureError, StoreUnavailable
+from perdure.kernel.keys import root_of
 
 PARTITIONS = 256
 """How many partitions a new database gets; fixed from then on."""
@@ -483,7 +484,7 @@ class Journal(Protocol):
 def partition_of(run_id: str, partition_count: int) -> int:
     """Where a run belongs: a child with its parent, so that who decides for one decides for the other. Stored with every run,
     so it never changes."""
-    return zlib.crc32(run_id.partition("/")[0].encode()) % partition_count
+    return zlib.crc32(root_of(run_id).encode()) % partition_count
 
 
 def check(commit: Commit) -> None:

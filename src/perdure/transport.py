@@ -19,6 +19,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from perdure.errors import PerdureError
+from perdure.kernel.keys import place
 from perdure.kernel.segments import HoldsSegments, pack, refuse, unpack
 
 MESSAGE_VERSION = 1
@@ -126,8 +127,7 @@ def task_id(
     generation: int = 1,
 ) -> str:
     """Names one attempt for ever: derived, so that nobody has to remember it."""
-    place = node + (f"[{'.'.join(map(str, scope))}]" if scope else "") + ("" if item is None else f"#{item}")
-    return f"{run_id}/{place}/{generation}.{attempt}{'u' if undo else ''}"
+    return f"{run_id}/{place(node, scope, item)}/{generation}.{attempt}{'u' if undo else ''}"
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -217,7 +217,7 @@ async def test_a_large_output_is_a_preview_in_the_run_and_whole_in_its_node(serv
     assert node["visits"][0]["output"] == node["output"]
 
 
-async def test_an_id_with_slashes_is_written_with_percent_2f(server):
+async def test_a_child_is_found_by_the_id_that_its_parent_gave_it(server):
     child = workflow(transform("x", 1), name="child")
     from perdure.model import compile_definition
 
@@ -225,9 +225,9 @@ async def test_an_id_with_slashes_is_written_with_percent_2f(server):
     parent = workflow({"id": "call", "type": "workflow", "config": {"workflow": "child"}}, name="parent")
     run_id = (await server.start(parent))["run_id"]
     found = (await server.ok(f"/runs?parent={run_id}"))["items"]
-    assert [run["run_id"] for run in found] == [f"{run_id}/call"]
-    assert (await server.ok(f"/runs/{run_id}%2Fcall"))["outputs"] == {"x": 1}
-    assert (await server.ok(f"/runs/{run_id}%2Fcall/events"))["items"]
+    assert [run["run_id"] for run in found] == [f"{run_id}:call"]
+    assert (await server.ok(f"/runs/{run_id}:call"))["outputs"] == {"x": 1}
+    assert (await server.ok(f"/runs/{run_id}:call/events"))["items"]
     assert (await server.get(f"/runs/{run_id}/call")).status_code == 404
 
 

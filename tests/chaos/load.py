@@ -11,6 +11,7 @@ from typing import Any
 from perdure.doctor import Doctor, Report
 from perdure.engine import Engine
 from perdure.errors import StoreUnavailable
+from perdure.kernel.keys import root_of
 from perdure.kernel.state import NodeState, State
 from perdure.runtime.requests import Reply, Request
 from perdure.transport import TransportUnavailable
@@ -153,13 +154,13 @@ class Load:
             state = await self.engine.state_of(record)
             end = record.row.state if state.terminal else f"waits for {' '.join(sorted(_waits(state)))}"
             ends[f"{workflow.removeprefix('chaos-')} {end}"] += 1
-            mine = {key for key in keys if key.startswith(f"{run_id}/")}
+            mine = {key for key in keys if root_of(key.partition("/")[0]) == run_id}
             if workflow == MIXED["name"]:
                 assert end == "completed", f"{run_id} is {end}: {record.row.error!r}"
                 assert mine == _keys(run_id), (
                     f"{run_id}: effects {sorted(mine ^ _keys(run_id))} are missing or too many"
                 )
-                await doctor.examine_run(await self.engine.journal.get_run(f"{run_id}/call"))
+                await doctor.examine_run(await self.engine.journal.get_run(f"{run_id}:call"))
             elif workflow == ONCE["name"]:
                 assert end in {"completed", "waits for parked"}, f"{run_id} is {end}: {record.row.error!r}"
                 assert keys[f"{run_id}/pay/do"] <= self.most_payments, (
@@ -195,7 +196,7 @@ class Load:
 
     async def approve(self, run_id: str) -> None:
         """As soon as the run waits for that; again, if nobody can say whether it was heard."""
-        vote = Request(kind="vote", run_id=run_id, approval=f"{run_id}/ask/1", approver="somebody")
+        vote = Request(kind="vote", run_id=run_id, approval=f"{run_id}:ask:1", approver="somebody")
         while run_id in self.names:
             try:
                 reply = await self._ask(vote)
@@ -210,7 +211,7 @@ class Load:
 
 
 def _keys(run_id: str) -> set[str]:
-    return {f"{run_id}/{name}/do" for name in EFFECTS} | {f"{run_id}/call/{name}/do" for name in CHILD_EFFECTS}
+    return {f"{run_id}/{name}/do" for name in EFFECTS} | {f"{run_id}:call/{name}/do" for name in CHILD_EFFECTS}
 
 
 def _open(state: State) -> list[str]:

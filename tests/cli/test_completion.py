@@ -61,12 +61,12 @@ def test_nodes_of_the_run_named_before_complete(shell, runs):
 
 
 def test_approvals_workflows_and_dead_letters_complete(shell, runs, tmp_path):
-    assert values("approvals", "approve", "alpha-1") == ["alpha-1/review/1"]
+    assert values("approvals", "approve", "alpha-1") == ["alpha-1:review:1"]
     assert values("runs", "list", "--workflow", "") == ["refund"]
     assert values("dlq", "discard", "") == []
     parked = workflow(tmp_path, "parked", task("a", "boom", on_failure="park", retry={"max_attempts": 1}))
     shell.run("run", parked, "--run-id", "p", "--no-wait", code=3)
-    assert values("dlq", "reprocess", "") == ["p/a"]
+    assert values("dlq", "reprocess", "") == ["p:a"]
 
 
 def test_node_types_complete(shell):

@@ -75,7 +75,7 @@ def test_a_sound_database_is_all_well(shell, database):
         ),
         (f"UPDATE events SET type = 'x' WHERE seq = 2 AND run_key = {KEY.format('bad')}", "bad", "J5", "has type 'x'"),
         ("UPDATE approvals SET state = 'decided' WHERE run_id = 'asks'", "asks", "J5", "row says state 'decided'"),
-        ("DELETE FROM approvals WHERE run_id = 'asks'", "asks", "J5", "approval asks/review/1 has no row"),
+        ("DELETE FROM approvals WHERE run_id = 'asks'", "asks", "J5", "approval asks:review:1 has no row"),
         ("UPDATE dead_letters SET state = 'resolved' WHERE run_id = 'parks'", "parks", "J5", "has no pending row"),
         (f"DELETE FROM timers WHERE run_key = {KEY.format('timed')}", "timed", "J5", "has no row"),
         (f"UPDATE timers SET due_at = 1 WHERE run_key = {KEY.format('timed')}", "timed", "J5", "its row says 1.000"),

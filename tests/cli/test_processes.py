@@ -17,9 +17,9 @@ def finish(shell, run_id):
 def test_an_approval_is_decided_from_a_second_process_while_the_first_holds_the_file(shell, tmp_path):
     file = workflow(tmp_path, "refund", human("review", approvers=["finance"]), task("pay", "echo", "review"))
     first = shell.start("run", file, "--run-id", "r1")
-    first.wait_for("perdure approvals approve r1/review/1 --by finance")
+    first.wait_for("perdure approvals approve r1:review:1 --by finance")
     second = shell.start("approvals", "approve", "r1", "--by", "finance", "--comments", "fine")
-    assert "Approved r1/review/1" in second.wait(0)
+    assert "Approved r1:review:1" in second.wait(0)
     assert "completed" in first.wait(0)
     assert finish(shell, "r1")["nodes"]["review"]["output"]["comments"] == "fine"
 
@@ -129,7 +129,7 @@ def test_a_person_who_wants_to_decide_later_is_told_how(shell, tmp_path):
     file = workflow(tmp_path, "refund", human("review"))
     process = shell.start_on_terminal("run", file, "--run-id", "r1").wait_for("[a]pprove")
     process.type("l\n")
-    assert "perdure approvals approve r1/review/1" in process.wait(3)
+    assert "perdure approvals approve r1:review:1" in process.wait(3)
 
 
 def test_ctrl_c_at_a_question_stops_the_run_but_not_its_life(shell, tmp_path):

@@ -34,7 +34,7 @@ def test_a_bad_definition_exits_with_2_and_runs_nothing(shell, tmp_path):
 def test_no_wait_exits_with_3_and_says_how_to_decide(shell, tmp_path):
     file = workflow(tmp_path, "refund", task("a", "echo"), human("review", "a", approvers=["finance"]))
     text = shell.error("run", file, "--run-id", "r1", "--no-wait", code=3)
-    assert "perdure approvals approve r1/review/1 --by finance" in text
+    assert "perdure approvals approve r1:review:1 --by finance" in text
     assert f"perdure run {file} --run-id r1" in text
 
 
@@ -68,7 +68,7 @@ def test_no_wait_looks_into_children(shell, tmp_path):
     child = workflow(tmp_path, "child", human("inner"))
     shell.run("run", child, "--run-id", "c1", "--no-wait", code=3)  # which registers it
     parent = workflow(tmp_path, "parent", {"id": "sub", "type": "workflow", "config": {"workflow": "child"}})
-    assert "perdure approvals approve r1/sub/inner/1" in shell.error(
+    assert "perdure approvals approve r1:sub:inner:1" in shell.error(
         "run", parent, "--run-id", "r1", "--no-wait", code=3
     )
 

@@ -54,7 +54,7 @@ def test_list_is_newest_first_filtered_and_paged(shell, tmp_path):
 def test_show_has_the_nodes_and_outputs_of_a_run(shell, waiting):
     text = shell.run("runs", "show", "waiting-1").stdout
     assert "refund version 1" in text
-    assert "review  waiting  1              approval waiting-1/review/1" in text
+    assert "review  waiting  1              approval waiting-1:review:1" in text
     assert shell.json("runs", "show", "waiting-1")["nodes"]["pay"]["state"] == "pending"
 
 
@@ -245,7 +245,7 @@ def test_rollback_runs_what_undoes(shell, tmp_path):
 def test_approvals_are_listed_and_decided_once(shell, waiting):
     item = shell.json("approvals", "list")["items"][0]
     assert (item["approval_id"], item["run_id"], item["node"], item["state"]) == (
-        "waiting-1/review/1",
+        "waiting-1:review:1",
         "waiting-1",
         "review",
         "pending",
@@ -253,9 +253,9 @@ def test_approvals_are_listed_and_decided_once(shell, waiting):
     assert item["approvers"] == ["finance"]
     assert "finance" in shell.run("approvals", "list").stdout
     assert "finance may (say so with --by NAME)" in shell.error("approvals", "approve", "waiting-1")
-    decided = shell.json("approvals", "reject", "waiting-1/review/1", "--by", "finance", "--comments", "no")
+    decided = shell.json("approvals", "reject", "waiting-1:review:1", "--by", "finance", "--comments", "no")
     assert (decided["state"], decided["comments"]) == ("decided", "no")
-    assert "no longer pending" in shell.error("approvals", "approve", "waiting-1/review/1", "--by", "finance")
+    assert "no longer pending" in shell.error("approvals", "approve", "waiting-1:review:1", "--by", "finance")
     assert "there is no pending approval waiting-1" in shell.error("approvals", "approve", "waiting-1")
     assert "Nothing waits" in shell.run("approvals", "list").stderr
     assert len(shell.json("approvals", "list", "--state", "all")["items"]) == 1
@@ -285,7 +285,7 @@ def test_a_prefix_of_two_pending_approvals_is_refused(shell, tmp_path):
     file = workflow(tmp_path, "two", human("one"), human("two"))
     shell.run("run", file, "--run-id", "r1", "--no-wait", code=3)
     assert "2 pending approvals begin with r1" in shell.error("approvals", "approve", "r1")
-    shell.run("approvals", "approve", "r1/one")
+    shell.run("approvals", "approve", "r1:one")
     shell.run("approvals", "approve", "r1")
     assert shell.json("runs", "show", "r1")["state"] == "completed"
 
@@ -303,24 +303,24 @@ def test_a_quorum_is_counted(shell, tmp_path):
 
 def test_a_dead_letter_is_listed_and_requeued(shell, tmp_path, parked):
     item = shell.json("dlq", "list")["items"][0]
-    assert (item["dead_letter_id"], item["node"], item["state"]) == ("parked-1/a", "a", "pending")
+    assert (item["dead_letter_id"], item["node"], item["state"]) == ("parked-1:a", "a", "pending")
     assert "not yet" in shell.run("dlq", "list").stdout
     (tmp_path / "there").touch()
-    assert "Requeued parked-1/a" in shell.run("dlq", "requeue", "parked-1/a").stdout
+    assert "Requeued parked-1:a" in shell.run("dlq", "requeue", "parked-1:a").stdout
     assert shell.json("run", parked, "--run-id", "parked-1")["state"] == "completed"
     assert shell.json("dlq", "list")["items"] == []
-    assert "not parked" in shell.error("dlq", "requeue", "parked-1/a")
+    assert "not parked" in shell.error("dlq", "requeue", "parked-1:a")
 
 
 def test_requeue_is_also_called_reprocess_and_takes_the_beginning_of_an_id(shell, tmp_path, parked):
     (tmp_path / "there").touch()
-    assert shell.json("dlq", "reprocess", "parked")["dead_letter_id"] == "parked-1/a"
+    assert shell.json("dlq", "reprocess", "parked")["dead_letter_id"] == "parked-1:a"
     assert "there is no pending dead letter zz; `perdure dlq list`" in shell.error("dlq", "requeue", "zz")
 
 
 def test_requeue_with_other_config_runs_with_it(shell, tmp_path, parked):
     other = {"function": "tests.cli.work:echo", "args": {"value": "mended"}}
-    shell.run("dlq", "requeue", "parked-1/a", "--config", json.dumps(other))
+    shell.run("dlq", "requeue", "parked-1:a", "--config", json.dumps(other))
     assert shell.json("run", parked, "--run-id", "parked-1")["nodes"]["a"]["output"] == "mended"
     requeued = [one for one in shell.json("runs", "events", "parked-1")["items"] if one["type"] == "node.requeued"]
     assert requeued[0]["data"]["config"] == other
@@ -328,14 +328,14 @@ def test_requeue_with_other_config_runs_with_it(shell, tmp_path, parked):
 
 def test_dead_letters_of_a_run_are_discarded_together(shell, parked):
     done = shell.json("dlq", "discard", "--run-id", "park", "--node-id", "a", "--as", "fail")
-    assert [item["dead_letter_id"] for item in done["items"]] == ["parked-1/a"]
+    assert [item["dead_letter_id"] for item in done["items"]] == ["parked-1:a"]
     assert shell.json("runs", "show", "parked-1")["state"] == "failed"
     assert "nothing of run parked-1 is parked" in shell.error("dlq", "discard", "--run-id", "parked-1")
 
 
 def test_which_dead_letter_has_to_be_said(shell, parked):
     assert "name one dead letter" in shell.error("dlq", "requeue", code=2)
-    assert "name one dead letter" in shell.error("dlq", "requeue", "parked-1/a", "--run-id", "parked-1", code=2)
-    assert "goes with --run-id" in shell.error("dlq", "requeue", "parked-1/a", "--node-id", "a", code=2)
+    assert "name one dead letter" in shell.error("dlq", "requeue", "parked-1:a", "--run-id", "parked-1", code=2)
+    assert "goes with --run-id" in shell.error("dlq", "requeue", "parked-1:a", "--node-id", "a", code=2)
     assert "no pending dead letter nothing/here" in shell.error("dlq", "requeue", "nothing/here")
     assert "--config is for one node" in shell.error("dlq", "requeue", "--run-id", "parked-1", "--config", "{}", code=2)

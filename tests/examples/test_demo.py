@@ -52,7 +52,7 @@ def test_without_a_terminal_it_decides_by_itself_and_survives_the_crash(programs
         "offer     looping    iteration 3",
         "manager   waiting    for a decision by manager",
         "There is nobody to ask, so the demo decides.",
-        "Approved demo/manager/1",
+        "Approved demo:manager:1",
         "$ kill -9 ",
         "✗ The process is gone.",
         "$ perdure run order.yaml --run-id demo",

@@ -762,7 +762,7 @@ def test_a_child_that_was_undone_has_a_successor_whose_generations_begin_anew() 
         run.tell(c.EndChild, child=child, state="rolled_back", generation=2)
         assert run.status == "failed"
         run.tell(c.Retry)
-    assert names == ["run/call", "run/call/1", "run/call/2"]
+    assert names == ["run:call", "run:call:1", "run:call:2"]
 
 
 def test_an_edge_that_an_iteration_waits_for_cannot_be_removed() -> None:

@@ -34,11 +34,11 @@ def message(seen: Seen, ahead: float = 0.0) -> Any:
     return json.loads(seen.body)
 
 
-async def notification(journal: Any, approval_id: str = "r1/ask/1", tenant: str = "default") -> Any:
+async def notification(journal: Any, approval_id: str = "r1:ask:1", tenant: str = "default") -> Any:
     return await journal.archive.find_notification(tenant, approval_id)
 
 
-async def until_settled(journal: Any, state: str, approval_id: str = "r1/ask/1") -> Any:
+async def until_settled(journal: Any, state: str, approval_id: str = "r1:ask:1") -> Any:
     async def look() -> Any:
         found = await notification(journal, approval_id)
         settled = found is not None and found.state == state and (state != "waiting" or found.last_error)

@@ -47,7 +47,7 @@ async def test_the_other_system_is_told_what_people_see_and_where_to_answer(tmp_
         data = told["data"]
         assert data.pop("expires_at") - data.pop("requested_at") == pytest.approx(600)
         assert data == {
-            "approval_id": "r1/ask/1",
+            "approval_id": "r1:ask:1",
             "run_id": "r1",
             "node": "ask",
             "workflow": "asking",
@@ -55,10 +55,10 @@ async def test_the_other_system_is_told_what_people_see_and_where_to_answer(tmp_
             "shown": {"show": {"amount": 50}},
             "approvers": ["ann", "bob"],
             "quorum": 2,
-            "answer_url": "https://perdure.example/api/v1/hooks/approvals/r1%2Fask%2F1",
+            "answer_url": "https://perdure.example/api/v1/hooks/approvals/r1:ask:1",
             "answer_as": "webhook:127.0.0.1",
         }
-        row = await engine.journal.get_approval("r1/ask/1")
+        row = await engine.journal.get_approval("r1:ask:1")
         assert row.body.startswith(WANTS_NOTIFICATION)
         assert seen.headers["webhook-id"] == message_id(row)
         await check(engine.journal)
@@ -174,7 +174,7 @@ async def test_nobody_is_told_of_what_was_decided_meanwhile(tmp_path):
         engine = await asked(tmp_path, receiver.port)
         try:
             await notifier(engine).deliver()
-            reply = await ask(engine, "vote", approval="r1/ask/1", decision="approve", by="ann")
+            reply = await ask(engine, "vote", approval="r1:ask:1", decision="approve", by="ann")
             assert not reply.refused, reply
             await notifier(engine, HOUR).deliver()
             assert (await notification(engine.journal)).state == "stopped"
@@ -229,7 +229,7 @@ async def test_one_that_cannot_be_sent_stops_neither_the_others_nor_the_engine(t
         found = await until_settled(engine.journal, "waiting")
         assert found.last_error == "RuntimeError"
         await start(engine, asking(receiver.port), run_id="r2")
-        await until_settled(engine.journal, "delivered", "r2/ask/1")
+        await until_settled(engine.journal, "delivered", "r2:ask:1")
         engine._check()
 
 
@@ -272,10 +272,10 @@ async def test_a_host_that_does_not_answer_is_left_alone_for_a_moment_and_others
             for number in range(2, 30):
                 await start(engine, asking(silent.port), run_id=f"r{number}")
             await start(engine, asking(receiver.port), run_id="other")
-            await until_true(lambda: notification(engine.journal, "other/ask/1"), "the approval is durable")
+            await until_true(lambda: notification(engine.journal, "other:ask:1"), "the approval is durable")
             async with asyncio.timeout(5):
                 await one.deliver()
-            assert (await notification(engine.journal, "other/ask/1")).state == "delivered"
+            assert (await notification(engine.journal, "other:ask:1")).state == "delivered"
             left = await notification(engine.journal)
             assert (left.state, left.last_error) == ("waiting", "127.0.0.1 did not answer another request a moment ago")
             assert silent.connections == 0

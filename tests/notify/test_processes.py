@@ -74,9 +74,9 @@ async def test_the_receiver_of_the_guide_is_told_and_decides(tmp_path, monkeypat
             await start(engine, definition, inputs={"amount": amount})
             state = await ended(engine)
             assert state.outputs == outputs
-            approval = await engine.journal.get_approval("r1/approve/1")
+            approval = await engine.journal.get_approval("r1:approve:1")
             assert b'"webhook:127.0.0.1":' in approval.body
-            await until_settled(engine.journal, "delivered", "r1/approve/1")
+            await until_settled(engine.journal, "delivered", "r1:approve:1")
         await engine.close(0.5)
     finally:
         receiver.kill()
@@ -110,7 +110,7 @@ async def test_a_process_that_is_killed_while_it_tells_is_no_loss(tmp_path):
         async with running(tmp_path) as engine:
             left = await notification(engine.journal)
             assert (left.state, left.attempts) == ("waiting", 1)
-            assert (await engine.journal.get_approval("r1/ask/1")).state == "pending"
+            assert (await engine.journal.get_approval("r1:ask:1")).state == "pending"
             await notifier(engine, HOUR).deliver()
             assert (await notification(engine.journal)).state == "delivered"
         first, second = receiver.seen
@@ -134,7 +134,7 @@ async def test_of_several_coordinators_one_tells_and_another_goes_on_when_it_is_
             await start(follower, asking(receiver.port), run_id=f"r{number}")
 
         async def delivered():
-            found = [await notification(follower.journal, f"r{number}/ask/1") for number in range(10)]
+            found = [await notification(follower.journal, f"r{number}:ask:1") for number in range(10)]
             return all(one is not None and one.state == "delivered" for one in found)
 
         await eventually(delivered)
@@ -143,7 +143,7 @@ async def test_of_several_coordinators_one_tells_and_another_goes_on_when_it_is_
         await start(follower, asking(receiver.port), run_id="later")
 
         async def told():
-            found = await notification(follower.journal, "later/ask/1")
+            found = await notification(follower.journal, "later:ask:1")
             return found is not None and found.state == "delivered"
 
         await eventually(told)

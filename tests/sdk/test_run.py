@@ -293,7 +293,7 @@ def test_without_anybody_to_ask_the_run_is_left_waiting_and_goes_on_later(tmp_pa
     run = perdure.run(asks, text="please", run_id="r", db=db)
     assert (run.state, run.nodes["approval"]["state"]) == ("running", "waiting")
     assert [(ask.kind, ask.node, ask.approvers) for ask in run.waiting] == [("approval", "approval", ("ann", "bob"))]
-    with pytest.raises(perdure.RunFailed, match="waits for a person: perdure approvals approve r/approval/1 --by ann"):
+    with pytest.raises(perdure.RunFailed, match="waits for a person: perdure approvals approve r:approval:1 --by ann"):
         run.result()
     asked: list[perdure.Approval] = []
 
@@ -303,7 +303,7 @@ def test_without_anybody_to_ask_the_run_is_left_waiting_and_goes_on_later(tmp_pa
 
     run = perdure.run(asks, text="please", run_id="r", db=db, on_approval=approve)
     assert run.result() == {"decision": "approve", "by": "bob"}
-    assert [one.approval_id for one in asked] == ["r/approval/1"] * 2
+    assert [one.approval_id for one in asked] == ["r:approval:1"] * 2
     assert asked[0].shown["show"] == "please"
 
 

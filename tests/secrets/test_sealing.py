@@ -84,7 +84,7 @@ def test_another_tenant_run_or_key_cannot_open_it(wrong):
 
 
 def test_a_child_run_opens_what_its_parent_sealed():
-    assert sealer(run="r1/n/1").open(sealer().seal({"a": "x"}, "n", ["a"])) == {"a": "x"}
+    assert sealer(run="r1:n:1").open(sealer().seal({"a": "x"}, "n", ["a"])) == {"a": "x"}
 
 
 def test_a_value_moved_to_another_field_cannot_be_opened():

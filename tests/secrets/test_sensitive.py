@@ -161,7 +161,7 @@ async def test_people_see_a_mask_wherever_they_look(tmp_path):
     async with running(tmp_path) as engine:
         await start(engine, flow(human, outputs={"ssn": "{{ person.ssn }}", "name": "{{ person.name }}"}))
         await until(engine, lambda state: state.approvals)
-        await ask(engine, "vote", approval="r1/boss/1", by="x")
+        await ask(engine, "vote", approval="r1:boss:1", by="x")
         state = await until(engine, lambda state: state.terminal)
         assert await engine.contents.outputs(state) == {"ssn": "***", "name": "Ada"}
         view = await engine.contents.view(state)

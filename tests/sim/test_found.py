@@ -160,7 +160,7 @@ async def test_a_parent_that_tries_a_cancelled_child_again_does_not_wait_for_eve
         await engine.register(compiled(child))
         await start(engine, workflow(call))
         await until_true(lambda: tasks.seen, "the child works")
-        await ask(engine, "cancel", "r1/call", force=True)
+        await ask(engine, "cancel", "r1:call", force=True)
         assert (await ended(engine)).error.code == "child_cancelled"  # type: ignore[union-attr]
         await ask(engine, "retry")
         again = await until(engine, lambda state: state.terminal and state.generation == 2)

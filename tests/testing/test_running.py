@@ -265,7 +265,7 @@ def test_a_real_function_may_use_its_context():
         ({"pay": approve()}, "nobody decides there, it is of type 'task'"),
         ({"pay": 1, "ask": {"decision": "approve"}}, r"use approve\(\), reject\(\) or nobody\(\)"),
         ({"pay.compensator": 1}, "node 'pay' has no compensator"),
-        ({"pay": 1, "ask": approve(by="eve")}, "vote run0/ask/1: .*eve"),
+        ({"pay": 1, "ask": approve(by="eve")}, "vote run0:ask:1: .*eve"),
     ],
 )
 def test_mistakes_in_stubs_are_named(stubs, message):

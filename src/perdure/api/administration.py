@@ -53,7 +53,7 @@ async def list_keys(call: Call, query: Paged) -> Any:
     return await call.service.keys.find(limit=query.limit, cursor=query.cursor)
 
 
-@routes.delete("/keys/{key_id:id}", KEYS, s.Key)
+@routes.delete("/keys/{key_id}", KEYS, s.Key)
 async def revoke_key(call: Call) -> Any:
     """Revoke a key: from within a second on it is good for nothing."""
     return await call.service.keys.revoke(call.path("key_id"))
@@ -95,7 +95,7 @@ class ReadLogs(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limit: Limit = 100
 
 
-@routes.get("/runs/{run_id:id}/logs", Permission.RUNS_READ, s.LogPage)
+@routes.get("/runs/{run_id}/logs", Permission.RUNS_READ, s.LogPage)
 async def logs(call: Call, query: ReadLogs) -> Any:
     """What handlers of a run said with `ctx.log`."""
     after = sequence(query.cursor, query.after)

@@ -33,7 +33,7 @@ async def list_(call: Call, query: ListApprovals) -> Any:
     )
 
 
-@routes.get("/approvals/{approval_id:id}", Permission.APPROVALS_READ, s.ApprovalDetails)
+@routes.get("/approvals/{approval_id}", Permission.APPROVALS_READ, s.ApprovalDetails)
 async def get(call: Call) -> Any:
     """An approval: the form, every vote, and what was changed of what was shown."""
     return await call.service.approvals.get(call.path("approval_id"))
@@ -49,7 +49,7 @@ class Decide(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ) = None
 
 
-@routes.post("/approvals/{approval_id:id}/decide", Permission.APPROVALS_DECIDE, s.Approval)
+@routes.post("/approvals/{approval_id}/decide", Permission.APPROVALS_DECIDE, s.Approval)
 async def decide(call: Call, body: Decide) -> Any:
     """Approve or reject, as who the credential says.
 
@@ -71,7 +71,7 @@ class Delegate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ) = None
 
 
-@routes.post("/approvals/{approval_id:id}/delegate", Permission.APPROVALS_DECIDE, s.Approval)
+@routes.post("/approvals/{approval_id}/delegate", Permission.APPROVALS_DECIDE, s.Approval)
 async def delegate(call: Call, body: Delegate) -> Any:
     """Let somebody else decide in your place. The quorum stays, and so do the votes of the others."""
     return await call.service.approvals.delegate(
@@ -84,7 +84,7 @@ class MakeLinks(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     expires_seconds: Annotated[float, Meta(ge=1, le=365 * DAY)] = 7 * DAY
 
 
-@routes.post("/approvals/{approval_id:id}/links", Permission.KEYS_ADMIN, s.ApprovalLinks, status=201)
+@routes.post("/approvals/{approval_id}/links", Permission.KEYS_ADMIN, s.ApprovalLinks, status=201)
 async def make_links(call: Call, body: MakeLinks) -> Any:
     """Make links for one approver, one for each decision, each good for one use.
 

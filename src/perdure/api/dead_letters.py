@@ -63,7 +63,7 @@ async def discard_many(call: Call, body: DiscardMany) -> Any:
     return await call.service.dead_letters.discard_many(body.which(), expected=body.expected, as_=body.as_)
 
 
-@routes.get("/dead-letters/{dead_letter_id:id}", READ, s.DeadLetter)
+@routes.get("/dead-letters/{dead_letter_id}", READ, s.DeadLetter)
 async def get(call: Call) -> Any:
     """A dead letter: which node, which error."""
     return await call.service.dead_letters.get(call.path("dead_letter_id"))
@@ -74,7 +74,7 @@ class Requeue(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     config: Annotated[Any, Meta(description="The same as `input`.")] = UNSET
 
 
-@routes.post("/dead-letters/{dead_letter_id:id}/requeue", OPERATE, s.DeadLetter, needs_body=False)
+@routes.post("/dead-letters/{dead_letter_id}/requeue", OPERATE, s.DeadLetter, needs_body=False)
 async def requeue(call: Call, body: Requeue) -> Any:
     """Try it again, with another config if one is given."""
     if body.input is not UNSET and body.config is not UNSET:
@@ -88,7 +88,7 @@ class Discard(Body, frozen=True, kw_only=True, forbid_unknown_fields=True, renam
     as_: Annotated[As, Meta(description="What the node counts as from then on.")] = "skip"
 
 
-@routes.post("/dead-letters/{dead_letter_id:id}/discard", OPERATE, s.DeadLetter, needs_body=False)
+@routes.post("/dead-letters/{dead_letter_id}/discard", OPERATE, s.DeadLetter, needs_body=False)
 async def discard(call: Call, body: Discard) -> Any:
     """Give it up: as skipped, failed, or failed with the run going on."""
     return await call.service.dead_letters.discard(call.path("dead_letter_id"), body.as_)

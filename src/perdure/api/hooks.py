@@ -25,7 +25,7 @@ class SignedDecision(Body, frozen=True, kw_only=True, forbid_unknown_fields=True
     ) = None
 
 
-@routes.post("/hooks/approvals/{approval_id:id}", None, s.Approval, signed=SignedDecision, audited=False)
+@routes.post("/hooks/approvals/{approval_id}", None, s.Approval, signed=SignedDecision, audited=False)
 async def decide(call: Call) -> Any:
     """Decide as the system that was told of an approval.
 

@@ -47,7 +47,7 @@ def _paragraph(text: str) -> str:
 HTML = dict.fromkeys((403, 404, 409), "text/html")
 
 
-@pages.get("/links/{token:id}", None, "text/html", also=HTML)
+@pages.get("/links/{token}", None, "text/html", also=HTML)
 async def ask(call: Call) -> Response:
     """A page that shows what a link would decide, and asks. It decides nothing."""
     try:
@@ -66,9 +66,7 @@ async def ask(call: Call) -> Response:
     return _page(f"{link.decision.capitalize()}?", f"{about}<pre>{html.escape(shown[:_SHOWN])}</pre>{form}")
 
 
-@pages.post(
-    "/links/{token:id}", None, "text/html", also=HTML, sends=("application/x-www-form-urlencoded",), audited=False
-)
+@pages.post("/links/{token}", None, "text/html", also=HTML, sends=("application/x-www-form-urlencoded",), audited=False)
 async def decide(call: Call) -> Response:
     """The button of the page: decide, once."""
     comments = await _comments(call)

@@ -16,7 +16,7 @@ _REF = "#/components/schemas/{name}"
 _PROBLEM = "application/problem+json"
 _DESCRIPTION = (
     "Perdure, a durable workflow engine. Errors are `application/problem+json` with a stable `code`. Lists take `limit` and "
-    "`cursor` and give `{items, next_cursor}`. A slash inside an id is written as `%2F`."
+    "`cursor` and give `{items, next_cursor}`. Ids stand in a path as they are; nothing in them needs escaping."
 )
 
 _TEXT = {"type": "string"}

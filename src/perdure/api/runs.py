@@ -112,7 +112,7 @@ class GetRun(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     outputs: Annotated[bool, Meta(description="Whether outputs of nodes are shown with them.")] = True
 
 
-@routes.get("/runs/{run_id:id}", READ, s.Run)
+@routes.get("/runs/{run_id}", READ, s.Run)
 async def get(call: Call, query: GetRun) -> Any:
     """A run: state, nodes, counter, outputs, errors."""
     return await call.service.runs.get(call.path("run_id"), outputs=query.outputs)
@@ -124,7 +124,7 @@ class ListNodes(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cursor: Text | None = None
 
 
-@routes.get("/runs/{run_id:id}/nodes", READ, s.NodePage)
+@routes.get("/runs/{run_id}/nodes", READ, s.NodePage)
 async def nodes(call: Call, query: ListNodes) -> Any:
     """The nodes of a run, page by page, in the order of the definition."""
     return await call.service.runs.nodes(
@@ -136,7 +136,7 @@ class AtPoint(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     at: Annotated[int, Meta(description="As it was after this event.", ge=1, le=2**53)] | None = None
 
 
-@routes.get("/runs/{run_id:id}/nodes/{node:id}", READ, s.NodeDetails)
+@routes.get("/runs/{run_id}/nodes/{node}", READ, s.NodeDetails)
 async def node(call: Call, query: AtPoint) -> Any:
     """One node of a run: every visit, and its output whole."""
     return await call.service.runs.node(call.path("run_id"), call.path("node"), at=query.at)
@@ -148,7 +148,7 @@ class ListEvents(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limit: Limit = 100
 
 
-@routes.get("/runs/{run_id:id}/events", READ, s.EventPage)
+@routes.get("/runs/{run_id}/events", READ, s.EventPage)
 async def events(call: Call, query: ListEvents) -> Any:
     """The journal of a run: everything that happened, in order."""
     after = sequence(query.cursor, query.after)
@@ -159,7 +159,7 @@ class Follow(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     after: Annotated[Sequence, Meta(description=AFTER_DESCRIPTION)] = 0
 
 
-@routes.get("/runs/{run_id:id}/stream", READ, "text/event-stream", also={204: None})
+@routes.get("/runs/{run_id}/stream", READ, "text/event-stream", also={204: None})
 async def stream(call: Call, query: Follow) -> Response:
     """The journal of a run, live, as server-sent events.
 
@@ -179,13 +179,13 @@ class StateAt(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     outputs: bool = True
 
 
-@routes.get("/runs/{run_id:id}/state", READ, s.Run)
+@routes.get("/runs/{run_id}/state", READ, s.Run)
 async def state(call: Call, query: StateAt) -> Any:
     """A run as it was when an event had just happened."""
     return await call.service.runs.get(call.path("run_id"), at=query.at, outputs=query.outputs)
 
 
-@routes.get("/runs/{run_id:id}/path", READ, s.StepPage)
+@routes.get("/runs/{run_id}/path", READ, s.StepPage)
 async def path(call: Call, query: ListEvents) -> Any:
     """Which edges were taken, in order, and the rule that chose them."""
     after = sequence(query.cursor, query.after)
@@ -196,7 +196,7 @@ class Explain(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     node: Text | None = None
 
 
-@routes.get("/runs/{run_id:id}/explain", READ, s.Explanation)
+@routes.get("/runs/{run_id}/explain", READ, s.Explanation)
 async def explain(call: Call, query: Explain) -> Any:
     """Why a node has not run, or what each node that has not completed waits for."""
     return await call.service.runs.explain(call.path("run_id"), query.node)
@@ -208,7 +208,7 @@ class Diff(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     other: Annotated[str, Meta(description="Another run; without, this one.", max_length=1000)] | None = None
 
 
-@routes.get("/runs/{run_id:id}/diff", READ, s.RunDiff)
+@routes.get("/runs/{run_id}/diff", READ, s.RunDiff)
 async def diff(call: Call, query: Diff) -> Any:
     """What is different between two points of a run, or between two runs."""
     return await call.service.runs.diff(call.path("run_id"), at=query.at, other=query.other, to=query.to)
@@ -229,31 +229,31 @@ class Nothing(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """No keys; the body may be left out."""
 
 
-@routes.post("/runs/{run_id:id}/cancel", OPERATE, s.RunSummary, needs_body=False)
+@routes.post("/runs/{run_id}/cancel", OPERATE, s.RunSummary, needs_body=False)
 async def cancel(call: Call, body: Cancel) -> Any:
     """Stop a run: what is running is told to stop, nothing new begins."""
     return await call.service.runs.control("cancel", call.path("run_id"), reason=body.reason, force=body.force)
 
 
-@routes.post("/runs/{run_id:id}/pause", OPERATE, s.RunSummary, needs_body=False)
+@routes.post("/runs/{run_id}/pause", OPERATE, s.RunSummary, needs_body=False)
 async def pause(call: Call, body: Reason) -> Any:
     """Let nothing new begin; what is running may finish."""
     return await call.service.runs.control("pause", call.path("run_id"), reason=body.reason)
 
 
-@routes.post("/runs/{run_id:id}/resume", OPERATE, s.RunSummary, needs_body=False)
+@routes.post("/runs/{run_id}/resume", OPERATE, s.RunSummary, needs_body=False)
 async def resume(call: Call, body: Nothing) -> Any:
     """Let a paused run go on."""
     return await call.service.runs.control("resume", call.path("run_id"))
 
 
-@routes.post("/runs/{run_id:id}/retry", OPERATE, s.RunSummary, needs_body=False)
+@routes.post("/runs/{run_id}/retry", OPERATE, s.RunSummary, needs_body=False)
 async def retry(call: Call, body: Nothing) -> Any:
     """Try a failed run again: what completed is kept, what failed runs again."""
     return await call.service.runs.control("retry", call.path("run_id"))
 
 
-@routes.post("/runs/{run_id:id}/rollback", OPERATE, s.RunSummary, needs_body=False)
+@routes.post("/runs/{run_id}/rollback", OPERATE, s.RunSummary, needs_body=False)
 async def rollback(call: Call, body: Nothing) -> Any:
     """Undo a run that has ended: its compensators run, last node first."""
     return await call.service.runs.control("rollback", call.path("run_id"))
@@ -269,7 +269,7 @@ class Rerun(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ) = None
 
 
-@routes.post("/runs/{run_id:id}/rerun", OPERATE, s.RunStarted, status=201, needs_body=False)
+@routes.post("/runs/{run_id}/rerun", OPERATE, s.RunStarted, status=201, needs_body=False)
 async def rerun(call: Call, body: Rerun) -> Any:
     """Make a new run out of an old one, with the definition that one has now."""
     return await call.service.runs.rerun(call.path("run_id"), from_node=body.from_node, inputs=body.inputs)
@@ -281,7 +281,7 @@ class PatchRun(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
     dry_run: bool = False
 
 
-@routes.post("/runs/{run_id:id}/patch", Permission.RUNS_PATCH, s.PatchResult)
+@routes.post("/runs/{run_id}/patch", Permission.RUNS_PATCH, s.PatchResult)
 async def patch(call: Call, body: PatchRun) -> Any:
     """Give a run under way another definition.
 
@@ -302,7 +302,7 @@ class Signal(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     signal_id: Annotated[str, Meta(description="The same id twice counts once.", max_length=200)] = ""
 
 
-@routes.post("/runs/{run_id:id}/signal", OPERATE, s.RunSummary, audited=False)
+@routes.post("/runs/{run_id}/signal", OPERATE, s.RunSummary, audited=False)
 async def signal(call: Call, body: Signal) -> Any:
     """Send a signal to a run."""
     return await call.service.runs.signal(
@@ -313,7 +313,7 @@ async def signal(call: Call, body: Signal) -> Any:
 # -- elsewhere ---------------------------------------------------------------------------------------------------------
 
 
-@routes.get("/runs/{run_id:id}/export", READ, s.RunFile)
+@routes.get("/runs/{run_id}/export", READ, s.RunFile)
 async def export(call: Call) -> Response:
     """A run as one file: the run, its definitions, its events and its large values."""
     pieces = await call.service.transfer.export(call.path("run_id"))

@@ -1,19 +1,14 @@
-"""Around every request, before any route: its id, its path, its size, where it comes from; and headers of every answer.
+"""Around every request, before any route: its id, its size, where it comes from; and headers of every answer.
 
 Pure ASGI, so that limits hold while a body arrives and before anybody is authenticated (X12). It must not know routes.
-
-A run, an approval or a dead letter may have slashes in its id (`r1/pay/1`); a client writes them as `%2F`. Servers decode
-paths before they are split, so the path is split again here, from its raw form, and such a slash travels as a character no
-id can hold; `IdConvertor` puts it back.
 """
 
 from __future__ import annotations
 
 import re
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
-from starlette.convertors import Convertor, register_url_convertor
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from perdure.access.authenticator import is_loopback
@@ -21,7 +16,6 @@ from perdure.api.context import Context
 from perdure.api.problems import CrossOrigin, TooLarge, WrongHost, WrongType, problem
 from perdure.errors import PerdureError
 
-_SLASH = "\x1c"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 
@@ -33,21 +27,6 @@ HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"cache-control", b"no-store"),
 )
-
-
-class IdConvertor(Convertor[str]):
-    """One part of a path, which may hold slashes that were written as `%2F`."""
-
-    regex = "[^/]+"
-
-    def convert(self, value: str) -> str:
-        return value.replace(_SLASH, "/")
-
-    def to_string(self, value: str) -> str:
-        return value.replace("/", "%2F")
-
-
-register_url_convertor("id", IdConvertor())
 
 
 class Shell:
@@ -65,7 +44,6 @@ class Shell:
         asked = headers.get(b"x-request-id", "")
         request_id = asked if asked and _REQUEST_ID.fullmatch(asked) else self._new_id()
         scope["perdure.request_id"] = request_id
-        scope["path"] = _path(scope)
         send = _with_headers(send, request_id)
         try:
             self._check(scope["method"], headers)
@@ -94,15 +72,6 @@ class Shell:
         own = {host.lower(), _netloc(options.public_url)} - {""}
         if method not in _SAFE and origin is not None and _netloc(origin) not in own:
             raise CrossOrigin("a page of another origin may not ask for this")
-
-
-def _path(scope: Scope) -> str:
-    raw = scope.get("raw_path")
-    if not raw or b"%" not in raw:
-        return str(scope["path"])
-    # The raw path of some servers has the query behind it.
-    parts = raw.partition(b"?")[0].decode("latin-1").split("/")
-    return "/".join(unquote(part, errors="replace").replace("/", _SLASH) for part in parts)
 
 
 def _hostname(host: str) -> str:

@@ -61,7 +61,7 @@ async def node_types(call: Call) -> Any:
     return call.service.system.node_types()
 
 
-@routes.get("/node-types/{name:id}", SYSTEM, s.NodeType)
+@routes.get("/node-types/{name}", SYSTEM, s.NodeType)
 async def node_type(call: Call) -> Any:
     """One node type, with the schemas of its config and output."""
     return call.service.system.node_type(call.path("name"))
@@ -82,7 +82,7 @@ async def queues(call: Call) -> Any:
 # -- blobs -------------------------------------------------------------------------------------------------------------
 
 
-@routes.get("/blobs/{hash:id}", Permission.BLOBS_READ, BYTES)
+@routes.get("/blobs/{hash:path}", Permission.BLOBS_READ, BYTES)
 async def get_blob(call: Call) -> Response:
     """The content of a blob, exactly as it was put."""
     data = await call.service.blobs.get(call.path("hash"))

@@ -70,7 +70,7 @@ class PatchWorkflow(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
     dry_run: bool = False
 
 
-@routes.post("/workflows/{name:id}/patch", WRITE, s.Patched, status=200, also={201: s.Patched})
+@routes.post("/workflows/{name}/patch", WRITE, s.Patched, status=200, also={201: s.Patched})
 async def patch(call: Call, body: PatchWorkflow) -> Any:
     """Make the next version by a JSON Patch of the highest one.
 
@@ -86,7 +86,7 @@ class WhichVersion(Query, frozen=True, kw_only=True, forbid_unknown_fields=True)
     version: Version | None = None
 
 
-@routes.delete("/workflows/{name:id}", Permission.WORKFLOWS_DELETE, s.WorkflowDeleted)
+@routes.delete("/workflows/{name}", Permission.WORKFLOWS_DELETE, s.WorkflowDeleted)
 async def delete(call: Call, query: WhichVersion) -> Any:
     """Forget a workflow, or one version. Refused while runs that have not ended need it."""
     return await call.service.workflows.delete(call.path("name"), query.version)
@@ -106,13 +106,13 @@ class GetWorkflow(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     alias: Annotated[str, Meta(description="`latest`, or a name that was given.", max_length=64)] | None = None
 
 
-@routes.get("/workflows/{name:id}", READ, s.WorkflowDetails)
+@routes.get("/workflows/{name}", READ, s.WorkflowDetails)
 async def get(call: Call, query: GetWorkflow) -> Any:
     """A workflow with its definition; without a version or an alias, the highest one."""
     return await call.service.workflows.get(call.path("name"), version=query.version, alias=query.alias or "")
 
 
-@routes.get("/workflows/{name:id}/versions", READ, s.VersionPage)
+@routes.get("/workflows/{name}/versions", READ, s.VersionPage)
 async def versions(call: Call, query: Paged) -> Any:
     """The versions of a workflow, highest first: who registered each, when and why."""
     return await call.service.workflows.versions(call.path("name"), limit=query.limit, cursor=query.cursor)
@@ -126,7 +126,7 @@ class DiffVersions(Query, frozen=True, kw_only=True, forbid_unknown_fields=True)
     after: Which = "latest"
 
 
-@routes.get("/workflows/{name:id}/diff", READ, s.WorkflowDiff)
+@routes.get("/workflows/{name}/diff", READ, s.WorkflowDiff)
 async def diff(call: Call, query: DiffVersions) -> Any:
     """What changed between two versions."""
     return await call.service.workflows.diff(call.path("name"), query.before, query.after)
@@ -136,7 +136,7 @@ class Users(Paged, frozen=True, kw_only=True, forbid_unknown_fields=True):
     version: Version | None = None
 
 
-@routes.get("/workflows/{name:id}/users", READ, s.UserPage)
+@routes.get("/workflows/{name}/users", READ, s.UserPage)
 async def users(call: Call, query: Users) -> Any:
     """The runs that have not ended and use a version, or any of the workflow."""
     return await call.service.workflows.users(call.path("name"), query.version, limit=query.limit, cursor=query.cursor)
@@ -169,13 +169,13 @@ class PutAlias(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ) = None
 
 
-@routes.get("/workflows/{name:id}/aliases", READ, s.AliasPage)
+@routes.get("/workflows/{name}/aliases", READ, s.AliasPage)
 async def aliases(call: Call, query: Paged) -> Any:
     """The aliases of a workflow. `latest` moves by itself and is not listed."""
     return await call.service.workflows.aliases(call.path("name"), limit=query.limit, cursor=query.cursor)
 
 
-@routes.put("/workflows/{name:id}/aliases/{alias:id}", WRITE, s.Alias)
+@routes.put("/workflows/{name}/aliases/{alias}", WRITE, s.Alias)
 async def put_alias(call: Call, body: PutAlias) -> Any:
     """Let an alias mean a version, or several, each for a percentage of the starts.
 
@@ -194,13 +194,13 @@ async def put_alias(call: Call, body: PutAlias) -> Any:
     )
 
 
-@routes.delete("/workflows/{name:id}/aliases/{alias:id}", WRITE, s.AliasDeleted)
+@routes.delete("/workflows/{name}/aliases/{alias}", WRITE, s.AliasDeleted)
 async def delete_alias(call: Call) -> Any:
     """Forget an alias. Runs that were started by it go on."""
     return await call.service.workflows.delete_alias(call.path("name"), call.path("alias"))
 
 
-@routes.get("/workflows/{name:id}/aliases/{alias:id}/moves", READ, s.AliasPage)
+@routes.get("/workflows/{name}/aliases/{alias}/moves", READ, s.AliasPage)
 async def alias_moves(call: Call, query: Paged) -> Any:
     """Where an alias pointed, the present first."""
     return await call.service.workflows.alias_moves(
@@ -212,7 +212,7 @@ class RollbackAlias(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
     reason: Why = ""
 
 
-@routes.post("/workflows/{name:id}/aliases/{alias:id}/rollback", WRITE, s.Alias, needs_body=False)
+@routes.post("/workflows/{name}/aliases/{alias}/rollback", WRITE, s.Alias, needs_body=False)
 async def rollback_alias(call: Call, body: RollbackAlias) -> Any:
     """Move an alias back to where it pointed before."""
     return await call.service.workflows.rollback_alias(call.path("name"), call.path("alias"), reason=body.reason)

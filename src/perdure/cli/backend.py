@@ -157,7 +157,7 @@ async def find_run(backend: Backend, name: str) -> View:
     found = await read_all(lambda cursor: backend.list_runs(RunsWhere(), limit=MOST, cursor=cursor)) if name else []
     ids = [one["run_id"] for one in found if one["run_id"].startswith(name)]
     # A child is named after its parent: whoever writes the beginning means the parent.
-    parents = [one for one in ids if "/" not in one[len(name) :]] or ids
+    parents = [one for one in ids if ":" not in one[len(name) :]] or ids
     if len(parents) > 1:
         some = ", ".join(parents[:3])
         raise NotFound(

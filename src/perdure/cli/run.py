@@ -13,7 +13,7 @@ from perdure.cli.exits import ExitCode, say, say_error
 from perdure.cli.group import json_option, leave
 from perdure.cli.parameters import tag_option
 from perdure.cli.where import Where, where_options
-from perdure.sdk.opening import RUN_ID, RUN_ID_RULE
+from perdure.kernel.keys import RUN_ID, RUN_ID_RULE
 
 if TYPE_CHECKING:
     from perdure.cli.source import Source

@@ -65,8 +65,8 @@ def delete(*parts: str, repeatable: bool = False, **query: Any) -> Call[Any]:
 
 
 def path_of(*parts: str) -> str:
-    """Ids may hold slashes; they stay within their part."""
-    return "/" + "/".join(quote(part, safe="") for part in parts)
+    """An id stands as it is; whatever else is given stays within its part."""
+    return "/" + "/".join(quote(part, safe=":") for part in parts)
 
 
 def is_header(text: str) -> bool:

@@ -58,7 +58,7 @@ class BlobsCalls:
     @operation
     def get(self, ref: str) -> Call[bytes]:
         """Exactly what was put: `cas://sha256:…`, or `sha256:…`."""
-        return Call(method="GET", path=path_of("blobs", ref), repeatable=True, read=read_bytes)
+        return Call(method="GET", path=path_of("blobs", ref.removeprefix("cas://")), repeatable=True, read=read_bytes)
 
     @operation
     def put(self, data: bytes) -> Call[v.BlobPut]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from perdure.kernel import commands as c
 from perdure.kernel.decider import sorted_by_schedule
 from perdure.kernel.events import NodeStarted
+from perdure.kernel.keys import root_of
 from perdure.kernel.state import NodeState
 from perdure.runtime.dispatcher import Entry
 from perdure.runtime.loaded import Loaded
@@ -118,4 +119,4 @@ class Handling:
         if result.code != "function_not_found" or result.undo or self._coordinator.share.divided:
             return False
         # A child belongs to whoever runs its parent.
-        return result.run_id.partition("/")[0] not in self._coordinator.own
+        return root_of(result.run_id) not in self._coordinator.own

@@ -30,7 +30,7 @@ from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel import snapshot
 from perdure.kernel.evolve import evolve
-from perdure.kernel.keys import place
+from perdure.kernel.keys import dead_letter_id
 from perdure.kernel.segments import HoldsSegments, has_refs, pack, refuse, show, unpack
 from perdure.kernel.state import TERMINAL, Activation, IntegrityError, NodeState, RunState, State
 from perdure.model import ir as irs
@@ -394,7 +394,7 @@ def is_parked(activation: Activation) -> bool:
 
 def letter_id(state: State, activation: Activation) -> str:
     item = None if activation.item < 0 else activation.item
-    return f"{state.run_id}/{place(state.name(activation.node), activation.scope, item)}"
+    return dead_letter_id(state.run_id, state.name(activation.node), activation.scope, item)
 
 
 def dead_letter_row(state: State, activation: Activation, status: str, at: float) -> DeadLetterRow:

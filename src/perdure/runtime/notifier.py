@@ -12,7 +12,6 @@ import hashlib
 import logging
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 
@@ -176,7 +175,7 @@ class Notifier:
             "quorum": about["quorum"],
             "requested_at": row.requested_at,
             "expires_at": row.expires_at,
-            "answer_url": f"{self._public_url}/api/v1/hooks/approvals/{quote(row.approval_id, safe='')}",
+            "answer_url": f"{self._public_url}/api/v1/hooks/approvals/{row.approval_id}",
             "answer_as": webhook_name(url),
         }
         at = datetime.fromtimestamp(row.requested_at, UTC).isoformat(timespec="milliseconds")

@@ -281,7 +281,7 @@ class Renderer:
             isolation=node.isolation,
             effect="idempotent" if entry.undo else node.effect,
             sensitive=() if entry.undo else node.sensitive,
-            sealed=bool(sensitive_paths(state.ir)) or "/" in state.run_id,
+            sealed=bool(sensitive_paths(state.ir)) or keys.is_child(state.run_id),
             incarnation=incarnation,
         )
 
@@ -379,7 +379,7 @@ class Renderer:
                 return self._outputs(run, ir, question.context)
             case _:
                 sensitive = sensitive_paths(ir)
-                open_sealed = self._opener(run.tenant, run.id) if sensitive or "/" in run.id else None
+                open_sealed = self._opener(run.tenant, run.id) if sensitive or keys.is_child(run.id) else None
                 return evaluate(question, run, self._at_hand(run.tenant), sensitive, open_sealed)
 
     def _opener(self, tenant: str, run_id: str) -> Callable[[Any], Any]:

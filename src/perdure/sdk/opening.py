@@ -12,10 +12,6 @@ if TYPE_CHECKING:
     from perdure.engine import Engine
 
 
-RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
-RUN_ID_RULE = "up to 128 letters, digits and . _ : - , beginning with a letter or digit"
-
-
 def load_settings(db: str | None) -> Settings:
     return Settings.load({"database_url": None if db is None else as_url(db)})
 

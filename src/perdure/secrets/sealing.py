@@ -21,6 +21,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from perdure.errors import PerdureError
+from perdure.kernel.keys import root_of
 from perdure.kernel.segments import SEALED, is_sealed
 from perdure.secrets.keyring import Keyring
 
@@ -42,7 +43,7 @@ class Sealer:
         self._keyring = keyring
         self._find_key = find_key or keyring.key
         self._tenant = tenant
-        self._root = run_id.partition("/")[0]
+        self._root = root_of(run_id)
 
     def seal(self, output: Any, node: str, paths: Iterable[str]) -> Any:
         """The output with the fields at `paths` sealed. A path that is not there seals nothing."""

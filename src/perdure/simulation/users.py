@@ -216,7 +216,7 @@ class Users:
         """A time that it, or a child of it, waits for is still to come."""
         now = min(process.clock.now() for process in self._world.engines)
         timers = self._world.store.timers.items()
-        return any(due_at > now for (owner, _), due_at in timers if f"{owner}/".startswith(f"{run_id}/"))
+        return any(due_at > now for (owner, _), due_at in timers if f"{owner}:".startswith(f"{run_id}:"))
 
     def describe(self, run_id: str) -> str:
         model = self._world.checks.checkers[run_id].model

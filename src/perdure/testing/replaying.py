@@ -16,7 +16,7 @@ import msgspec
 
 from perdure.errors import PerdureError
 from perdure.kernel import segments
-from perdure.kernel.keys import place
+from perdure.kernel.keys import is_child, place
 from perdure.outcomes import Chosen, Failure
 from perdure.simulation.stubs import TRIVIAL, Call, Decision, Signal, nobody
 from perdure.testing.definitions import Definition, load
@@ -142,7 +142,9 @@ class _Record:
 
     def play(self, call: Call) -> Any:
         """A stub: what this attempt came to. An attempt that never came to anything is a difference worth failing for."""
-        where = call.key.split("/", 1)[1].rpartition("/")[0]
+        run_id, where = call.key.split("/")[:2]
+        if is_child(run_id):  # its events are not among these
+            where = f"{run_id}/{where}"
         try:
             outcome = self._outcomes[where, call.attempt]
         except KeyError:

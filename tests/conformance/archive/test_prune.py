@@ -90,21 +90,21 @@ async def test_a_child_stays_while_its_parent_is_there_and_follows_it(office):
     await append(
         journal,
         commit("p", ended_at=60.0),
-        commit("p/c", parent="p", ended_at=50.0),
-        commit("p/c/g", parent="p/c", ended_at=40.0),
+        commit("p:c", parent="p", ended_at=50.0),
+        commit("p:c:g", parent="p:c", ended_at=40.0),
         commit("q"),
-        commit("q/c", parent="q", ended_at=50.0),
+        commit("q:c", parent="q", ended_at=50.0),
     )
     assert await archive.prune_runs(55.0) == 0
     assert [await archive.prune_runs(100.0) for _ in range(4)] == [1, 1, 1, 0]
-    assert await ids(journal) == ["q", "q/c"]
+    assert await ids(journal) == ["q", "q:c"]
 
 
 async def test_a_parent_stays_while_a_child_has_not_ended(office):
     archive, journal, _ = office
-    await append(journal, commit("p", ended_at=60.0), commit("p/c", parent="p"))
+    await append(journal, commit("p", ended_at=60.0), commit("p:c", parent="p"))
     assert await archive.prune_runs(100.0) == 0
-    await append(journal, commit("p/c", 1, parent="p", ended_at=70.0))
+    await append(journal, commit("p:c", 1, parent="p", ended_at=70.0))
     assert [await archive.prune_runs(100.0) for _ in range(3)] == [1, 1, 0]
 
 
@@ -179,7 +179,7 @@ async def test_runs_that_stay_do_not_stand_in_the_way_of_those_that_go(office):
         journal,
         *(commit(f"odd{number}", ended_at=1.0) for number in range(3)),
         commit("parent"),
-        *(commit(f"parent/{number}", parent="parent", ended_at=2.0) for number in range(3)),
+        *(commit(f"parent:{number}", parent="parent", ended_at=2.0) for number in range(3)),
         commit("old", ended_at=50.0),
     )
     for number in range(3):

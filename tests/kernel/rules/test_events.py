@@ -105,7 +105,7 @@ def test_rule_41_ids_derive_from_run_node_scope_and_attempt():
     run.vote(first, "approve")
     run.complete("x", AGAIN, (1,))
     second = run.ask("ask", (2,))
-    assert (first, second) == ("run/ask[1]/1", "run/ask[2]/1")
+    assert (first, second) == ("run:ask~1:1", "run:ask~2:1")
 
 
 def test_rule_41_the_same_commands_give_the_same_journal():

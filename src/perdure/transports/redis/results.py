@@ -342,5 +342,5 @@ class Results:
 
 
 def run_of(task_id: str) -> str:
-    """The run a task belongs to; ids of children hold slashes, names of nodes do not."""
-    return task_id.rsplit("/", 2)[0]
+    """The run a task belongs to."""
+    return task_id.partition("/")[0]
