@@ -58,8 +58,6 @@ from perdure.transports.local import LocalTransport
 logger = logging.getLogger("perdure.engine")
 
 _FOLLOW_SECONDS = 0.05
-_LONGEST_FOLLOW_SECONDS = 1.0
-"""How often who is woken by a transport looks nevertheless."""
 _SETTLE_SECONDS = 5.0
 """How long the last results may take to be written at shutdown."""
 Listener_ = Callable[[State, list[Any]], None]

@@ -36,6 +36,7 @@ async def repair(journal: Journal, library: Library, clock: Clock, report: Repor
     found: dict[str, set[str]] = {}
     for finding in report.findings:
         found.setdefault(finding.run_id, set()).add(finding.invariant)
+    timers = await _timers(journal) if found else {}
     for run_id in sorted(found.keys() | report.quarantined.keys()):
         wrong = found.get(run_id, set()) - _DERIVED
         record = await journal.find_run(run_id)
@@ -45,7 +46,7 @@ async def repair(journal: Journal, library: Library, clock: Clock, report: Repor
             done.left[run_id] = f"its journal breaks {', '.join(sorted(wrong))}"
             continue
         if run_id in found:
-            problem = await _derive(journal, library, clock, record)
+            problem = await _derive(journal, library, clock, record, timers.get(run_id, set()))
             if problem:
                 done.left[run_id] = problem
                 continue
@@ -53,17 +54,29 @@ async def repair(journal: Journal, library: Library, clock: Clock, report: Repor
         if run_id in report.quarantined:
             await journal.unquarantine(run_id)
             done.released.append(run_id)
-    for run_id in [*done.runs, *done.released]:
-        if run_id not in done.left and not await _is_sound(journal, library, run_id):
-            done.left[run_id] = "what it was created with cannot be derived from its journal, or differs still"
+    again = Report(findings=[], quarantined={}, moving=[])
+    doctor = Doctor(journal, library, again)
+    for run_id in dict.fromkeys([*done.runs, *done.released]):
+        if run_id not in done.left:
+            await doctor.examine_run(await journal.get_run(run_id))
+    for run_id in {*again.quarantined, *(one.run_id for one in again.findings)}:
+        done.left[run_id] = "what it was created with cannot be derived from its journal, or differs still"
     return done
 
 
-async def _derive(journal: Journal, library: Library, clock: Clock, record: RunRecord) -> str:
+async def _timers(journal: Journal) -> dict[str, set[str]]:
+    """What is stored, by run: read once, for there is no list of one run's."""
+    found: dict[str, set[str]] = {}
+    for one in await journal.list_due_timers(_EVER, _MOST_TIMERS):
+        found.setdefault(one.run_id, set()).add(one.timer_id)
+    return found
+
+
+async def _derive(journal: Journal, library: Library, clock: Clock, record: RunRecord, there: set[str]) -> str:
+    """`there`: the timers that are stored for it."""
     run_id, now = record.run_id, clock.now()
     state = await load_from(journal, library.get, record, None)
     timers = {name: timer.due_at for name, timer in state.timers.items()}
-    there = {one.timer_id for one in await journal.list_due_timers(_EVER, _MOST_TIMERS) if one.run_id == run_id}
     commit = Commit(
         run_id=run_id,
         expected_seq=state.seq,
@@ -85,9 +98,3 @@ async def _letters(journal: Journal, state: State, now: float) -> tuple[DeadLett
     pending = await journal.list_dead_letters(state="pending", run_id=state.run_id, limit=10_000)
     over = (row for row in pending.items if row.dead_letter_id not in parked)
     return (*rows, *(msgspec.structs.replace(row, state="resolved", resolved_at=now) for row in over))
-
-
-async def _is_sound(journal: Journal, library: Library, run_id: str) -> bool:
-    report = Report(findings=[], quarantined={}, moving=[])
-    await Doctor(journal, library, report).examine_run(await journal.get_run(run_id))
-    return report.sound

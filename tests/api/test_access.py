@@ -289,6 +289,9 @@ async def test_a_key_with_a_scope_cannot_make_one_without(tmp_path):
         same = {"name": "same", "roles": ["admin"], "scopes": ["keys:admin"]}
         assert (await server.post("/keys", same, headers=headers)).status_code == 201
         assert (await server.get("/runs", headers=headers)).status_code == 403
+        # Whoever makes a link decides by it, so it takes the right to decide.
+        made = await server.post("/approvals/r:ask:1/links", {"approver": "bob"}, headers=headers)
+        assert (made.status_code, "approvals:decide" in made.json()["detail"]) == (403, True)
         await server.ok(f"/keys/{narrow.key.key_id}", headers=headers, method="DELETE")
 
 

@@ -111,12 +111,32 @@ async def test_a_role_is_an_approver_and_each_person_has_one_vote(server):
     assert [(one["by"], one["for"]) for one in ballots] == [("ann", "role:finance"), ("bob", "role:legal")]
 
 
+async def test_who_voted_for_one_role_hands_no_other_over(server):
+    approval = await ask(server, approvers=["role:finance", "role:legal"], quorum=2)
+    eve = bearer("eve", "approver", "finance", "legal")
+    assert (await server.post(f"{place(approval)}/decide", {"decision": "approve"}, headers=eve)).status_code == 200
+    handed = await server.post(f"{place(approval)}/delegate", {"to": "mallory"}, headers=eve)
+    assert (handed.status_code, handed.json()["code"]) == (409, "already_voted")
+
+
+async def test_a_rejection_needs_no_form(server):
+    approval = await ask(server, form=FORM)
+    assert (await decide(server, approval, "reject")).status_code == 200
+
+
+async def test_a_form_that_is_kept_as_a_blob_is_checked_too(server):
+    approval = await ask(server, form={**FORM, "description": "x" * 100_000})
+    assert (await decide(server, approval, data={"amount": 500})).status_code == 422
+
+
 async def test_the_form_is_shown_and_what_does_not_fit_is_refused(server):
     approval = await ask(server, form=FORM)
     details = await server.ok(place(approval), headers=bearer())
     assert (details["form"], details["ballots"], details["decision"]) == (FORM, [], None)
-    bad = await decide(server, approval, data={"amount": 500})
-    assert (bad.status_code, bad.json()["code"]) == (422, "invalid_inputs")
+    for wrong in ({"data": {"amount": 500}}, {"data": {}}, {}):  # to give no data is to leave the amount out
+        bad = await decide(server, approval, **wrong)
+        assert (bad.status_code, bad.json()["code"]) == (422, "invalid_inputs")
+        assert [one["path"] for one in bad.json()["problems"]] == ["data"]
     assert (await decide(server, approval, data={"amount": 60}, comments="a bit more")).status_code == 200
     details = await server.ok(place(approval), headers=bearer())
     assert (details["decision"], details["decided_by"], details["data"]) == ("approve", "ann", {"amount": 60})

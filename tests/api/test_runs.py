@@ -267,3 +267,19 @@ async def test_explain_says_which_limit_a_queued_node_waits_for(server):
     tasks.gate_of("held").set()
     for run_id in (first, second):
         await until_state(server, run_id, "completed")
+
+
+async def test_explain_sees_what_the_items_of_a_map_wait_for(server):
+    one = {**task("one", "gate", args={"name": "items"}), "concurrency": {"key": "press", "limit": 1}}
+    del one["id"]
+    run_id = (
+        await server.start(workflow({"id": "each", "type": "map", "config": {"over": [1, 2], "node": one}}), wait=0)
+    )["run_id"]
+
+    async def said():
+        text = (await server.ok(f"/runs/{run_id}/explain?node=each"))["nodes"]["each"]
+        return text if "It waits:" in text else None
+
+    assert "press" in await until_true(said, "it says why")
+    tasks.gate_of("items").set()
+    await until_state(server, run_id, "completed")

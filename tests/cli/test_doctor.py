@@ -160,6 +160,22 @@ def test_what_was_derived_can_be_derived_anew(shell, database, statement, run_id
     assert shell.json("doctor")["ok"] is True
 
 
+def test_the_timers_of_a_database_are_not_read_for_each_run_that_is_mended(shell, database, monkeypatch):
+    from perdure.journals.sqlite.journal import SqliteJournal
+
+    read, reads = SqliteJournal.list_due_timers, []
+
+    async def counted(self, *arguments, **more):
+        reads.append(arguments)
+        return await read(self, *arguments, **more)
+
+    monkeypatch.setattr(SqliteJournal, "list_due_timers", counted)
+    damage(database, "UPDATE runs SET counter = 7")
+    repaired = shell.json("doctor", "--repair")["repaired"]
+    assert len(repaired["runs"]) > 3
+    assert len(reads) <= 3  # looking, mending, looking again
+
+
 def test_a_damaged_journal_is_never_touched(shell, database):
     damage(database, f"UPDATE events SET body = X'78' WHERE seq = 2 AND run_key = {KEY.format('good')}")
     report = shell.json("doctor", "--repair", code=1)

@@ -273,6 +273,16 @@ def test_a_decision_carries_who_why_and_data(shell, waiting, tmp_path, flag):
     assert (output["decided_by"], output["comments"], output["data"]) == ("finance", "ok", {"limit": 300})
 
 
+def test_what_does_not_fit_the_form_is_refused_on_a_database_too(shell, tmp_path):
+    form = {"type": "object", "required": ["amount"], "properties": {"amount": {"type": "number"}}}
+    file = workflow(tmp_path, "asks", human("review", form={**form, "additionalProperties": False}))
+    shell.run("run", file, "--run-id", "r1", "--no-wait", code=3)
+    for wrong in (["--data", '{"amount": "lots", "surprise": true}'], []):
+        assert "the data does not fit the form of r1:review:1" in shell.error("approvals", "approve", "r1", *wrong)
+    shell.run("approvals", "approve", "r1", "--data", '{"amount": 3}')
+    assert shell.json("runs", "show", "r1", "--node", "review")["output"]["data"] == {"amount": 3}
+
+
 @pytest.mark.parametrize(
     ("data", "problem"), [("{a}", "not JSON"), ("@no-such-file", "cannot read no-such-file: No such file")]
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from perdure.cli.local import Local
 from perdure.engine import Engine
 from perdure.kernel.state import RunState
 from perdure.model import DefinitionError
@@ -265,3 +266,15 @@ def test_a_request_survives_its_way_to_another_process():
     assert decode_request(encode_request(sent)) == sent
     sent = Request(kind="rerun", run_id="r2", source="r1", node="b", inputs={"a": {"n": 1}})
     assert decode_request(encode_request(sent)) == sent
+
+
+async def test_a_patch_from_the_command_line_looks_for_blobs_where_the_run_has_them(tmp_path):
+    async with running(tmp_path) as engine:
+        await start(engine, GATED, tenant="acme")
+        await begun()
+        ref = await engine.contents.blobs.put("acme", b'{"value": 5}')
+        node = {"id": "c", "type": "transform", "config_ref": ref, "dependencies": ["b"]}
+        more = compiled(workflow(*GATED["nodes"], node))
+        await Local(engine).patch("r1", more, None, dry_run=False, reason="", by="ann", note=lambda problems: None)
+        tasks.gate_of("a").set()
+        assert output_of(await ended(engine), "c") == 5

@@ -54,7 +54,8 @@ async def ask(server, tenant="acme", notify=NOTIFY, **config):
 
 
 async def send(server, approval, body=None, *, keys=KEYS, message_id="m1", late=0.0, headers=None, method="POST"):
-    raw = body if isinstance(body, bytes) else json.dumps(body or {"decision": "approve"}).encode()
+    about = {"decision": "approve", "approval_id": approval["approval_id"]}
+    raw = body if isinstance(body, bytes) else json.dumps({**about, **(body or {})}).encode()
     signed = sign(keys, message_id, int(system.now() - late), raw)
     target = f"{API}/hooks/approvals/{quote(approval['approval_id'], safe='')}"
     every = {"Content-Type": "application/json", **signed, **(headers or {})}
@@ -110,6 +111,14 @@ async def test_a_repeat_is_answered_as_the_first_and_decides_nothing_more(server
     # Another message of the same system is another vote, and it has one.
     assert (await send(server, approval, message_id="m2")).json()["code"] == "already_voted"
     assert (await send(server, approval)).status_code == 200
+
+
+async def test_a_signature_says_which_approval_it_is_about(server):
+    """Whoever intercepts a message could send it to another approval: the path is not signed."""
+    approval = await ask(server)
+    response = await send(server, approval, b'{"decision": "approve"}')
+    assert (response.status_code, response.json()["problems"][0]["path"]) == (422, "approval_id")
+    assert (await details(server, approval))["state"] == "pending"
 
 
 async def test_the_id_of_a_message_means_nothing_else(server):

@@ -322,6 +322,19 @@ async def test_an_async_callback_is_awaited_and_may_leave_a_decision_to_others()
     assert [ask.kind for ask in run.waiting] == ["approval"]
 
 
+def test_the_callback_is_shown_the_form_and_held_to_it():
+    form = {"type": "object", "required": ["amount"], "properties": {"amount": {"type": "number"}}}
+    definition = {"name": "f", "nodes": [{"id": "ask", "type": "human", "config": {"form": form}}]}
+
+    def fill_in(approval: perdure.Approval) -> perdure.Decision:
+        assert approval.form == form
+        return perdure.Decision(decision="approve", data={"amount": 3})
+
+    assert perdure.run(definition, db=MEMORY, on_approval=fill_in).outputs["ask"]["data"] == {"amount": 3}
+    with pytest.raises(Refused, match="does not fit the form of"):
+        perdure.run(definition, db=MEMORY, on_approval=lambda approval: True)
+
+
 def test_an_answer_that_is_none_is_an_error():
     with pytest.raises(PerdureError, match="on_approval answered with int"):
         perdure.run(asks, text="please", db=MEMORY, on_approval=lambda approval: 3)

@@ -88,8 +88,10 @@ class MakeLinks(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 async def make_links(call: Call, body: MakeLinks) -> Any:
     """Make links for one approver, one for each decision, each good for one use.
 
-    Whoever has a link decides as that approver: send it to nobody else. Opening it only shows a page that asks.
+    Whoever has a link decides as that approver: send it to nobody else. Opening it only shows a page that asks. It needs the
+    permission to decide as well: nobody gives what they do not have.
     """
+    call.principal.require(Permission.APPROVALS_DECIDE)
     row = await call.service.scope.find_approval(call.path("approval_id"))
     if row.state != "pending":
         raise Refused(f"approval {row.approval_id} is no longer pending", code="already_decided")

@@ -19,10 +19,9 @@ class SignedDecision(Body, frozen=True, kw_only=True, forbid_unknown_fields=True
     decision: Literal["approve", "reject"]
     comments: Annotated[str, Meta(max_length=10_000)] = ""
     data: Annotated[Any, Meta(description="What the form asks for; it becomes part of the node's output.")] = None
-    approval_id: (
-        Annotated[str, Meta(description="If it is there, it must be the approval of the path: a signature covers it.")]
-        | None
-    ) = None
+    approval_id: Annotated[
+        str, Meta(description="The approval of the path: a signature covers the body, not the path.")
+    ]
 
 
 @routes.post("/hooks/approvals/{approval_id}", None, s.Approval, signed=SignedDecision, audited=False)
@@ -37,8 +36,8 @@ async def decide(call: Call) -> Any:
     caller = await notifications.authenticate(engine, name, call.request.headers, raw)
     call.context.limiter.check(caller.principal)
     body = await read_body(call.request, SignedDecision)
-    if body.approval_id not in (None, caller.row.approval_id):
-        raise Refused(f"the body is about {str(body.approval_id)[:200]}, and was sent to {name}", code="wrong_approval")
+    if body.approval_id != caller.row.approval_id:
+        raise Refused(f"the body is about {body.approval_id[:200]}, and was sent to {name}", code="wrong_approval")
     view, cast = await notifications.decide(engine, call.context.feed, caller, body.decision, body.comments, body.data)
     if cast:
         # Crash here: it is decided and not in the audit; the run's journal has it.

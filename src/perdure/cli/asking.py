@@ -36,7 +36,7 @@ async def read_line(prompt: str) -> str | None:
     return line.strip() if line else None
 
 
-async def ask_person(ask: Ask) -> Request | None:
+async def ask_person(ask: Ask, form: Any = None) -> Request | None:
     """What the person decides, as a request; None: not now."""
     say()
     people = f" (for {', '.join(ask.approvers)})" if ask.approvers else ""
@@ -47,6 +47,7 @@ async def ask_person(ask: Ask) -> Request | None:
     if decision is None:
         return None
     by = await _voter(ask.approvers)
+    data = await _fill_in(form) if decision == "approve" else None
     comments = await read_line("  Comments (enter for none): ")
     return Request(
         kind="vote",
@@ -55,7 +56,32 @@ async def ask_person(ask: Ask) -> Request | None:
         decision=decision,
         by=by,
         comments=comments or "",
+        data=data,
     )
+
+
+async def _fill_in(form: Any) -> dict[str, Any] | None:
+    """A line for each field of the form. Whether it fits is not for the terminal to say."""
+    fields = form.get("properties") if isinstance(form, dict) else None
+    if not isinstance(fields, dict) or not fields:
+        return None
+    required = form.get("required") or ()
+    data = {}
+    for name, schema in fields.items():
+        kind = schema.get("type", "any value") if isinstance(schema, dict) else "any value"
+        answer = await read_line(f"  {name} ({kind}{'' if name in required else ', enter for none'}): ")
+        if answer:
+            data[name] = _read_value(answer, kind)
+    return data
+
+
+def _read_value(text: str, kind: Any) -> Any:
+    if kind == "string":
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
 
 
 async def _decision() -> Any:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from perdure.cli.exits import say, say_error
 from perdure.cli.waiting import Ask, Waiting, look
 from perdure.kernel.state import NodeState, RunState, State
+from perdure.runtime.forms import find_form
 
 if TYPE_CHECKING:
     from perdure.cli.following import Following
@@ -45,6 +46,10 @@ class People(Protocol):
     """How what waits for a person is found, and how the answer gets there."""
 
     async def look(self) -> Waiting: ...
+    async def form(self, ask: Ask) -> Any:
+        """What whoever approves has to fill in; None: nothing."""
+        ...
+
     async def vote(self, request: Request) -> str:
         """Why it was refused; empty: it was not."""
         ...
@@ -60,6 +65,9 @@ class PeopleHere:
     async def look(self) -> Waiting:
         state = self._follower.state
         return await look(self._engine, state) if may_wait(state) else Waiting(busy=True)
+
+    async def form(self, ask: Ask) -> Any:
+        return await find_form(self._engine.journal, self._engine.contents, ask.run_id, ask.name)
 
     async def vote(self, request: Request) -> str:
         reply = await self._engine.request(request)
@@ -113,7 +121,8 @@ class Attendant:
         if self._tree is not None:
             self._tree.pause()
         try:
-            request = await self._unless_decided(ask, ask_person(ask))
+            form = await self._people.form(ask)
+            request = await self._unless_decided(ask, ask_person(ask, form))
             if request is None:
                 return
             refused = await self._people.vote(request)

@@ -197,7 +197,7 @@ class Local:
         view = {"run_id": run_id, "possible": not changes.refused, "applied": False, **msgspec.to_builtins(changes)}
         if dry_run:
             return {**view, "state": state.state.value}
-        ir = await self.engine.keep(compiled)
+        ir = await self.engine.keep(compiled, tenant=state.tenant)
         about: dict[str, Any] = {"run_id": run_id, "by": _who(by), "reason": reason}
         reply = await ask(self.engine, Request(kind="patch", ir=ir.hash, patch=operations, **about))
         return {**view, "possible": True, "applied": True, "state": reply.state}

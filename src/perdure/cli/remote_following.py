@@ -116,13 +116,16 @@ class PeopleThere:
         asked = (await self._client.approvals.list(state="pending", run_id=run_id).first())["items"]
         return Waiting([_ask(dict(one)) for one in asked], busy=True)
 
+    async def form(self, ask: Ask) -> Any:
+        return (await self._client.approvals.get(ask.name))["form"]
+
     async def vote(self, request: Request) -> str:
         """Who decides is who the key says; where the server asks for none, who sits here."""
         me = await self._client.system.me()
         by = (request.by or None) if me["kind"] == "local" else None
         try:
             await self._client.approvals.decide(
-                request.approval, request.decision, comments=request.comments, approver=by
+                request.approval, request.decision, comments=request.comments, data=request.data, approver=by
             )
         except ApiError as error:
             return error.message

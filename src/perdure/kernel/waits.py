@@ -105,6 +105,8 @@ def delegate(d: Decider, command: c.Delegate) -> None:
     """Somebody else is asked in their place: the quorum stays, and so do the votes of the others."""
     name, voter = command.approval, command.approver or command.by
     approval = _pending(d, name, voter)
+    if command.by in approval.votes or command.by in approval.persons.values():
+        raise Refusal("already_voted", f"{command.by} has voted on {name}, and hands over no other seat of it")
     if not approval.approvers:
         raise Refusal("anybody_may_decide", f"anybody may decide {name}; there is nothing to hand over")
     if not command.to or command.to in approval.approvers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ from perdure.kernel.state import State
 from perdure.model.ir import IR
 from perdure.routing.schemas import check
 from perdure.runtime.coordinator import Coordinator
+from perdure.runtime.forms import check_form, find_form
 from perdure.runtime.loaded import load, read_continuation
 from perdure.runtime.messages import Asked, Noticed
 from perdure.runtime.requests import STARTS, Reply, Request, decode_request, encode_reply
@@ -153,10 +154,9 @@ def check_inputs(ir: IR, inputs: Any) -> list[str]:
 class _Turned(Exception):
     """A request that cannot be decided, and why."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, problems: Sequence[str] = ()) -> None:
         super().__init__(message)
-        self.code = code
-        self.message = message
+        self.reply = {"code": code, "message": message, "problems": tuple(problems)}
 
 
 async def handle(coordinator: Coordinator, request: Request, command_id: str = "") -> Reply:
@@ -166,7 +166,7 @@ async def handle(coordinator: Coordinator, request: Request, command_id: str = "
     try:
         ir, source = await _gather(coordinator, request)
     except _Turned as turned:
-        return Reply(run_id=request.run_id, code=turned.code, message=turned.message)
+        return Reply(run_id=request.run_id, **turned.reply)
     answer = await coordinator.ask(
         request.run_id,
         lambda state: request.command(state, coordinator.clock.now(), ir, source),
@@ -194,6 +194,8 @@ async def _existing(journal: Journal, request: Request, found: Exists) -> Reply:
 
 async def _gather(coordinator: Coordinator, request: Request) -> tuple[IR | None, State | None]:
     """What a request names and its decision needs: the IR, the run it is a rerun of."""
+    if request.kind == "vote" and request.decision == "approve":
+        await _check_vote(coordinator, request)
     source = await _find_source(coordinator, request) if request.kind == "rerun" else None
     name = request.ir if source is None else source.ir_hashes[-1]
     if not name and request.kind not in ("start", "patch"):
@@ -211,8 +213,19 @@ async def _gather(coordinator: Coordinator, request: Request) -> tuple[IR | None
                 raise _Turned(error.code, f"the inputs: {error.message}") from None
         problems = check_inputs(ir, inputs)
         if problems:
-            raise _Turned("invalid_inputs", "the inputs do not fit the workflow: " + "; ".join(problems))
+            raise _Turned("invalid_inputs", "the inputs do not fit the workflow: " + "; ".join(problems), problems)
     return ir, source
+
+
+async def _check_vote(coordinator: Coordinator, request: Request) -> None:
+    """Here, where every vote comes by: of a server, a command, a program."""
+    name = request.approval
+    try:
+        form = await find_form(coordinator.journal, coordinator.contents, request.run_id, name)
+    except (BlobStoreUnavailable, BlobMissing, BlobDamaged) as error:
+        raise _Turned(error.code, f"the form of {name}: {error.message}") from None
+    if problems := check_form(form, request.data):
+        raise _Turned("invalid_inputs", f"the data does not fit the form of {name}: {'; '.join(problems)}", problems)
 
 
 async def _find_source(coordinator: Coordinator, request: Request) -> State:

@@ -170,6 +170,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     state: str = ""
     code: str = ""
     message: str = ""
+    problems: tuple[str, ...] = ()
+    """Everything that is wrong with the inputs of a start, or with the data of a vote."""
 
     @property
     def refused(self) -> bool:

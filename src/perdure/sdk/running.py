@@ -63,6 +63,8 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     approvers: tuple[str, ...] = ()
     shown: Any = None
+    form: Any = None
+    """A JSON Schema of the `data` that an approval needs, if the node has one."""
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -423,11 +425,17 @@ class _Session:
         return None
 
     async def _ask(self, on_approval: OnApproval, ask: Ask) -> Request | None:
+        from perdure.runtime.forms import find_form
         from perdure.runtime.requests import Request
 
         voted = (await self._engine.state(ask.run_id)).approvals[ask.name].votes
         question = Approval(
-            approval_id=ask.name, run_id=ask.run_id, node=ask.node, approvers=ask.approvers, shown=ask.shown
+            approval_id=ask.name,
+            run_id=ask.run_id,
+            node=ask.node,
+            approvers=ask.approvers,
+            shown=ask.shown,
+            form=await find_form(self._engine.journal, self._engine.contents, ask.run_id, ask.name),
         )
         if inspect.iscoroutinefunction(on_approval):
             answer = await on_approval(question)

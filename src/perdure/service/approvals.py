@@ -1,7 +1,7 @@
 """Approvals: what waits for a person, and the person's answer.
 
-Who decides is the principal, never a name in the request (X17): the one who started a run does not decide about it, and what the
-form asks for is checked before a vote is cast. Whether a vote counts is the kernel's to say. It must not know HTTP.
+Who decides is the principal, never a name in the request (X17): the one who started a run does not decide about it.
+Whether a vote counts is the kernel's to say. It must not know HTTP.
 """
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ from perdure.access import Forbidden
 from perdure.journal import ApprovalRow, RunRecord
 from perdure.kernel import events as e
 from perdure.kernel.segments import show
-from perdure.routing.schemas import SchemaInvalid, check
 from perdure.runtime.requests import Request
 from perdure.service.diffs import diff_values
-from perdure.service.errors import InputsInvalid, Trouble
 from perdure.service.history import read_all
 from perdure.service.notifications import notification_view
 from perdure.service.scope import Scope
@@ -98,8 +96,6 @@ class Approvals:
         if not local:
             await self._check_requester(row)
             seat = await self._find_seat(row)
-        if data is not None and decision == "approve":
-            await self._check_form(row, data)
         request = Request(
             kind="vote",
             run_id=row.run_id,
@@ -158,23 +154,6 @@ class Approvals:
         created = e.decode(first[0].body) if first else None
         if isinstance(created, e.RunCreated) and created.by == self._scope.by:
             raise OwnRequest(f"{created.by} started run {record.run_id} and may not decide {row.approval_id}")
-
-    async def _check_form(self, row: ApprovalRow, data: Any) -> None:
-        """A form is a JSON Schema of what is asked for; what is none is for the eyes of people only."""
-        form = None
-        async for event in self._about(row):
-            if isinstance(event, e.ApprovalRequested):
-                form = event.form
-                break
-        if not isinstance(form, dict):
-            return
-        try:
-            problems = check(form, data)
-        except SchemaInvalid:
-            return
-        if problems:
-            troubles = [Trouble("data", "wrong_value", problem) for problem in problems]
-            raise InputsInvalid(f"the data does not fit the form of {row.approval_id}: {problems[0]}", troubles)
 
 
 def _subject(shown: Any) -> Any:

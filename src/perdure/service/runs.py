@@ -14,8 +14,8 @@ import msgspec
 from perdure.errors import NotFound, Refused
 from perdure.journal import RunFilter, StoredEvent
 from perdure.kernel import events as e
-from perdure.kernel.explain import explain, find_latest
-from perdure.kernel.state import NodeState, State
+from perdure.kernel.explain import explain
+from perdure.kernel.state import State
 from perdure.kernel.view import nodes_view
 from perdure.model import Compiled, DefinitionError
 from perdure.runtime.patching import PatchInvalid, apply_patch, current_definition, preview
@@ -27,7 +27,6 @@ from perdure.service.history import state_at, steps_of
 from perdure.service.scope import Scope
 from perdure.service.versions import Resolved, resolve
 from perdure.service.views import View, find_node, node_with_visits, page_view, run_summary, without_outputs
-from perdure.transport import task_id
 
 Control = Literal["cancel", "pause", "resume", "retry", "rollback"]
 NODES_SHOWN = 1000
@@ -216,12 +215,7 @@ class Runs:
     def _queued(self, state: State, node: str) -> str:
         """Why a queued node does not start, which only the process knows that decides for its run."""
         coordinator = self._engine.coordinator
-        found = find_latest(state, find_node(state, node))
-        if coordinator is None or found is None or found.state is not NodeState.QUEUED:
-            return ""
-        item = None if found.item < 0 else found.item
-        name = task_id(state.run_id, node, found.scope, item, found.attempt, False, state.generation)
-        why = coordinator.dispatcher.why(name)
+        why = None if coordinator is None else coordinator.publisher.why(state, node)
         return "" if why is None else f" It waits: {why}."
 
     async def diff(

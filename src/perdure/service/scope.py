@@ -14,7 +14,7 @@ from perdure.errors import NotFound, Refused
 from perdure.journal import ApprovalRow, DeadLetterRow, RunRecord
 from perdure.kernel.state import State
 from perdure.runtime.requests import Reply, Request
-from perdure.service.errors import AnswerLate, InputsInvalid, Overloaded
+from perdure.service.errors import AnswerLate, InputsInvalid, Overloaded, Trouble
 
 if TYPE_CHECKING:
     from perdure.access import Principal
@@ -103,7 +103,8 @@ class Scope:
             case "not_found":
                 raise NotFound(reply.message)
             case "invalid_inputs":
-                raise InputsInvalid(reply.message)
+                path = "data" if request.kind == "vote" else "inputs"
+                raise InputsInvalid(reply.message, [Trouble(path, "wrong_value", one) for one in reply.problems])
             case "overloaded":
                 raise Overloaded(reply.message)
             case _:

@@ -1,0 +1,35 @@
+"""A form on the terminal: a line for each field, and whether it fits is said by whoever decides."""
+
+import pytest
+
+from perdure.cli import asking
+from perdure.cli.waiting import Ask
+
+ASK = Ask("approval", "r1:ask:1", "r1", "ask", "perdure approvals approve r1:ask:1")
+FORM = {
+    "type": "object",
+    "required": ["amount"],
+    "properties": {"amount": {"type": "number"}, "note": {"type": "string"}, "when": {}},
+}
+
+
+@pytest.mark.parametrize(
+    ("answers", "decision", "data"),
+    [
+        (["a", "12.5", "7", "", ""], "approve", {"amount": 12.5, "note": "7"}),
+        (["a", "lots", "", "soon", ""], "approve", {"amount": "lots", "when": "soon"}),
+        (["r", "too much"], "reject", None),
+    ],
+)
+async def test_each_field_of_a_form_is_asked_for(monkeypatch, answers, decision, data):
+    prompts = []
+
+    async def read_line(prompt):
+        prompts.append(prompt)
+        return answers.pop(0)
+
+    monkeypatch.setattr(asking, "read_line", read_line)
+    request = await asking.ask_person(ASK, FORM)
+    assert (request.decision, request.data, answers) == (decision, data, [])
+    if decision == "approve":
+        assert prompts[1:3] == ["  amount (number): ", "  note (string, enter for none): "]
