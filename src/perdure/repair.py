@@ -14,7 +14,16 @@ from perdure.doctor import Doctor, Report
 from perdure.journal import Accepted, Commit, DeadLetterRow, Journal, RunRecord, Snapshot, partition_of
 from perdure.kernel import snapshot as snapshots
 from perdure.kernel.state import State
-from perdure.runtime.loaded import Library, approval_row, dead_letter_row, is_parked, letter_id, load_from, row_of
+from perdure.runtime.loaded import (
+    Library,
+    approval_row,
+    dead_letter_row,
+    is_parked,
+    letter_id,
+    load_from,
+    resolve_letter,
+    row_of,
+)
 
 _EVER = 1e15
 _MOST_TIMERS = 10_000_000
@@ -97,4 +106,5 @@ async def _letters(journal: Journal, state: State, now: float) -> tuple[DeadLett
     rows = [dead_letter_row(state, activation, "pending", now) for activation in parked.values()]
     pending = await journal.list_dead_letters(state="pending", run_id=state.run_id, limit=10_000)
     over = (row for row in pending.items if row.dead_letter_id not in parked)
-    return (*rows, *(msgspec.structs.replace(row, state="resolved", resolved_at=now) for row in over))
+    by_name = {letter_id(state, a): a for a in state.activations.values()}
+    return (*rows, *(resolve_letter(row, by_name.get(row.dead_letter_id), now) for row in over))

@@ -1,6 +1,7 @@
 """People over HTTP: decisions are of who the credential says, exactly one counts, and a GET never decides (X17)."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -133,7 +134,8 @@ async def test_the_form_is_shown_and_what_does_not_fit_is_refused(server):
     approval = await ask(server, form=FORM)
     details = await server.ok(place(approval), headers=bearer())
     assert (details["form"], details["ballots"], details["decision"]) == (FORM, [], None)
-    for wrong in ({"data": {"amount": 500}}, {"data": {}}, {}):  # to give no data is to leave the amount out
+    wrongs: list[dict[str, Any]] = [{"data": {"amount": 500}}, {"data": {}}, {}]
+    for wrong in wrongs:  # to give no data is to leave the amount out
         bad = await decide(server, approval, **wrong)
         assert (bad.status_code, bad.json()["code"]) == (422, "invalid_inputs")
         assert [one["path"] for one in bad.json()["problems"]] == ["data"]
@@ -225,6 +227,20 @@ async def test_a_token_that_is_none_decides_nothing(server, token):
         assert response.status_code in (403, 404)
 
 
+async def test_the_page_of_a_link_asks_for_what_the_form_needs(server):
+    approval = await ask(server, form=FORM)
+    made = await links(server, approval)
+    assert 'name="data.amount"' in (await server.client.get(made["approve"])).text
+    assert 'name="data.amount"' not in (await server.client.get(made["reject"])).text
+    for wrong in ({}, {"data.amount": "lots"}):
+        answer = await server.client.post(made["approve"], data=wrong)
+        assert (answer.status_code, "does not fit the form" in answer.text) == (422, True)
+    answer = await server.client.post(made["approve"], data={"data.amount": "40", "comments": "fine"})
+    assert answer.status_code == 200
+    details = await server.ok(place(approval), headers=bearer())
+    assert (details["decision"], details["data"], details["comments"]) == ("approve", {"amount": 40}, "fine")
+
+
 async def test_a_link_for_who_may_not_decide_is_refused_and_expired_ones_are_too(server):
     approval = await ask(server, approvers=["bob"])
     made = await links(server, approval, approver="starter")
@@ -278,11 +294,14 @@ def letter(found):
 async def test_a_dead_letter_is_tried_again_with_another_config_or_given_up(server):
     one, two = await parked(server, 2)
     assert (await server.ok(letter(one), headers=bearer()))["error"]["code"] == "error"
+    given = {"function": "tests.engine.tasks:fail", "args": {}}
+    assert (await server.ok(letter(one), headers=bearer()))["config"] == given
     better = {"function": "tests.engine.tasks:echo", "args": {"value": 5}}
     done = await server.ok(f"{letter(one)}/requeue", {"input": better}, headers=bearer())
-    assert done["state"] == "resolved"
+    assert (done["state"], done["by"]) == ("requeued", "ann")
+    assert done["reprocessed_at"] == done["resolved_at"] is not None
     given_up = await server.ok(f"{letter(two)}/discard", {"as": "continue"}, headers=bearer())
-    assert given_up["state"] == "resolved"
+    assert (given_up["state"], given_up["by"], given_up["reprocessed_at"]) == ("discarded", "ann", None)
     await until_state_of(server, one["run_id"], "completed")
     run = await server.ok(f"/runs/{one['run_id']}", headers=bearer())
     assert run["nodes"]["n0"]["output"]["value"] == 5
@@ -290,6 +309,43 @@ async def test_a_dead_letter_is_tried_again_with_another_config_or_given_up(serv
     assert again.status_code == 409
     both = await server.post(f"{letter(one)}/requeue", {"input": {}, "config": {}}, headers=bearer())
     assert both.status_code == 422
+
+
+async def test_a_dead_letter_has_what_its_node_was_given_even_after_it_was_given_something_else(server):
+    before = [transform("small", {"n": 3}), transform("large", "x" * 100_000)]
+    args = {"n": "{{ small.n }}", "key": "k-{{ secrets.TOKEN }}", "whole": "{{ secrets.TOKEN }}", "text": "{{ large }}"}
+    node = task("pay", "fail", ["small", "large"], args=args, on_failure="park", retry={"max_attempts": 1})
+    run_id = (await server.start(workflow(*before, node), wait=0, headers=bearer()))["run_id"]
+
+    async def look():
+        return (await server.ok(f"/dead-letters?run_id={run_id}", headers=bearer()))["items"]
+
+    (found,) = await until_true(look, "it is parked")
+    shown = await server.ok(letter(found), headers=bearer())
+    assert shown["config"]["args"] | {"text": None} == {"n": 3, "key": "k-***", "whole": "***", "text": None}
+    assert shown["config"]["args"]["text"]["$ref"].startswith("cas://")
+    assert shown["inputs"]["small"] == {"n": 3}
+    assert shown["inputs"]["large"]["$ref"].startswith("cas://")
+    other = {"function": "tests.engine.tasks:echo", "args": {"value": 5}}
+    await server.ok(f"{letter(found)}/requeue", {"config": other}, headers=bearer())
+    await until_state_of(server, run_id, "completed")
+    after = await server.ok(letter(found), headers=bearer())
+    assert (after["state"], after["config"], after["problem"]) == ("requeued", shown["config"], None)
+
+
+async def test_what_is_parked_when_its_run_is_cancelled_is_given_up(server):
+    (found,) = await parked(server)
+    await server.ok(f"/runs/{found['run_id']}/cancel", {}, headers=bearer("bob", "operator"))
+    after = await until_resolved(server, found)
+    assert (after["state"], after["by"]) == ("discarded", "bob")
+
+
+async def until_resolved(server, found):
+    async def look():
+        seen = await server.ok(letter(found), headers=bearer())
+        return seen if seen["state"] != "pending" else None
+
+    return await until_true(look, "it is no longer parked")
 
 
 async def test_many_are_counted_first_and_changed_only_if_the_count_is_right(server):

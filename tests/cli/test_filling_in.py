@@ -30,6 +30,7 @@ async def test_each_field_of_a_form_is_asked_for(monkeypatch, answers, decision,
 
     monkeypatch.setattr(asking, "read_line", read_line)
     request = await asking.ask_person(ASK, FORM)
+    assert request is not None
     assert (request.decision, request.data, answers) == (decision, data, [])
     if decision == "approve":
         assert prompts[1:3] == ["  amount (number): ", "  note (string, enter for none): "]

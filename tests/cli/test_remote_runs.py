@@ -179,7 +179,7 @@ def test_dead_letters_are_repaired_from_afar(remote, tmp_path):
     wait_until(lambda: len(remote.json("dlq", "list", "--run-id", run_id)["items"]) == 2, "both parked")
     free.write_text("")
     letter = remote.json("dlq", "requeue", "--run-id", run_id, "--node-id", "a")["items"][0]
-    assert (letter["node"], letter["state"]) == ("a", "resolved")
+    assert (letter["node"], letter["state"]) == ("a", "requeued")
     assert "Discarded" in remote.run("dlq", "discard", "--run-id", run_id, "--as", "skip").stdout
     assert remote.json("runs", "watch", run_id)["state"] == "completed"
     assert "nothing of run" in remote.error("dlq", "requeue", "--run-id", run_id)

@@ -55,7 +55,7 @@ def test_no_wait_goes_on_with_what_needs_no_person(shell, tmp_path):
     ("node", "command"),
     [
         ({"id": "a", "type": "wait", "config": {"signal": "go"}}, "perdure runs signal r1 go"),
-        (task("a", "boom", on_failure="park"), "perdure dlq requeue --run-id r1 --node-id a"),
+        (task("a", "boom", on_failure="park"), "perdure dlq requeue r1:a"),
     ],
     ids=["signal", "parked"],
 )

@@ -328,6 +328,17 @@ def test_requeue_is_also_called_reprocess_and_takes_the_beginning_of_an_id(shell
     assert "there is no pending dead letter zz; `perdure dlq list`" in shell.error("dlq", "requeue", "zz")
 
 
+def test_a_dead_letter_is_shown_with_what_its_node_was_given(shell, tmp_path, parked):
+    text = shell.run("dlq", "show", "parked-1").stdout
+    assert "dead letter  parked-1:a" in text
+    assert f'"path": "{tmp_path / "there"}"' in text
+    shell.run("dlq", "retry", "parked-1", "--by", "ann")
+    after = shell.json("dlq", "list", "--state", "requeued")["items"]
+    assert [(one["dead_letter_id"], one["by"]) for one in after] == [("parked-1:a", "ann")]
+    assert shell.json("dlq", "list", "--state", "discarded")["items"] == []
+    assert shell.json("dlq", "show", "parked-1:a")["config"]["args"] == {"path": str(tmp_path / "there")}
+
+
 def test_requeue_with_other_config_runs_with_it(shell, tmp_path, parked):
     other = {"function": "tests.cli.work:echo", "args": {"value": "mended"}}
     shell.run("dlq", "requeue", "parked-1:a", "--config", json.dumps(other))

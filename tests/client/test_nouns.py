@@ -138,8 +138,8 @@ def test_dead_letters_are_requeued_and_discarded_one_by_one_and_many(client):
     until(client, run_id, "node.parked", 3)
     letters = {one["node"]: one["dead_letter_id"] for one in client.dead_letters.list(state="pending", run_id=run_id)}
     assert client.dead_letters.get(letters["a"])["error"]["message"]
-    assert client.dead_letters.requeue(letters["a"], config={"value": 1})["state"] == "resolved"
-    assert client.dead_letters.discard(letters["b"], as_="skip")["state"] == "resolved"
+    assert client.dead_letters.requeue(letters["a"], config={"value": 1})["state"] == "requeued"
+    assert client.dead_letters.discard(letters["b"], as_="skip")["state"] == "discarded"
     assert client.dead_letters.requeue_many(run_id=run_id) == {"matched": 1, "done": 0, "refused": []}
     with pytest.raises(Conflict):
         client.dead_letters.discard_many(run_id=run_id, node="c", expected=2)

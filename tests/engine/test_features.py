@@ -453,7 +453,7 @@ async def test_a_parked_node_is_requeued_with_another_config(tmp_path):
         state = await ended(engine)
         assert state.state is R.COMPLETED
         letter = await engine.journal.get_dead_letter(letters[0].dead_letter_id)
-        assert letter.state == "resolved"
+        assert letter.state == "requeued"
         assert letter.resolved_at is not None
         assert letter.body != b"{}", "what was wrong with it is forgotten"
 

@@ -20,7 +20,7 @@ READ, OPERATE = Permission.DEAD_LETTERS_READ, Permission.DEAD_LETTERS_OPERATE
 
 
 class ListDeadLetters(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    state: Literal["pending", "resolved"] | None = None
+    state: Literal["pending", "requeued", "discarded"] | None = None
     run_id: Id | None = None
     limit: Limit = 100
     cursor: Text | None = None
@@ -63,9 +63,9 @@ async def discard_many(call: Call, body: DiscardMany) -> Any:
     return await call.service.dead_letters.discard_many(body.which(), expected=body.expected, as_=body.as_)
 
 
-@routes.get("/dead-letters/{dead_letter_id}", READ, s.DeadLetter)
+@routes.get("/dead-letters/{dead_letter_id}", READ, s.DeadLetterDetails)
 async def get(call: Call) -> Any:
-    """A dead letter: which node, which error."""
+    """A dead letter: which node, which error, and what the node was given."""
     return await call.service.dead_letters.get(call.path("dead_letter_id"))
 
 

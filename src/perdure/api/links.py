@@ -18,12 +18,16 @@ from perdure.api.reading import media_type, read_bytes
 from perdure.api.routing import Call, Routes
 from perdure.errors import NotFound, Refused
 from perdure.journal import JournalUnavailable
+from perdure.runtime.forms import fields_of, read_fields
 from perdure.service import Service
-from perdure.service.errors import Trouble
+from perdure.service.errors import InputsInvalid, Trouble
 
 pages = Routes("links", prefix="")
 
 _SHOWN = 20_000
+_MOST_FIELDS = 200
+_DATA = "data."
+"""How the fields of the approval's form are called, so that none is taken for the comments."""
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'",
     "Referrer-Policy": "same-origin",  # without a referrer a browser would send the form without an origin
@@ -44,7 +48,7 @@ def _paragraph(text: str) -> str:
     return f"<p>{html.escape(text)}</p>"
 
 
-HTML = dict.fromkeys((403, 404, 409), "text/html")
+HTML = dict.fromkeys((403, 404, 409, 422), "text/html")
 
 
 @pages.get("/links/{token}", None, "text/html", also=HTML)
@@ -58,8 +62,12 @@ async def ask(call: Call) -> Response:
     if view["state"] != "pending":
         return _page("Decided already", _paragraph(f"{link.approval_id} was decided: {view['decision']}."))
     shown = msgspec.json.format(msgspec.json.encode(view["shown"]), indent=2).decode()
+    asked = "".join(
+        f'<p><label>{html.escape(name)}<br><input name="{html.escape(_DATA + name)}" size="60"></label></p>'
+        for name in (fields_of(view["form"]) if link.decision == "approve" else ())
+    )
     form = (
-        f'<form method="post"><p><label>Comments<br><textarea name="comments" rows="3" cols="60"></textarea></label></p>'
+        f'<form method="post">{asked}<p><label>Comments<br><textarea name="comments" rows="3" cols="60"></textarea></label></p>'
         f'<p><button type="submit">{html.escape(link.decision.capitalize())}</button></p></form>'
     )
     about = _paragraph(f"{link.approver} is asked about node {view['node']} of run {link.run_id}.")
@@ -69,20 +77,26 @@ async def ask(call: Call) -> Response:
 @pages.post("/links/{token}", None, "text/html", also=HTML, sends=("application/x-www-form-urlencoded",), audited=False)
 async def decide(call: Call) -> Response:
     """The button of the page: decide, once."""
-    comments = await _comments(call)
+    written = await _written(call)
     token = call.path("token")
     links = call.context.links
     try:
         link = await links.find(token)
+        form = (await _service(call, link).approvals.get(link.approval_id))["form"]
         link = await links.consume(token, approval_id=link.approval_id, decision=link.decision)
-    except LinkInvalid as error:
+    except (LinkInvalid, NotFound) as error:
         return _page("This link does nothing", _paragraph(error.message), 403)
     service = _service(call, link)
     try:
-        view = await service.approvals.decide(link.approval_id, link.decision, comments=comments)  # type: ignore[arg-type]
+        data = read_fields(form, {name.removeprefix(_DATA): one for name, one in written.items()})
+        comments = written.get("comments", "")
+        view = await service.approvals.decide(link.approval_id, link.decision, comments=comments, data=data)  # type: ignore[arg-type]
     except JournalUnavailable:
         await links.release(link)  # nothing was decided: the link may be used again
         raise
+    except InputsInvalid as error:
+        await links.release(link)  # it may be filled in again
+        return _page("It was not taken", _paragraph(error.message), 422)
     except (Refused, Forbidden, NotFound) as error:
         return _page("It was not taken", _paragraph(error.message), 403 if isinstance(error, Forbidden) else 409)
     principal = service.scope.principal
@@ -93,19 +107,21 @@ async def decide(call: Call) -> Response:
     return _page("Thank you", _paragraph(f"Your decision is: {link.decision}.") + more)
 
 
-async def _comments(call: Call) -> str:
+async def _written(call: Call) -> dict[str, str]:
+    """What was written into the fields of the page."""
     data = await read_bytes(call.request)
     if not data:
-        return ""
+        return {}
     media_type(call.request, {"application/x-www-form-urlencoded"})
     try:
-        fields = parse_qs(data.decode(), max_num_fields=10, errors="strict")
+        fields = parse_qs(data.decode(), max_num_fields=_MOST_FIELDS, errors="strict")
     except ValueError:
         raise BadBody("the form cannot be read", [Trouble("", "syntax", "expected a form")]) from None
-    comments = fields.get("comments", [""])[0]
-    if len(comments) > 10_000 or "\0" in comments:
-        raise BadBody("the comments are too long", [Trouble("comments", "wrong_value", "at most 10000 characters")])
-    return comments
+    written = {name: values[0] for name, values in fields.items()}
+    for name, text in written.items():
+        if len(text) > 10_000 or "\0" in text:
+            raise BadBody(f"{name[:80]} is too long", [Trouble(name[:80], "wrong_value", "at most 10000 characters")])
+    return written
 
 
 def _service(call: Call, link: Any) -> Service:

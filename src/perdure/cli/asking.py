@@ -13,6 +13,7 @@ from perdure.cli.database import user
 from perdure.cli.exits import say
 from perdure.cli.output import shorten
 from perdure.cli.waiting import Ask
+from perdure.runtime.forms import fields_of, read_fields
 from perdure.runtime.requests import Request
 
 _APPROVE, _REJECT, _LATER = ("a", "approve", "y", "yes"), ("r", "reject", "n", "no"), ("l", "later", "")
@@ -62,26 +63,12 @@ async def ask_person(ask: Ask, form: Any = None) -> Request | None:
 
 async def _fill_in(form: Any) -> dict[str, Any] | None:
     """A line for each field of the form. Whether it fits is not for the terminal to say."""
-    fields = form.get("properties") if isinstance(form, dict) else None
-    if not isinstance(fields, dict) or not fields:
-        return None
-    required = form.get("required") or ()
-    data = {}
-    for name, schema in fields.items():
+    answers = {}
+    for name, schema in fields_of(form).items():
         kind = schema.get("type", "any value") if isinstance(schema, dict) else "any value"
-        answer = await read_line(f"  {name} ({kind}{'' if name in required else ', enter for none'}): ")
-        if answer:
-            data[name] = _read_value(answer, kind)
-    return data
-
-
-def _read_value(text: str, kind: Any) -> Any:
-    if kind == "string":
-        return text
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return text
+        needed = name in (form.get("required") or ())
+        answers[name] = await read_line(f"  {name} ({kind}{'' if needed else ', enter for none'}): ") or ""
+    return read_fields(form, answers)
 
 
 async def _decision() -> Any:

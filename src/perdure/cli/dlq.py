@@ -12,9 +12,10 @@ from perdure.cli.database import by_option
 from perdure.cli.exits import say
 from perdure.cli.group import Group, json_option
 from perdure.cli.listing import Listed, find_one, find_pending, list_options, read_page, show_page
-from perdure.cli.output import print_json, print_page, shorten, since
+from perdure.cli.output import print_fields, print_json, print_page, print_pretty, shorten, since
 from perdure.cli.parameters import data_option
 from perdure.cli.where import Where, where_options
+from perdure.kernel.keys import place
 
 if TYPE_CHECKING:
     from perdure.cli.backend import Backend
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@click.group(cls=Group, aliases={"reprocess": "requeue"})
+@click.group(cls=Group, aliases={"reprocess": "requeue", "retry": "requeue"})
 def dlq() -> None:
     """Dead letters: nodes parked after they failed. Try them again or give them up."""
 
 
 @dlq.command("list")
-@list_options("pending", "resolved")
+@list_options("pending", "requeued", "discarded")
 def list_(state: str, run_id: str | None, limit: int, cursor: str | None, where: Where, as_json: bool) -> None:
     """List dead letters, oldest first."""
     show_page(LISTED, asyncio.run(read_page(LISTED, where, state, run_id, limit, cursor)), state, as_json)
@@ -48,8 +49,53 @@ LISTED = Listed(
     as_cells=_cells,
     nothing_pending="Nothing is parked.",
     nothing="No dead letters.",
-    hint="Try again with `perdure dlq requeue DEAD_LETTER`, give up with `perdure dlq discard DEAD_LETTER`.",
+    hint="`perdure dlq show ID` has what it was given; `dlq requeue ID` tries again, `dlq discard ID` gives up.",
 )
+
+
+@dlq.command()
+@click.argument("dead_letter_id", metavar="ID")
+@where_options
+@json_option
+def show(dead_letter_id: str, where: Where, as_json: bool) -> None:
+    """Show a dead letter and what its node was given.
+
+    The config is as it was rendered, with secrets masked; a part that is stored as a blob is named.
+    """
+    view = asyncio.run(_get(where, dead_letter_id))
+    if as_json:
+        print_json(view)
+        return
+    error = view.get("error") or {}
+    print_fields(
+        {
+            "dead letter": view["dead_letter_id"],
+            "run": view["run_id"],
+            "node": place(view["node"], tuple(view["scope"]), view["item"]),
+            "state": view["state"],
+            "by": view["by"] or "",
+            "parked": f"{since(view['created_at'])}, attempt {view['attempt']}{' of undoing it' if view['undo'] else ''}",
+            view["state"]: "" if view["resolved_at"] is None else since(view["resolved_at"]),
+            "error": f"{error.get('code', '')}: {error.get('message', '')}" if error else "",
+            "problem": view["problem"] or "",
+        }
+    )
+    for name in ("config", "inputs"):
+        if view[name] not in (None, {}):
+            click.echo(f"\n{name}")
+            print_pretty(view[name])
+    if view["state"] == "pending":
+        say(
+            f"\nTry it again with `perdure dlq requeue {view['dead_letter_id']}`; --config takes another config, whole."
+        )
+
+
+async def _get(where: Where, name: str) -> dict[str, Any]:
+    from perdure.cli.backend import connected
+
+    async with connected(where) as backend:
+        found = await find_one(backend, "dead_letter", name, "perdure dlq list")
+        return await backend.get_dead_letter(found["dead_letter_id"])
 
 
 # -- repairing ---------------------------------------------------------------------------------------------------------
@@ -77,7 +123,7 @@ def requeue(
     where: Where,
     as_json: bool,
 ) -> None:
-    """Try what is parked again: one dead letter, or those of a run. Also called reprocess."""
+    """Try what is parked again: one dead letter, or those of a run. Also called retry and reprocess."""
     if config is not None and dead_letter_id is None and node_id is None:
         raise click.UsageError("--config is for one node: name a dead letter, or its node with --node-id")
     fields = {"kind": "requeue", **({} if config is None else {"config": config})}
@@ -106,7 +152,7 @@ def discard(
     where: Where,
     as_json: bool,
 ) -> None:
-    """Give up what is parked: as skipped, failed, or failed with the run going on."""
+    """Give up what is parked: one dead letter, or those of a run."""
     _repair(where, dead_letter_id, run_id, node_id, by, as_json, "Discarded", {"kind": "discard", "as_": as_})
 
 

@@ -288,6 +288,10 @@ class Local:
         row = await self.engine.journal.get_approval(approval_id)
         return await self._service(row.tenant).approvals.get(approval_id)
 
+    async def get_dead_letter(self, dead_letter_id: str) -> View:
+        row = await self.engine.journal.get_dead_letter(dead_letter_id)
+        return await self._service(row.tenant).dead_letters.get(dead_letter_id)
+
     async def decide(
         self, approval_id: str, decision: Decision, comments: str, data: Any, by: str | None
     ) -> tuple[View, str]:

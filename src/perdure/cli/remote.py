@@ -250,6 +250,9 @@ class Remote:
     async def get_approval(self, approval_id: str) -> View:
         return _plain(await self.client.approvals.get(approval_id))
 
+    async def get_dead_letter(self, dead_letter_id: str) -> View:
+        return _plain(await self.client.dead_letters.get(dead_letter_id))
+
     async def decide(
         self, approval_id: str, decision: Decision, comments: str, data: Any, by: str | None
     ) -> tuple[View, str]:

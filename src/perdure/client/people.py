@@ -77,7 +77,7 @@ class DeadLettersCalls:
         return get("dead-letters", state=state, run_id=run_id, limit=limit, cursor=cursor)
 
     @operation
-    def get(self, dead_letter_id: str) -> Call[v.DeadLetter]:
+    def get(self, dead_letter_id: str) -> Call[v.DeadLetterDetails]:
         return get("dead-letters", dead_letter_id)
 
     @operation

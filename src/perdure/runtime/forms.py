@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 from perdure.journal import Journal
 from perdure.kernel import events as e
@@ -36,3 +39,30 @@ def check_form(form: Any, data: Any) -> list[str]:
         return check(form, {} if data is None else data)
     except SchemaInvalid:
         return []
+
+
+def fields_of(form: Any) -> dict[str, Any]:
+    """The fields a person is asked for one by one, with the schema of each."""
+    if not isinstance(form, dict):
+        return {}
+    fields, required = form.get("properties"), form.get("required")
+    described = fields if isinstance(fields, dict) else {}
+    names = required if isinstance(required, list) else []
+    return {**described, **{name: {} for name in names if name not in described}}
+
+
+def read_fields(form: Any, answers: Mapping[str, str]) -> dict[str, Any] | None:
+    """What somebody wrote, as data: JSON where it is JSON and the form asks for no text. Empty answers are left out."""
+    fields = fields_of(form)
+    if not fields:
+        return None
+    return {name: _read(answers[name], schema) for name, schema in fields.items() if answers.get(name)}
+
+
+def _read(text: str, schema: Any) -> Any:
+    if isinstance(schema, dict) and schema.get("type") == "string":
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text

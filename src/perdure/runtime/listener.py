@@ -156,7 +156,9 @@ class _Turned(Exception):
 
     def __init__(self, code: str, message: str, problems: Sequence[str] = ()) -> None:
         super().__init__(message)
-        self.reply = {"code": code, "message": message, "problems": tuple(problems)}
+        self.code = code
+        self.message = message
+        self.problems = tuple(problems)
 
 
 async def handle(coordinator: Coordinator, request: Request, command_id: str = "") -> Reply:
@@ -166,7 +168,7 @@ async def handle(coordinator: Coordinator, request: Request, command_id: str = "
     try:
         ir, source = await _gather(coordinator, request)
     except _Turned as turned:
-        return Reply(run_id=request.run_id, **turned.reply)
+        return Reply(run_id=request.run_id, code=turned.code, message=turned.message, problems=turned.problems)
     answer = await coordinator.ask(
         request.run_id,
         lambda state: request.command(state, coordinator.clock.now(), ir, source),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -32,7 +32,7 @@ from perdure.kernel import snapshot
 from perdure.kernel.evolve import evolve
 from perdure.kernel.keys import dead_letter_id
 from perdure.kernel.segments import HoldsSegments, has_refs, pack, refuse, show, unpack
-from perdure.kernel.state import TERMINAL, Activation, IntegrityError, NodeState, RunState, State
+from perdure.kernel.state import OPEN, TERMINAL, Activation, IntegrityError, NodeState, RunState, State
 from perdure.model import ir as irs
 from perdure.model.ir import IR
 from perdure.routing.errors import NotAtHand
@@ -285,10 +285,11 @@ class Loaded:
 
     def _resolved_letters(self, at: float) -> list[DeadLetterRow]:
         state = self.state
-        still = {letter_id(state, a) for a in state.activations.values() if is_parked(a)}
+        by_name = {letter_id(state, a): a for a in state.activations.values()}
+        over = sorted(name for name in self.parked if name not in by_name or not is_parked(by_name[name]))
+        asked = _asked(state.run_id, self.events)
         return [
-            msgspec.structs.replace(self.parked.pop(name), state="resolved", resolved_at=at)
-            for name in sorted(self.parked.keys() - still)
+            resolve_letter(self.parked.pop(name), by_name.get(name), at, asked.get(name, asked[""])) for name in over
         ]
 
     def _notice(self, effect: c.Effect) -> None:
@@ -397,6 +398,29 @@ def letter_id(state: State, activation: Activation) -> str:
     return dead_letter_id(state.run_id, state.name(activation.node), activation.scope, item)
 
 
+def resolve_letter(
+    row: DeadLetterRow, activation: Activation | None, at: float, asked: tuple[str, str] = ("", "")
+) -> DeadLetterRow:
+    """What is no longer parked. `asked`: what became of it and by whom, as far as somebody asked for that; else it is tried
+    again or was given up with its run."""
+    again = activation is not None and activation.state in OPEN
+    body = msgspec.json.encode({**msgspec.json.decode(row.body), "by": asked[1] or None})
+    state = asked[0] or ("requeued" if again else "discarded")
+    return msgspec.structs.replace(row, state=state, resolved_at=at, body=body)
+
+
+def _asked(run_id: str, events: Iterable[e.Event]) -> dict[str, tuple[str, str]]:
+    """What was asked for, by dead letter; under the empty name, who changed the whole run."""
+    found = {"": ("", "")}
+    for event in events:
+        if isinstance(event, e.NodeRequeued | e.NodeDiscarded):
+            state = "requeued" if isinstance(event, e.NodeRequeued) else "discarded"
+            found[dead_letter_id(run_id, event.node, event.scope, event.item)] = (state, event.by)
+        elif isinstance(event, e.RunRetried | e.RunCancelling | e.RunCancelled) and event.by:
+            found[""] = ("", event.by)
+    return found
+
+
 def dead_letter_row(state: State, activation: Activation, status: str, at: float) -> DeadLetterRow:
     undo = activation.undo is not None and activation.undo.state == "parked"
     body = {
@@ -405,6 +429,8 @@ def dead_letter_row(state: State, activation: Activation, status: str, at: float
         "attempt": activation.attempt,
         "undo": undo,
         "error": activation.error,
+        "by": None,
+        "seq": state.seq,
     }
     return DeadLetterRow(
         dead_letter_id=letter_id(state, activation),

@@ -285,6 +285,10 @@ class Renderer:
             incarnation=incarnation,
         )
 
+    def given(self, loaded: Loaded, activation: Activation, undo: bool) -> tuple[Any, dict[str, Any]]:
+        """The config and the inputs that an attempt of this activation is given. Raises TemplateError, NotAtHand."""
+        return self._config(loaded, activation, undo, None), _inputs(loaded.state, activation)
+
     def wants(self, state: State, entry: Entry) -> bool:
         """The entry is not out of date."""
         activation = state.find(entry.node, entry.scope, entry.item)

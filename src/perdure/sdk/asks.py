@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from perdure.kernel.state import OPEN, Activation, NodeState, RunState, State
+from perdure.runtime.loaded import letter_id
 
 if TYPE_CHECKING:
     from perdure.engine import Engine
@@ -65,7 +66,7 @@ def _look_at(state: State, activation: Activation, found: Waiting, children: lis
         case N.HELD:
             found.busy = found.busy or state.state is not R.PAUSED
         case N.PARKED:
-            found.asks.append(_parked(state, node))
+            found.asks.append(_parked(state, activation))
         case N.WAITING if activation.wait is not None:
             wait = activation.wait
             if wait.kind == "approval":
@@ -102,10 +103,11 @@ def approve_command(approval: str, approvers: tuple[str, ...]) -> str:
 def _look_at_undo(state: State, found: Waiting) -> None:
     activation = state.activations[state.plan[-1]] if state.plan else None
     if activation is not None and activation.undo is not None and activation.undo.state == "parked":
-        found.asks.append(_parked(state, state.name(activation.node)))
+        found.asks.append(_parked(state, activation))
     else:
         found.busy = True
 
 
-def _parked(state: State, node: str) -> Ask:
-    return Ask("parked", node, state.run_id, node, f"perdure dlq requeue --run-id {state.run_id} --node-id {node}")
+def _parked(state: State, activation: Activation) -> Ask:
+    node = state.name(activation.node)
+    return Ask("parked", node, state.run_id, node, f"perdure dlq requeue {letter_id(state, activation)}")

@@ -10,7 +10,9 @@ import msgspec
 
 from perdure.errors import Conflict, PerdureError
 from perdure.journal import DeadLetterRow
+from perdure.runtime.parked import describe
 from perdure.runtime.requests import Request
+from perdure.service.history import state_at
 from perdure.service.scope import Scope
 from perdure.service.views import View, dead_letter_view, page_view
 
@@ -49,7 +51,18 @@ class DeadLetters:
         return page_view(page, dead_letter_view)
 
     async def get(self, dead_letter_id: str) -> View:
-        return dead_letter_view(await self._scope.find_dead_letter(dead_letter_id))
+        """With what the node was given: `config` as it was rendered, and `inputs`; `problem` says why not."""
+        row = await self._scope.find_dead_letter(dead_letter_id)
+        about = msgspec.json.decode(row.body)
+        record, state = await self._scope.load(row.run_id)
+        if row.state != "pending":  # it may have been given something else since
+            state = await state_at(self._engine, record, about["seq"])
+        activation = state.find(row.node, tuple(about["scope"]), about["item"])
+        given: View = {"config": None, "inputs": None, "problem": "it is not in the state of its run any more"}
+        if activation is not None:
+            engine = self._engine
+            given = await describe(engine.registry, engine.blobs, state, activation, undo=about["undo"])
+        return {**dead_letter_view(row), **given}
 
     async def requeue(self, dead_letter_id: str, config: Any = None) -> View:
         """Try it again, with another config if one is given; that is written down."""
@@ -62,7 +75,7 @@ class DeadLetters:
     async def _change(self, dead_letter_id: str, fields: dict[str, Any]) -> View:
         row = await self._scope.find_dead_letter(dead_letter_id)
         await self._scope.ask(self._request(row, fields))
-        return await self.get(dead_letter_id)
+        return dead_letter_view(await self._scope.find_dead_letter(dead_letter_id))
 
     def _request(self, row: DeadLetterRow, fields: dict[str, Any]) -> Request:
         body = msgspec.json.decode(row.body)

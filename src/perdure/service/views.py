@@ -66,7 +66,8 @@ def dead_letter_view(row: DeadLetterRow) -> View:
         "state": row.state,
         "created_at": row.created_at,
         "resolved_at": row.resolved_at,
-        **msgspec.json.decode(row.body),
+        "reprocessed_at": row.resolved_at if row.state == "requeued" else None,
+        **{name: value for name, value in msgspec.json.decode(row.body).items() if name != "seq"},
     }
 
 
