@@ -37,7 +37,7 @@ demo: setup ## see a workflow survive a crash
 test: setup ## every test
 	@$(PYTEST) $(ARGS)
 
-check: setup ## format, lint, types and the fast tests; before every commit
+check: setup ## format, lint, types and the fast tests (pyright is one); before every commit
 	@$(PY) -m ruff format --check --quiet . || { echo "check: run 'make format'" >&2; exit 1; }
 	@$(PY) -m ruff check --quiet .
 	@$(PY) -m mypy

@@ -6,6 +6,7 @@ of `…` alone for any lines. Times of day, durations, run ids and temporary fol
 `# exit 3`; otherwise it must succeed.
 """
 
+import ast
 import os
 import re
 import shutil
@@ -95,3 +96,20 @@ def execute(document: Path, folder: Path) -> int:
                 assert matches(expected, printed), f"printed something else than the document says\n{shown}"
                 count += 1
     return count
+
+
+ARROW = "# → "
+
+
+def execute_python(code: str, names: dict, document: Path) -> int:
+    """Statements are executed; an expression with an arrow behind it must give what stands there. How many there were."""
+    lines, checked = code.splitlines(), 0
+    for statement in ast.parse(code).body:
+        _, arrow, expected = lines[(statement.end_lineno or 1) - 1].partition(ARROW)
+        if arrow:
+            assert isinstance(statement, ast.Expr), statement
+            assert repr(eval(ast.unparse(statement), names)) == expected
+            checked += 1
+        else:
+            exec(compile(ast.Module([statement], []), str(document), "exec"), names)
+    return checked

@@ -15,13 +15,14 @@ LONGEST_FILE = 600
 
 PORTS = {"journal", "archive", "leases", "limits", "transport", "blobs"}
 ADAPTERS = {"journals", "transports", "blob_stores"}
-BASE = {"errors", "clock", "model"}
+BASE = {"errors", "clock", "model", "plain"}
 MIDDLE = {"routing", "nodes", "agents", "functions", "outcomes", "secrets", "egress", "sandbox", "pipeline"}
 
 # A part of `perdure` (a module or a folder) -> the parts it may import. Itself is always allowed.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "clock": set(),
+    "plain": set(),
     "settings": {"errors"},
     "model": {"errors"},
     "kernel": {"model"},
@@ -67,7 +68,7 @@ ALLOWED: dict[str, set[str]] = {
     "service": BASE | {"kernel", "runtime", "engine", "archive", "access"} | PORTS | MIDDLE,
     "api": BASE | {"kernel", "settings", "runtime", "sdk", "engine", "archive", "access", "service"} | PORTS | MIDDLE,
     # programs that use a server: they need neither engine nor database
-    "client": {"errors", "clock", "settings"},
+    "client": {"errors", "clock", "plain", "settings"},
     "cli": BASE
     | {
         "deployment",

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
 from urllib.parse import parse_qs, urlsplit
@@ -45,7 +46,7 @@ class Services(BaseHTTPRequestHandler):
         number = self.reminders.setdefault(self.headers["Idempotency-Key"], len(self.reminders) + 1)
         self.answer(201, {"number": number})
 
-    def find(self, table: dict[str, object], name: str) -> None:
+    def find(self, table: Mapping[str, object], name: str) -> None:
         self.answer(200, table[name]) if name in table else self.answer(404, {"error": f"nothing about {name}"})
 
     def answer(self, status: int, body: object, headers: dict[str, str] | None = None) -> None:
@@ -56,7 +57,7 @@ class Services(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def log_message(self, *arguments: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         pass
 
 

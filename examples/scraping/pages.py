@@ -14,8 +14,8 @@ class Page(HTMLParser):
         self.found: dict[str, str] = {}
         self._within = ""
 
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self._within = dict(attributes).get("class") or ""
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._within = dict(attrs).get("class") or ""
 
     def handle_data(self, data: str) -> None:
         if self._within in ("name", "price"):

@@ -10,6 +10,7 @@ import time
 import zlib
 
 import redis
+from redis.exceptions import NoScriptError
 
 URL, NAME, QUEUE, PREFIX, PARTITIONS = (*sys.argv[1:4], (sys.argv[4:] or ["perdure"])[0], 256)
 FUNCTIONS = {"shout": lambda text: text.upper(), "add": lambda a, b: a + b}
@@ -23,8 +24,8 @@ def call(script, keys, *arguments):
     while True:
         try:
             if digest := server.hget(f"{PREFIX}:{{scripts}}:hashes", script):
-                return server.evalsha(digest, len(keys), *keys, *arguments)
-        except redis.exceptions.NoScriptError:
+                return server.execute_command("EVALSHA", digest, len(keys), *keys, *arguments)
+        except NoScriptError:
             pass
         server.publish(f"{PREFIX}:wake:scripts", "missing")
         time.sleep(0.5)
@@ -53,13 +54,14 @@ wakes.subscribe(f"{PREFIX}:wake:queue:{QUEUE}")
 base = f"{PREFIX}:{{queue:{QUEUE}}}"
 while True:
     claimed = call("claim", [f"{base}:lanes"], f"{base}:tasks:", NAME, 1, 1, "task", *FUNCTIONS)
-    for _lane, _entry, pairs in claimed:
+    for _lane, _entry, pairs in claimed or ():
         fields = dict(zip(pairs[::2], pairs[1::2], strict=True))
         running.add(name := fields[b"task"].decode())
         result = execute(json.loads(fields[b"message"]))
         partition = zlib.crc32(result["run_id"].split("/")[0].encode()) % PARTITIONS
-        entry = {"task": name, "kind": result["kind"], "queue": QUEUE, "message": json.dumps(result), "signature": ""}
-        server.xadd(f"{PREFIX}:{{partition:{partition}}}:results", entry)
+        report = {"task": name, "kind": result["kind"], "queue": QUEUE, "message": json.dumps(result), "signature": ""}
+        pairs = [part for pair in report.items() for part in pair]
+        server.execute_command("XADD", f"{PREFIX}:{{partition:{partition}}}:results", "*", *pairs)
         server.publish(f"{PREFIX}:wake:results", partition)
         running.discard(name)
     if not claimed:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from perdure.sdk.control import map_each as map  # noqa: A004  perdure.map
     from perdure.sdk.errors import BuildError, RunFailed
     from perdure.sdk.nodes import approval, cel, expr, http, node, secret, transform, wait
-    from perdure.sdk.options import Retry
+    from perdure.sdk.options import Concurrency, Rate, Retry
     from perdure.sdk.running import Approval, Decision, Run, arun, run
     from perdure.sdk.tasks import Task, task
     from perdure.sdk.workflows import Workflow, workflow
@@ -26,12 +26,14 @@ __all__ = [
     "AsyncClient",
     "BuildError",
     "Client",
+    "Concurrency",
     "Context",
     "Decision",
     "Failure",
     "Loop",
     "NodeType",
     "NotDone",
+    "Rate",
     "Retry",
     "RetryLater",
     "Run",
@@ -66,7 +68,7 @@ _HOMES = {
     "perdure.sdk.control": ("Loop", "branch", "first", "loop", "switch"),
     "perdure.sdk.errors": ("BuildError", "RunFailed"),
     "perdure.sdk.nodes": ("approval", "cel", "expr", "http", "node", "secret", "transform", "wait"),
-    "perdure.sdk.options": ("Retry",),
+    "perdure.sdk.options": ("Concurrency", "Rate", "Retry"),
     "perdure.sdk.running": ("Approval", "Decision", "Run", "arun", "run"),
     "perdure.sdk.tasks": ("Task", "task"),
     "perdure.sdk.workflows": ("Workflow", "workflow"),

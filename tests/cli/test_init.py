@@ -38,7 +38,22 @@ def test_without_a_folder_it_is_the_current_one(shell, tmp_path):
     assert (tmp_path / "order.yaml").exists()
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", ["README.md", ".gitignore"])
+def test_a_repository_keeps_its_own_readme(shell, tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    result = shell.run("init")
+    assert {path.name for path in tmp_path.iterdir()} == set(FILES)
+    assert (tmp_path / name).read_text() == "mine"
+    assert f"+ {name}" not in result.stdout
+
+
+def test_where_pytest_is_missing_the_next_steps_install_it(shell, monkeypatch):
+    assert "install pytest" not in shell.run("init", "one").stderr
+    monkeypatch.setattr("perdure.cli.init.find_spec", lambda name: None)
+    assert "python -m pip install pytest\n  python -m pytest" in shell.run("init", "two").stderr
+
+
+@pytest.mark.parametrize("name", ["order.yaml", "tasks.py", "test_order.py"])
 def test_nothing_is_written_where_one_of_the_files_is_there(shell, tmp_path, name):
     (tmp_path / name).write_text("mine")
     assert f". has {name} already" in shell.error("init")

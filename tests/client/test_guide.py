@@ -1,34 +1,17 @@
 """The guide to clients is executed against a server: what it shows is what comes out."""
 
-import ast
-
 from click.testing import CliRunner
 
 from perdure.cli.app import app
 from tests.cli.helpers import ROOT
 from tests.client.helpers import Background
-from tests.documents import blocks
+from tests.documents import blocks, execute_python
 
 GUIDE = ROOT / "docs" / "guides" / "client.md"
 ADDRESS = "http://127.0.0.1:8700"
-ARROW = "# → "
 
 
-def execute(code, names):
-    """Statements are executed; an expression with an arrow behind it must give what stands there."""
-    lines, checked = code.splitlines(), 0
-    for statement in ast.parse(code).body:
-        _, arrow, expected = lines[statement.end_lineno - 1].partition(ARROW)
-        if arrow:
-            assert isinstance(statement, ast.Expr), statement
-            assert repr(eval(ast.unparse(statement), names)) == expected
-            checked += 1
-        else:
-            exec(compile(ast.Module([statement], []), str(GUIDE), "exec"), names)
-    return checked
-
-
-def test_the_guide_is_true(tmp_path, monkeypatch):
+def test_the_guide_is_true(tmp_path, monkeypatch, capsys):
     names: dict[str, object] = {}
     checked = commands = 0
     monkeypatch.chdir(tmp_path)
@@ -38,10 +21,11 @@ def test_the_guide_is_true(tmp_path, monkeypatch):
             if name:
                 (tmp_path / name).write_text(text)
             elif language == "python":
-                checked += execute(text, names)
+                checked += execute_python(text, names, GUIDE)
             else:
                 commands += run(text, monkeypatch)
-    assert (checked >= 10, commands) == (True, 4)
+    assert (checked >= 8, commands) == (True, 4)
+    assert capsys.readouterr().out.split()[:2] == ["invalid_inputs", "409"]
 
 
 def run(text, monkeypatch):

@@ -1,7 +1,10 @@
 """Every operation on everything but runs, over a real connection, by both clients."""
 
+import datetime
+
 import pytest
 
+import perdure
 from perdure.archive import LogLine
 from perdure.client import Conflict, Invalid, NotFound
 from tests.client.helpers import DEADLINE, ONE
@@ -42,7 +45,48 @@ def until(client, run_id, kind, count=1):
     raise AssertionError(f"no {kind}")
 
 
+@perdure.workflow
+def client_child(day: datetime.date, number: int):
+    return perdure.transform({"day": day, "number": number})
+
+
+@perdure.workflow
+def client_parent(day: datetime.date):
+    return client_child(day, 1)
+
+
 # -- workflows ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_workflow_written_in_python_is_registered_with_what_it_starts(client):
+    assert client.workflows.register(client_parent)["name"] == "client_parent"
+    assert client.workflows.validate(client_parent)["valid"]
+    day = datetime.date(2026, 5, 17)
+    for started in (
+        client.runs.start("client_parent", {"day": day}, wait_seconds=DEADLINE),
+        client.runs.start(client_parent, {"day": day}, wait_seconds=DEADLINE),
+    ):
+        assert started["state"] == "completed"
+        assert started["outputs"] == {"result": {"day": "2026-05-17", "number": 1}}
+
+
+def test_a_workflow_written_in_python_needs_no_registration_before_it_is_started(client):
+    @perdure.workflow(name="client_fresh_child")
+    def child(number: int):
+        return perdure.transform(number)
+
+    @perdure.workflow(name="client_fresh")
+    def parent():
+        return child(3)
+
+    assert client.runs.start(parent, wait_seconds=DEADLINE)["outputs"] == {"result": 3}
+    with pytest.raises(Invalid, match="not both"):
+        client.runs.start(parent, definition=made("x", 1))
+
+
+def test_what_is_no_json_is_not_sent(client):
+    with pytest.raises(Invalid, match="not JSON: something in it is of type object"):
+        client.runs.start("client_parent", {"day": object()})
 
 
 def test_a_changed_definition_is_the_next_version(client, name):

@@ -141,7 +141,7 @@ class Point:
 
 
 class Model:
-    def model_dump(self, mode):
+    def model_dump(self, mode, by_alias):
         return {"mode": mode}
 
 

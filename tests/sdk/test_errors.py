@@ -75,7 +75,7 @@ def refusal(body, **inputs: Any) -> str:
         (lambda h: h in [1, 2], ["a condition has no value"]),
         (lambda h: sorted([h, h]), ["a condition has no value"]),
         (lambda h: h == {1}, ["a value of type set cannot be written into a condition"]),
-        (lambda h: echo(object()), ["argument 'value' of echo", "of type object", "pass plain data"]),
+        (lambda h: echo(object()), ["argument 'value' of echo", "of type object", "give plain data"]),
         (lambda h: echo(math.nan), ["argument 'value' of echo is nan"]),
         (lambda h: echo({"a": [math.inf]}), ["argument 'value' of echo['a'][0] is inf"]),
         (lambda h: fetch(), ["fetch(city: 'str')", "missing a required argument: 'city'"]),

@@ -143,6 +143,20 @@ def test_a_file_that_gives_no_workflow_says_why(tmp_path, name, text, words):
     assert words in perdure(tmp_path, "run", name, code=2).stderr.replace("\n", " ")
 
 
+def test_a_workflow_may_be_named_by_its_module(folder):
+    (folder / "shop").mkdir()
+    (folder / "shop" / "__init__.py").write_text("")
+    (folder / "shop" / "flows.py").write_text(FLOWS)
+    done = perdure(folder, "run", "shop.flows:outer", "-i", "city=Oslo")
+    assert json.loads(done.stdout)["module"] == "shop.flows"
+    assert "shop.flows:outer is valid" in perdure(folder, "validate", "shop.flows:outer").stdout
+    assert (
+        "has no workflow or task otter; did you mean outer?"
+        in perdure(folder, "run", "shop.flows:otter", code=2).stderr
+    )
+    assert "there is no module shop.flow: " in perdure(folder, "run", "shop.flow:outer", code=2).stderr
+
+
 @pytest.mark.parametrize(
     ("file", "python"),
     [("a.py", True), ("a/b.py:c", True), ("C:\\a.py:b", True), ("a.yaml", False), ("a.python", False), ("-", False)],

@@ -46,7 +46,7 @@ class Model:
             raise ValueError("expected an object")
         return cls(value["name"])
 
-    def model_dump(self, mode: str) -> dict[str, Any]:
+    def model_dump(self, mode: str, by_alias: bool) -> dict[str, Any]:
         return {"name": self.name}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -18,6 +19,8 @@ FILES = {
     "README.md": "what to try",
     ".gitignore": "",
 }
+_LEFT_OUT = ("README.md", ".gitignore")
+"""A repository has its own; the project needs neither."""
 
 
 @click.command(short_help="Write a small project to start from.")
@@ -27,22 +30,24 @@ def init(directory: Path, as_json: bool) -> None:
     """Write a small project into DIR (made if it is not there; by default the current folder).
 
     A workflow with a retry, a branch and an approval, the functions it calls, tests and a README. It runs at once.
-    Nothing is overwritten: where one of its files is already, nothing is written at all.
+    Nothing is overwritten: a README.md or .gitignore that is there stays, and where another of its files is already, nothing is
+    written at all.
     """
     from perdure.errors import Refused
 
-    there = [name for name in FILES if (directory / name).exists()]
+    wanted = [name for name in FILES if name not in _LEFT_OUT or not (directory / name).exists()]
+    there = [name for name in wanted if (directory / name).exists()]
     if there:
         raise Refused(
             f"{directory} has {', '.join(there)} already, nothing was written; `perdure init DIR` takes another folder"
         )
     directory.mkdir(parents=True, exist_ok=True)
-    for name in FILES:
+    for name in wanted:
         _write(directory / name, read_starter(name))
     if as_json:
-        print_json({"directory": str(directory), "files": list(FILES)})
+        print_json({"directory": str(directory), "files": wanted})
         return
-    _say_next(directory)
+    _say_next(directory, wanted)
 
 
 def read_starter(name: str) -> str:
@@ -54,10 +59,10 @@ def _write(path: Path, text: str) -> None:
         file.write(text)
 
 
-def _say_next(directory: Path) -> None:
+def _say_next(directory: Path, written: list[str]) -> None:
     width = max(map(len, FILES))
-    for name, what in FILES.items():
-        if what:
+    for name in written:
+        if what := FILES[name]:
             click.echo(
                 f"{click.style('+', fg='green')} {(directory / name).as_posix():<{width + len(directory.as_posix()) + 1}}  {what}"
             )
@@ -67,6 +72,7 @@ def _say_next(directory: Path) -> None:
         "perdure run order.yaml -i item=lamp -i quantity=2",
         "perdure run order.yaml -i item=desk -i quantity=1     (asks you)",
         "perdure graph order.yaml -o order.svg",
+        *([] if find_spec("pytest") else ["python -m pip install pytest"]),
         "python -m pytest",
     ]
     for step in steps:

@@ -48,7 +48,7 @@ def run(
     where: Where,
     as_json: bool,
 ) -> None:
-    """Run the workflow in FILE (YAML, JSON, or FILE.py[:workflow]; - reads standard input) and show how it goes.
+    """Run the workflow in FILE (YAML, JSON, FILE.py[:workflow] or module:workflow; - reads standard input) and show how it goes.
 
     Every step is written down before the next begins. When this process is killed, the same command with --run-id
     goes on where it was. When another process runs the database, the run is handed to it and followed here. With --server,

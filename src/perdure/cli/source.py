@@ -32,7 +32,7 @@ def read_source(file: str) -> Source:
     """Read and compile a definition. Problems of the definition are in the result; a file that is none is refused."""
     from perdure.model import compile_text
 
-    if ".py" in file:
+    if ".py" in file or ":" in file:
         from perdure.sdk import loading
 
         if loading.is_python(file):

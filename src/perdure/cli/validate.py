@@ -13,7 +13,7 @@ from perdure.cli.output import print_json
 @click.argument("file")
 @json_option
 def validate(file: str, as_json: bool) -> None:
-    """Check the workflow in FILE (YAML, JSON, or FILE.py[:workflow]; - reads standard input).
+    """Check the workflow in FILE (YAML, JSON, FILE.py[:workflow] or module:workflow; - reads standard input).
 
     Exit code 0 when it is valid, 2 when it is not. Warnings do not make it invalid.
     """

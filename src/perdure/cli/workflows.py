@@ -133,7 +133,7 @@ def versions(name: str, limit: int, cursor: str | None, where: Where, as_json: b
 @where_options
 @json_option
 def push(file: str, reason: str, where: Where, as_json: bool) -> None:
-    """Register the workflow in FILE (YAML, JSON, or FILE.py[:workflow]; - reads standard input).
+    """Register the workflow in FILE (YAML, JSON, FILE.py[:workflow] or module:workflow; - reads standard input).
 
     A changed definition is the next version, the same one the version it has. Runs keep the version they started with.
     """

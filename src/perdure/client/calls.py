@@ -7,8 +7,8 @@ Each operation is written once, as a function that describes a `Call`. On a noun
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, overload
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypedDict, TypeVar, overload
 from urllib.parse import quote
 
 import msgspec
@@ -30,6 +30,13 @@ def read_bytes(content: bytes) -> bytes:
     return content
 
 
+class Written(Protocol):
+    """A workflow written in Python, as `@perdure.workflow` makes it."""
+
+    def definition(self) -> Mapping[str, Any]: ...
+    def children(self) -> Sequence[Any]: ...
+
+
 class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """One request to a server, and how its answer is read."""
 
@@ -46,6 +53,8 @@ class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     wait_seconds: float = 0.0
     """How long the server was asked to take."""
     read: Callable[[bytes], T] = read_json
+    before: tuple[Call[Any], ...] = ()
+    """What must be on the server first; each is repeatable."""
 
 
 def get(*parts: str, **query: Any) -> Call[Any]:

@@ -7,8 +7,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perdure.client import views as v
-from perdure.client.calls import AsyncNoun, Call, Noun, Page, get, given, is_header, listing, operation, post, streaming
+from perdure.client.calls import (
+    AsyncNoun,
+    Call,
+    Noun,
+    Page,
+    Written,
+    get,
+    given,
+    is_header,
+    listing,
+    operation,
+    post,
+    streaming,
+)
 from perdure.client.errors import Invalid
+from perdure.client.workflows import register_children
 from perdure.clock import system
 
 PAGE = 100
@@ -20,7 +34,7 @@ class RunsCalls:
     @operation
     def start(
         self,
-        workflow: str | None = None,
+        workflow: str | Written | None = None,
         inputs: Mapping[str, Any] | None = None,
         *,
         definition: Mapping[str, Any] | None = None,
@@ -30,13 +44,18 @@ class RunsCalls:
         rollout_key: str | None = None,
         idempotency_key: str | None = None,
     ) -> Call[v.RunStarted]:
-        """Start a run of a registered workflow (`name`, `name@3`, `name@alias`), or of a `definition`.
+        """Start a run of a registered workflow (`name`, `name@3`, `name@alias`), of one written in Python, or of a `definition`.
 
         It returns when the start is durable; with `wait_seconds`, when the run has ended or the time is up. Each call has a key
         of its own, so that a try that is repeated starts nothing twice; give `idempotency_key` where the program itself may be
         repeated: the same key gives the run that it started. Where an alias means several versions, the same `rollout_key` (a
         customer, …) gets the same one each time.
         """
+        before: tuple[Call[Any], ...] = ()
+        if workflow is not None and not isinstance(workflow, str):
+            if definition is not None:
+                raise Invalid("give a workflow or a definition, not both")
+            before, definition, workflow = register_children(workflow), workflow.definition(), None
         body = given(
             workflow=workflow,
             definition=definition,
@@ -50,7 +69,7 @@ class RunsCalls:
         if not is_header(key) or not 1 <= len(key) <= 255:
             raise Invalid("idempotency_key: expected 1 to 255 printable ASCII characters without spaces")
         headers = {"Idempotency-Key": key}
-        return post("runs", body=body, headers=headers, repeatable=True, wait_seconds=wait_seconds)
+        return post("runs", body=body, headers=headers, repeatable=True, wait_seconds=wait_seconds, before=before)
 
     @listing
     def list(

@@ -32,6 +32,8 @@ class Sender:
         self._http.close()
 
     def send(self, call: Call[T]) -> T:
+        for one in call.before:
+            self.send(one)
         talking = talk(self.options, call, clocks.system.random)
         try:
             step = next(talking)
@@ -85,6 +87,8 @@ class AsyncSender:
         await self._http.aclose()
 
     async def send(self, call: Call[T]) -> T:
+        for one in call.before:
+            await self.send(one)
         talking = talk(self.options, call, clocks.system.random)
         try:
             step = next(talking)

@@ -13,7 +13,8 @@ import httpx2
 import msgspec
 
 from perdure.client.calls import Call
-from perdure.client.errors import ApiError, RateLimited, Unavailable, Unreachable, read_error
+from perdure.client.errors import ApiError, Invalid, RateLimited, Unavailable, Unreachable, read_error
+from perdure.plain import NotData, encode
 
 T = TypeVar("T")
 
@@ -87,7 +88,10 @@ def prepare(options: Options, call: Call[Any]) -> Sending:
     if isinstance(call.body, bytes):
         content = call.body
     elif call.body is not None:
-        content = msgspec.json.encode(call.body)
+        try:
+            content = encode(call.body)
+        except NotData as error:
+            raise Invalid(f"what is sent is not JSON: {error}") from error
         headers.setdefault("Content-Type", "application/json")
     # Query by hand, so that a list is repeated and a bool is written as JSON writes it.
     pairs = [

@@ -9,14 +9,41 @@ from typing import Any, Literal
 import msgspec
 
 from perdure.client import views as v
-from perdure.client.calls import AsyncNoun, Call, Noun, Page, delete, get, given, listing, operation, path_of, post, put
+from perdure.client.calls import (
+    AsyncNoun,
+    Call,
+    Noun,
+    Page,
+    Written,
+    delete,
+    get,
+    given,
+    listing,
+    operation,
+    path_of,
+    post,
+    put,
+)
 
 PAGE = 100
 Format = Literal["json", "yaml"]
 
 
-def _definition(*parts: str, definition: Mapping[str, Any] | str | bytes, format: Format, **query: Any) -> Call[Any]:
+Definition = Mapping[str, Any] | Written | str | bytes
+
+
+def register_children(workflow: Written, reason: str = "") -> tuple[Call[Any], ...]:
+    """Those that a workflow written in Python starts, to be registered before it."""
+    return tuple(
+        _definition("workflows", definition=child.definition(), format="json", reason=reason or None)
+        for child in workflow.children()
+    )
+
+
+def _definition(*parts: str, definition: Definition, format: Format, **query: Any) -> Call[Any]:
     """A definition as it is, in the body. The same twice is the same version, so it may be sent again."""
+    if not isinstance(definition, str | bytes | Mapping):
+        definition = definition.definition()
     if isinstance(definition, str | bytes):
         body = definition.encode() if isinstance(definition, str) else definition
     else:
@@ -26,17 +53,19 @@ def _definition(*parts: str, definition: Mapping[str, Any] | str | bytes, format
 
 
 class WorkflowsCalls:
-    """Every operation on workflows, described once. A `definition` is data, or text in a `format`."""
+    """Every operation on workflows, described once. A `definition` is data, text in a `format`, or written in Python."""
 
     @operation
-    def register(
-        self, definition: Mapping[str, Any] | str | bytes, *, format: Format = "yaml", reason: str = ""
-    ) -> Call[v.Registered]:
-        """A changed definition is the next version, the same one the version it has."""
-        return _definition("workflows", definition=definition, format=format, reason=reason or None)
+    def register(self, definition: Definition, *, format: Format = "yaml", reason: str = "") -> Call[v.Registered]:
+        """A changed definition is the next version, the same one the version it has. What a workflow written in Python starts
+        is registered with it."""
+        call: Call[v.Registered] = _definition("workflows", definition=definition, format=format, reason=reason or None)
+        if isinstance(definition, str | bytes | Mapping):
+            return call
+        return msgspec.structs.replace(call, before=register_children(definition, reason))
 
     @operation
-    def validate(self, definition: Mapping[str, Any] | str | bytes, *, format: Format = "yaml") -> Call[v.Validated]:
+    def validate(self, definition: Definition, *, format: Format = "yaml") -> Call[v.Validated]:
         """Compile only; every problem at once, with its path."""
         return _definition("workflows", "validate", definition=definition, format=format)
 

@@ -81,7 +81,7 @@ Path = tuple[str | int, ...]
 class Handler(Protocol):
     """What a worker type does. `ctx` is the worker's context: run id, attempt, idempotency key, checkpoints, …"""
 
-    def __call__(self, config: Any, ctx: Any) -> Awaitable[Any]: ...
+    def __call__(self, config: Any, ctx: Any) -> Any: ...
 
 
 class NodeType(msgspec.Struct, frozen=True, kw_only=True):

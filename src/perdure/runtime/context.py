@@ -110,10 +110,11 @@ class Context:
         return self._data
 
     @property
-    def log(self) -> logging.LoggerAdapter[logging.Logger]:
-        """Lines are kept with the run, from `info` on, and go where Python's logging sends them."""
+    def log(self) -> Log:
+        """`ctx.log("…")`, `ctx.log.warning("…")`: lines are kept with the run, from `info` on, and go where Python's logging sends
+        them."""
         about = {"run_id": self.run_id, "node": self.node, "attempt": self.attempt, "tenant": self._task.tenant}
-        return _Log(_logger, about, self._keep_line)
+        return Log(_logger, about, self._keep_line)
 
     def _keep_line(self, level: int, text: str) -> None:
         """Where lines are kept; nowhere, outside of a worker."""
@@ -233,12 +234,16 @@ def _split(checkpoint: Any) -> tuple[Any, dict[str, Any]]:
     return msgspec.to_builtins(checkpoint), {}
 
 
-class _Log(logging.LoggerAdapter[logging.Logger]):
+class Log(logging.LoggerAdapter[logging.Logger]):
     """Records carry `run_id`, `node`, `attempt` and `tenant`; what the caller adds stays."""
 
     def __init__(self, logger: logging.Logger, extra: dict[str, Any], keep: Callable[[int, str], None]) -> None:
         super().__init__(logger, extra)
         self._keep = keep
+
+    def __call__(self, msg: object, *args: object, **kwargs: Any) -> None:
+        """`ctx.log("…")` is `ctx.log.info("…")`."""
+        self.log(logging.INFO, msg, *args, **kwargs)
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         if level >= logging.INFO:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from perdure.outcomes import Failure
+from perdure.plain import convert, type_name, way_out
 
 MAX_BYTES = 1024 * 1024 * 1024
 MAX_DEPTH = 200
@@ -66,15 +67,7 @@ def _encode(value: Any) -> bytes:
     try:
         return _encoder.encode(value)
     except TypeError:
-        return msgspec.json.encode(value, enc_hook=_convert)
-
-
-def _convert(value: Any) -> Any:
-    """Models in the manner of pydantic know how to become data."""
-    dump = getattr(value, "model_dump", None)
-    if callable(dump) and not isinstance(value, type):
-        return dump(mode="json")
-    raise NotImplementedError(_type_name(value))
+        return msgspec.json.encode(value, enc_hook=convert)
 
 
 def _refuse(message: str) -> Failure:
@@ -114,7 +107,7 @@ def _look_inside(found: Any) -> Collection[Any]:
         return found.values()
     if isinstance(found, list | tuple | set | frozenset):
         return found
-    plain = msgspec.to_builtins(found, enc_hook=_convert, str_keys=True)
+    plain = msgspec.to_builtins(found, enc_hook=convert, str_keys=True)
     return (plain,) if isinstance(plain, dict | list | float) else ()
 
 
@@ -128,7 +121,7 @@ def _find_problem(value: Any, error: Exception) -> str:
         if isinstance(found, dict):
             for key, inner in found.items():
                 if not isinstance(key, str | int | float):
-                    return f"a key of {path} is of type {_type_name(key)}; keys are strings"
+                    return f"a key of {path} is of type {type_name(key)}; keys are strings"
                 pending.append((f"{path}.{str(key)[:100]}", inner))
         elif isinstance(found, list | tuple | set | frozenset):
             pending += [(f"{path}[{number}]", inner) for number, inner in enumerate(found)]
@@ -146,10 +139,5 @@ def _find_leaf_problem(value: Any) -> str | None:
     except UnicodeEncodeError:
         return "is text that is not valid Unicode"
     except (TypeError, ValueError, OverflowError, RecursionError, NotImplementedError):
-        return f"is of type {_type_name(value)}"
+        return f"is of type {type_name(value)}{way_out(value)}"
     return None
-
-
-def _type_name(value: Any) -> str:
-    kind = type(value)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

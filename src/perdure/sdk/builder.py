@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from perdure.plain import convert
 from perdure.sdk.errors import BuildError
 from perdure.sdk.handles import (
     MARK,
@@ -375,18 +376,14 @@ class Builder:
             plain = msgspec.to_builtins(value, enc_hook=self._encode, str_keys=True)
         except (TypeError, ValueError, NotImplementedError) as error:
             raise BuildError(
-                f"{place} is of type {type(value).__qualname__}, which JSON cannot hold ({error}); pass plain data, a "
-                "data class or a msgspec.Struct"
+                f"{place} is of type {type(value).__qualname__}, which JSON cannot hold ({error})"
             ) from error
         return self.render(plain, reads, lenient=lenient, place=place)
 
     def _encode(self, value: Any) -> Any:
         if isinstance(value, Handle):
             return self.mark(value, whole=True)
-        dump = getattr(value, "model_dump", None)
-        if callable(dump):
-            return dump(mode="json")
-        raise NotImplementedError(f"it holds a {type(value).__qualname__}")
+        return convert(value)
 
     def condition(self, condition: Condition, reads: Reads, own: Node | None = None) -> str:
         for handle in condition.handles():

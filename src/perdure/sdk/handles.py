@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MARK = re.compile(r"⟪pErdure(=?) (\d+) [^⟫]*⟫")
 """What an f-string holds in the place of a handle: odd in its case, so that `.lower()` and its kind are noticed."""
-DAMAGED = re.compile(r"⟪perdure|eft=? \d+ [^⟪⟫]*⟫|<perdure handle ", re.IGNORECASE)
+DAMAGED = re.compile(r"⟪perdure|dure=? \d+ [^⟪⟫]*⟫|<perdure handle ", re.IGNORECASE)
 
 _TEMPLATE_WORDS = frozenset("and or not in is if else true false none null True False None".split())
 _QUOTED = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"")

@@ -1,9 +1,10 @@
-"""Workflows out of Python files: `FILE.py`, or `FILE.py:name`."""
+"""Workflows out of Python: `FILE.py`, `FILE.py:name`, or `module:name` from the working directory on."""
 
 from __future__ import annotations
 
 import difflib
 import re
+import sys
 import traceback
 import types
 from pathlib import Path
@@ -17,6 +18,7 @@ from perdure.sdk.tasks import Task
 from perdure.sdk.workflows import Workflow
 
 _REFERENCE = re.compile(r"(?P<file>.*\.py)(?::(?P<name>[^:/\\]*))?\Z", re.DOTALL)
+_MODULE = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)")
 
 
 class LoadError(PerdureError):
@@ -36,17 +38,22 @@ class Loaded:
 
 
 def is_python(file: str) -> bool:
-    return _REFERENCE.match(file) is not None
+    return _REFERENCE.match(file) is not None or (_MODULE.fullmatch(file) is not None and not Path(file).exists())
 
 
 def load(file: str) -> Loaded:
-    """Import the file and build the workflow. Raises LoadError; problems of the workflow itself are in what it gives."""
+    """Import it and build the workflow. Raises LoadError; problems of the workflow itself are in what it gives."""
     found = _REFERENCE.match(file)
-    if found is None:
-        raise LoadError(f"{file} is no Python file; write FILE.py or FILE.py:workflow")
-    path = Path(found["file"])
-    module = _import(path)
-    workflow = _choose(module, found["name"] or "", found["file"])
+    if found is not None:
+        path = Path(found["file"])
+        module, where = _import(path), found["file"]
+    else:
+        found = _MODULE.fullmatch(file)
+        if found is None:
+            raise LoadError(f"{file} is no Python file; write FILE.py, FILE.py:workflow or module:workflow")
+        module, where = _import_module(found["module"]), found["module"]
+        path = Path(module.__file__ or where)
+    workflow = _choose(module, found["name"] or "", where)
     text = path.read_text(encoding="utf-8", errors="replace")
     try:
         compiled = workflow.compiled
@@ -68,6 +75,24 @@ def _import(path: Path) -> types.ModuleType:
         raise LoadError(_explain(path, error)) from error
     except Exception as error:
         raise LoadError(_explain(path, error)) from error
+
+
+def _import_module(name: str) -> types.ModuleType:
+    """As a server of web applications finds it: from the working directory, or installed."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return functions.load_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise LoadError(f"cannot import {name}: {error}") from error
+        raise LoadError(
+            f"there is no module {name}: it was looked for in {here}, and among what is installed; a file is written FILE.py"
+        ) from error
+    except Exception as error:
+        what = error.message if isinstance(error, PerdureError) else f"{type(error).__name__}: {error}"
+        raise LoadError(f"cannot import {name}: {what}") from error
 
 
 def _explain(path: Path, error: BaseException) -> str:

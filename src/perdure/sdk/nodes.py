@@ -12,7 +12,7 @@ from perdure.sdk.handles import Condition, EitherRoot, Handle, NodeRoot, TextRoo
 from perdure.sdk.options import NODE_OPTIONS, NodeOptions, check_names, is_lenient, make_node
 
 
-class Decided(TypedDict, total=False):
+class Decided(TypedDict):
     """What an approval gives."""
 
     decision: Literal["approve", "reject"]

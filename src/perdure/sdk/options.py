@@ -28,6 +28,29 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
         return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
 
 
+class Rate(msgspec.Struct, frozen=True):
+    """So many attempts with the same key may begin in a time: `rate=perdure.Rate(10, per_seconds=60, key="vendor")`."""
+
+    limit: int
+    per_seconds: float
+    key: Any = None
+    """Text with handles in it, shared by all nodes, runs and workflows; the node's own without one."""
+
+    def definition(self) -> dict[str, Any]:
+        return {"limit": self.limit, "per_seconds": self.per_seconds, **({} if self.key is None else {"key": self.key})}
+
+
+class Concurrency(msgspec.Struct, frozen=True):
+    """So many attempts with the same key may be with workers at once: `concurrency=perdure.Concurrency(3, key="vendor")`."""
+
+    limit: int
+    key: Any = None
+    """Text with handles in it, shared by all nodes, runs and workflows; the node's own without one."""
+
+    def definition(self) -> dict[str, Any]:
+        return {"limit": self.limit, **({} if self.key is None else {"key": self.key})}
+
+
 class TaskOptions(TypedDict, total=False):
     """For `@perdure.task(…)`: the same wherever the task is called."""
 
@@ -43,8 +66,8 @@ class TaskOptions(TypedDict, total=False):
     sensitive: Sequence[str]
     isolation: Literal["thread", "process"]
     max_crashes: int
-    concurrency: Mapping[str, Any]
-    rate: Mapping[str, Any]
+    concurrency: Concurrency | Mapping[str, Any] | int
+    rate: Rate | Mapping[str, Any]
     compensator: Callable[[Any], Any] | Mapping[str, Any]
     output_schema: Mapping[str, Any] | bool | None
 
@@ -117,9 +140,15 @@ def _plain_keys(builder: Builder, options: Mapping[str, Any], reads: Reads) -> d
         value = options.get(name)
         if value is None:
             continue
-        if isinstance(value, Retry):
+        if isinstance(value, Retry | Rate | Concurrency):
             value = value.definition()
+        if name == "concurrency" and isinstance(value, int):
+            value = {"limit": value}
         if name in ("concurrency", "rate"):
+            if not isinstance(value, Mapping):
+                raise BuildError(
+                    f"the option {name} takes perdure.{name.title()}(…) or a mapping, got {type(value).__name__}"
+                )
             value = builder.render(dict(value), reads, place=f"the option {name}")
         elif isinstance(value, tuple):
             value = list(value)

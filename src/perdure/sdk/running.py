@@ -23,6 +23,7 @@ from perdure.errors import PerdureError, Refused
 from perdure.kernel.keys import RUN_ID, RUN_ID_RULE
 from perdure.kernel.state import NodeState
 from perdure.model import Compiled, compile_definition, compile_text
+from perdure.plain import NotData, to_data
 from perdure.runtime.context import running_loop
 from perdure.sdk.builder import find_current
 from perdure.sdk.errors import BuildError, RunFailed
@@ -167,7 +168,18 @@ def run(
     retry_failed: bool = False,
     **more_inputs: Any,
 ) -> Run[Any]: ...
-def run(workflow: Any, /, **options: Any) -> Run[Any]:
+def run(
+    workflow: Any,
+    /,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    run_id: str | None = None,
+    db: str | Path | None = None,
+    tags: Mapping[str, str] | None = None,
+    on_approval: OnApproval | None = None,
+    retry_failed: bool = False,
+    **more_inputs: Any,
+) -> Run[Any]:
     """Run a workflow or a task here and now: `perdure.run(briefing, city="Oslo")`. It raises nothing if the run fails.
 
     `workflow` may also be a definition as data or a file. Inputs are given by name, or as `inputs={…}` where a name is taken.
@@ -179,7 +191,17 @@ def run(workflow: Any, /, **options: Any) -> Run[Any]:
         raise PerdureError(
             "perdure.run was called where an event loop is running (an async function, a notebook); write: await perdure.arun(…)"
         )
-    return asyncio.run(_arun(workflow, **options))
+    running = arun(
+        workflow,
+        inputs=inputs,
+        run_id=run_id,
+        db=db,
+        tags=tags,
+        on_approval=on_approval,
+        retry_failed=retry_failed,
+        **more_inputs,
+    )
+    return asyncio.run(running)
 
 
 @overload
@@ -221,13 +243,9 @@ async def arun(
     retry_failed: bool = False,
     **more_inputs: Any,
 ) -> Run[Any]: ...
-async def arun(workflow: Any, /, **options: Any) -> Run[Any]:
-    """As `perdure.run`, inside an event loop."""
-    return await _arun(workflow, **options)
-
-
-async def _arun(
-    given: Any,
+async def arun(
+    workflow: Any,
+    /,
     *,
     inputs: Mapping[str, Any] | None = None,
     run_id: str | None = None,
@@ -237,6 +255,7 @@ async def _arun(
     retry_failed: bool = False,
     **more_inputs: Any,
 ) -> Run[Any]:
+    """As `perdure.run`, inside an event loop."""
     if find_current() is not None:
         raise BuildError(
             "perdure.run was called inside a workflow function; to start another workflow from it, call that"
@@ -247,10 +266,10 @@ async def _arun(
         )
     if run_id is not None and not RUN_ID.fullmatch(run_id):
         raise PerdureError(f"run_id {run_id!r}: use {RUN_ID_RULE}")
-    workflow, compiled = _read(given)
+    built, compiled = _read(workflow)
     values = {**(inputs or {}), **more_inputs}
-    if workflow is not None:
-        _check_inputs(workflow, values)
+    if built is not None:
+        _check_inputs(built, values)
     with ExitStack() as stack:
         if db == MEMORY:
             db = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="perdure-"))) / "perdure.db"
@@ -259,7 +278,7 @@ async def _arun(
         engine = await open_engine(settings)
         try:
             session = _Session(engine, on_approval)
-            children = [child.compiled for child in workflow.children()] if workflow is not None else []
+            children = [child.compiled for child in built.children()] if built is not None else []
             state = await session.start(compiled, children, run_id, values, dict(tags or {}), retry_failed)
             state = await session.follow(state)
             view = await engine.contents.view(state)
@@ -267,7 +286,7 @@ async def _arun(
             await engine.close(STOP_SECONDS)
             raise
         await engine.close(GRACE_SECONDS)
-        return Run(view, workflow, session.waiting)
+        return Run(view, built, session.waiting)
 
 
 def _read(given: Any) -> tuple[Workflow[..., Any] | None, Compiled]:
@@ -481,8 +500,6 @@ def _read_decision(answer: Any) -> Decision | None:
 
 def _plain(inputs: dict[str, Any]) -> Any:
     try:
-        return msgspec.json.decode(msgspec.json.encode(inputs))
-    except (TypeError, ValueError) as error:
-        raise PerdureError(
-            f"the inputs are not JSON: {error}; pass plain data, a data class or a msgspec.Struct"
-        ) from error
+        return to_data(inputs)
+    except NotData as error:
+        raise PerdureError(f"the inputs are not JSON: {error}") from error

@@ -19,6 +19,7 @@ import msgspec
 from perdure.outcomes import Failure
 
 _NOT_UNDERSTOOD = (TypeError, ValueError, NameError, AttributeError, SyntaxError, RecursionError, NotImplementedError)
+_DEFINITIONS = "#/$defs/"
 _AS_IS = (str, int, float, bool, type(None), list, dict)
 """What JSON already is; a value of these is handed over as it came."""
 
@@ -42,7 +43,7 @@ def schema_of(annotation: Any) -> dict[str, Any] | None:
         schema = msgspec.json.schema(annotation, schema_hook=_hook)
     except _NOT_UNDERSTOOD:
         return None
-    schema = _inline(schema)
+    schema = _inline(lift_definitions(schema))
     return None if not schema.keys() - {"title"} else schema
 
 
@@ -50,18 +51,54 @@ def _hook(annotation: Any) -> dict[str, Any]:
     """Models in the manner of pydantic describe themselves; of anything else only the name is known."""
     describe = getattr(annotation, "model_json_schema", None)
     if callable(describe):
-        schema = dict(describe())
-        if "$defs" not in schema:
-            return schema
-        return {"type": "object", "title": annotation.__name__}
+        return dict(describe())
     return {"title": getattr(annotation, "__name__", "value")}
+
+
+def lift_definitions(schema: dict[str, Any]) -> dict[str, Any]:
+    """The same schema with all its `$defs` at the top, where references look for them.
+
+    What describes itself comes with definitions of its own; of two that are different and have the same name, one gets another.
+    """
+    definitions: dict[str, Any] = {}
+    lifted = _lift(schema, {}, definitions)
+    return {**lifted, "$defs": definitions} if definitions else dict(lifted)
+
+
+def _lift(value: Any, names: dict[str, str], definitions: dict[str, Any]) -> Any:
+    """`names`: what the definitions that references here mean are called at the top."""
+    if isinstance(value, list):
+        return [_lift(one, names, definitions) for one in value]
+    if not isinstance(value, dict):
+        return value
+    own = value.get("$defs")
+    if isinstance(own, dict):
+        names = {**names, **{name: _free_name(name, one, definitions) for name, one in own.items()}}
+        for name, one in own.items():
+            definitions[names[name]] = one  # so that the name is taken while the inside is looked at
+        for name, one in own.items():
+            definitions[names[name]] = _lift(one, names, definitions)
+    lifted = {key: _lift(one, names, definitions) for key, one in value.items() if key != "$defs"}
+    reference = lifted.get("$ref")
+    if isinstance(reference, str) and reference.startswith(_DEFINITIONS):
+        name = reference.removeprefix(_DEFINITIONS)
+        lifted["$ref"] = _DEFINITIONS + names.get(name, name)
+    return lifted
+
+
+def _free_name(name: str, definition: Any, definitions: dict[str, Any]) -> str:
+    chosen, number = name, 1
+    while chosen in definitions and definitions[chosen] != definition:
+        number += 1
+        chosen = f"{name}_{number}"
+    return chosen
 
 
 def _inline(schema: dict[str, Any]) -> dict[str, Any]:
     """As a person would write it: no reference where the thing itself can stand, no list of single types."""
     definitions = schema.get("$defs", {})
-    name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
-    if name in definitions and f"#/$defs/{name}" not in repr(definitions):
+    name = str(schema.get("$ref", "")).removeprefix(_DEFINITIONS)
+    if name in definitions and f"{_DEFINITIONS}{name}" not in repr(definitions):
         rest = {key: value for key, value in definitions.items() if key != name}
         return {**definitions[name], **({"$defs": rest} if rest else {})}
     choices = schema.get("anyOf", ())

@@ -17,17 +17,19 @@ from perdure.sdk.schemas import converter, hints_of, schema_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+"""So that a task whose call gives pyright's `CoroutineType` is one whose call gives a `Coroutine`."""
 T = TypeVar("T")
 
 
-class Task(Generic[P, R]):
+class Task(Generic[P, R_co]):
     """Inside a workflow a call makes a node and gives a handle; anywhere else it calls the function.
 
     For a type checker a call gives what the function gives (an async function: what awaiting it gives), so that one task's
     result can be another's argument. `fn` is the function itself.
     """
 
-    def __init__(self, function: Callable[..., R], name: str | None, options: TaskOptions) -> None:
+    def __init__(self, function: Callable[..., R_co], name: str | None, options: TaskOptions) -> None:
         if isinstance(function, Task):
             raise BuildError(f"{function.name} is a task already; use task.options(…) to change it for one call")
         if not inspect.isroutine(function):
@@ -35,16 +37,16 @@ class Task(Generic[P, R]):
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise BuildError(f"{function.__name__} yields; a task returns its result, a list if there are several")
         check_names(options, TASK_OPTIONS, "@perdure.task")
-        self.fn: Callable[..., R] = function
+        self.fn: Callable[..., R_co] = function
         self.name: str = name or function.__name__
         self._about = _About(function, self.name, name)
         self._options: dict[str, Any] = dict(options)
         functools.update_wrapper(self, function)
 
-    def options(self, **options: Unpack[NodeOptions]) -> Task[P, R]:
+    def options(self, **options: Unpack[NodeOptions]) -> Task[P, R_co]:
         """The same task with other options, for one call: `fetch.options(id="first", retry=perdure.Retry(…))(city)`."""
         check_names(options, NODE_OPTIONS, f"{self.name}.options")
-        changed: Task[P, R] = object.__new__(Task)
+        changed: Task[P, R_co] = object.__new__(Task)
         changed.__dict__.update(self.__dict__)
         changed._options = {**self._options, **options}
         return changed
@@ -53,7 +55,7 @@ class Task(Generic[P, R]):
     @overload
     def __call__(self: Task[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T: ...
     @overload
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         builder = find_current()
         if builder is None:

@@ -13,11 +13,12 @@ from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack,
 import msgspec
 
 from perdure.model import Compiled, compile_definition
+from perdure.plain import NotData, to_data
 from perdure.sdk.builder import Builder, Reads, find_current
 from perdure.sdk.errors import BuildError
 from perdure.sdk.handles import Handle, InputRoot, parts_of, root_of
 from perdure.sdk.options import NODE_OPTIONS, NodeOptions, check_names, make_node
-from perdure.sdk.schemas import allows_null, hints_of, schema_of
+from perdure.sdk.schemas import allows_null, hints_of, lift_definitions, schema_of
 from perdure.sdk.tasks import Task
 
 P = ParamSpec("P")
@@ -232,9 +233,9 @@ def _inputs(
 
 def plain(value: Any, what: str) -> Any:
     try:
-        return msgspec.to_builtins(value, str_keys=True)
-    except (TypeError, ValueError) as error:
-        raise BuildError(f"{what} is of type {type(value).__qualname__}, which JSON cannot hold") from error
+        return to_data(value)
+    except NotData as error:
+        raise BuildError(f"{what} is of type {type(value).__qualname__}, which JSON cannot hold: {error}") from error
 
 
 def _inputs_schema(inputs: Mapping[str, tuple[Handle, dict[str, Any], bool]]) -> dict[str, Any]:
@@ -242,18 +243,10 @@ def _inputs_schema(inputs: Mapping[str, tuple[Handle, dict[str, Any], bool]]) ->
     required = [name for name, (_, _, needed) in inputs.items() if needed]
     if required:
         schema["required"] = required
-    definitions: dict[str, Any] = {}
-    properties: dict[str, Any] = {}
-    for name, (_, property_, _) in inputs.items():
-        own = dict(property_)
-        definitions.update(own.pop("$defs", {}))
-        properties[name] = own
-    if properties:
-        schema["properties"] = properties
+    if inputs:
+        schema["properties"] = {name: property_ for name, (_, property_, _) in inputs.items()}
     schema["additionalProperties"] = False
-    if definitions:
-        schema["$defs"] = definitions
-    return schema
+    return lift_definitions(schema)
 
 
 def _outputs(builder: Builder, value: Any) -> tuple[dict[str, Any] | None, bool]:

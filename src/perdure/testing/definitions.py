@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from perdure.errors import PerdureError
 from perdure.model import Compiled, DefinitionError, compile_definition, compile_text
 from perdure.model.ir import IR
+from perdure.plain import NotData, to_data
 from perdure.routing.checks import check_parts
 from perdure.routing.schemas import check
 from perdure.simulation.stubs import Signal, check_names
@@ -50,7 +51,10 @@ def make_setting(
     children: Sequence[Any] = getattr(definition, "children", tuple)()
     compiled = tuple(load(one) for one in (definition, *children, *workflows))
     check_names(stubs or {}, compiled)
-    given = dict(inputs or {})
+    try:
+        given = to_data(dict(inputs or {}))
+    except NotData as error:
+        raise InputsInvalid(f"inputs of {compiled[0].name} are not JSON: {error}") from error
     schema = compiled[0].inputs_schema
     if schema is not None and (problems := check(schema, given)):
         raise InputsInvalid(f"inputs of {compiled[0].name}: {'; '.join(problems)}")

@@ -1,0 +1,64 @@
+"""Values of Python as JSON data: for inputs, arguments and outputs, wherever they are given.
+
+What msgspec knows (data classes, structs, dates, enums, sets, …) it turns into data itself; this adds models in the manner of
+pydantic, paths and the scalars of numpy. It must not know what a value is for.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import msgspec
+
+
+def convert(value: Any) -> Any:
+    """As `enc_hook` of msgspec: plainer data. NotImplementedError with the type, and how to convert it."""
+    dump = getattr(value, "model_dump", None)
+    if callable(dump) and not isinstance(value, type):
+        return dump(mode="json", by_alias=True)  # as its schema names the fields, and as it is read again
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if _is_scalar(value):
+        return value.item()
+    raise NotImplementedError(f"of type {type_name(value)}{way_out(value)}")
+
+
+class NotData(ValueError):
+    """JSON cannot hold it; the message says what stands in the way."""
+
+
+def encode(value: Any) -> bytes:
+    """As JSON, or NotData."""
+    try:
+        return msgspec.json.encode(value, enc_hook=convert)
+    except NotImplementedError as error:
+        raise NotData(f"something in it is {error}") from error
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise NotData(str(error)) from error
+
+
+def to_data(value: Any) -> Any:
+    """A copy as JSON holds it, or NotData."""
+    return msgspec.json.decode(encode(value))
+
+
+def _is_scalar(value: Any) -> bool:
+    """One of numpy's, and of those that do as it does: a type of its own, and no dimension."""
+    return hasattr(value, "dtype") and getattr(value, "shape", None) == () and callable(getattr(value, "item", None))
+
+
+def way_out(value: Any) -> str:
+    """How a value of this type becomes data, to be put behind its name."""
+    if isinstance(value, type):
+        return ""
+    if callable(getattr(value, "to_dict", None)):
+        return "; give .to_dict(), of a table .to_dict('records')"
+    if callable(getattr(value, "tolist", None)):
+        return "; give .tolist()"
+    return "; give plain data, a data class, a msgspec.Struct or a pydantic model"
+
+
+def type_name(value: Any) -> str:
+    kind = type(value)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
