@@ -13,7 +13,7 @@ FAST := tests/model tests/kernel tests/routing tests/drawing tests/secrets tests
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --max-worker-restart=0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check sim chaos cluster fuzz api bench pictures format lock clean
+.PHONY: help setup demo test check sim chaos cluster fuzz api attack bench pictures format lock clean
 .NOTPARALLEL:
 
 help: ## this list
@@ -59,6 +59,9 @@ fuzz: setup ## CASES=1000000 bad inputs; a failure prints how to repeat it
 
 api: setup ## CASES=100000 requests made from the OpenAPI document, good and bad: no 5xx, nothing that is not as documented
 	@$(PY) -m tests.api.schemathesis --cases $(or $(CASES),100000) $(ARGS)
+
+attack: setup ## every attack that worked once, on real servers of this machine, and a table of what came of each
+	@$(PY) -m tests.attack -n $(JOBS) --dist loadgroup $(ARGS)
 
 bench: setup ## measure speed; ARGS=distributed for several processes, ARGS=http for starts over HTTP
 	@$(PY) -m bench $(ARGS)

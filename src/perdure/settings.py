@@ -25,6 +25,7 @@ DEFAULT_FILE = "perdure.toml"
 Url = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9+.-]*:\S+$")]
 Seconds = Annotated[float, msgspec.Meta(ge=0.01, le=86_400)]
 Rate = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 Claim = Annotated[str, msgspec.Meta(min_length=1)]
 
 
@@ -119,6 +120,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Requests a second that a key, or the subject of a token, may make of one process; 0: any number."""
 
     rate_limit_per_tenant: Rate = 4000.0
+    """The same for all keys and subjects of a tenant together."""
+
+    max_connections: Count = 2000
+    """Connections to one process at once; fewer where the system gives it fewer files."""
+
+    max_connections_per_address: Count = 1000
+    """The same from one address; behind a proxy every connection comes from the proxy's."""
+
+    max_streams_per_key: Count = 100
+    """Live streams and waiting requests that a key, or the subject of a token, may have open in one process."""
+
+    max_streams_per_tenant: Count = 400
     """The same for all keys and subjects of a tenant together."""
 
     public_url: Annotated[str, msgspec.Meta(pattern=r"^$|^https?://\S+$")] = ""

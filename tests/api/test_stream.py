@@ -1,10 +1,13 @@
 """Live events: complete, in order, resumable from any process; slow readers cost nothing and are dropped."""
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
 
+from perdure.access import LOCAL, Permission
 from perdure.api import streaming
 from perdure.engine import Engine
 from tests.api.helpers import API, served, serving
@@ -121,7 +124,8 @@ async def test_a_reader_that_takes_nothing_is_dropped(server, monkeypatch):
         await asyncio.Event().wait()
 
     service = _service(server)
-    response = streaming.EventStream(await service.runs.follow(run_id), lambda change: None)
+    call: Any = SimpleNamespace(context=server.app.state.context, principal=LOCAL, request=None)
+    response = streaming.EventStream(call, await service.runs.follow(run_id), Permission.RUNS_READ)
     async with asyncio.timeout(DEADLINE):
         await response({}, receive, send)
     assert len(sent) == 3
@@ -129,7 +133,6 @@ async def test_a_reader_that_takes_nothing_is_dropped(server, monkeypatch):
 
 
 def _service(server):
-    from perdure.access import LOCAL
     from perdure.service import Service
 
     return Service(server.engine, LOCAL, server.app.state.context.feed)

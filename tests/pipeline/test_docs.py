@@ -14,7 +14,7 @@ from perdure.nodes import transform
 from perdure.nodes.checks import find_mistakes
 from perdure.pipeline import Means, check_steps, run_pipeline
 from perdure.pipeline.running import AGGREGATES, NAMES
-from perdure.routing import cel, jsonpath, patterns, python_code, schema_cost, schemas
+from perdure.routing import budget, cel, jsonpath, patterns, python_code, schema_cost, schemas
 from perdure.routing.conditions import find_problems
 from perdure.sandbox.jq import Jq
 from tests.routing.helpers import make_condition
@@ -87,7 +87,7 @@ def test_the_limits_are_what_the_page_says():
         cel.MAX_LENGTH,
         cel.MAX_DEPTH,
         jsonpath.MAX_QUERY,
-        jsonpath.MAX_STEPS,
+        budget.MAX_STEPS,
         jsonpath.MAX_SELECTED,
         patterns.MAX_PATTERN,
         patterns.MAX_STEPS,

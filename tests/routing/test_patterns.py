@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from perdure.routing.budget import OverBudget
 from perdure.routing.operators import Incomparable, compare, equal
 from perdure.routing.patterns import MAX_PATTERN, PatternError, compile_pattern
 from perdure.routing.schemas import SchemaInvalid, fits
@@ -100,7 +101,7 @@ def test_a_comparison_of_too_much_has_an_end():
     for _ in range(100_000):
         other = [other]
     assert equal(deep, other)
-    with pytest.raises(Incomparable, match="too much"):
+    with pytest.raises(OverBudget, match="too much"):
         compare("in", [[0] * 1000] * 1000, [[[0] * 1000] * 1000])
 
 

@@ -69,10 +69,10 @@ def _() -> Iterator[None]:
 def _() -> Iterator[None]:
     real = Renderer.evaluate
 
-    def evaluate(self: Renderer, state: Any, question: c.Question, command: c.Command) -> c.Verdict:
+    def evaluate(self: Renderer, state: Any, question: c.Question, command: c.Command, budget: Any) -> c.Verdict:
         if isinstance(command, c.Start):
             command = msgspec.structs.replace(command, inputs=None)
-        return real(self, state, question, command)
+        return real(self, state, question, command, budget)
 
     with method(Renderer, "evaluate", evaluate):
         yield

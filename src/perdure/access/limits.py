@@ -1,4 +1,4 @@
-"""Rate limits: token buckets, in this process alone, in bounded memory.
+"""Rate limits and places, in this process alone, in bounded memory.
 
 A bucket holds up to `burst` tokens and gains `rate` a second. Who has not been seen has a full one, so the bucket unused for
 longest can be forgotten.
@@ -6,7 +6,9 @@ longest can be forgotten.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from perdure.access.errors import RateLimited
 from perdure.access.principal import Principal
@@ -63,7 +65,7 @@ class RateLimiter:
         """Count this request, or raise `RateLimited`. Whoever is at the machine itself is not counted."""
         if principal.kind == "local":
             return
-        key = principal.key_id or f"{principal.kind} {principal.tenant} {principal.name}"
+        key = name_of(principal)
         key_wait, tenant_wait = self._keys.wait(key), self._tenants.wait(principal.tenant)
         if key_wait or tenant_wait:
             who = f"tenant {principal.tenant}" if tenant_wait > key_wait else principal.name
@@ -71,3 +73,44 @@ class RateLimiter:
             raise RateLimited(f"{who} sends too many requests; try again in {wait:.3g} s", wait)
         self._keys.take(key)
         self._tenants.take(principal.tenant)
+
+
+def name_of(principal: Principal) -> str:
+    """Under which a credential is counted."""
+    return principal.key_id or f"{principal.kind} {principal.tenant} {principal.name}"
+
+
+class Places:
+    """Requests that stay: streams, and those that wait for the end of a run. So many at once per key and per tenant."""
+
+    def __init__(self, per_key: int, per_tenant: int) -> None:
+        self._per_key = per_key
+        self._per_tenant = per_tenant
+        self._keys: Counter[str] = Counter()
+        self._tenants: Counter[str] = Counter()
+
+    def check(self, principal: Principal) -> None:
+        """Raises `RateLimited` where no place is left."""
+        key = name_of(principal)
+        if self._keys[key] >= self._per_key or self._tenants[principal.tenant] >= self._per_tenant:
+            full = self._tenants[principal.tenant] >= self._per_tenant
+            who, most = (f"tenant {principal.tenant}", self._per_tenant) if full else (principal.name, self._per_key)
+            raise RateLimited(f"{who} has {most} streams and waiting requests open, which is the most; end one", 1.0)
+
+    @property
+    def taken(self) -> int:
+        return self._keys.total()
+
+    @contextmanager
+    def take(self, principal: Principal) -> Iterator[None]:
+        """For as long as the request stays; `check` comes first, where the answer can still be another."""
+        key = name_of(principal)
+        self._keys[key] += 1
+        self._tenants[principal.tenant] += 1
+        try:
+            yield
+        finally:
+            for counter, name in ((self._keys, key), (self._tenants, principal.tenant)):
+                counter[name] -= 1
+                if not counter[name]:
+                    del counter[name]

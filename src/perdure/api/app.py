@@ -22,6 +22,7 @@ from perdure.api import administration, approvals, dead_letters, hooks, links, r
 from perdure.api.context import Context, Options
 from perdure.api.openapi import make_document
 from perdure.api.problems import Broken, NoMethod, NoRoute, problem
+from perdure.api.protocol import Bounds
 from perdure.api.routing import Endpoint, Routes, check_declared, make_app_handler
 from perdure.api.shell import Shell
 from perdure.engine import Engine
@@ -58,7 +59,12 @@ def create_app(
         limiter = limiter or RateLimiter(
             engine.clock, per_key=settings.rate_limit_per_key, per_tenant=settings.rate_limit_per_tenant
         )
-        options = options or Options(public_url=settings.public_url)
+        options = options or Options(
+            public_url=settings.public_url,
+            connections=Bounds(connections=settings.max_connections, per_address=settings.max_connections_per_address),
+            streams_per_key=settings.max_streams_per_key,
+            streams_per_tenant=settings.max_streams_per_tenant,
+        )
     context = Context(engine, options or Options(), authenticator, limiter)
     endpoints = [endpoint for noun in nouns for endpoint in noun.endpoints]
     for endpoint in endpoints:

@@ -7,8 +7,9 @@ from functools import cached_property
 import msgspec
 from starlette.requests import Request
 
-from perdure.access import LOCAL, Audit, Authenticator, Links, Principal, RateLimiter, make_principal
+from perdure.access import LOCAL, Audit, Authenticator, Links, Places, Principal, RateLimiter, make_principal
 from perdure.api.metrics import Metrics
+from perdure.api.protocol import Bounds
 from perdure.api.routing import Call
 from perdure.engine import Engine
 from perdure.service.feed import Feed
@@ -25,6 +26,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Names an open server answers to beside those of the loopback interface; one with authentication answers to any."""
     public_url: str = ""
     """Where people reach this server: for links (empty: they are relative), and pages from there may ask for changes."""
+    connections: Bounds = Bounds()
+    streams_per_key: int = 100
+    """Streams and waiting requests, each of which holds a connection for as long as its reader likes."""
+    streams_per_tenant: int = 400
 
 
 class Context:
@@ -40,6 +45,7 @@ class Context:
         self.metrics = Metrics(engine)
         self.feed = Feed(engine)
         self.limiter = limiter or RateLimiter(engine.clock, per_key=0, per_tenant=0)
+        self.places = Places(options.streams_per_key, options.streams_per_tenant)
         self.nobody = make_principal(tenant="", name="nobody", kind="link", roles=())
         """Who calls what is public: may nothing and owns nothing."""
         self._authenticator = authenticator

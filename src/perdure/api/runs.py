@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 import msgspec
@@ -15,7 +16,7 @@ from perdure.api.reading import Body, Query, media_type, read_bytes, read_json
 from perdure.api.routing import Answer, Call, Routes
 from perdure.api.streaming import EventStream
 from perdure.journal import RunFilter
-from perdure.service.runs import LONGEST_WAIT_SECONDS
+from perdure.service.runs import LONGEST_WAIT_SECONDS, Started
 
 routes = Routes("runs")
 READ, OPERATE = Permission.RUNS_READ, Permission.RUNS_OPERATE
@@ -64,7 +65,18 @@ async def start(call: Call, body: StartRun) -> Answer:
     """
     if body.definition is not UNSET:
         call.principal.require(Permission.WORKFLOWS_WRITE)
-    started = await call.service.runs.start(
+    if body.wait_seconds:
+        call.context.places.check(call.principal)
+    with call.context.places.take(call.principal) if body.wait_seconds else nullcontext():
+        started = await _start(call, body)
+    headers = {"Location": f"/api/v1/runs/{started.view['run_id']}"}
+    if not started.created:
+        headers["Idempotency-Replayed"] = "true"
+    return Answer(started.view, 201 if started.created else 200, headers)
+
+
+async def _start(call: Call, body: StartRun) -> Started:
+    return await call.service.runs.start(
         workflow="" if body.workflow is UNSET else body.workflow,
         definition=None if body.definition is UNSET else body.definition,
         inputs=body.inputs,
@@ -74,10 +86,6 @@ async def start(call: Call, body: StartRun) -> Answer:
         key=call.key,
         rollout_key=body.rollout_key,
     )
-    headers = {"Location": f"/api/v1/runs/{started.view['run_id']}"}
-    if not started.created:
-        headers["Idempotency-Replayed"] = "true"
-    return Answer(started.view, 201 if started.created else 200, headers)
 
 
 # -- looking -----------------------------------------------------------------------------------------------------------
@@ -171,7 +179,8 @@ async def stream(call: Call, query: Follow) -> Response:
     record = await call.service.scope.find_run(run_id)
     if record.row.ended_at is not None and after >= record.seq:
         return Response(status_code=204)
-    return EventStream(await call.service.runs.follow(run_id, after), call.context.metrics.streaming)
+    call.context.places.check(call.principal)
+    return EventStream(call, await call.service.runs.follow(run_id, after), READ)
 
 
 class StateAt(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):

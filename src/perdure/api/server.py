@@ -15,6 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from perdure.access.authenticator import is_loopback
+from perdure.api.protocol import make_protocol
 from perdure.errors import PerdureError, SettingsInvalid
 from perdure.runtime.waiting import first_of
 
@@ -76,7 +77,7 @@ async def serve(
     try:
         config = uvicorn.Config(
             app,
-            http="httptools",
+            http=make_protocol(app.state.context.options.connections),
             ws="none",
             lifespan="on",
             log_config=None,

@@ -6,17 +6,22 @@ A reader that takes nothing for a while is dropped; it comes back with the numbe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from perdure.access import Permission
+from perdure.api.routing import Call
+from perdure.errors import PerdureError, StoreUnavailable
 from perdure.journal import StoredEvent
 from perdure.service.runs import public_event
 
 MEDIA_TYPE = "text/event-stream"
+AGAIN_SECONDS = 0.4
+"""How often the credential of an open stream is checked again."""
 SLOW_SECONDS = 30.0
 """A reader whose connection takes nothing for so long is dropped."""
 
@@ -24,25 +29,44 @@ SLOW_SECONDS = 30.0
 class EventStream(Response):
     """`id` is the sequence number, `event` the type, `data` the event as the API shows it."""
 
-    def __init__(self, events: AsyncGenerator[list[StoredEvent], None], counted: Callable[[int], None]) -> None:
+    def __init__(self, call: Call, events: AsyncGenerator[list[StoredEvent], None], permission: Permission) -> None:
         super().__init__(media_type=MEDIA_TYPE, headers={"X-Accel-Buffering": "no"})
         del self.headers["content-length"]
+        self._call = call
         self._events = events
-        self._counted = counted
+        self._permission = permission
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._counted(1)
+        context = self._call.context
+        context.metrics.streaming(1)
         try:
-            async with asyncio.TaskGroup() as group:
-                leaving = group.create_task(_until_gone(receive))
-                sending = group.create_task(self._send(send))
-                await asyncio.wait({leaving, sending}, return_when=asyncio.FIRST_COMPLETED)
-                leaving.cancel()
-                sending.cancel()
+            with context.places.take(self._call.principal):
+                async with asyncio.TaskGroup() as group:
+                    sending = group.create_task(self._send(send))
+                    refusing = group.create_task(self._until_refused())
+                    leaving = group.create_task(_until_gone(receive))
+                    await asyncio.wait({sending, refusing, leaving}, return_when=asyncio.FIRST_COMPLETED)
+                    for task in (sending, refusing, leaving):
+                        task.cancel()
+                    if refusing.done() and not sending.done():
+                        await asyncio.wait({sending})
+                        await _end(send)
         except* (OSError, TimeoutError):  # the reader is gone, or takes nothing: it resumes where it was
             pass
         finally:
-            self._counted(-1)
+            context.metrics.streaming(-1)
+
+    async def _until_refused(self) -> None:
+        """A credential that is revoked or has expired ends what it opened, as soon as it would be refused anywhere else."""
+        context = self._call.context
+        while True:
+            await context.engine.clock.sleep(AGAIN_SECONDS)
+            try:
+                (await context.identify(self._call.request)).require(self._permission)
+            except StoreUnavailable:  # nothing is known of it, and nothing can be read either
+                continue
+            except PerdureError:
+                return
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
@@ -50,7 +74,7 @@ class EventStream(Response):
         async with aclosing(self._events) as batches:
             async for events in batches:
                 await _push(send, b"".join(map(frame, events)) or b": still here\n\n")
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        await _end(send)
 
 
 def frame(stored: StoredEvent) -> bytes:
@@ -61,6 +85,10 @@ def frame(stored: StoredEvent) -> bytes:
 async def _push(send: Send, data: bytes) -> None:
     async with asyncio.timeout(SLOW_SECONDS):
         await send({"type": "http.response.body", "body": data, "more_body": True})
+
+
+async def _end(send: Send) -> None:
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _until_gone(receive: Receive) -> None:

@@ -15,6 +15,7 @@ from perdure.model.ir import Reference
 from perdure.model.problems import Path
 
 MAX_EXPRESSION = 20_000
+_LONGEST_ID = 128
 MAX_INDEX = 2**53
 
 _TOKEN = re.compile(
@@ -28,7 +29,8 @@ _TOKEN = re.compile(
 )
 # The common case, `{{ node.field }}`, needs no tokens.
 _PLAIN = re.compile(r"\{\{\s*+([A-Za-z_]\w*+)((?:\.[A-Za-z_]\w*+)*+)\s*+\}\}", re.ASCII)
-_HYPHENATED = re.compile(r"[A-Za-z_]\w*(?:-\w+)+", re.ASCII)
+_HYPHENATED = re.compile(r"[A-Za-z_]\w*+(?:-\w++)++", re.ASCII)
+_MARKS = re.compile(r"\{[{%#]")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 _KEYWORDS = frozenset("and or not in is if else true false none True False None null".split())
@@ -96,10 +98,10 @@ def tokenize(
                 raise BadExpression(f"'{word}' closes nothing")
         elif kind == "name" and known and text.startswith("-", position) and not (tokens and tokens[-1].text == "."):
             # Ids may hold hyphens: the longest known one wins over a subtraction.
-            hyphenated = _HYPHENATED.match(text, begin)
+            hyphenated = _HYPHENATED.match(text, begin, begin + _LONGEST_ID + 1)
             candidate = hyphenated[0] if hyphenated is not None else ""
             while "-" in candidate:
-                if candidate in known:
+                if candidate in known and len(candidate) <= _LONGEST_ID:
                     word, position = candidate, begin + len(candidate)
                     break
                 candidate = candidate.rpartition("-")[0]
@@ -228,14 +230,10 @@ def find_in_template(text: str, known: Collection[str], roots: Collection[str] =
 def _check_statements(text: str) -> None:
     """`{%` and `{#` outside an expression: loops and comments are not part of templates."""
     position = 0
-    while True:
-        starts = [(at, mark) for mark in ("{{", "{%", "{#") if (at := text.find(mark, position)) >= 0]
-        if not starts:
-            return
-        at, mark = min(starts)
-        if mark != "{{":
-            raise BadExpression(f"'{mark}' is not accepted; templates have expressions '{{{{ … }}}}' only")
-        _, position = tokenize(text, at + 3 if text.startswith("{{-", at) else at + 2, template=True)
+    while (mark := _MARKS.search(text, position)) is not None:
+        if mark[0] != "{{":
+            raise BadExpression(f"'{mark[0]}' is not accepted; templates have expressions '{{{{ … }}}}' only")
+        _, position = tokenize(text, mark.end() + text.startswith("-", mark.end()), template=True)
 
 
 def _template_reference(chain: _Chain, optional: bool, roots: Collection[str]) -> Reference:

@@ -13,6 +13,7 @@ from typing import Any
 
 from perdure.pipeline.errors import PipelineError
 from perdure.pipeline.rows import ABSENT, Read, Row, Table, as_table, check_rows, group_key, reader, sort_key, value_of
+from perdure.routing.budget import OverBudget
 from perdure.routing.operators import Incomparable, compare, is_number
 
 Step = dict[str, Any]
@@ -75,7 +76,7 @@ def table_filter(value: Any, step: Step) -> Table:
         try:
             if test(row):
                 kept.append(row)
-        except Incomparable as error:
+        except (Incomparable, OverBudget) as error:
             raise PipelineError(f"row {number}: {error}") from None
     return kept
 

@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from perdure.kernel.segments import BlobRef, has_refs
-from perdure.routing.errors import ContentLost, NeedsBlob
+from perdure.routing.budget import Budget, OverBudget
+from perdure.routing.errors import ContentLost, NeedsBlob, TemplateError
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -39,19 +40,31 @@ def take(ref: str, path: str, at_hand: AtHand) -> Any:
     return found
 
 
-def resolve(value: Any, path: str, at_hand: AtHand) -> Any:
-    """The value with every blob in it replaced by its content. What has none is given back as it is."""
+def resolve(value: Any, path: str, at_hand: AtHand, budget: Budget | None = None) -> Any:
+    """The value with every blob in it replaced by its content. What has none is given back as it is.
+
+    Raises NeedsBlob, ContentLost, or TemplateError where references multiply: blobs that name each other twice double at every level.
+    """
     if type(value) is not BlobRef and not has_refs(value):
         return value
-    return _replace(value, path, at_hand)
+    try:
+        return _replace(value, path, at_hand, budget or Budget(), {})
+    except OverBudget as error:
+        raise TemplateError(str(error), path=path) from None
 
 
-def _replace(value: Any, path: str, at_hand: AtHand) -> Any:
+def _replace(value: Any, path: str, at_hand: AtHand, budget: Budget, holds_more: dict[str, bool]) -> Any:
     kind = type(value)
     if kind is BlobRef:
-        return resolve(take(value.ref, path, at_hand), path, at_hand)
+        ref, value = value.ref, take(value.ref, path, at_hand)
+        budget.spend(1)
+        if ref not in holds_more:
+            holds_more[ref] = has_refs(value)
+        return _replace(value, path, at_hand, budget, holds_more) if holds_more[ref] else value
     if kind is dict:
-        return {key: _replace(item, path, at_hand) for key, item in value.items()}
+        budget.spend(len(value))
+        return {key: _replace(item, path, at_hand, budget, holds_more) for key, item in value.items()}
     if kind is list:
-        return [_replace(item, path, at_hand) for item in value]
+        budget.spend(len(value))
+        return [_replace(item, path, at_hand, budget, holds_more) for item in value]
     return value

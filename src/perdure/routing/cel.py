@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from perdure.routing.budget import Budget
 from perdure.routing.cost import MAX_STEPS, WORD, Shape
 
 MAX_LENGTH = 20_000
@@ -22,6 +23,7 @@ MAX_DEPTH = 32
 MAX_DATA_DEPTH = 100
 """The binding recurses about 2 kB of stack a level, in threads that may have 256 kB."""
 MAX_MESSAGE = 500
+_EACH = 40  # steps that every evaluation takes
 
 VARIABLES = ("output", "ctx", "inputs", "run", "loop", "current")
 
@@ -44,15 +46,17 @@ def check(expression: str) -> str | None:
     return None
 
 
-def evaluate(expression: str, variables: Mapping[str, Any]) -> bool:
-    """True or false; anything else, and every error, raises CelError."""
+def evaluate(expression: str, variables: Mapping[str, Any], budget: Budget | None = None) -> bool:
+    """True or false; anything else, and every error, raises CelError, and what cannot be paid for OverBudget."""
     program, shape = _compile(expression)
-    for name, value in variables.items():
-        _check_depth(name, value)
-    if shape.estimate(variables) > MAX_STEPS:
+    budget = budget or Budget()
+    budget.spend(_EACH + sum(_check_depth(name, value) for name, value in variables.items()))
+    steps = shape.estimate(variables)
+    if steps > MAX_STEPS:
         raise CelError(
-            "the condition could take too long over this data; use shorter lists, or fewer loops inside loops"
+            "the condition could take too long over this data; use shorter lists or texts, or fewer loops inside loops"
         )
+    budget.spend(steps // 8)
     data = dict(variables)
     if "loop" in data:
         data[_LOOP] = data.pop("loop")
@@ -129,19 +133,22 @@ def _prepare(expression: str) -> str:
     return "".join(words)
 
 
-def _check_depth(name: str, value: Any) -> None:
+def _check_depth(name: str, value: Any) -> int:
+    """How many values there are, each of which is converted."""
     level = [value] if type(value) is dict or type(value) is list else []
-    depth = 0
+    depth = count = 0
     while level:
         depth += 1
         if depth > MAX_DATA_DEPTH:
             raise CelError(f"{name} is nested more than {MAX_DATA_DEPTH} deep")
+        count += sum(map(len, level))
         level = [
             child
             for container in level
             for child in (container.values() if type(container) is dict else container)
             if type(child) is dict or type(child) is list
         ]
+    return count
 
 
 def _complaint(text: str) -> str:

@@ -17,6 +17,7 @@ from perdure.model.ir import Condition
 from perdure.model.references import BadExpression, operand_reference
 from perdure.routing import cel, cross_node, jsonpath, python_code, schemas
 from perdure.routing.at_hand import NOTHING, AtHand, Lost
+from perdure.routing.budget import Budget, OverBudget
 from perdure.routing.errors import NeedsVerdict
 from perdure.routing.operators import Incomparable, compare
 from perdure.routing.patterns import PatternError, compile_pattern
@@ -44,17 +45,22 @@ def evaluate(
     at_hand: AtHand = NOTHING,
     sensitive: Sensitive = NOT_SENSITIVE,
     open_sealed: Callable[[Any], Any] | None = None,
+    budget: Budget | None = None,
 ) -> Verdict:
-    """True or false, or the error that kept it from being known. Raises NotAtHand, and nothing else."""
+    """True or false, or the error that kept it from being known. Raises NotAtHand, and nothing else.
+
+    `budget` is that of the decision, for all its questions together.
+    """
     condition = question.condition
     assert condition is not None, "only questions about conditions are asked here"
-    sight = Sight(question, run, at_hand, sensitive, open_sealed)
+    sight = Sight(question, run, at_hand, sensitive, open_sealed, budget)
     seen: Seen = {}
     try:
         return Verdict(_KINDS[condition.kind](condition.spec, sight, seen), seen=seen)
-    except Undecided as error:
+    except (Undecided, OverBudget) as error:
+        code = error.code if isinstance(error, Undecided) else "condition_error"
         message = f"condition {_name(condition.kind, condition.spec)}: {error}"
-        return Verdict(error=Error(error.code, message), seen=seen)
+        return Verdict(error=Error(code, message), seen=seen)
 
 
 def check(condition: Condition | str) -> str | None:
@@ -95,7 +101,7 @@ def _cel(spec: Spec, sight: Sight, seen: Seen) -> bool:
 
 def _evaluate_cel(expression: str, variables: dict[str, Any], sight: Sight) -> bool:
     try:
-        return cel.evaluate(expression, variables)
+        return cel.evaluate(expression, variables, sight.budget)
     except cel.CelError as error:
         raise Undecided(f"{error}{sight.explain_skips()}") from None
 
@@ -106,7 +112,7 @@ def _evaluate_cel(expression: str, variables: dict[str, Any], sight: Sight) -> b
 def _jsonpath(spec: Spec, sight: Sight, seen: Seen) -> bool:
     output = sight.output()
     try:
-        outcome = jsonpath.evaluate(spec, output)
+        outcome = jsonpath.evaluate(spec, output, sight.budget)
         prefix = jsonpath.compile_query(spec["query"]).prefix
     except jsonpath.JsonPathError as error:
         raise Undecided(str(error)) from None
@@ -121,7 +127,7 @@ def _schema(spec: Spec, sight: Sight, seen: Seen) -> bool:
     output = sight.output()
     schema = sight.fetch(spec["schema_ref"], "schema_ref") if "schema_ref" in spec else spec["schema"]
     try:
-        fits = schemas.fits(schema, output)
+        fits = schemas.fits(schema, output, sight.budget)
         if sight.room > 0:
             sight.room -= 1
             seen["output"] = "fits the schema" if fits else _explain_misfit(schema, output)
@@ -145,7 +151,7 @@ def _cross_node(spec: Spec, sight: Sight, seen: Seen) -> bool:
             return _cross_node_expression(spec["expression"], sight, seen)
         left = cross_node.doubled(_operand(spec["left"], sight, seen))
         right = cross_node.doubled(_operand(spec["right"], sight, seen))
-        return compare(spec["operator"], left, right)
+        return compare(spec["operator"], left, right, sight.budget)
     except (cross_node.TooBig, Incomparable) as error:
         raise Undecided(f"{error}{sight.explain_skips()}") from None
     except RecursionError:
@@ -157,7 +163,7 @@ def _cross_node_expression(expression: str, sight: Sight, seen: Seen) -> bool:
     variables = sight.variables(plan)
     seen.update(sight.look(plan, variables))
     try:
-        return cel.evaluate(cross_node.with_doubles(expression), _as_doubles(plan, variables))
+        return cel.evaluate(cross_node.with_doubles(expression), _as_doubles(plan, variables), sight.budget)
     except cel.CelError as error:
         message = _COLUMN.sub("", str(error))
         if "overload" in message:

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-MAX_STEPS = 3_000_000
-"""About 0.1 µs each."""
+MAX_STEPS = 1_000_000
+"""At worst 0.1 µs each; most take a tenth of that."""
 _ITERATIONS = 10_000  # the library's own limit
 _MACROS = frozenset({"all", "exists", "exists_one", "map", "filter"})
 
@@ -41,13 +41,27 @@ _REPEATED = re.compile(r"\{(\d{1,9})(?:,(\d{0,9}))?\}")
 _WIDE = re.compile(r"\.|\[\^|\\[DWSB]|[^\x00-\x7f]")
 _CODED = re.compile(r"\\[xXuU0-7]")  # could be anything once it is unescaped
 _ANY_PATTERN = 500_000  # RE2 gives up on larger ones
+_ANY_TEXT = 1 << 40
+_CHARACTERS_A_STEP = 4096  # pairs of them, in a search that finds nothing but the beginning everywhere
 _GAP = re.compile(r"(?:\s|//[^\n]*+)*+")
 
 
 class Shape:
     """What of an expression decides its cost."""
 
-    __slots__ = ("copies", "depth", "growth", "inside", "length", "outside", "patterns", "patterns_inside", "widest")
+    __slots__ = (
+        "contains",
+        "contains_inside",
+        "copies",
+        "depth",
+        "growth",
+        "inside",
+        "length",
+        "outside",
+        "patterns",
+        "patterns_inside",
+        "widest",
+    )
 
     def __init__(self, expression: str) -> None:
         self.length = len(expression)
@@ -56,6 +70,10 @@ class Shape:
         self.copies = False  # map or filter
         self.patterns = 0  # steps to compile the patterns of `matches` once
         self.patterns_inside = 0  # and of those inside a comprehension
+        self.contains = (
+            0  # characters that `contains` looks for outside of comprehensions; _ANY_TEXT: those of any value
+        )
+        self.contains_inside = 0
         self.widest = 1  # elements of a list in the expression
         self.inside: list[tuple[str, ...]] = []  # paths that are read once per iteration
         self.outside: list[tuple[str, ...]] = []
@@ -98,9 +116,13 @@ class Shape:
                 macro = field if field in _MACROS else ""
                 if field == "matches":
                     self._add_pattern(_LITERAL.match(expression, match.end()), any(brackets))
+                elif field == "contains":
+                    self._add_search(_LITERAL.match(expression, match.end()), any(brackets))
                 continue
             if word == "matches":  # as a function, with the pattern second
                 self._add_pattern(None, any(brackets))
+            elif word == "contains":
+                self._add_search(None, any(brackets))
             inner = [bracket for bracket in brackets if bracket is not None]
             if expects_name and inner:
                 inner[-1].variable = word
@@ -121,12 +143,30 @@ class Shape:
         else:
             self.patterns += steps
 
+    def _add_search(self, literal: re.Match[str] | None, inside: bool) -> None:
+        length = _ANY_TEXT if literal is None else len(literal[1])
+        if inside:
+            self.contains_inside = min(self.contains_inside + length, _ANY_TEXT)
+        else:
+            self.contains = min(self.contains + length, _ANY_TEXT)
+
+    def _measure_search(self, variables: Mapping[str, Any], iterations: int) -> int:
+        """`contains` may compare every character of one text with every one of the other."""
+        wanted = max(self.contains, self.contains_inside)
+        if not wanted:
+            return 0
+        longest = max((_longest_text(find(variables, path)) for path in (*self.outside, *self.inside)), default=0)
+        longest = max(longest, self.length)
+        steps = longest * min(wanted, longest) // _CHARACTERS_A_STEP
+        return steps * (iterations if self.contains_inside else 1)
+
     def estimate(self, variables: Mapping[str, Any]) -> int:
         """Steps this may take over these values."""
         if not self.depth:
+            steps = self.patterns + self._measure_search(variables, 1)
             if len(self.outside) <= 50 and not self.patterns:
-                return 0
-            return self.patterns + sum(self._measure(find(variables, path))[0] for path in self.outside)
+                return steps
+            return steps + sum(self._measure(find(variables, path))[0] for path in self.outside)
         size, widest = self.length, self.widest
         for path in self.outside:
             found_size, found_widest = self._measure(find(variables, path))
@@ -141,6 +181,7 @@ class Shape:
         again = min(widest ** (self.depth - 1), _ITERATIONS)
         steps = self.patterns + size * self.growth * again
         steps += min(widest * again, _ITERATIONS) * (read * self.growth + self.patterns_inside)
+        steps += self._measure_search(variables, min(widest * again, _ITERATIONS))
         if self.copies:
             steps += min(widest, _ITERATIONS) ** 2 // 2 * again
         return int(steps)
@@ -162,6 +203,22 @@ class Shape:
             else:
                 steps += 1
         return steps, widest
+
+
+def _longest_text(value: Any) -> int:
+    """The texts of a value, all of them: `+` may have put them together."""
+    length = 0
+    stack = [value]
+    while stack:
+        value = stack.pop()
+        kind = type(value)
+        if kind is str:
+            length += len(value)
+        elif kind is list:
+            stack.extend(value)
+        elif kind is dict:
+            stack.extend(value.values())
+    return length
 
 
 def _measure_pattern(pattern: str) -> int:

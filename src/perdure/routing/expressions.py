@@ -2,7 +2,7 @@
 
 Jinja's parser gives the tree; every node of it that is on the list below becomes a closure over plain data, everything else
 (calls, methods, statements, assignments) is refused when the expression is compiled. No Python code is generated, so there
-is nothing to escape from; no construct repeats, so the work is bounded by the length of the text times the size of the data.
+is nothing to escape from; no construct repeats, and every operation pays for the data it looks at (`budget.py`).
 Only this file imports Jinja, and only when the first expression is compiled.
 """
 
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from perdure.kernel.segments import BlobRef, is_sealed
 from perdure.routing import values as v
 from perdure.routing.at_hand import resolve, take
+from perdure.routing.budget import Budget, OverBudget
 from perdure.routing.errors import NeedsBlob
 from perdure.routing.filters import FILTERS, TAKE_MISSING, TEST_MISSING, TESTS
 from perdure.routing.scope import Missing, Parts, Scope, describe_path, get_item
@@ -58,11 +59,11 @@ def compile_expression(source: str, aliases: Mapping[str, str]) -> Code:
     except (ValueError, OverflowError):  # digits without end
         raise v.Trouble("a literal of the expression cannot be read") from None
     code = _Compiler(aliases).compile(tree, 0)
-    return lambda scope: _finish(code(scope))
+    return lambda scope: _finish(code(scope), scope)
 
 
-def _finish(value: Any) -> Any:
-    v.measure(v.need(value))
+def _finish(value: Any, scope: Scope) -> Any:
+    v.measure(v.need(value), scope.budget)
     return value
 
 
@@ -90,7 +91,12 @@ class _Compiler:
         if build is None:
             raise v.Trouble(_REFUSED.get(kind, f"{kind} is not part of expressions"))
         code: Code = build(node, depth + 1)
-        return code
+
+        def paid(scope: Scope) -> Any:
+            scope.budget.spend(2)
+            return code(scope)
+
+        return paid
 
     def _find_path(self, node: Any) -> tuple[str, Parts] | None:
         """`a.b[0]["c"]`, when nothing in it is computed."""
@@ -148,7 +154,9 @@ class _Compiler:
                 for bound in (node.arg.start, node.arg.stop, node.arg.step)
             ]
             return lambda scope: v.slice_of(
-                v.need(value(scope)), *(None if bound is None else v.need(bound(scope)) for bound in bounds)
+                scope.budget,
+                v.need(value(scope)),
+                *(None if bound is None else v.need(bound(scope)) for bound in bounds),
             )
         return self._step(value, self.compile(node.arg, depth))
 
@@ -164,7 +172,7 @@ class _Compiler:
 
     def _build_add(self, node: Any, depth: int) -> Code:
         left, right = self.compile(node.left, depth), self.compile(node.right, depth)
-        return lambda scope: v.add(v.need(left(scope)), v.need(right(scope)))
+        return lambda scope: v.add(v.need(left(scope)), v.need(right(scope)), scope.budget)
 
     def _calculate(self, operator: str, node: Any, depth: int) -> Code:
         left, right = self.compile(node.left, depth), self.compile(node.right, depth)
@@ -197,7 +205,7 @@ class _Compiler:
 
     def _build_concat(self, node: Any, depth: int) -> Code:
         parts = [self.compile(part, depth) for part in node.nodes]
-        return lambda scope: v.concat([v.to_text(v.need(part(scope))) for part in parts])
+        return lambda scope: v.concat([v.to_text(v.need(part(scope)), scope.budget) for part in parts], scope.budget)
 
     def _build_compare(self, node: Any, depth: int) -> Code:
         first = self.compile(node.expr, depth)
@@ -207,7 +215,7 @@ class _Compiler:
             left = v.need(first(scope))
             for operator, code in rest:
                 right = v.need(code(scope))
-                if not _holds(operator, left, right):
+                if not _holds(operator, left, right, scope.budget):
                     return False
                 left = right
             return True
@@ -236,7 +244,7 @@ class _Compiler:
         arguments = [self.compile(argument, depth) for argument in node.args]
         named = {pair.key: self.compile(pair.value, depth) for pair in node.kwargs}
         try:
-            inspect.signature(function).bind(None, *arguments, **named)
+            inspect.signature(function).bind(None, None, *arguments, **named)
         except TypeError as error:
             raise v.Trouble(f"{node.name!r} cannot be used so: {error}") from None
 
@@ -245,6 +253,7 @@ class _Compiler:
             if not takes_missing:
                 subject = v.need(subject)
             return function(
+                scope.budget,
                 subject,
                 *(v.need(argument(scope)) for argument in arguments),
                 **{name: v.need(argument(scope)) for name, argument in named.items()},
@@ -266,7 +275,7 @@ def _read(root: str, parts: Parts) -> Code:
             value = take(value.ref, describe_path(root, parts), scope.at_hand)
         if is_sealed(value):
             raise v.Trouble(v.SEALED_TROUBLE)
-        return resolve(value, describe_path(root, parts), scope.at_hand) if scope.whole else value
+        return resolve(value, describe_path(root, parts), scope.at_hand, scope.budget) if scope.whole else value
 
     return read
 
@@ -278,16 +287,16 @@ def _hashable(make: Callable[[Scope], Any], scope: Scope) -> Any:
         raise v.Trouble("the keys of an object must be text") from None
 
 
-def _holds(operator: str, left: Any, right: Any) -> bool:
+def _holds(operator: str, left: Any, right: Any, budget: Budget) -> bool:
     match operator:
         case "==":
-            return bool(left == right)
+            return v.is_equal(left, right, budget)
         case "!=":
-            return bool(left != right)
+            return not v.is_equal(left, right, budget)
         case "in":
-            return v.is_in(left, right)
+            return v.is_in(left, right, budget)
         case "not in":
-            return not v.is_in(left, right)
+            return not v.is_in(left, right, budget)
         case _:
             return v.is_order(operator, left, right)
 
@@ -305,6 +314,8 @@ def evaluate(code: Code, scope: Scope) -> Any:
             )  # it is inside a value that was read: read such values with all they hold
     except (v.Trouble, NeedsBlob):
         raise
+    except OverBudget as error:
+        raise v.Trouble(str(error)) from None
     except (RecursionError, MemoryError) as error:
         raise v.Trouble(f"the values are too deep or too large: {type(error).__name__}") from None
 

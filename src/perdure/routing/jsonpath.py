@@ -12,12 +12,12 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
 
-from perdure.routing.operators import COMPARISONS, Budget, Incomparable, compare, equal, is_number
+from perdure.routing.budget import Budget, OverBudget
+from perdure.routing.operators import COMPARISONS, Incomparable, compare, equal, is_number
 from perdure.routing.patterns import PatternError, compile_pattern
 
 MAX_QUERY = 2000
 MAX_BRACKETS = 32
-MAX_STEPS = 100_000
 MAX_SELECTED = 20_000
 _MAX_DESCENTS = 1
 
@@ -51,10 +51,10 @@ class Query:
         self.prefix = prefix
         """The names and indexes before anything that can select more than one value."""
 
-    def select(self, value: Any) -> list[Any]:
+    def select(self, value: Any, budget: Budget | None = None) -> list[Any]:
         try:
-            found = self._select(value, value, Budget(MAX_STEPS))
-        except (Incomparable, PatternError) as error:
+            found = self._select(value, value, budget or Budget())
+        except (Incomparable, OverBudget, PatternError) as error:
             raise JsonPathError(str(error)) from None
         except RecursionError:
             raise JsonPathError("its filters are nested too deep") from None
@@ -190,30 +190,31 @@ class Outcome:
         self.seen = seen
 
 
-def evaluate(spec: dict[str, Any], value: Any) -> Outcome:
+def evaluate(spec: dict[str, Any], value: Any, budget: Budget | None = None) -> Outcome:
     """Raises JsonPathError for what cannot be said."""
     query = compile_query(spec["query"])
     operator, expected = spec["operator"], spec.get("value")
     mistake = _find_mistake(query, operator, expected)
     if mistake is not None:
         raise JsonPathError(mistake)
-    found = query.select(value)
+    budget = budget or Budget()
+    found = query.select(value, budget)
     try:
         if query.is_length:
             length = _measure(query, found)
-            return Outcome(compare(operator, length, expected), length)
+            return Outcome(compare(operator, length, expected, budget), length)
         if operator == "exists":
             return Outcome(bool(found) is not (expected is False), len(found))
         if operator in COMPARISONS:
             if operator == "contains" and not query.is_singular:
-                return Outcome(compare(operator, found, expected), found)
+                return Outcome(compare(operator, found, expected, budget), found)
             single = _only(query, found)
-            return Outcome(compare(operator, single, expected), single)
+            return Outcome(compare(operator, single, expected, budget), single)
         values = _values(query, found)
         if operator in ("any", "all"):
-            return Outcome(_decide(operator, values, spec), values)
+            return Outcome(_decide(operator, values, spec, budget), values)
         return _aggregate(operator, values, expected)
-    except Incomparable as error:
+    except (Incomparable, OverBudget) as error:
         raise JsonPathError(str(error)) from None
 
 
@@ -268,10 +269,10 @@ def _add(values: list[Any]) -> float:
     return total
 
 
-def _decide(operator: str, values: list[Any], spec: dict[str, Any]) -> bool:
+def _decide(operator: str, values: list[Any], spec: dict[str, Any], budget: Budget) -> bool:
     """`any` and `all`: of values that are true, or equal to `value` where it is given."""
     if "value" in spec:
-        budget = Budget()
+        budget.read(values)
         held = [equal(value, spec["value"], budget) for value in values]
     else:
         held = [value for value in values if type(value) is bool]

@@ -8,31 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from perdure.routing.budget import Budget
 from perdure.routing.patterns import PatternError, compile_pattern
 from perdure.routing.scope import describe_type
-
-MAX_STEPS = 200_000
-"""Values looked at by one comparison."""
 
 COMPARISONS = ("==", "!=", ">", ">=", "<", "<=", "in", "not_in", "contains", "matches")
 
 
 class Incomparable(Exception):
     """The operator has no meaning between these values."""
-
-
-class Budget:
-    """Steps that may still be taken."""
-
-    __slots__ = ("left",)
-
-    def __init__(self, steps: int = MAX_STEPS) -> None:
-        self.left = steps
-
-    def spend(self, steps: int) -> None:
-        self.left -= steps
-        if self.left < 0:
-            raise Incomparable("there is too much data to look at; use a narrower path")
 
 
 def is_number(value: Any) -> bool:
@@ -69,21 +53,22 @@ def _equal_deep(left: Any, right: Any, budget: Budget) -> bool:
     return True
 
 
-def compare(operator: str, left: Any, right: Any) -> bool:
-    """One of COMPARISONS."""
+def compare(operator: str, left: Any, right: Any, budget: Budget | None = None) -> bool:
+    """One of COMPARISONS. Raises Incomparable and OverBudget."""
+    budget = budget or Budget()
     match operator:
         case "==":
-            return equal(left, right)
+            return equal(left, right, budget)
         case "!=":
-            return not equal(left, right)
+            return not equal(left, right, budget)
         case "in":
-            return _contains(right, left, operator)
+            return _contains(right, left, operator, budget)
         case "not_in":
-            return not _contains(right, left, operator)
+            return not _contains(right, left, operator, budget)
         case "contains":
-            return _contains(left, right, operator)
+            return _contains(left, right, operator, budget)
         case "matches":
-            return _matches(left, right)
+            return _matches(left, right, budget)
         case _:
             return _is_ordered(operator, left, right)
 
@@ -104,22 +89,26 @@ def _is_ordered(operator: str, left: Any, right: Any) -> bool:
             raise ValueError(f"no operator {operator!r}")
 
 
-def _contains(container: Any, item: Any, operator: str) -> bool:
+def _contains(container: Any, item: Any, operator: str, budget: Budget) -> bool:
     kind = type(container)
     if kind is list:
-        budget = Budget()
+        budget.read(container)
         return any(equal(item, one, budget) for one in container)
     if type(item) is str and (kind is str or kind is dict):
+        if kind is str:
+            budget.read(container)
         return item in container
     left, right = (container, item) if operator == "contains" else (item, container)
     raise _refuse(operator, left, right, "; it looks into a list, a text or the keys of an object")
 
 
-def _matches(text: Any, pattern: Any) -> bool:
+def _matches(text: Any, pattern: Any, budget: Budget) -> bool:
     if type(text) is not str or type(pattern) is not str:
         raise _refuse("matches", text, pattern, "; it searches a text for a pattern")
     try:
-        return compile_pattern(pattern).is_found_in(text)
+        compiled = compile_pattern(pattern)
+        budget.spend(compiled.steps_over(text))
+        return compiled.is_found_in(text)
     except PatternError as error:
         raise Incomparable(str(error)) from None
 

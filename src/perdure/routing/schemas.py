@@ -15,12 +15,14 @@ import jsonschema_rs
 import msgspec
 
 from perdure.errors import PerdureError
+from perdure.routing.budget import Budget
 from perdure.routing.patterns import PatternError
 from perdure.routing.schema_cost import Cost, TooCostly, count_values
 
 MAX_SCHEMA = 1_000_000
 ERROR_STEPS = 8_000
 """Keywords times values, up to which every error is looked for; each error takes about 10 µs."""
+_STEPS_A_STEP = 25  # keywords that are checked in the time of one step of a `Budget`
 _MOST = 20
 _LONGEST = 300
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=1 << 19, dfa_size_limit=1 << 19)
@@ -58,8 +60,10 @@ class Schema:
         self._validator = validator
         self._cost = cost
 
-    def is_valid(self, value: Any) -> bool:
-        self._check_cost(value)
+    def is_valid(self, value: Any, budget: Budget | None = None) -> bool:
+        steps = self._check_cost(value)
+        if budget is not None:
+            budget.spend(1 + steps // _STEPS_A_STEP)
         return bool(self._validator.is_valid(value))
 
     def iter_errors(self, value: Any) -> Iterator[Any]:
@@ -77,9 +81,9 @@ class Schema:
             except jsonschema_rs.ValidationError as error:
                 yield error
 
-    def _check_cost(self, value: Any) -> None:
+    def _check_cost(self, value: Any) -> int:
         try:
-            self._cost.check(value)
+            return self._cost.check(value)
         except TooCostly as error:
             raise SchemaInvalid(f"this JSON Schema is too costly: {error}") from None
 
@@ -119,9 +123,9 @@ def check(schema: Any, value: Any) -> list[str]:
     return problems
 
 
-def fits(schema: Any, value: Any) -> bool:
+def fits(schema: Any, value: Any, budget: Budget | None = None) -> bool:
     try:
-        return compile_schema(schema).is_valid(value)
+        return compile_schema(schema).is_valid(value, budget)
     except (ValueError, RecursionError, UnicodeError) as error:
         raise SchemaInvalid(f"the value cannot be checked: {str(error)[:_LONGEST]}") from None
 

@@ -15,6 +15,7 @@ from perdure.kernel.inputs import Context, LoopView, Seen
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import State
 from perdure.routing.at_hand import NOTHING, AtHand, take
+from perdure.routing.budget import Budget
 
 Parts = tuple[str | int, ...]
 
@@ -144,10 +145,11 @@ class Scope:
     """The roots a template can name. `extra` holds the ones that exist only in places: item, output, config, error.
 
     `nodes` is asked only for nodes that a template names. `known` are all node ids of the workflow, needed to tell the
-    node `a-b` from `a` minus `b`; by default those of `nodes`. `at_hand` is what was fetched of what is stored as blobs.
+    node `a-b` from `a` minus `b`; by default those of `nodes`. `at_hand` is what was fetched of what is stored as blobs. All that is
+    rendered with one scope spends from one budget: there is one scope for a node's config, whatever is in it.
     """
 
-    __slots__ = ("at_hand", "extra", "known", "loop", "nodes", "run", "whole")
+    __slots__ = ("at_hand", "budget", "extra", "known", "loop", "nodes", "run", "sizes", "whole")
 
     def __init__(
         self,
@@ -161,6 +163,9 @@ class Scope:
     ) -> None:
         self.run = run
         self.at_hand = at_hand
+        self.budget = Budget()
+        self.sizes: dict[int, tuple[Any, int]] = {}
+        """Of values that were put in whole, by identity; each is kept, so that no other gets its."""
         self.whole = False
         """Values are read with every blob inside them, for expressions that look into all of a value."""
         self.nodes: Mapping[str, Seen] = {} if nodes is None else nodes

@@ -15,7 +15,8 @@ from jsonpath_rfc9535 import filter_expressions as expressions
 from jsonpath_rfc9535 import segments, selectors
 from jsonpath_rfc9535.query import JSONPathQuery
 
-from perdure.routing.operators import Budget, equal, is_number
+from perdure.routing.budget import Budget
+from perdure.routing.operators import equal, is_number
 from perdure.routing.patterns import PatternError, compile_pattern
 
 Step = Callable[[list[Any], Any, Budget], list[Any]]
@@ -276,7 +277,7 @@ def _pattern(expression: expressions.FunctionExtension) -> Test:
         value = of(current, root, budget)
         if type(value) is not str:
             return False
-        budget.spend(1 + len(value) * compiled.size // 25)  # a step of RE2 is at worst 10 ns, one of these 250
+        budget.spend(1 + compiled.steps_over(value))
         return compiled.is_all_of(value) if whole else compiled.is_found_in(value)
 
     return test

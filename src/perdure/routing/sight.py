@@ -20,6 +20,7 @@ from perdure.kernel.segments import find_sealed
 from perdure.model.ir import IR, Node, Reference
 from perdure.model.references import BadExpression, find_in_expression
 from perdure.routing.at_hand import AtHand, resolve
+from perdure.routing.budget import Budget
 from perdure.routing.errors import ContentLost
 from perdure.routing.scope import Missing, Parts, Run, describe_path, follow, outcome, view_loop
 from perdure.routing.segments import BlobRef
@@ -101,7 +102,18 @@ def plan_expression(expression: str) -> Plan:
 class Sight:
     """One question's view of its run."""
 
-    __slots__ = ("_at_hand", "_context", "_node", "_open", "_opened", "_question", "_run", "_sensitive", "room")
+    __slots__ = (
+        "_at_hand",
+        "_context",
+        "_node",
+        "_open",
+        "_opened",
+        "_question",
+        "_run",
+        "_sensitive",
+        "budget",
+        "room",
+    )
 
     def __init__(
         self,
@@ -110,7 +122,9 @@ class Sight:
         at_hand: AtHand,
         sensitive: Sensitive,
         open_sealed: Callable[[Any], Any] | None = None,
+        budget: Budget | None = None,
     ) -> None:
+        self.budget = budget or Budget()
         self._question = question
         self._context = question.context
         self._node = question.need.node

@@ -16,15 +16,17 @@ from perdure.kernel.segments import SEALED, Sealed, Secret, Segments, is_sealed
 from perdure.model.references import BadExpression, tokenize
 from perdure.routing import expressions
 from perdure.routing.at_hand import resolve
+from perdure.routing.budget import Budget, OverBudget
 from perdure.routing.errors import NeedsBlob, TemplateError
 from perdure.routing.scope import Missing, Parts, Scope, describe_path
-from perdure.routing.values import Trouble, concat, to_text
+from perdure.routing.values import Trouble, concat, measure, to_text
 
 MAX_NESTING = 200
 
 _CACHED = 2048
+_COMPILING, _COMPILING_EACH = 250, 12  # steps of a `Budget`: for an expression, and for a character of it
 _PLAIN = re.compile(r"\s*+([A-Za-z_]\w*+)((?:\.[A-Za-z_]\w*+)*+)\s*+\}\}", re.ASCII)
-_HYPHENATED = re.compile(r"[A-Za-z_]\w*(?:-\w+)+", re.ASCII)
+_HYPHENATED = re.compile(r"\b[A-Za-z_]\w*+(?:-\w++)++", re.ASCII)  # \b: or every letter of a long word is a beginning
 _MARKS = re.compile(r"\{[{%#]")
 _KEYWORDS = frozenset("and or not in is if else true false none True False None".split())
 _NOTHING: frozenset[str] = frozenset()
@@ -43,7 +45,21 @@ class Path:
         value = scope.find(self.root, self.parts)
         if type(value) is Missing:
             raise TemplateError(value.explain(), template=template, path=value.path, missing=value.part)
+        kind = type(value)
+        if kind is str:
+            scope.budget.make(len(value))
+        elif kind is list or kind is dict:
+            _pay_for(value, scope)
         return value
+
+
+def _pay_for(value: Any, scope: Scope) -> None:
+    """A value that is put in whole: measured once, and as long every time, because each time it is stored or sent."""
+    known = scope.sizes.get(id(value))
+    if known is not None:
+        scope.budget.make(known[1])
+    else:
+        scope.sizes[id(value)] = (value, measure(value, scope.budget, passed_on=True))
 
 
 class Expression:
@@ -57,6 +73,8 @@ class Expression:
         self._code: expressions.Code | None = None
 
     def read(self, scope: Scope, template: str) -> Any:
+        # Paid for whether it is compiled already or not: what a config may hold must not depend on what others rendered.
+        scope.budget.spend(_COMPILING + _COMPILING_EACH * len(self.source))
         try:
             return expressions.evaluate(self.compiled(), scope)
         except Trouble as trouble:
@@ -79,16 +97,21 @@ class Template:
         self.whole = len(parts) == 1 and type(parts[0]) is not str
 
     def render(self, scope: Scope) -> Any:
+        """Raises TemplateError or NotAtHand."""
+        try:
+            scope.budget.spend(1 + len(self.parts))
+            return self._render(scope)
+        except OverBudget as error:
+            raise TemplateError(str(error), template=self.text) from None
+
+    def _render(self, scope: Scope) -> Any:
         if self.whole:
             part: Any = self.parts[0]
             return part if type(part) is Secret else part.read(scope, self.text)
         texts = [
             part if type(part) is str or type(part) is Secret else self._read_text(part, scope) for part in self.parts
         ]
-        try:
-            return _join(texts)
-        except Trouble as trouble:
-            raise TemplateError(str(trouble), template=self.text) from None
+        return _join(texts, scope.budget)
 
     def _read_text(self, part: Any, scope: Scope) -> str | Sealed:
         value = part.read(scope, self.text)
@@ -96,24 +119,24 @@ class Template:
             return Sealed(value[SEALED])
         try:
             try:
-                return to_text(value)
+                return to_text(value, scope.budget)
             except NeedsBlob:
                 path = describe_path(part.root, part.parts) if type(part) is Path else part.source
-                return to_text(resolve(value, path, scope.at_hand))
+                return to_text(resolve(value, path, scope.at_hand, scope.budget), scope.budget)
         except Trouble as trouble:
             raise TemplateError(str(trouble), template=self.text) from None
 
 
-def _join(texts: list[Any]) -> str | Segments:
+def _join(texts: list[Any], budget: Budget) -> str | Segments:
     if all(type(text) is str for text in texts):
-        return concat(texts)
+        return concat(texts, budget)
     merged: list[Any] = []
     plain: list[str] = []
     for text in [*texts, None]:
         if type(text) is str:
             plain.append(text)
             continue
-        if joined := concat(plain):
+        if joined := concat(plain, budget):
             merged.append(joined)
         plain = []
         if text is not None:

@@ -12,12 +12,11 @@ from typing import Any
 import msgspec
 
 from perdure.kernel.segments import SEALED, BlobRef
+from perdure.routing.budget import CHARACTERS_A_STEP, Budget
 from perdure.routing.errors import NeedsBlob
 from perdure.routing.scope import Missing, describe_type
 
-MAX_SIZE = 5_000_000
-"""Characters of JSON that one expression or one text may come to."""
-
+_PAY_AT = 10_000  # characters; so that a long text in a list is noticed before the list is walked
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1  # what JSON encoders and CEL take
 
 
@@ -56,14 +55,12 @@ def check_number(value: Any) -> Any:
     raise Trouble("the result is not a finite number")
 
 
-def check_size(size: int) -> None:
-    if size > MAX_SIZE:
-        raise Trouble(f"the result is longer than {MAX_SIZE:,} characters")
+def measure(value: Any, budget: Budget, *, passed_on: bool = False) -> int:
+    """Characters of JSON that a value comes to, paid for; no more is looked at than can be paid.
 
-
-def measure(value: Any) -> None:
-    """Refuses what would come to more than MAX_SIZE characters, having looked at no more than that."""
-    size = 0
+    `passed_on`: as it is, so that it may hold references and sealed fields, which nobody looks into.
+    """
+    size = paid = 0
     stack = [value]
     while stack:
         value = stack.pop()
@@ -72,51 +69,55 @@ def measure(value: Any) -> None:
             size += len(value) + 3
         elif kind is list:
             size += 2
-            check_size(size + len(value) + len(stack))
+            budget.spend(len(value))
             stack.extend(value)
         elif kind is dict:
-            if SEALED in value:
+            if SEALED in value and not passed_on:
                 raise Trouble(SEALED_TROUBLE)
+            budget.spend(len(value))
             size += 2 + sum(len(key) + 4 if type(key) is str else 8 for key in value)
-            check_size(size + len(stack))
             stack.extend(value.values())
-        elif kind is BlobRef:
+        elif kind is BlobRef and not passed_on:
             raise NeedsBlob(value.ref, "a part of the value")
         else:
             size += 4
-        check_size(size)
+        if size - paid > _PAY_AT:
+            budget.make(size - paid)
+            paid = size
+    budget.make(size - paid)
+    return size
 
 
-def to_json(value: Any) -> str:
-    measure(value)
+def to_json(value: Any, budget: Budget) -> str:
+    measure(value, budget)
     try:
         return msgspec.json.encode(value).decode()
     except (RecursionError, TypeError, ValueError, OverflowError) as error:
         raise Trouble(f"the value cannot be written as JSON: {type(error).__name__}") from None
 
 
-def to_text(value: Any) -> str:
+def to_text(value: Any, budget: Budget) -> str:
     """A value inside a text."""
     kind = type(value)
     if kind is str:
         return value  # type: ignore[no-any-return]
     if value is None:
         return ""
-    return to_json(need(value))
+    return to_json(need(value), budget)
 
 
-def concat(parts: list[str]) -> str:
-    check_size(sum(map(len, parts)))
+def concat(parts: list[str], budget: Budget) -> str:
+    budget.make(sum(map(len, parts)))
     return "".join(parts)
 
 
-def add(left: Any, right: Any) -> Any:
+def add(left: Any, right: Any, budget: Budget) -> Any:
     if is_number(left) and is_number(right):
         return check_number(left + right)
     if type(left) is str and type(right) is str:
-        return concat([left, right])
+        return concat([left, right], budget)
     if type(left) is list and type(right) is list:
-        check_size(len(left) + len(right))
+        budget.spend((len(left) + len(right)) // 8)
         return left + right
     raise _refuse("+", left, right, "; '~' joins anything as text")
 
@@ -173,22 +174,45 @@ def is_order(operator: str, left: Any, right: Any) -> bool:
             return bool(left >= right)
 
 
-def is_in(item: Any, container: Any) -> bool:
+def is_equal(left: Any, right: Any, budget: Budget) -> bool:
+    _pay_to_compare(left, right, budget)
+    return bool(left == right)
+
+
+def _pay_to_compare(left: Any, right: Any, budget: Budget) -> None:
+    """Two texts of one length, or two lists or objects, are gone through together."""
+    kind = type(left)
+    if kind is not type(right):
+        return
+    if kind is list or kind is dict:
+        measure(left, budget)
+    elif kind is str and len(left) == len(right):
+        budget.read(left)
+
+
+def is_in(item: Any, container: Any, budget: Budget) -> bool:
     kind = type(container)
     if kind is list:
+        budget.read(container)
+        if type(item) is str and len(item) >= CHARACTERS_A_STEP:
+            budget.spend(len(container) * (len(item) // CHARACTERS_A_STEP))
+        elif type(item) is list or type(item) is dict:
+            measure(container, budget)
         return item in container
     if kind is str and type(item) is str:
+        budget.read(container)
         return item in container
     if kind is dict:
         return type(item) is str and item in container
     raise _refuse("in", item, container)
 
 
-def slice_of(value: Any, start: Any, stop: Any, step: Any) -> Any:
+def slice_of(budget: Budget, value: Any, start: Any, stop: Any, step: Any) -> Any:
     if type(value) is not str and type(value) is not list:
         raise Trouble(f"[:] needs text or a list, got {describe_type(value)}")
     if not all(bound is None or type(bound) is int for bound in (start, stop, step)) or step == 0:
         raise Trouble("[:] needs integers, and a step that is not 0")
+    budget.read(value)
     return value[start:stop:step]
 
 

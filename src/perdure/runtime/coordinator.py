@@ -36,6 +36,7 @@ from perdure.runtime.fetcher import Fetcher, blob_sources, definition_sources, s
 from perdure.runtime.handling import Handling
 from perdure.runtime.loaded import Library, Loaded, load_from
 from perdure.runtime.messages import Asked, BeginAsked, Fetched, Message, Reported, Resumed
+from perdure.runtime.pace import Pace
 from perdure.runtime.progress import Progress
 from perdure.runtime.publisher import Publisher
 from perdure.runtime.quarantine import Quarantine, Quarantined
@@ -91,6 +92,7 @@ class Coordinator:
         self.registry = registry
         self.clock = clock
         self.library = Library(journal, blobs)
+        self._pace = Pace(clock)
         self.contents = Contents(blobs)
         sources = {} if blobs is None else blob_sources(blobs) | definition_sources(self.library)
         if judge is not None:
@@ -296,7 +298,10 @@ class Coordinator:
         later: list[Message] = []
         troubled = False
         problems = await self._load_missing(batch)
+        self._pace.start()
         for message in batch:
+            if self._pace.is_over():
+                await self._pace.rest()
             try:
                 loaded = self._find(message, problems)
                 if loaded is None:

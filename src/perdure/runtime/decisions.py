@@ -18,6 +18,7 @@ from perdure.kernel.decide import advance
 from perdure.kernel.decider import sorted_by_schedule
 from perdure.kernel.outstanding import outstanding
 from perdure.kernel.state import Activation, NodeState
+from perdure.routing.budget import Budget
 from perdure.routing.errors import NotAtHand
 from perdure.runtime.claims import claim_name
 from perdure.runtime.dispatcher import Entry
@@ -30,6 +31,9 @@ N = NodeState
 
 INLINE_STEPS = 500
 """Trivial nodes of one run decided in one batch; the rest wait for the next, so that no run starves the others."""
+INLINE_SECONDS = 0.02
+QUESTION_STEPS = 100
+"""What every condition of a decision may cost, besides what all of them may cost together."""
 
 
 class Decisions:
@@ -55,10 +59,12 @@ class Decisions:
     def _advance(self, loaded: Loaded, command: c.Command) -> c.Refused | None:
         """Ask the kernel until it knows enough."""
         verdicts: dict[c.Need, c.Verdict] = {}
+        budget = Budget()  # of all questions together: a thousand dear ones would hold up everybody
         while isinstance(result := advance(loaded.state, command, verdicts), c.Needs):
             for question in result.questions:
+                budget.steps += QUESTION_STEPS
                 try:
-                    verdicts[question.need] = self._renderer.evaluate(loaded.state, question, command)
+                    verdicts[question.need] = self._renderer.evaluate(loaded.state, question, command, budget)
                 except NotAtHand as need:
                     need.tenant = command.tenant if isinstance(command, c.Start) else loaded.state.tenant
                     raise
@@ -82,8 +88,9 @@ class Decisions:
     def answer_inline(self, loaded: Loaded, waiting: deque[c.Dispatch], origin: Inline | None = None) -> None:
         """Execute trivial nodes at once, in the append that made them ready (PROTOCOL 28). `origin`: who brings them."""
         steps = 0
+        until = self._clock.monotonic() + INLINE_SECONDS
         while waiting:
-            if steps == INLINE_STEPS:
+            if steps == INLINE_STEPS or (steps and self._clock.monotonic() > until):
                 self._defer(Inline(loaded.state.run_id, tuple(waiting)))
                 return
             steps += 1

@@ -20,6 +20,7 @@ from perdure.runtime.dispatcher import Dispatcher, Entry
 from perdure.runtime.limiter import Limiter
 from perdure.runtime.loaded import Loaded
 from perdure.runtime.messages import Asked, Fetched
+from perdure.runtime.pace import Pace
 from perdure.transport import Task, task_id
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Publisher:
         self.dispatcher = Dispatcher(window)
         self.limiter = Limiter(limits, self.dispatcher, coordinator.clock, coordinator.look, bounds.queues)
         self._bounds = bounds
+        self._pace = Pace(coordinator.clock)
         self.fetched: dict[str, Fetched] = {}
         """Tasks in the dispatcher for which something was fetched."""
 
@@ -166,7 +168,10 @@ class Publisher:
             tasks: list[Task] = []
             asks: list[tuple[str, Entry, tuple[Limit, ...]]] = []
             limited: list[Task] = []
+            self._pace.start()
             for name, entry in self.dispatcher.take():
+                if self._pace.is_over():
+                    await self._pace.rest()
                 if not entry.limited:
                     task = await self._render(name, entry)
                     if task is not None:

@@ -27,6 +27,7 @@ from perdure.model.references import BadExpression, find_in_template, templates
 from perdure.nodes.checks import explain_rendered
 from perdure.nodes.registry import Answer, Call, Done, Failed, NodeType, Registry
 from perdure.routing.at_hand import NOTHING, AtHand, resolve, take
+from perdure.routing.budget import Budget
 from perdure.routing.conditions import evaluate
 from perdure.routing.errors import NeedsStore, TemplateError, stored_key
 from perdure.routing.schemas import check as check_value
@@ -364,7 +365,7 @@ class Renderer:
 
     # -- verdicts ------------------------------------------------------------------------------------------------------
 
-    def evaluate(self, state: State, question: c.Question, command: c.Command) -> c.Verdict:
+    def evaluate(self, state: State, question: c.Question, command: c.Command, budget: Budget) -> c.Verdict:
         """The state is as it was before the command: a run that is being started is known from that alone."""
         run, ir = Run.of(state), state.ir if state.irs else None
         if isinstance(command, c.Start):
@@ -384,7 +385,7 @@ class Renderer:
             case _:
                 sensitive = sensitive_paths(ir)
                 open_sealed = self._opener(run.tenant, run.id) if sensitive or keys.is_child(run.id) else None
-                return evaluate(question, run, self._at_hand(run.tenant), sensitive, open_sealed)
+                return evaluate(question, run, self._at_hand(run.tenant), sensitive, open_sealed, budget)
 
     def _opener(self, tenant: str, run_id: str) -> Callable[[Any], Any]:
         """Opens sealed fields in memory, for who must look into them. A child may be given some by its parent."""

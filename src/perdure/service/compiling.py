@@ -16,7 +16,7 @@ from perdure.model.reader import Format
 from perdure.nodes.checks import find_problems
 from perdure.nodes.registry import Registry
 
-IN_THE_LOOP = 50_000
+IN_THE_LOOP = 4_000
 """Bytes of JSON that are compiled at once; larger definitions in a thread, where they hold up nobody."""
 
 

@@ -1,0 +1,164 @@
+"""Limits before anybody is authenticated: how long a request line and headers may be, how long they may take, how many connections.
+
+The only file that knows uvicorn's protocol class. What a connection may send after its headers is limited in `shell.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections import Counter
+from typing import Any
+
+import msgspec
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+HEAD_BYTES = 64 * 1024
+"""Request line and headers; and what may follow a body in chunks."""
+HEAD_SECONDS = 10.0
+"""From the first byte, or from the connection, to the end of the headers."""
+SPARE_FILES = 64
+"""Descriptors that connections leave to databases, logs and programs."""
+_REFUSAL = (
+    b"HTTP/1.1 %s\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s"
+)
+
+
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    connections: int = 2000
+    per_address: int = 1000
+
+
+class Doors:
+    """Who is connected, counted over all connections of a server."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._most = min(bounds.connections, max(1, _raise_file_limit() - SPARE_FILES))
+        self._per_address = bounds.per_address
+        self._open = 0
+        self._by_address: Counter[str] = Counter()
+
+    def enter(self, address: str) -> bool:
+        if self._open >= self._most or self._by_address[address] >= self._per_address:
+            if not self._by_address[address]:
+                del self._by_address[address]
+            return False
+        self._open += 1
+        self._by_address[address] += 1
+        return True
+
+    def leave(self, address: str) -> None:
+        self._open -= 1
+        self._by_address[address] -= 1
+        if not self._by_address[address]:
+            del self._by_address[address]
+
+
+def _raise_file_limit() -> int:
+    """As many descriptors as this process may have: a service often begins with 1,024 of them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 1 << 16 if hard == resource.RLIM_INFINITY else min(hard, 1 << 16)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            return wanted
+        except (ValueError, OSError):
+            return soft
+    return wanted if soft == resource.RLIM_INFINITY else soft
+
+
+def make_protocol(bounds: Bounds) -> type[HttpToolsProtocol]:
+    """A class, because uvicorn makes the connections; all of one server share their doors."""
+    doors = Doors(bounds)
+
+    class Guarded(GuardedProtocol):
+        def __init__(self, *args: Any, **more: Any) -> None:
+            super().__init__(*args, **more)
+            self.doors = doors
+
+    return Guarded
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    doors: Doors
+    _address = ""
+    _entered = False
+    _in_head = True
+    _head_bytes = 0
+    _trailer_bytes = 0
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._address = self.client[0] if self.client else ""
+        self._entered = self.doors.enter(self._address)
+        if not self._entered:
+            self._refuse(b"503 Service Unavailable", b"too many connections; try again later\n")
+            return
+        self._begin_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end_head()
+        if self._entered:
+            self._entered = False
+            self.doors.leave(self._address)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        if not self._in_head:
+            super().data_received(data)
+            return
+        # What belongs to the head cannot be known before it is parsed, so no more is given to the parser than a head may have.
+        room = HEAD_BYTES - self._head_bytes
+        self._head_bytes += len(data[:room])
+        super().data_received(data[:room])
+        if self.transport.is_closing():
+            return
+        if self._is_waiting() and self._head_bytes >= HEAD_BYTES:
+            self._refuse(b"431 Request Header Fields Too Large", b"request line and headers may have 64 KiB\n")
+        elif len(data) > room:
+            self.data_received(data[room:])
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._begin_head()
+
+    def on_headers_complete(self) -> None:
+        self._end_head()
+        super().on_headers_complete()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:
+            super().on_header(name, value)
+            return
+        # Behind a body in chunks there may be headers again; nobody here reads them.
+        self._trailer_bytes += len(name) + len(value)
+        if self._trailer_bytes > HEAD_BYTES:
+            self.transport.close()
+
+    def _is_waiting(self) -> bool:
+        """For the end of the headers; what the parser was given may have changed that."""
+        return self._in_head
+
+    def _begin_head(self) -> None:
+        self._in_head = True
+        self._head_bytes = self._trailer_bytes = 0
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(HEAD_SECONDS, self._too_late)
+
+    def _end_head(self) -> None:
+        self._in_head = False
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _too_late(self) -> None:
+        self._deadline = None
+        if not self.transport.is_closing():
+            self._refuse(b"408 Request Timeout", b"the headers of a request may take 10 seconds\n")
+
+    def _refuse(self, status: bytes, text: bytes) -> None:
+        self.transport.write(_REFUSAL % (status, len(text), text))
+        self.transport.close()

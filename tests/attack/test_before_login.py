@@ -1,0 +1,145 @@
+"""Before anybody is authenticated (S07): headers have a size and a time, connections a number."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from perdure.api import Options, protocol
+from perdure.api.protocol import Bounds
+from tests.api.helpers import serving
+from tests.attack.marks import attack
+from tests.engine.helpers import DEADLINE
+from tests.fuzz.running import resident_mb
+
+CHUNK = b"x" * 60_000
+
+
+@contextlib.asynccontextmanager
+async def connected(server):
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+async def answer_to(reader):
+    """All that comes until the server closes; nothing where it closed hard."""
+    async with asyncio.timeout(DEADLINE):
+        try:
+            return await reader.read()
+        except ConnectionError:
+            return b""
+
+
+async def send(writer, parts):
+    """As much as the server takes."""
+    sent = 0
+    try:
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+            sent += len(part)
+    except ConnectionError:
+        pass
+    return sent
+
+
+def many_headers():
+    yield b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n"
+    for number in range(1000):
+        yield b"x-%d: %s\r\n" % (number, CHUNK)
+
+
+def one_header():
+    yield b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: "
+    yield from [CHUNK] * 1000
+
+
+def address():
+    yield b"GET /healthz?"
+    yield from [CHUNK] * 1000
+
+
+def trailers():
+    yield b"POST /api/v1/runs HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n1\r\n{\r\n0\r\n"
+    for number in range(1000):
+        yield b"x-%d: %s\r\n" % (number, CHUNK)
+
+
+@attack("S07", "headers, an address or trailers without end")
+@pytest.mark.parametrize("make", [many_headers, one_header, address, trailers])
+async def test_what_comes_before_the_end_of_the_headers_has_a_size(tmp_path, make):
+    async with serving(tmp_path, real=True) as server:
+        await server.client.get("/healthz")
+        before = resident_mb()
+        async with connected(server) as (reader, writer):
+            sent, answer = await asyncio.gather(send(writer, make()), answer_to(reader))
+        assert sent < 60_000_000
+        assert answer.startswith(b"HTTP/1.1 4") or not answer
+        assert resident_mb() - before < 20
+        assert (await server.client.get("/healthz")).status_code == 200
+
+
+@attack("S07", "headers that never end")
+async def test_headers_have_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.2)
+    async with serving(tmp_path, real=True) as server:
+        for begin in (b"", b"GET /healthz HTTP/1.1\r\n"):
+            async with connected(server) as (reader, writer):
+                writer.write(begin)
+                assert (await answer_to(reader)).startswith(b"HTTP/1.1 408 ")
+
+
+async def test_a_request_may_take_its_time_once_its_headers_are_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.2)
+    async with serving(tmp_path, real=True) as server:
+        definition = {"name": "w", "nodes": [{"id": "a", "type": "wait", "config": {"seconds": 0.5}}]}
+        assert (await server.start(definition))["state"] == "completed"
+
+
+@attack("S07", "more connections than the server has places for")
+async def test_connections_have_a_number_and_those_that_leave_make_room(tmp_path):
+    options = Options(connections=Bounds(connections=5, per_address=5))
+    async with serving(tmp_path, real=True, options=options) as server:
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(5):
+                await stack.enter_async_context(connected(server))
+            async with connected(server) as (reader, _):
+                assert (await answer_to(reader)).startswith(b"HTTP/1.1 503 ")
+        # Those that left are gone when the server has seen it, which is before it can answer.
+        statuses = [await _healthz(server) for _ in range(3)]
+        assert statuses[-1] == 200
+
+
+async def _healthz(server):
+    async with connected(server) as (reader, writer):
+        writer.write(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        return int((await answer_to(reader)).split()[1])
+
+
+async def test_one_address_cannot_take_every_place(tmp_path):
+    options = Options(connections=Bounds(connections=50, per_address=3))
+    async with serving(tmp_path, real=True, options=options) as server, contextlib.AsyncExitStack() as stack:
+        for _ in range(3):
+            await stack.enter_async_context(connected(server))
+        async with connected(server) as (reader, _):
+            assert (await answer_to(reader)).startswith(b"HTTP/1.1 503 ")
+
+
+async def test_a_head_in_small_pieces_and_a_body_behind_it_in_one_go_are_taken(tmp_path):
+    async with serving(tmp_path, real=True) as server, connected(server) as (reader, writer):
+        body = b'{"definition": {"name": "w", "nodes": []}, "x": "' + b"y" * 200_000 + b'"}'
+        head = (
+            b"POST /api/v1/runs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
+            % len(body)
+        )
+        for number in range(0, len(head) - 20, 7):
+            writer.write(head[number : number + 7])
+            await writer.drain()
+        written = len(range(0, len(head) - 20, 7)) * 7
+        writer.write(head[written:] + body)
+        assert (await answer_to(reader)).startswith(b"HTTP/1.1 4")

@@ -1,0 +1,110 @@
+"""Streams and waiting requests: a number per key and per tenant (S14), and an end with their credential (S15)."""
+
+import asyncio
+import contextlib
+
+import jwt
+import pytest
+
+from perdure.access import Authenticator, issue_key
+from perdure.api import Options
+from perdure.clock import system
+from perdure.engine import Engine
+from perdure.service.scope import archive_of
+from tests.api.helpers import API, SECRET, bearer, served, serving, with_tokens
+from tests.attack.marks import attack
+from tests.engine.helpers import DEADLINE, until_true
+
+WAITING = {"name": "w", "nodes": [{"id": "a", "type": "wait", "config": {"signal": "go"}}]}
+
+
+@contextlib.asynccontextmanager
+async def streaming(server, run_id, headers):
+    async with server.client.stream("GET", f"{API}/runs/{run_id}/stream", headers=headers) as response:
+        yield response
+
+
+@attack("S14", "a viewer opens streams until nobody else gets a connection")
+async def test_a_key_and_a_tenant_have_so_many_streams(tmp_path):
+    options = Options(streams_per_key=2, streams_per_tenant=3)
+    async with serving(tmp_path, real=True, tokens=True, options=options) as server:
+        run_id = (await server.start(WAITING, wait=0, headers=bearer("ann")))["run_id"]
+        async with contextlib.AsyncExitStack() as stack:
+            for who in ("eve", "eve", "bob"):
+                response = await stack.enter_async_context(streaming(server, run_id, bearer(who, "viewer")))
+                assert response.status_code == 200
+            for who in ("eve", "bob"):
+                async with streaming(server, run_id, bearer(who, "viewer")) as refused:
+                    assert refused.status_code == 429
+                    assert "retry-after" in refused.headers
+            other = (await server.start(WAITING, wait=0, headers=bearer("cat", tenant="other")))["run_id"]
+            async with streaming(server, other, bearer("cat", tenant="other")) as response:
+                assert response.status_code == 200
+        await until_true(lambda: server.app.state.context.places.taken == 0, "those that left made room")
+        async with streaming(server, run_id, bearer("eve", "viewer")) as response:
+            assert response.status_code == 200
+
+
+async def test_a_request_that_waits_takes_a_place_too(tmp_path):
+    options = Options(streams_per_key=1, streams_per_tenant=1)
+    async with serving(tmp_path, real=True, options=options) as server, asyncio.TaskGroup() as group:
+        waiting = group.create_task(server.post("/runs", {"definition": WAITING, "wait_seconds": 30}))
+        await until_true(lambda: server.app.state.context.places.taken == 1, "it waits")
+        assert (await server.post("/runs", {"definition": WAITING, "wait_seconds": 0.01})).status_code == 429
+        assert (await server.post("/runs", {"definition": WAITING})).status_code == 201
+        for run in (await server.ok("/runs"))["items"]:
+            await server.ok(f"/runs/{run['run_id']}/cancel", {})
+        assert (await waiting).status_code == 201
+
+
+async def until_closed(response):
+    async with asyncio.timeout(DEADLINE):
+        async for _ in response.aiter_bytes():
+            pass
+
+
+@attack("S15", "a revoked key goes on reading a stream it had opened")
+async def test_a_stream_ends_with_its_key(tmp_path):
+    engine = await Engine.open(f"sqlite:///{tmp_path / 'perdure.db'}")
+    try:
+        await engine.hold()
+        archive = archive_of(engine)
+        keys = [
+            await issue_key(archive, engine.clock, tenant="acme", name=name, roles=("admin",), by="test")
+            for name in ("ann", "eve")
+        ]
+        ann, eve = ({"Authorization": f"Bearer {key.text}"} for key in keys)
+        async with served(engine, authenticator=Authenticator(archive, engine.clock, keys=True)) as server:
+            run_id = (await server.start(WAITING, wait=0, headers=ann))["run_id"]
+            async with streaming(server, run_id, eve) as response, streaming(server, run_id, ann) as other:
+                assert response.status_code == other.status_code == 200
+                await server.ok(f"/keys/{keys[1].key.key_id}", method="DELETE", headers=ann)
+                await until_closed(response)
+                async with asyncio.timeout(DEADLINE):
+                    assert b"retry" in await anext(other.aiter_bytes())  # whose key is good reads on
+            await server.ok(f"/runs/{run_id}/cancel", {}, headers=ann)
+    finally:
+        await asyncio.wait_for(engine.close(0.5), DEADLINE)
+
+
+@attack("S15", "a token that has expired goes on reading")
+async def test_a_stream_ends_with_its_token(tmp_path):
+    async with serving(tmp_path, real=True, tokens=True) as server:
+        run_id = (await server.start(WAITING, wait=0, headers=bearer()))["run_id"]
+        claims = {"sub": "eve", "tenant": "acme", "roles": ["viewer"], "exp": int(system.now()) + 2}
+        short = {"Authorization": f"Bearer {jwt.encode(claims, SECRET, algorithm='HS256')}"}
+        async with streaming(server, run_id, short) as response:
+            assert response.status_code == 200
+            await until_closed(response)
+        assert (await server.get(f"/runs/{run_id}", headers=short)).status_code == 401
+
+
+@pytest.mark.parametrize("make", [with_tokens])
+async def test_a_stream_ends_when_the_right_is_gone(tmp_path, make):
+    """The same check as for any request: a credential that may no longer read ends its stream."""
+    async with serving(tmp_path, real=True) as server:
+        server.app.state.context._authenticator = make(server.engine)
+        run_id = (await server.start(WAITING, wait=0, headers=bearer()))["run_id"]
+        async with streaming(server, run_id, bearer()) as response:
+            server.app.state.context._authenticator._tokens = None
+            await until_closed(response)

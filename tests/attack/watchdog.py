@@ -1,0 +1,39 @@
+"""How long anything holds the loop, in processor time of its thread: another program on the machine does not count."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+LONGEST_SECONDS = 0.1
+PATIENCE = 3
+"""Times the limit: processor time too grows when two programs share a core's caches."""
+
+
+class Watchdog:
+    def __init__(self) -> None:
+        self.longest = 0.0
+        self.what = ""
+
+
+@contextmanager
+def watching() -> Iterator[Watchdog]:
+    """Measures every turn of the loops of asyncio, and fails when one held it for too long."""
+    dog = Watchdog()
+    real = asyncio.Handle._run
+
+    def run(self: asyncio.Handle) -> None:
+        begun = time.thread_time()
+        real(self)
+        seconds = time.thread_time() - begun
+        if seconds > dog.longest:
+            dog.longest, dog.what = seconds, repr(self)[:300]
+
+    asyncio.Handle._run = run  # type: ignore[method-assign]
+    try:
+        yield dog
+    finally:
+        asyncio.Handle._run = real  # type: ignore[method-assign]
+    assert dog.longest < PATIENCE * LONGEST_SECONDS, f"the loop was held for {dog.longest:.2f} s by {dog.what}"
