@@ -12,6 +12,9 @@ FAST := tests/model tests/kernel tests/routing tests/drawing tests/secrets tests
 # A crashed worker ends the run: with loadgroup, xdist would wait for the tests that it still had.
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --max-worker-restart=0
 
+# Tests start many interpreters: compiling everything anew in each takes longer than what they test. Empty means: not set.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check sim chaos cluster fuzz api attack bench pictures format lock clean
 .NOTPARALLEL:

@@ -1,5 +1,9 @@
 """Hypothesis profiles. `make check` uses `fast`, `make test` uses `ci`, `make sim` uses `long`. Servers for everybody."""
 
+import gc
+from collections.abc import Generator
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.servers.fixtures import postgres_servers, pytest_addoption, redis_server, redis_servers
@@ -12,3 +16,14 @@ settings.register_profile("fast", _base, max_examples=20, stateful_step_count=20
 settings.register_profile("ci", _base, max_examples=100, stateful_step_count=50, derandomize=True)
 settings.register_profile("long", _base, max_examples=5_000, stateful_step_count=100, print_blob=True)
 settings.load_profile("ci")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Thousands of collected tests are never garbage: looking through them again and again took half of the suite's time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
