@@ -1,4 +1,4 @@
-# Everything a contributor types. Needs Python 3.11 to 3.13 with pip, and nothing else.
+# Everything a contributor types. Needs Python 3.11 to 3.14 with pip, and nothing else.
 
 VENV := .venv
 PY   := $(VENV)/bin/python
@@ -12,9 +12,6 @@ FAST := tests/model tests/kernel tests/routing tests/drawing tests/secrets tests
 # A crashed worker ends the run: with loadgroup, xdist would wait for the tests that it still had.
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --max-worker-restart=0
 
-# Tests start many interpreters: compiling everything anew in each takes longer than what they test. Empty means: not set.
-export PYTHONDONTWRITEBYTECODE :=
-
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check sim chaos cluster fuzz api attack bench pictures format lock clean
 .NOTPARALLEL:
@@ -25,12 +22,12 @@ help: ## this list
 # Version managers leave names on the path that fail when run, so each candidate is tried, not looked up.
 setup: ## make .venv from requirements/dev.lock, if it is not there yet (the others do this by themselves)
 	@$(PY) scripts/setup.py --current 2>/dev/null && exit 0; \
-	for python in $(if $(PYTHON),"$(PYTHON)",python3 python3.13 python3.12 python3.11 python); do \
+	for python in $(if $(PYTHON),"$(PYTHON)",python3 python3.14 python3.13 python3.12 python3.11 python); do \
 	  if "$$python" scripts/setup.py --usable >/dev/null 2>&1; then \
 	    exec "$$python" scripts/setup.py; \
 	  fi; \
 	done; \
-	echo "setup: no usable Python found: need 3.11, 3.12 or 3.13 with the venv module and pip." >&2; \
+	echo "setup: no usable Python found: need 3.11, 3.12, 3.13 or 3.14 with the venv module and pip." >&2; \
 	echo "setup: install one, or name it: make setup PYTHON=/path/to/python3.12" >&2; \
 	exit 1
 

@@ -29,7 +29,7 @@ LOCK = ROOT / "requirements" / "dev.lock"
 def usable() -> bool:
     """Whether this interpreter can make the environment."""
     has_pip = any(importlib.util.find_spec(name) for name in ("ensurepip", "pip"))
-    return (3, 11) <= sys.version_info[:2] <= (3, 13) and has_pip
+    return (3, 11) <= sys.version_info[:2] <= (3, 14) and has_pip
 
 
 def fingerprint() -> str:

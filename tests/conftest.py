@@ -1,6 +1,8 @@
 """Hypothesis profiles. `make check` uses `fast`, `make test` uses `ci`, `make sim` uses `long`. Servers for everybody."""
 
 import gc
+import os
+import sys
 from collections.abc import Generator
 
 import pytest
@@ -9,6 +11,10 @@ from hypothesis import HealthCheck, settings
 from tests.servers.fixtures import postgres_servers, pytest_addoption, redis_server, redis_servers
 
 __all__ = ["postgres_servers", "pytest_addoption", "redis_server", "redis_servers"]
+
+# Tests start many interpreters: compiling everything anew in each takes longer than what they test.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 _base = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -70,7 +71,7 @@ class Server:
             while True:
                 seen = await self._read(reader, number)
                 self.seen.append(seen)
-                if asyncio.iscoroutinefunction(self._answer):
+                if inspect.iscoroutinefunction(self._answer):
                     data = await self._answer(seen, writer)
                 else:
                     data = self._answer(seen)

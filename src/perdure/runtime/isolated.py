@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import importlib
+import inspect
 import logging
 import os
 import queue
@@ -151,7 +152,7 @@ async def _execute(message: dict[str, Any], channel: Channel) -> tuple[dict[str,
         for name in path.split("."):
             handler = getattr(handler, name)
         context = ChildContext(task, channel)
-        if asyncio.iscoroutinefunction(handler):
+        if inspect.iscoroutinefunction(handler):
             await context.prepare_inputs()
             value = await handler(config, context)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from typing import Any
 from urllib.parse import urlsplit
@@ -75,14 +76,15 @@ def parse(url: str) -> Address:
 
 def _split(url: str) -> tuple[str, tuple[tuple[str, int], ...]]:
     """The URL with its first server only, and the others. Raises ValueError."""
-    parts = urlsplit(url)
-    user, at, places = parts.netloc.rpartition("@")
+    scheme, _, rest = url.partition("://")
+    authority = re.split("[/?#]", rest, maxsplit=1)[0]  # urlsplit refuses several servers of which one is in brackets
+    user, at, places = authority.rpartition("@")
     first, *more = places.split(",")
     if not more:
         return url, ()
     others = [urlsplit(f"//{one}") for one in more]
     if not all(one.hostname for one in others):
         raise ValueError("a server without a name")
-    return parts._replace(netloc=user + at + first).geturl(), tuple(
+    return f"{scheme}://{user}{at}{first}{rest.removeprefix(authority)}", tuple(
         (one.hostname or "", one.port or PORT) for one in others
     )
