@@ -18,7 +18,7 @@ import msgspec
 
 from perdure import clock as clocks
 from perdure.archive import Archive
-from perdure.blobs import INLINE_BYTES, BlobMissing, BlobStore
+from perdure.blobs import INLINE_BYTES, BlobStore
 from perdure.clock import Clock, OffsetClock
 from perdure.deployment import database_file, default_vault, is_postgres, open_blobs, open_journal, open_transport
 from perdure.errors import NotFound, SettingsInvalid, StoreUnavailable
@@ -27,13 +27,12 @@ from perdure.kernel import events as e
 from perdure.kernel.segments import pack
 from perdure.kernel.state import State
 from perdure.limits import Bounds
-from perdure.model import Compiled, DefinitionError, Problem
+from perdure.model import Compiled, DefinitionError
 from perdure.model import ir as irs
 from perdure.model.ir import IR
 from perdure.nodes import installed
-from perdure.nodes.checks import find_problems
 from perdure.nodes.registry import Registry
-from perdure.routing.checks import find_content_refs
+from perdure.runtime.checking import Checker
 from perdure.runtime.claims import Claims
 from perdure.runtime.contents import Contents
 from perdure.runtime.coordinator import Coordinator, EngineStopped
@@ -471,18 +470,24 @@ class Engine:
 
     # -- workflows and runs --------------------------------------------------------------------------------------------
 
-    async def register(self, compiled: Compiled, *, tenant: str = "default") -> tuple[IR, int]:
+    async def register(self, compiled: Compiled, *, tenant: str = "default", checked: bool = False) -> tuple[IR, int]:
         """Store a workflow; the same definition is the same version."""
-        ir = await self.keep(compiled, tenant=tenant)
+        ir = await self.keep(compiled, tenant=tenant, checked=checked)
         body = f"definition:{ir.hash}"
         return ir, await self.journal.register_workflow(ir.name, body, ir_hash=ir.hash, tenant=tenant)
 
-    async def keep(self, compiled: Compiled, *, tenant: str = "default") -> IR:
-        """Store a definition without making it a version of its workflow: what a patch names by its hash."""
+    @property
+    def checker(self) -> Checker:
+        """What says whether a definition can be stored here."""
+        return Checker(self.registry, self.blobs)
+
+    async def keep(self, compiled: Compiled, *, tenant: str = "default", checked: bool = False) -> IR:
+        """Store a definition without making it a version of its workflow: what a patch names by its hash. `checked`: it has
+        come through the checker already."""
         ir = compiled.get_ir()
-        problems = (*find_problems(ir, self.registry), *await self._check_refs(ir, tenant))
+        problems = () if checked else await self.checker.find_problems(compiled, tenant=tenant)
         if any(problem.severity == "error" for problem in problems):
-            raise DefinitionError(problems)
+            raise DefinitionError((*compiled.problems, *problems))
         body = msgspec.json.encode(compiled.definition, order="deterministic")
         await self.library.put(ir.hash, "ir", irs.encode(ir))
         await self.library.put(f"definition:{ir.hash}", "definition", body)
@@ -490,18 +495,6 @@ class Engine:
         if self.coordinator is not None:
             self.coordinator.library.add(ir)
         return ir
-
-    async def _check_refs(self, ir: IR, tenant: str) -> list[Problem]:
-        """What a definition keeps as blobs must be there before it is stored."""
-        problems: list[Problem] = []
-        if self.blobs is not None:
-            for path, ref in find_content_refs(ir):
-                try:
-                    await self.blobs.stat(tenant, ref)
-                except BlobMissing as error:
-                    message = f"{error.message}; put it with `perdure blobs put FILE`"
-                    problems.append(Problem(path, None, None, "missing_blob", message))
-        return problems
 
     async def request(self, request: Request) -> Reply:
         """Decide a request here, or let the holder decide it."""

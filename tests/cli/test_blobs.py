@@ -89,4 +89,4 @@ def test_a_workflow_may_keep_a_config_as_a_blob(shell, tmp_path):
     file = workflow(tmp_path, "elsewhere", {"id": "a", "type": "transform", "config_ref": ref})
     assert shell.json("run", file, "-i", "n=2")["outputs"] == {"a": 3}
     missing = workflow(tmp_path, "missing", {"id": "a", "type": "transform", "config_ref": "sha256:" + "0" * 64})
-    assert "perdure blobs put FILE" in shell.error("run", missing)
+    assert "perdure blobs put FILE" in shell.error("run", missing, code=2)

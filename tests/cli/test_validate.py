@@ -61,7 +61,7 @@ def test_the_mark_is_under_the_word_the_problem_is_about(line, column, said, mar
 
 def test_the_mark_is_in_its_place_behind_tabs_and_wide_characters(shell, tmp_path):
     (tmp_path / "wide.yaml").write_text(
-        'name: x\nnodes:\n  - {id: a, type: input, config: {v: "日本"}, dependecies: [x]}\n'
+        'name: x\nnodes:\n  - {id: a, type: transform, config: {value: "日本"}, dependecies: [x]}\n'
     )
     lines = shell.error("validate", "wide.yaml", code=2).splitlines()
     shown, mark = lines[1], lines[2]

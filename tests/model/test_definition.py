@@ -8,6 +8,8 @@ from perdure.model import compile_definition
 from perdure.model.ir import Compensator, Join, Limits, Retry
 from tests.model.helpers import again, by_id, codes, compiled, edge, ids, index, message, node, workflow
 
+ADDRESS = "sha256:" + "a" * 64
+
 
 def same(one, other):
     """Both compile, to the same hash and the same IR."""
@@ -123,8 +125,8 @@ def test_the_sample_of_the_interface_compiles():
             {"type": "t", "loop": again()},
             {"type": "t", "loop": {**again(), "condition": {"type": "cel", "expression": " output.again == true "}}},
         ),
-        ({"type": "t", "config_ref": "cas://sha256:abc"}, {"type": "t", "config_ref": "sha256:abc"}),
-        ({"type": "t", "config_ref": "sha256:abc"}, {"type": "t", "config_ref": {"cas_ref": "cas://sha256:abc"}}),
+        ({"type": "t", "config_ref": f"cas://{ADDRESS}"}, {"type": "t", "config_ref": ADDRESS}),
+        ({"type": "t", "config_ref": ADDRESS}, {"type": "t", "config_ref": {"cas_ref": f"cas://{ADDRESS}"}}),
         (
             {"type": "t", "compensator": {"type": "task", "config": {"action": "x"}, "timeout_seconds": 60}},
             {"type": "t", "compensator": {"action": "x", "timeout_sec": 60, "retry": 3}},
@@ -204,7 +206,7 @@ def test_the_canonical_definition_compiles_to_itself():
                 "id": "b",
                 "type": "human",
                 "human_config": {"timeout_hours": 1},
-                "config_ref": {"type_url": "t", "cas_ref": "sha256:x"},
+                "config_ref": {"type_url": "t", "cas_ref": ADDRESS},
             },
             node("c", {"node": "b", "required": True}),  # type: ignore[arg-type]
             edges=[{"from": "a.x", "to": "c.y", "required": True}],
@@ -255,12 +257,12 @@ def test_a_config_may_stand_beside_a_config_ref():
         {
             "id": "a",
             "type": "human",
-            "config_ref": {"type_url": "u", "cas_ref": "sha256:x"},
+            "config_ref": {"type_url": "u", "cas_ref": ADDRESS},
             "human_config": {"timeout_hours": 1},
         }
     )
     a = by_id(ir, "a")
-    assert (a.config_ref, a.type_url, a.config) == ("sha256:x", "u", {"timeout_seconds": 3600})
+    assert (a.config_ref, a.type_url, a.config) == (ADDRESS, "u", {"timeout_seconds": 3600})
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ words = st.sampled_from(
         "{{ a.x }}",
         "{{ b.y",
         "output.x",
-        "sha256:x",
+        "sha256:" + "a" * 64,
         "conditional",
         "agent_driven",
         "human",

@@ -1,7 +1,9 @@
 """The definitions that the reference documents show: each compiles as written once the nodes it mentions exist, and is
 refused with the reason as it stands alone."""
 
+import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,15 @@ CONDITIONS = sorted(path.stem for path in FOLDER.glob("condition_*.json"))
 ALONE_OK = {"node_charge_customer", "node_version_handover"}
 
 
+def address(word: str) -> str:
+    """The documents write `sha256:cfg001` where an address stands."""
+    return f"sha256:{hashlib.sha256(word.encode()).hexdigest()}"
+
+
 def load(name: str) -> Any:
-    return json.loads((FOLDER / f"{name}.json").read_text())
+    """As the documents have it, with addresses for their placeholders."""
+    text = (FOLDER / f"{name}.json").read_text()
+    return json.loads(re.sub(r"sha256:(\w+)", lambda found: address(found[1]), text))
 
 
 def mentioned(value: Any) -> set[str]:
@@ -115,7 +124,7 @@ def compile_complete_node(node):
 
 def test_the_task_of_the_documents():
     node = by_id(compile_complete("node_validate_customer").get_ir(), "validate_customer")
-    assert (node.config_ref, node.type_url) == ("sha256:cfg001", "svc.validate/Config@1")
+    assert (node.config_ref, node.type_url) == (address("cfg001"), "svc.validate/Config@1")
     assert (node.timeout_seconds, node.max_hops, node.retry.max_attempts) == (30.0, 100, 3)
 
 
@@ -144,7 +153,7 @@ def test_the_approval_of_the_documents_says_when_it_times_out():
     node = by_id(compile_complete("node_manager_approval").get_ir(), "manager_approval")
     assert node.config["timeout_seconds"] == 48 * 3600
     assert node.config["on_timeout"] == "approve"
-    assert node.config_ref == "sha256:cfg004"
+    assert node.config_ref == address("cfg004")
     assert "approval_ui_url" in node.config
 
 

@@ -1,21 +1,18 @@
 """Every condition, branch and loop that the reference documents show, decided as they say."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from perdure.kernel.inputs import Seen
 from perdure.routing.conditions import evaluate
+from tests.model import test_reference as reference
 from tests.routing.helpers import RUN, ask_about
 from tests.routing.test_python_conditions import GROWTH, decide, sandbox  # noqa: F401  the fixture
 
-FOLDER = Path(__file__).parent.parent / "model" / "reference"
-
 
 def load(name: str) -> Any:
-    return json.loads((FOLDER / f"{name}.json").read_text())
+    return reference.load(name)
 
 
 def condition(name: str) -> Any:
@@ -32,7 +29,7 @@ def holds(spec: Any, output: Any, *, at_hand: dict[str, Any] | None = None, **no
     return verdict.value
 
 
-RETRY_SCHEMA = {"cas://sha256:retry_schema": {"required": ["retryable"]}}
+RETRY_SCHEMA = {f"cas://{reference.address('retry_schema')}": {"required": ["retryable"]}}
 TEAM = {"data": {"customers": [{"tier": "enterprise"}, {"tier": "free"}]}}
 ALONE = {"data": {"customers": [{"tier": "free"}]}}
 
@@ -80,7 +77,7 @@ def test_the_conjunction_of_the_documents_with_its_schema_in_the_store(output, e
 
 
 def test_the_schema_of_the_documents_comes_from_the_store():
-    kept = {"cas://sha256:schema123": {"type": "object", "required": ["id"]}}
+    kept = {f"cas://{reference.address('schema123')}": {"type": "object", "required": ["id"]}}
     assert holds(condition("schema_ref"), {"id": 1}, at_hand=kept) is True
     assert holds(condition("schema_ref"), {}, at_hand=kept) is False
 
@@ -96,7 +93,7 @@ def test_the_schema_of_the_documents_comes_from_the_store():
 )
 async def test_the_python_of_the_documents_decides_as_they_say(sandbox, output, expected):  # noqa: F811
     question = ask_about(condition("python"), output, nodes=completed(last_month={"revenue": 100}))
-    verdict, runs = await decide(question, sandbox, {"cas://sha256:python_evaluator": GROWTH})
+    verdict, runs = await decide(question, sandbox, {f"cas://{reference.address('python_evaluator')}": GROWTH})
     assert (verdict.value, runs) == (expected, 1)
 
 

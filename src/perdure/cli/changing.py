@@ -60,7 +60,9 @@ async def _patch(
     as_json: bool,
 ) -> ExitCode:
     from perdure.cli.backend import connected, find_run
-    from perdure.cli.problems import count, show_problems
+    from perdure.cli.problems import show_problems
+    from perdure.cli.refusals import refused_for, show_refused
+    from perdure.client import Invalid
     from perdure.model import DefinitionError
 
     def note(problems: Sequence[Problem]) -> None:
@@ -73,9 +75,10 @@ async def _patch(
         about: dict[str, Any] = {"dry_run": dry_run, "reason": reason, "by": by, "note": note}
         try:
             changes = await backend.patch(run_id, compiled, operations, **about)
-        except DefinitionError as error:
-            show_problems(given.name, given.text, error.problems)
-            say(f"{given.name}: {count(error.problems)}; nothing was patched")
+        except (DefinitionError, Invalid) as error:
+            if not refused_for(error):
+                raise
+            show_refused(given, error, "patched")
             return ExitCode.USAGE
         if dry_run:
             _show(changes, as_json=as_json)

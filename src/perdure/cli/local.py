@@ -184,12 +184,11 @@ class Local:
         note: Callable[[Sequence[Problem]], None],
     ) -> View:
         from perdure.model import DefinitionError
-        from perdure.routing.checks import check_parts
         from perdure.runtime.patching import preview
 
         _, state = await self._load(run_id)
         compiled = await self._patched(state, operations) if given is None else given
-        problems = (*compiled.problems, *(() if compiled.ir is None else check_parts(compiled.ir)))
+        problems = await self.problems_of(compiled, state.tenant)
         if any(problem.severity == "error" for problem in problems):
             raise DefinitionError(problems)
         note(problems)
@@ -197,10 +196,16 @@ class Local:
         view = {"run_id": run_id, "possible": not changes.refused, "applied": False, **msgspec.to_builtins(changes)}
         if dry_run:
             return {**view, "state": state.state.value}
-        ir = await self.engine.keep(compiled, tenant=state.tenant)
+        ir = await self.engine.keep(compiled, tenant=state.tenant, checked=True)
         about: dict[str, Any] = {"run_id": run_id, "by": _who(by), "reason": reason}
         reply = await ask(self.engine, Request(kind="patch", ir=ir.hash, patch=operations, **about))
         return {**view, "possible": True, "applied": True, "state": reply.state}
+
+    async def problems_of(self, compiled: Compiled, tenant: str) -> tuple[Problem, ...]:
+        """Everything that is wrong with a definition, what was found in its file and what this database finds."""
+        said = {(problem.code, problem.message) for problem in compiled.problems}
+        more = await self.engine.checker.find_problems(compiled, tenant=tenant)
+        return (*compiled.problems, *(one for one in more if (one.code, one.message) not in said))
 
     async def _patched(self, state: State, operations: Any) -> Compiled:
         import click

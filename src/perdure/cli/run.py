@@ -162,7 +162,8 @@ class Session:
 
         for child in self.source.children:
             await engine.register(child)
-        ir, version = await engine.register(self.source.compiled)
+        compiled = await self._check(engine)
+        ir, version = await engine.register(compiled, checked=True)
         self.run_id = self.run_id or engine.clock.new_id()
         engine.own.add(self.run_id)
         if await engine.journal.find_run(self.run_id) is not None:
@@ -187,6 +188,21 @@ class Session:
                 raise click.UsageError(f"{reply.message}; give them with -i name=value or --inputs FILE")
             raise Refused(reply.message, code=reply.code)
         return self.run_id
+
+    async def _check(self, engine: Any) -> Any:
+        """What only a database knows is wrong, the blobs it has, is a bad definition as well."""
+        from perdure.cli.problems import count, show_problems
+        from perdure.cli.refusals import check_contents
+
+        said = set(self.source.compiled.problems)
+        compiled = await check_contents(engine, self.source)
+        more = [problem for problem in compiled.problems if problem not in said]
+        if more and (compiled.ir is None or not self.as_json):
+            show_problems(self.source.name, self.source.text, more)
+        if compiled.ir is None:
+            say(f"{self.source.name}: {count(more)}; nothing was run")
+            leave(ExitCode.USAGE)
+        return compiled
 
     async def _find(self, engine: Any, ir: str) -> None:
         """Go on with a run that exists, if it is the same workflow with the same inputs."""

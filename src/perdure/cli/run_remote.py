@@ -12,7 +12,7 @@ from perdure.cli.where import Server
 
 if TYPE_CHECKING:
     from perdure.cli.source import Source
-    from perdure.client import AsyncClient, Invalid
+    from perdure.client import AsyncClient
     from perdure.model import Compiled
 
 
@@ -52,6 +52,7 @@ class Session:
 
     async def start(self, inputs: dict[str, Any] | None, tags: dict[str, str]) -> bool:
         """False: the server refused the definition, which was said."""
+        from perdure.cli.refusals import show_refused
         from perdure.client import Invalid
 
         try:
@@ -61,7 +62,7 @@ class Session:
         except Invalid as error:
             if not error.problems:
                 raise
-            show_refused(self.source, error)
+            show_refused(self.source, error, "changed on the server")
             return False
         workflow = f"{registered['name']}@{registered['version']}"
         started = await self.client.runs.start(workflow, inputs or {}, tags=tags)
@@ -143,19 +144,3 @@ class Session:
 
     def _command(self, word: str) -> str:
         return f"perdure runs {word} {self.run_id}{self.flags}"
-
-
-def show_refused(source: Source, error: Invalid) -> None:
-    """What a server says about a definition, at the lines of the file it came from."""
-    from perdure.cli.problems import count, show_problems
-    from perdure.model import Problem
-    from perdure.model.placement import place
-
-    problems = tuple(
-        Problem(one["path"], None, None, one["code"], one["message"], one.get("severity", "error"))
-        for one in error.problems
-    )
-    if source.kind is not None:
-        problems = place(problems, source.text, source.kind)
-    show_problems(source.name, source.text, problems)
-    say(f"{source.name}: {count(problems)}; nothing was changed on the server")

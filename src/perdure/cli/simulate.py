@@ -79,12 +79,9 @@ def _compile(file: str, *, as_json: bool) -> list[Any]:
     """The compiled definition and those it brings along; problems are shown, and errors end the command."""
     from perdure.cli.problems import count, show_problems
     from perdure.cli.source import read_source
-    from perdure.routing.checks import check_parts
 
     source = read_source(file)
     problems = source.compiled.problems
-    if source.compiled.ir is not None:
-        problems = (*problems, *check_parts(source.compiled.ir))
     bad = any(problem.severity == "error" for problem in problems)
     if bad or not as_json:
         show_problems(source.name, source.text, problems)

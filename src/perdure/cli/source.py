@@ -53,7 +53,7 @@ def read_source_or_patch(file: str) -> tuple[Source, Any]:
     text = data.decode(errors="replace")
     if isinstance(value, list):
         return Source(name, "", None), value
-    return Source(name, text, _check(compile_text(data, format=kind), data, kind)), None
+    return Source(name, text, _check(compile_text(data, format=kind), data, kind), kind=kind or "yaml"), None
 
 
 def _read_python(file: str) -> Source:
@@ -68,21 +68,12 @@ def _read_python(file: str) -> Source:
 
 def _check(compiled: Compiled, data: bytes | None = None, kind: Any = None) -> Compiled:
     """Also what the compiler cannot see, with its lines: conditions, schemas, the configs of node types."""
-    if compiled.ir is None:
-        return compiled
     from perdure.model.placement import place
     from perdure.nodes import installed
-    from perdure.nodes.checks import find_problems
+    from perdure.nodes.checks import find_more_problems, joined
 
-    problems = find_problems(compiled.ir, installed())
-    if data is not None:
-        problems = place(problems, data, kind)
-    if not problems:
-        return compiled
-    refused = any(problem.severity == "error" for problem in problems)
-    return msgspec.structs.replace(
-        compiled, ir=None if refused else compiled.ir, problems=(*compiled.problems, *problems)
-    )
+    problems = find_more_problems(compiled, installed())
+    return joined(compiled, problems if data is None else place(problems, data, kind))
 
 
 def _read_file(file: str) -> tuple[bytes, str, Any]:

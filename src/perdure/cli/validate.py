@@ -7,21 +7,27 @@ import click
 from perdure.cli.exits import ExitCode, say
 from perdure.cli.group import json_option, leave
 from perdure.cli.output import print_json
+from perdure.cli.where import Where, where_options
 
 
 @click.command(short_help="Check a workflow without running it.")
 @click.argument("file")
+@where_options
 @json_option
-def validate(file: str, as_json: bool) -> None:
+def validate(file: str, where: Where, as_json: bool) -> None:
     """Check the workflow in FILE (YAML, JSON, FILE.py[:workflow] or module:workflow; - reads standard input).
+
+    Blobs that it names are looked for, and looked into, in the database; with --server, the server checks all of it.
 
     Exit code 0 when it is valid, 2 when it is not. Warnings do not make it invalid.
     """
     from perdure.cli.problems import as_data, count, show_problems
+    from perdure.cli.refusals import check_source
     from perdure.cli.source import read_source
 
     source = read_source(file)
-    compiled, ir = source.compiled, source.compiled.ir
+    compiled = check_source(source, where)
+    ir = compiled.ir
     if as_json:
         problems = [as_data(problem) for problem in compiled.problems]
         print_json({"valid": ir is not None, "hash": ir and ir.hash, "problems": problems})

@@ -161,7 +161,7 @@ def push(file: str, reason: str, where: Where, as_json: bool) -> None:
 
 def _push(where: Where, source: Source, reason: str) -> View | None:
     """None: a server refused it, which was said."""
-    from perdure.cli.run_remote import show_refused
+    from perdure.cli.refusals import refused_for, show_refused
 
     async def ask(backend: Backend) -> View:
         for child in source.children:
@@ -171,10 +171,9 @@ def _push(where: Where, source: Source, reason: str) -> View | None:
     try:
         return _ask(where, ask, make=True)
     except click.UsageError as error:
-        refused = error.__cause__
-        if refused is None or not getattr(refused, "problems", ()):
+        if not refused_for(error):
             raise
-        show_refused(source, refused)  # type: ignore[arg-type]
+        show_refused(source, error, "registered")
         return None
 
 
@@ -191,13 +190,21 @@ def patch(name: str, file: str, base: int | None, dry_run: bool, reason: str, wh
 
     It is applied to the highest version, in the form that `perdure workflows show` prints.
     """
+    from perdure.cli.refusals import refused_for, show_refused
     from perdure.cli.source import read_source_or_patch
 
     source, operations = read_source_or_patch(file)
     if operations is None:
         raise click.UsageError(f"{source.name} is no JSON Patch, which is a list; a whole definition is for `push`")
     about: dict[str, Any] = {"base": base, "reason": reason, "dry_run": dry_run}
-    view = _ask(where, lambda backend: backend.patch_workflow(name, operations, **about))
+    try:
+        view = _ask(where, lambda backend: backend.patch_workflow(name, operations, **about))
+    except click.UsageError as error:
+        if not refused_for(error):
+            raise
+        show_refused(source, error, "patched")
+        leave(ExitCode.USAGE)
+        return
     if as_json:
         print_json(view)
         return

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from perdure.model.compiler import compile_data
+from perdure.model.compiler import Draft, compile_data
 from perdure.model.ir import IR
 from perdure.model.positions import Positions
 from perdure.model.problems import MAX_PROBLEMS, DefinitionError, Path, Problem, Problems, format_path
@@ -29,6 +29,8 @@ class Compiled(msgspec.Struct, frozen=True):
     ir: IR | None
     problems: tuple[Problem, ...]
     definition: dict[str, Any] | None
+    draft: Draft | None = None
+    """Of a definition with errors: what can be checked of it nevertheless."""
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -74,8 +76,8 @@ def compile_definition(data: Any, positions: Locator | None = None) -> Compiled:
 
 
 def _compile(data: Any, problems: Problems, positions: Locator | None) -> Compiled:
-    ir, canonical = compile_data(data, problems)
-    return Compiled(ir, _finish(problems, positions), canonical)
+    ir, canonical, draft = compile_data(data, problems)
+    return Compiled(ir, _finish(problems, positions), canonical, draft)
 
 
 def _finish(problems: Problems, positions: Locator | None) -> tuple[Problem, ...]:

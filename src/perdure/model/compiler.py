@@ -35,14 +35,28 @@ from perdure.model.problems import Path, Problems
 from perdure.model.usage import Usage, find_usage
 
 _ALL = Join()
+_CONFIG_KEYS = frozenset({"config", "config_ref", "agent_config", "human_config", "timeout_seconds", "limits"})
+"""What the config of a node is made of."""
 _RETRY = Retry()
 
 
-def compile_data(data: Any, problems: Problems) -> tuple[IR | None, dict[str, Any] | None]:
-    """The IR (None when there are errors) and the canonical definition (None when nothing sensible was given)."""
+class Draft(msgspec.Struct, frozen=True):
+    """What can be read of a definition that is refused: its nodes without a graph, so that each can still be checked."""
+
+    ir: IR
+    places: dict[str, int]
+    """Where in the list of nodes each stands."""
+
+
+def compile_data(data: Any, problems: Problems) -> tuple[IR | None, dict[str, Any] | None, Draft | None]:
+    """The IR and the canonical definition, both None when there are errors, and then a draft if anything can be read."""
     definition = read_definition(data, problems)
     if definition is None or not definition.nodes:
-        return None, None
+        return None, None, None
+    unread: dict[Any, set[Any]] = {}
+    for found in problems.found:
+        if found.path[:1] == ("nodes",) and len(found.path) > 1 and found.severity == "error":
+            unread.setdefault(found.path[1], set()).update(found.path[2:3])
     pairs = collect_pairs(definition, problems)
     graph = build_graph(definition, pairs, problems)
     loops = find_loops(definition, graph, problems)
@@ -50,10 +64,47 @@ def compile_data(data: Any, problems: Problems) -> tuple[IR | None, dict[str, An
     check_joins(definition, graph, loops, problems)
     usage = find_usage(definition, graph, loops, problems)
     if problems.errors:
-        return None, None
+        return None, None, _make_draft(definition, unread)
     canonical = make_canonical(definition, pairs)
     ir = _Assembler(definition, graph, loops, usage).assemble(hash_definition(canonical))
-    return ir, canonical
+    return ir, canonical, None
+
+
+def _make_draft(definition: Definition, unread: dict[Any, set[Any]]) -> Draft:
+    """`unread`: nodes that were not understood, by their place, each with the keys it was not understood for."""
+    nodes = []
+    for id, node in definition.nodes.items():
+        if not isinstance(node["type"], str):
+            continue
+        wrong = unread.get(definition.places[id])
+        if wrong is None:
+            nodes.append(_make_loose(node))
+        else:  # its type, and its config if that is not what was not understood
+            hidden = not wrong.isdisjoint(_CONFIG_KEYS) or node["type"] == "map" or "config_ref" in node
+            nodes.append(Node(id=id, type=node["type"], config=node.get("config"), config_ref="" if hidden else None))
+    inputs = definition.workflow.get("inputs")
+    ir = IR(IR_VERSION, definition.workflow["name"], "", tuple(nodes), (), (), (), inputs_schema=inputs)
+    return Draft(ir, definition.places)
+
+
+def _make_loose(node: dict[str, Any]) -> Node:
+    """A node with what can be checked without a graph."""
+    extra: dict[str, Any] = {}
+    if "when" in node:
+        extra["when"] = _loose_condition(node["when"])
+    if "loop" in node:
+        extra["loop"] = Loop(
+            head=0, condition=_loose_condition(node["loop"]["condition"]), max_iterations=None, body=()
+        )
+    rules = node.get("branch", {}).get("rules", ())
+    if rules:
+        extra["branch"] = Branch("conditional", tuple(Rule(_loose_condition(rule["condition"]), ()) for rule in rules))
+    inner = _make_inner(node, node["id"], (), ())
+    return msgspec.structs.replace(inner, **extra)
+
+
+def _loose_condition(condition: dict[str, Any]) -> Condition:
+    return Condition(condition["type"], {key: value for key, value in condition.items() if key != "type"})
 
 
 def make_canonical(definition: Definition, pairs: dict[tuple[str, str], Pair]) -> dict[str, Any]:

@@ -280,6 +280,13 @@ def read_node(fields: Fields) -> dict[str, Any]:
             fields.conflict("timeout_seconds", "limits")
         else:
             timeout = deadline
+    if type == "map" and fields.has("config_ref"):
+        fields.error(
+            "misplaced_key",
+            "config_ref",
+            f"'config_ref' of {fields.what} has no meaning: what a map does is part of the graph; write its config here, "
+            "and keep that of its item as a blob",
+        )
     if type == "map" and config:
         config = _read_map(config, fields)
     if config:

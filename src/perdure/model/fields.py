@@ -13,7 +13,7 @@ from typing import Any
 from perdure.model.problems import Path, Problems, describe
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}\Z")
-_ADDRESS = re.compile(r"sha256:[A-Za-z0-9_-]{1,128}\Z")
+_ADDRESS = re.compile(r"sha256:[0-9a-f]{64}\Z")
 
 YEAR_SECONDS = 366 * 86_400
 YEAR_MS = YEAR_SECONDS * 1000
@@ -183,7 +183,8 @@ class Fields:
             self.error(
                 "invalid_reference",
                 key,
-                f"'{key}' of {self.what} must look like cas://sha256:… or sha256:…, got {describe(value)}",
+                f"'{key}' of {self.what} must be sha256: and 64 hexadecimal digits, got {describe(value)}; "
+                "`perdure blobs put FILE` prints it",
             )
             return None
         return bare

@@ -24,8 +24,8 @@ def place(problems: Sequence[Problem], text: str | bytes, format: Format | None)
     if not problems:
         return ()
     data, plain, found = read(text, format, Problems())
-    indexes = _find_indexes(data)
-    paths = [_read_path(problem.path, indexes) for problem in problems]
+    indexes = find_indexes(data)
+    paths = [read_path(problem.path, indexes) for problem in problems]
     places = Positions(plain, found).find(path for path in paths if path)
     placed = []
     for problem, path in zip(problems, paths, strict=True):
@@ -35,7 +35,7 @@ def place(problems: Sequence[Problem], text: str | bytes, format: Format | None)
     return tuple(sorted(placed, key=lambda problem: (problem.line or 0, problem.column or 0)))
 
 
-def _find_indexes(data: Any) -> dict[str, int]:
+def find_indexes(data: Any) -> dict[str, int]:
     nodes = data.get("nodes") if isinstance(data, dict) else None
     indexes: dict[str, int] = {}
     for index, node in enumerate(nodes if isinstance(nodes, list) else ()):
@@ -45,7 +45,7 @@ def _find_indexes(data: Any) -> dict[str, int]:
     return indexes
 
 
-def _read_path(text: str, indexes: dict[str, int]) -> Path:
+def read_path(text: str, indexes: dict[str, int]) -> Path:
     """() when it is not understood: the problem then keeps its words and has no line."""
     node = _NODE.match(text)
     path: list[str | int] = []

@@ -27,6 +27,7 @@ _ESCALATION_POLICIES = {
     "escalate_after_timeout": "escalate",
     **{choice: choice for choice in ON_TIMEOUT},
 }
+_HUMAN_DEFAULTS = {"on_timeout": "reject", "quorum": 1}
 _COMPUTABLE = frozenset({"timeout_seconds", "on_timeout", "quorum"})
 _HUMAN_KEYS = frozenset(
     {
@@ -192,23 +193,28 @@ def read_human(config: Any, node: Fields) -> dict[str, Any]:
     """The config of a human node. The time to decide may stand in three places; they must agree."""
     merged: dict[str, Any] = dict(config or {})
     path: Path = (*node.path, "config")
-    _settle(merged, path, node, node.problems)
+    settle_human(merged, path, node, node.problems)
     written = node.data.get("human_config")
     if written is not None:
         path = (*node.path, "human_config")
         inner = as_fields(written, path, f"human_config of {node.what}", node.problems, _HUMAN_KEYS)
         if inner is not None:
             extra = {k: v for k, v in inner.data.items() if k in _HUMAN_KEYS and v is not None}
-            _settle(extra, path, node, node.problems)
+            settle_human(extra, path, node, node.problems)
             merge(merged, extra, path, node)
     if node.has("timeout_seconds"):
         seconds = node.seconds("timeout_seconds")
         if seconds is not None:
             merge(merged, {"timeout_seconds": seconds}, node.path, node)
+    # Only now, and not beside a config_ref: what is written in one place must not be undone by another.
+    if not node.has("config_ref"):
+        for key, value in _HUMAN_DEFAULTS.items():
+            if merged.get(key) == value:
+                del merged[key]
     return merged
 
 
-def _settle(config: dict[str, Any], path: Path, node: Fields, problems: Problems) -> None:
+def settle_human(config: dict[str, Any], path: Path, node: Fields, problems: Problems) -> None:
     """Turns hours and escalation policies of the reference documents into timeout_seconds and on_timeout."""
     known = {key: value for key, value in config.items() if key not in _COMPUTABLE or not is_template(value)}
     fields = Fields(known, path, f"config of {node.what}", problems, config)
@@ -231,10 +237,6 @@ def _settle(config: dict[str, Any], path: Path, node: Fields, problems: Problems
         choice = _ESCALATION_POLICIES[policy]
         if config.setdefault("on_timeout", choice) != choice:
             fields.conflict("on_timeout", "escalation_policy")
-    if config.get("on_timeout") == "reject":
-        del config["on_timeout"]  # what happens anyway
-    if config.get("quorum") == 1:
-        del config["quorum"]
 
 
 def is_template(value: Any) -> bool:

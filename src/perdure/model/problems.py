@@ -49,7 +49,7 @@ CODES: dict[str, str] = {
     "missing_id": "a node has no id",
     "invalid_id": "an id is not an identifier, or is a reserved word",
     "duplicate_id": "two nodes have the same id",
-    "invalid_reference": "a content address is not written as sha256:…",
+    "invalid_reference": "a content address is not sha256: and 64 hexadecimal digits",
     # graph
     "unknown_node": "a dependency, route, template or condition names a node that does not exist",
     "self_dependency": "a node depends on itself without a loop",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,6 +19,9 @@ from perdure.nodes.registry import NodeType, Path, Registry, has_template
 from perdure.routing.checks import check_parts
 from perdure.routing.schemas import compile_schema
 from perdure.routing.segments import BlobRef, Secret, Segments
+
+if TYPE_CHECKING:
+    from perdure.model import Compiled
 
 MOST = 20
 _LONGEST = 300
@@ -96,6 +99,32 @@ def find_problems(ir: IR, registry: Registry) -> tuple[Problem, ...]:
     return (*check_parts(ir), *check_configs(ir, registry))
 
 
+def find_more_problems(compiled: Compiled, registry: Registry) -> tuple[Problem, ...]:
+    """The same for what the compiler gave, also where it refused: what it did not say already."""
+    if compiled.ir is not None:
+        return find_problems(compiled.ir, registry)
+    if compiled.draft is None:
+        return ()
+    from perdure.model.placement import read_path  # only who compiles has a draft
+
+    said = {problem.path for problem in compiled.problems if problem.severity == "error"}
+    more = find_problems(compiled.draft.ir, registry)
+    places = compiled.draft.places
+    return tuple(problem for problem in more if format_path(read_path(problem.path, places)) not in said)
+
+
+def joined(compiled: Compiled, problems: tuple[Problem, ...]) -> Compiled:
+    """What was compiled, with more problems; an error among them means that there is no IR."""
+    if not problems:
+        return compiled
+    refused = any(problem.severity == "error" for problem in problems)
+    ir = None if refused else compiled.ir
+    every = (*compiled.problems, *problems)
+    if any(problem.line is not None for problem in every):
+        every = tuple(sorted(every, key=lambda problem: (problem.line or 0, problem.column or 0)))
+    return msgspec.structs.replace(compiled, ir=ir, problems=every)
+
+
 def check_configs(ir: IR, registry: Registry) -> tuple[Problem, ...]:
     """The problems of every node's config. A type nobody here has is a warning: a worker elsewhere may have it."""
     problems: list[Problem] = []
@@ -105,7 +134,7 @@ def check_configs(ir: IR, registry: Registry) -> tuple[Problem, ...]:
         for place, what, type_name, config in _configs(path, node):
             found = registry.find(type_name)
             if found is not None:
-                problems += _check(place, what, found, config)
+                problems += () if config is _ELSEWHERE else _check(place, what, found, config)
             elif registry.is_broken(type_name):
                 problems.append(_problem((*place, "type"), "broken_node_type", registry.explain(type_name)))
             else:
@@ -116,9 +145,14 @@ def check_configs(ir: IR, registry: Registry) -> tuple[Problem, ...]:
     return tuple(problems)
 
 
+def _known_config(node: Node) -> Any:
+    """None when part of it is elsewhere."""
+    return node.config if node.config_ref is None else None
+
+
 def _check_secrecy(path: Path, node: Node, node_type: NodeType | None) -> list[Problem]:
     """What a coordinator answers by itself is stored as it is: it can hold no secret, and seal nothing."""
-    if node_type is None or not node_type.is_answered(node.config):
+    if node_type is None or not node_type.is_answered(_known_config(node)):
         return []
     problems = []
     if node.sensitive:
@@ -134,7 +168,7 @@ def _check_secrecy(path: Path, node: Node, node_type: NodeType | None) -> list[P
 
 def _check_limits(path: Path, node: Node, node_type: NodeType | None) -> list[Problem]:
     """What needs no worker is never published, and only that is limited."""
-    if node_type is None or not node_type.is_answered(node.config):
+    if node_type is None or not node_type.is_answered(_known_config(node)):
         return []
     hint = "put it on its item" if node.type == "map" else "take it away"
     return [
@@ -166,11 +200,14 @@ def _nodes(ir: IR) -> Iterator[tuple[Path, Node]]:
             yield ("nodes", node.id), node
 
 
+_ELSEWHERE = object()
+"""A config that is not whole without a blob: whoever can read that checks it (`runtime.checking`)."""
+
+
 def _configs(path: Path, node: Node, what: str = "") -> Iterator[tuple[Path, str, str, Any]]:
     """Every config of a node with its place, what it belongs to and its type: its own, its compensator's, its item's."""
     what = what or f"node '{node.id}'"
-    if node.config_ref is None:
-        yield path, what, node.type, node.config
+    yield path, what, node.type, node.config if node.config_ref is None else _ELSEWHERE
     if node.compensator is not None:
         yield (*path, "compensator"), f"compensator of {what}", node.compensator.type, node.compensator.config
     if node.item is not None and isinstance(node.config, dict) and "node" in node.config:

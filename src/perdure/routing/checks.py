@@ -74,10 +74,17 @@ def _conditions(ir: IR) -> Iterator[tuple[Path, Condition]]:
 def find_content_refs(ir: IR) -> Iterator[tuple[str, str]]:
     """What the workflow keeps elsewhere, by content: (path, reference)."""
     for node in ir.nodes:
-        if node is not None and node.config_ref is not None:
-            yield format_path(("nodes", node.id, "config_ref")), node.config_ref
+        if node is not None:
+            yield from _config_refs(("nodes", node.id), node)
     for path, condition in _conditions(ir):
         yield from _refs_of(path, condition.spec)
+
+
+def _config_refs(path: Path, node: Node) -> Iterator[tuple[str, str]]:
+    if node.config_ref is not None:
+        yield format_path((*path, "config_ref")), node.config_ref
+    if node.item is not None:
+        yield from _config_refs((*path, "config", "node"), node.item)
 
 
 def _refs_of(path: Path, spec: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 PerdureError
 ├── TemplateError       the template is wrong, or reads what is not there; rendering again will not help
+│   ├── ConfigTorn      its config and the content of its config_ref do not go together
 │   └── ContentLost     it reads what is stored elsewhere, and that cannot be had
 └── NotAtHand           it takes something slow first: do what `key` names, and ask again with it at hand
     ├── NeedsBlob       an output that is stored as a blob is looked into
@@ -30,6 +31,10 @@ class TemplateError(PerdureError):
         self.template = template
         self.path = path
         self.missing = missing
+
+
+class ConfigTorn(TemplateError):
+    code = "bad_config"
 
 
 class ContentLost(TemplateError):

@@ -156,7 +156,7 @@ def blob_sources(blobs: BlobStore) -> dict[type[NotAtHand], Source]:
                 "node make what is needed of it"
             )
             return Fetched(Lost("blob_too_large", message))
-        content = _read(await blobs.get(tenant, need.ref), need.ref)
+        content = read_content(await blobs.get(tenant, need.ref), need.ref)
         return Fetched(content) if type(content) is Lost else Fetched(content, _weigh(content, size))
 
     async def store(tenant: str, need: NeedsStore) -> Fetched:
@@ -181,7 +181,7 @@ def sandbox_sources(run: Callable[[Any], Awaitable[Any]]) -> dict[type[NotAtHand
     return {NeedsVerdict: judge}
 
 
-def _read(data: bytes, ref: str) -> Any:
+def read_content(data: bytes, ref: str) -> Any:
     """JSON; what is none is text, as code is."""
     try:
         return segments.decode(data, parse_ref(ref)[1])

@@ -22,6 +22,7 @@ from perdure.kernel.settle import default_outputs
 from perdure.kernel.state import Activation, IntegrityError, NodeState, State, index_of
 from perdure.kernel.values import Error
 from perdure.limits import Limit
+from perdure.model.inlining import join_config
 from perdure.model.ir import IR, Node, Reference
 from perdure.model.references import BadExpression, find_in_template, templates
 from perdure.nodes.checks import explain_rendered
@@ -29,7 +30,7 @@ from perdure.nodes.registry import Answer, Call, Done, Failed, NodeType, Registr
 from perdure.routing.at_hand import NOTHING, AtHand, resolve, take
 from perdure.routing.budget import Budget
 from perdure.routing.conditions import evaluate
-from perdure.routing.errors import NeedsStore, TemplateError, stored_key
+from perdure.routing.errors import ConfigTorn, NeedsStore, TemplateError, stored_key
 from perdure.routing.schemas import check as check_value
 from perdure.routing.schemas import find_misfits
 from perdure.routing.scope import Run, Scope, outcome
@@ -322,9 +323,13 @@ class Renderer:
         return render(config, scope)
 
     def _fetch_config(self, state: State, node: Node) -> tuple[Any, tuple[Reference, ...]]:
-        """A config that the definition keeps as a blob: part of it, so its templates are templates."""
-        config = take(full_ref(node.config_ref or ""), f"config_ref of {node.id}", self._at_hand(state.tenant))
-        known, found = index_of(state.ir), []
+        """A config that the definition keeps as a blob, with what stands beside it: part of the definition, so its templates
+        are templates."""
+        content = take(full_ref(node.config_ref or ""), f"config_ref of {node.id}", self._at_hand(state.tenant))
+        config, wrong = join_config(node.type, node.config, content, f"node '{node.id}'")
+        if wrong:
+            raise ConfigTorn("; ".join(wrong))
+        known, found = index_of(state.ir), list(node.references)
         try:
             for _, text in templates(config, ()):
                 found += find_in_template(text, known)
@@ -478,7 +483,9 @@ def _raw_config(state: State, activation: Activation, undo: bool) -> Any:
     node = state.pinned(activation)
     if undo and node.compensator is not None:
         return node.compensator.config
-    return activation.config if activation.config is not None else node.config
+    if activation.config is not None:
+        return activation.config
+    return node.config if node.config_ref is None else None
 
 
 def _is_current(activation: Activation, attempt: int, undo: bool) -> bool:

@@ -20,7 +20,6 @@ from perdure.kernel.view import nodes_view
 from perdure.model import Compiled, DefinitionError
 from perdure.runtime.patching import PatchInvalid, apply_patch, current_definition, preview
 from perdure.runtime.requests import Request
-from perdure.service.compiling import compile_data
 from perdure.service.diffs import diff_runs
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.history import state_at, steps_of
@@ -114,7 +113,9 @@ class Runs:
         return None if found is None else found[0]
 
     async def _keep(self, definition: Any) -> Resolved:
-        ir = await self._engine.keep(await compile_data(definition), tenant=self._scope.tenant)
+        tenant = self._scope.tenant
+        compiled = await self._engine.checker.check_data(definition, tenant=tenant)
+        ir = await self._engine.keep(compiled, tenant=tenant, checked=True)
         return Resolved(name=ir.name, version=0, ir=ir.hash)
 
     async def _started(self, run_id: str, wait_seconds: float) -> View:
@@ -281,7 +282,7 @@ class Runs:
         view = {"run_id": run_id, "possible": not changes.refused, "applied": False, **msgspec.to_builtins(changes)}
         if dry_run:
             return {**view, "state": state.state.value}
-        ir = await self._engine.keep(compiled, tenant=self._scope.tenant)
+        ir = await self._engine.keep(compiled, tenant=self._scope.tenant, checked=True)
         about: dict[str, Any] = {"run_id": record.run_id, "by": self._scope.by, "reason": reason}
         reply = await self._scope.ask(Request(kind="patch", ir=ir.hash, patch=operations, **about))
         return {**view, "possible": True, "applied": True, "state": reply.state}
@@ -289,7 +290,7 @@ class Runs:
     async def _patched(self, state: State, definition: Any, operations: Any) -> Compiled:
         if operations is not None:
             definition = apply_patch(await current_definition(self._engine.library, state), operations)
-        return await compile_data(definition)
+        return await self._engine.checker.check_data(definition, tenant=self._scope.tenant)
 
 
 def explain_nodes(state: State, node: str | None = None) -> dict[str, str]:

@@ -24,7 +24,6 @@ from perdure.kernel.state import State
 from perdure.kernel.view import run_view
 from perdure.model.ir import IR
 from perdure.runtime.loaded import row_of
-from perdure.service.compiling import compile_data
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.history import read_all
 from perdure.service.views import View
@@ -180,10 +179,10 @@ class Transfer:
     async def _keep(self, number: int, one: _Definition) -> IR:
         if one.definition is None:
             raise _refuse(f"definitions[{number}]", "the definition was not kept when the run was exported")
-        compiled = await compile_data(one.definition)
+        compiled = await self._engine.checker.check_data(one.definition, tenant=self._scope.tenant)
         if compiled.get_ir().hash != one.hash:
             raise _refuse(f"definitions[{number}]", f"it is not the definition {one.hash}; another Perdure compiled it")
-        return await self._engine.keep(compiled, tenant=self._scope.tenant)
+        return await self._engine.keep(compiled, tenant=self._scope.tenant, checked=True)
 
     def _rebuild(self, file: RunFile, run_id: str) -> tuple[str, list[e.AnyEvent]]:
         """The events as they were written, of a run with another id, in this tenant."""

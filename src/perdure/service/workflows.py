@@ -17,7 +17,6 @@ from perdure.journal import WorkflowVersion
 from perdure.model import Compiled, DefinitionError
 from perdure.model.reader import Format
 from perdure.runtime.patching import apply_patch
-from perdure.service.compiling import check_text, compile_data
 from perdure.service.diffs import diff_definitions
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.scope import Scope
@@ -38,12 +37,12 @@ class Workflows:
 
     async def validate(self, text: bytes, kind: Format) -> View:
         """Compile only: every problem at once. Nothing is executed and nothing stored."""
-        compiled = await check_text(text, kind, self._engine.registry)
+        compiled = await self._engine.checker.check_text(text, kind, tenant=self._scope.tenant)
         problems = [problem_view(one) for one in compiled.problems]
         return {"valid": compiled.ir is not None, "hash": compiled.ir and compiled.ir.hash, "problems": problems}
 
     async def register(self, text: bytes, kind: Format, *, reason: str = "") -> View:
-        compiled = await check_text(text, kind, self._engine.registry)
+        compiled = await self._engine.checker.check_text(text, kind, tenant=self._scope.tenant)
         if compiled.ir is None:
             raise DefinitionError(compiled.problems)
         return await self._register(compiled, reason)
@@ -51,7 +50,7 @@ class Workflows:
     async def _register(self, compiled: Compiled, reason: str) -> View:
         scope = self._scope
         before = await self._engine.journal.find_workflow(compiled.get_ir().name, tenant=scope.tenant)
-        ir, version = await self._engine.register(compiled, tenant=scope.tenant)
+        ir, version = await self._engine.register(compiled, tenant=scope.tenant, checked=True)
         at = self._engine.clock.now()
         # Crash here: the version is there, and nobody is noted for it until it is registered again.
         note = VersionNote(tenant=scope.tenant, workflow=ir.name, version=version, by=scope.by, at=at, reason=reason)
@@ -72,7 +71,7 @@ class Workflows:
         if base is not None and found.version != base:
             raise Conflict(f"workflow {name} is at version {found.version}, not {base}; read it and patch again")
         before = await self._definition(found)
-        compiled = await compile_data(apply_patch(before, operations))
+        compiled = await self._engine.checker.check_data(apply_patch(before, operations), tenant=self._scope.tenant)
         if compiled.get_ir().name != name:
             message = "a patch may not rename a workflow; register it under its new name"
             raise Invalid(message, [Trouble("name", "wrong_value", message)])

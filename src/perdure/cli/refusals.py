@@ -1,0 +1,122 @@
+"""What is found wrong with a definition only where its blobs are, or where it is to run: a database, or a server."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from perdure.cli.exits import say
+from perdure.cli.problems import as_data, count, show_problems
+from perdure.cli.source import Source
+from perdure.cli.where import Server, Where
+
+if TYPE_CHECKING:
+    from perdure.engine import Engine
+    from perdure.model import Compiled, Problem
+
+
+async def check_contents(engine: Engine, source: Source) -> Compiled:
+    """The definition with what this database finds wrong with it, each problem once and with its line."""
+    return _add(source, await engine.checker.find_problems(source.compiled))
+
+
+def check_source(source: Source, where: Where) -> Compiled:
+    """The same wherever the command works; a database is opened only for a definition that names blobs."""
+    server = where.find_server()
+    compiled: Compiled = source.compiled
+    if server is not None:
+        return asyncio.run(_ask(server, source))
+    if refs := _refs(compiled):
+        return asyncio.run(_look(source, where, refs))
+    return compiled
+
+
+async def _ask(server: Server, source: Source) -> Compiled:
+    """What a server says. Which node types there are, and what their configs may be, is for the server to say."""
+    from perdure.cli.remote import reached
+    from perdure.model import Problem, compile_definition, compile_text
+
+    compiled: Compiled = source.compiled
+    sent: Any
+    if source.kind is not None:
+        sent, plain = source.text, compile_text(source.text, format=source.kind)
+    elif compiled.definition is not None:
+        sent, plain = compiled.definition, compile_definition(compiled.definition)
+    else:
+        return compiled
+    async with reached(server) as client:
+        answer = await client.workflows.validate(sent, format=source.kind or "json")
+    problems = msgspec.convert(answer["problems"], tuple[Problem, ...])
+    return msgspec.structs.replace(plain, ir=plain.ir if answer["valid"] else None, problems=problems)
+
+
+async def _look(source: Source, where: Where, refs: list[tuple[str, str]]) -> Compiled:
+    from perdure.cli.database import opened
+    from perdure.errors import NotFound
+
+    try:
+        async with opened(where.db) as engine:
+            return await check_contents(engine, source)
+    except NotFound as error:
+        return _add(source, tuple(_unseen(path, ref, error.message) for path, ref in refs))
+
+
+def _unseen(path: str, ref: str, why: str) -> Problem:
+    from perdure.model import Problem
+
+    return Problem(path, None, None, "missing_blob", f"blob {ref} was not looked for; {why}", "warning")
+
+
+def _refs(compiled: Compiled) -> list[tuple[str, str]]:
+    from perdure.routing.checks import find_content_refs
+
+    draft = None if compiled.draft is None else compiled.draft.ir
+    ir = compiled.ir or draft
+    return [] if ir is None else [(path, ref) for path, ref in find_content_refs(ir) if ref]
+
+
+def refused_for(error: BaseException | None) -> tuple[Problem, ...]:
+    """What a database or a server refused a definition for; empty when it was refused for something else."""
+    from perdure.model import Problem
+
+    found = getattr(error, "problems", ()) or getattr(getattr(error, "__cause__", None), "problems", ())
+    plain = (one if isinstance(one, Mapping) else as_data(one) for one in found)
+    return tuple(
+        Problem(one["path"], None, None, one["code"], one["message"], one.get("severity", "error")) for one in plain
+    )
+
+
+def show_refused(source: Source, error: BaseException, what: str) -> None:
+    """What was refused elsewhere, at the lines of the file it came from. `what` was not done then."""
+    compiled: Compiled | None = source.compiled  # none where it is a patch
+    problems = refused_for(error)
+    if source.kind is not None and compiled is not None and compiled.definition is not None:
+        from perdure.model.placement import place
+
+        names = [node["id"] for node in compiled.definition["nodes"]]
+        problems = place(tuple(_by_id(one, names) for one in problems), source.text, source.kind)
+    show_problems(source.name, source.text, problems)
+    say(f"{source.name}: {count(problems)}; nothing was {what}")
+
+
+def _by_id(problem: Problem, names: list[str]) -> Problem:
+    """`nodes[0]` of the canonical form, where nodes are sorted, is another node of the file."""
+    found = re.match(r"nodes\[(\d+)\]", problem.path)
+    if found is None or int(found[1]) >= len(names):
+        return problem
+    return msgspec.structs.replace(problem, path=f"nodes.{names[int(found[1])]}{problem.path[found.end() :]}")
+
+
+def _add(source: Source, problems: tuple[Any, ...]) -> Compiled:
+    from perdure.model.placement import place
+    from perdure.nodes.checks import joined
+
+    compiled: Compiled = source.compiled
+    if source.kind is not None:
+        problems = place(problems, source.text, source.kind)
+    said = {(one.code, one.message) for one in compiled.problems}
+    return joined(compiled, tuple(one for one in problems if (one.code, one.message) not in said))

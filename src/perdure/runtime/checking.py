@@ -1,0 +1,140 @@
+"""Everything that can be said about a definition before it is stored: what a compiler sees, what node types ask for, and the
+blobs it names, which are looked into.
+
+Owns the one way a definition is checked. Registering, validating, starting, patching and their dry runs all come through
+here, so none of them can say yes where another says no. It stores nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from perdure.blobs import BlobDamaged, BlobMissing, BlobStore
+from perdure.model import Compiled, DefinitionError, Problem, compile_definition, compile_text
+from perdure.model.inlining import Inlined, inline
+from perdure.model.placement import place, read_path
+from perdure.model.problems import format_path
+from perdure.model.reader import Format
+from perdure.nodes.checks import find_more_problems, joined
+from perdure.nodes.registry import Registry
+from perdure.routing.at_hand import Lost
+from perdure.routing.checks import find_content_refs
+from perdure.runtime.fetcher import LARGEST_BYTES, read_content
+
+IN_THE_LOOP = 50_000
+"""Bytes of JSON that are compiled at once; larger definitions in a thread, where they hold up nobody."""
+MOST_BYTES = 64 * 1024 * 1024
+"""All the blobs of one definition together."""
+
+
+class Checker:
+    def __init__(self, registry: Registry, blobs: BlobStore | None) -> None:
+        """Without a store, blobs are taken to be there."""
+        self._registry = registry
+        self._blobs = blobs
+
+    async def check_text(self, text: bytes, kind: Format | None, *, tenant: str = "default") -> Compiled:
+        """Compile and check text: every problem at once, with its line. Its `ir` is None if any is an error."""
+        aside = len(text) > IN_THE_LOOP
+        compiled = (
+            await asyncio.to_thread(compile_text, text, format=kind) if aside else compile_text(text, format=kind)
+        )
+        problems = await self.find_problems(compiled, tenant=tenant)
+        return joined(compiled, place(problems, text, kind))
+
+    async def check_data(self, definition: Any, *, tenant: str = "default") -> Compiled:
+        """The same for a definition that is data already. Raises DefinitionError, with the warnings too."""
+        compiled = await _compile(definition)
+        compiled = joined(compiled, await self.find_problems(compiled, tenant=tenant))
+        if compiled.ir is None:
+            raise DefinitionError(compiled.problems)
+        return compiled
+
+    async def find_problems(self, compiled: Compiled, *, tenant: str = "default") -> tuple[Problem, ...]:
+        """What the compiler could not see, with nodes by their ids."""
+        problems = [*find_more_problems(compiled, self._registry)]
+        draft = None if compiled.draft is None else compiled.draft.ir
+        ir = compiled.ir or draft
+        if ir is None or self._blobs is None:
+            return tuple(problems)
+        refs = [(path, ref) for path, ref in find_content_refs(ir) if ref]
+        if not refs:
+            return tuple(problems)
+        contents: dict[str, Any] = {}
+        missing = await self._fetch(self._blobs, tenant, {ref for _, ref in refs}, contents)
+        for path, ref in refs:
+            if ref in missing:
+                problems.append(Problem(path, None, None, *missing[ref]))
+        if contents and compiled.definition is not None:
+            problems += await self._look_into(compiled, contents)
+        return tuple(problems)
+
+    async def _fetch(
+        self, blobs: BlobStore, tenant: str, refs: set[str], contents: dict[str, Any]
+    ) -> dict[str, tuple[str, str]]:
+        """Fills `contents`; what cannot be had, with a code and a sentence each."""
+        missing: dict[str, tuple[str, str]] = {}
+        room = MOST_BYTES
+        for ref in sorted(refs):
+            try:
+                size = (await blobs.stat(tenant, ref)).size
+                if size > min(room, LARGEST_BYTES):
+                    text = f"blob {ref} has {size:,} bytes; a definition may name {LARGEST_BYTES:,} at once"
+                    missing[ref] = ("too_large", f"{text} and {MOST_BYTES:,} in all; let a node read it")
+                    continue
+                room -= size
+                found = read_content(await blobs.get(tenant, ref), ref)
+            except BlobMissing as error:
+                missing[ref] = ("missing_blob", f"{error.message}; put it with `perdure blobs put FILE`")
+            except BlobDamaged as error:
+                missing[ref] = ("missing_blob", f"{error.message}; put it again with `perdure blobs put FILE`")
+            else:
+                if type(found) is Lost:
+                    missing[ref] = ("bad_config", found.message)
+                else:
+                    contents[ref] = found
+        return missing
+
+    async def _look_into(self, compiled: Compiled, contents: dict[str, Any]) -> list[Problem]:
+        """What is wrong with the content of blobs, each where the definition names it: it is checked as if it stood there."""
+        assert compiled.definition is not None
+        inlined = inline(compiled.definition, lambda ref: (ref in contents, contents.get(ref)))
+        places = {node["id"]: number for number, node in enumerate(inlined.definition["nodes"])}
+        names = {number: name for name, number in places.items()}
+        whole = await _compile(inlined.definition)
+        said = {(problem.code, problem.message) for problem in compiled.problems}
+        problems = [
+            Problem(_by_id(found.path, names), None, None, found.code, found.message) for found in inlined.problems
+        ]
+        for problem in (*whole.problems, *find_more_problems(whole, self._registry)):
+            origin = _origin(problem.path, inlined, places)
+            if origin is not None and (problem.code, problem.message) not in said:
+                problems.append(msgspec.structs.replace(problem, path=_by_id(origin, names)))
+        return list(dict.fromkeys(problems))
+
+
+async def _compile(definition: Any) -> Compiled:
+    try:
+        size = len(msgspec.json.encode(definition))
+    except (TypeError, ValueError, RecursionError, UnicodeError):  # the compiler says what is wrong with it
+        size = 0
+    return (
+        compile_definition(definition)
+        if size <= IN_THE_LOOP
+        else await asyncio.to_thread(compile_definition, definition)
+    )
+
+
+def _origin(path: str, inlined: Inlined, places: dict[str, int]) -> Any:
+    found = read_path(path, places)
+    return inlined.find_origin(found) if found else None
+
+
+def _by_id(path: tuple[str | int, ...], names: dict[int, str]) -> str:
+    """`nodes.fetch.config`, as checks say it and texts are searched for it."""
+    if len(path) > 1 and path[0] == "nodes" and isinstance(path[1], int):
+        path = ("nodes", names[path[1]], *path[2:])
+    return format_path(path)
