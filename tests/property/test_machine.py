@@ -9,7 +9,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from tests.property import graphs
-from tests.property.walk import explore
+from tests.property.walk import Mending, explore
 
 
 def _budget() -> int:
@@ -38,6 +38,15 @@ def test_no_long_history_breaks_an_invariant(part: int) -> None:
             explore(Random(seed), steps=40, size=12)
         except Exception as error:
             error.add_note(f"repeat with: explore(Random({seed}), steps=40, size=12)")
+            raise
+
+
+def test_no_history_with_mended_definitions_breaks_an_invariant() -> None:
+    for seed in range(7_000_000, 7_000_000 + _budget() * 3):
+        try:
+            explore(Random(seed), steps=40, size=10, kind=Mending)
+        except Exception as error:
+            error.add_note(f"repeat with: explore(Random({seed}), steps=40, size=10, kind=Mending)")
             raise
 
 

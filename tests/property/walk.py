@@ -396,6 +396,9 @@ class Walk:
         return owner is not None and owner.state is N.WAITING
 
     def patch(self) -> None:
+        self._change(lambda ir: c.Patch(at=self.run.now, ir=ir))
+
+    def _change(self, command: Callable[[Any], c.Command]) -> None:
         random = self.random
         make: Any = random.choice(
             (
@@ -412,7 +415,7 @@ class Walk:
         if changed is None or ir is None:
             return
         self.steps.append(f"# patch {make.__name__}: {changed}")
-        if isinstance(self.do(c.Patch(at=self.run.now, ir=ir)), c.Decision):
+        if isinstance(self.do(command(ir)), c.Decision):
             self.definition = changed
 
     # -- healing -------------------------------------------------------------------------------------------------------
@@ -511,12 +514,21 @@ class Walk:
         return "\n".join(["", *shown, *loops, f"plan={self.state.plan} timers={self.state.timers}"])
 
 
-def explore(random: Random, *, steps: int, size: int = 10) -> Walk:
+class Mending(Walk):
+    """Every retry brings another definition; the run must go on by it, or be refused and stay as it is."""
+
+    def retry(self) -> None:
+        self._change(lambda ir: c.Retry(at=self.run.now, ir=ir))
+        if self.state.state is R.FAILED:
+            super().retry()
+
+
+def explore(random: Random, *, steps: int, size: int = 10, kind: type[Walk] = Walk) -> Walk:
     """Generate, walk, heal; when the run failed, retry it and heal again."""
     definition, ir = graphs.generate(random, size)
     walk: Walk | None = None
     try:
-        walk = Walk(random, definition, ir, faults=random.choice((0.0, 0.1, 0.3, 0.6)))
+        walk = kind(random, definition, ir, faults=random.choice((0.0, 0.1, 0.3, 0.6)))
         walk.walk(steps)
         walk.heal()
         if walk.state.state is R.FAILED and random.random() < 0.7:

@@ -26,6 +26,9 @@ Tags = dict[Annotated[str, Meta(min_length=1, max_length=200)], Annotated[str, M
 # -- starting ----------------------------------------------------------------------------------------------------------
 
 
+Mended = Annotated[dict[str, Any], Meta(description="A mended definition of the workflow; it is not registered.")]
+
+
 class StartRun(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     workflow: Annotated[str, Meta(max_length=400, description="`name`, `name@3` or `name@alias`.")] | UnsetType = UNSET
     definition: (
@@ -256,10 +259,20 @@ async def resume(call: Call, body: Nothing) -> Any:
     return await call.service.runs.control("resume", call.path("run_id"))
 
 
+class RetryRun(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    definition: Mended | None = None
+
+
 @routes.post("/runs/{run_id}/retry", OPERATE, s.RunSummary, needs_body=False)
-async def retry(call: Call, body: Nothing) -> Any:
-    """Try a failed run again: what completed is kept, what failed runs again."""
-    return await call.service.runs.control("retry", call.path("run_id"))
+async def retry(call: Call, body: RetryRun) -> Any:
+    """Try a failed run again: what completed is kept, what failed runs again.
+
+    With a definition it goes on by that, if everything that was done has its place in it; this needs the permission
+    `runs:patch` too.
+    """
+    if body.definition is not None:
+        call.principal.require(Permission.RUNS_PATCH)
+    return await call.service.runs.retry(call.path("run_id"), definition=body.definition, reason=body.reason)
 
 
 @routes.post("/runs/{run_id}/rollback", OPERATE, s.RunSummary, needs_body=False)
@@ -276,12 +289,20 @@ class Rerun(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ]
         | None
     ) = None
+    definition: Mended | None = None
 
 
 @routes.post("/runs/{run_id}/rerun", OPERATE, s.RunStarted, status=201, needs_body=False)
 async def rerun(call: Call, body: Rerun) -> Any:
-    """Make a new run out of an old one, with the definition that one has now."""
-    return await call.service.runs.rerun(call.path("run_id"), from_node=body.from_node, inputs=body.inputs)
+    """Make a new run out of an old one, with the definition that one has now, or with the one that is given.
+
+    A definition needs the permission `workflows:write` too.
+    """
+    if body.definition is not None:
+        call.principal.require(Permission.WORKFLOWS_WRITE)
+    return await call.service.runs.rerun(
+        call.path("run_id"), from_node=body.from_node, inputs=body.inputs, definition=body.definition
+    )
 
 
 class PatchRun(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):

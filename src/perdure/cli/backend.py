@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from perdure.model import Compiled, Problem
 
 View = dict[str, Any]
-Control = Literal["cancel", "pause", "resume", "retry", "rollback"]
+Control = Literal["cancel", "pause", "resume", "rollback"]
 Decision = Literal["approve", "reject"]
 Kind = Literal["approval", "dead_letter"]
 MOST = 1000
@@ -67,8 +67,18 @@ class Backend(Protocol):
     ) -> View: ...
     async def control(self, kind: Control, run_id: str, by: str | None, **fields: Any) -> View: ...
     async def signal(self, run_id: str, name: str, payload: Any, signal_id: str, by: str | None) -> View: ...
+    async def retry(self, run_id: str, given: Compiled | None, reason: str, by: str | None) -> View:
+        """`given`: a mended definition. Raises `DefinitionError`, or what a server says."""
+        ...
+
     async def rerun(
-        self, run_id: str, node: str, inputs: Mapping[str, Any] | None, new_id: str | None, by: str | None
+        self,
+        run_id: str,
+        node: str,
+        inputs: Mapping[str, Any] | None,
+        new_id: str | None,
+        by: str | None,
+        given: Compiled | None = None,
     ) -> View: ...
     async def patch(
         self,

@@ -1,4 +1,4 @@
-"""`perdure runs patch` and `perdure runs rerun`: another definition for a run under way, and a new run out of an old one."""
+"""`perdure runs patch`, `retry` and `rerun`: another definition for a run, and a new run out of an old one."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perdure.cli.database import by_option
-from perdure.cli.exits import ExitCode, say
+from perdure.cli.exits import ExitCode, say, say_error
 from perdure.cli.group import json_option, leave
 from perdure.cli.output import paint, print_json
 from perdure.cli.run import check_run_id
 from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from perdure.cli.source import Source
     from perdure.model import Problem
@@ -111,6 +111,85 @@ def _list(changes: dict[str, Any]) -> None:
             click.echo(f"  {word.replace('_', ' ')}: {', '.join(changes[word])}")
 
 
+# -- retry -------------------------------------------------------------------------------------------------------------
+
+_definition = click.option(
+    "--definition", "file", metavar="FILE", help="Go on by this mended definition; what is done is kept."
+)
+
+
+@click.command()
+@_id
+@_definition
+@click.option("--reason", default="", help="Why; it is written down.")
+@by_option
+@where_options
+@json_option
+def retry(run_id: str, file: str | None, reason: str, by: str | None, where: Where, as_json: bool) -> None:
+    """Try a failed run again: what completed is kept, what failed runs again.
+
+    With --definition it goes on by the definition in FILE (YAML, JSON, or FILE.py[:workflow]), if what was done has its place
+    in it: what failed runs as it says now.
+
+    \b
+    Exit codes: 0 it goes on, 1 refused, or it failed again at once, 2 bad definition or usage.
+    """
+    given = _read(file)
+    found = _mended(given, lambda: asyncio.run(_retry(where, run_id, given, reason, by)))
+    if found is None:
+        return
+    view, hint = found
+    failed = view["state"] == "failed"
+    if as_json:
+        print_json(view)
+    elif failed:
+        error = view.get("error") or {}
+        say_error(f"{view['run_id']} was retried and failed again at once: {error.get('message') or error.get('code')}")
+        name = file or "FILE"
+        say(f"  look:  perdure runs show {view['run_id']}{where.flags}")
+        say(f"  mend:  perdure runs retry {view['run_id']} --definition {name}{where.flags}")
+    else:
+        click.echo(f"Retrying {view['run_id']}; it is {paint(view['state'])} now")
+        if hint:
+            say(hint)
+    leave(ExitCode.FAILED if failed else ExitCode.OK)
+
+
+async def _retry(
+    where: Where, name: str, given: Source | None, reason: str, by: str | None
+) -> tuple[dict[str, Any], str]:
+    from perdure.cli.backend import connected, find_run
+
+    async with connected(where) as backend:
+        run_id = (await find_run(backend, name))["run_id"]
+        view = await backend.retry(run_id, None if given is None else given.compiled, reason, by)
+        return view, backend.go_on(view["run_id"], view["state"])
+
+
+def _read(file: str | None) -> Source | None:
+    if file is None:
+        return None
+    from perdure.cli.source import read_source
+
+    return read_source(file)
+
+
+def _mended(given: Source | None, ask: Callable[[], Any]) -> Any:
+    """What a command gives that may be given a definition; None after saying what is wrong with that."""
+    from perdure.cli.refusals import refused_for, show_refused
+    from perdure.client import Invalid
+    from perdure.model import DefinitionError
+
+    try:
+        return ask()
+    except (DefinitionError, Invalid, click.UsageError) as error:
+        if given is None or not refused_for(error):
+            raise
+        show_refused(given, error, "changed")
+        leave(ExitCode.USAGE)
+        return None
+
+
 # -- rerun -------------------------------------------------------------------------------------------------------------
 
 
@@ -127,6 +206,7 @@ def _list(changes: dict[str, Any]) -> None:
     help="With --from: what NODE is given for the node NAME. Without: an input of the run.",
 )
 @click.option("--inputs", "inputs_file", metavar="FILE", help="The same as a JSON object; - reads standard input.")
+@_definition
 @click.option("--run-id", "new_id", metavar="ID", callback=check_run_id, help="Name the new run.")
 @by_option
 @where_options
@@ -136,19 +216,24 @@ def rerun(
     node: str,
     pairs: tuple[str, ...],
     inputs_file: str | None,
+    file: str | None,
     new_id: str | None,
     by: str | None,
     where: Where,
     as_json: bool,
 ) -> None:
-    """Make a new run out of an old one, with the definition that one has now.
+    """Make a new run out of an old one, with the definition that one has now, or a mended one.
 
     With --from, the outcomes of what came before NODE are kept and NODE and what follows run; without, everything runs
     again, with the old inputs and -i on top of them. The old run stays as it is.
     """
     from perdure.cli.source import read_inputs
 
-    view, hint = asyncio.run(_rerun(where, run_id, node, read_inputs(pairs, inputs_file), new_id, by))
+    given, inputs = _read(file), read_inputs(pairs, inputs_file)
+    found = _mended(given, lambda: asyncio.run(_rerun(where, run_id, node, inputs, new_id, by, given)))
+    if found is None:
+        return
+    view, hint = found
     if as_json:
         print_json(view)
         return
@@ -158,10 +243,17 @@ def rerun(
 
 
 async def _rerun(
-    where: Where, name: str, node: str, inputs: dict[str, Any] | None, new_id: str | None, by: str | None
+    where: Where,
+    name: str,
+    node: str,
+    inputs: dict[str, Any] | None,
+    new_id: str | None,
+    by: str | None,
+    given: Source | None,
 ) -> tuple[dict[str, Any], str]:
     from perdure.cli.backend import connected, find_run
 
     async with connected(where) as backend:
-        view = await backend.rerun((await find_run(backend, name))["run_id"], node, inputs, new_id, by)
+        run_id = (await find_run(backend, name))["run_id"]
+        view = await backend.rerun(run_id, node, inputs, new_id, by, None if given is None else given.compiled)
         return view, backend.go_on(view["run_id"], view["state"])

@@ -131,16 +131,6 @@ def resume(run_id: str, by: str | None, where: Where, as_json: bool) -> None:
 @by_option
 @where_options
 @json_option
-def retry(run_id: str, by: str | None, where: Where, as_json: bool) -> None:
-    """Try a failed run again: what completed is kept, what failed runs again."""
-    _decide(where, run_id, as_json, "Retrying", lambda backend, run: backend.control("retry", run, by))
-
-
-@click.command()
-@_id
-@by_option
-@where_options
-@json_option
 def rollback(run_id: str, by: str | None, where: Where, as_json: bool) -> None:
     """Undo a run that has ended: its compensators run, last node first."""
     _decide(where, run_id, as_json, "Rolling back", lambda backend, run: backend.control("rollback", run, by))

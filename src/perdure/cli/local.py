@@ -156,16 +156,39 @@ class Local:
         about: dict[str, Any] = {"run_id": run_id, "by": _who(by)}
         return await self._change(Request(kind="signal", name=name, payload=payload, signal=signal_id, **about))
 
+    async def retry(self, run_id: str, given: Compiled | None, reason: str, by: str | None) -> View:
+        ir = await self._kept(run_id, given)
+        return await self._change(Request(kind="retry", run_id=run_id, by=_who(by), reason=reason, ir=ir))
+
+    async def _kept(self, run_id: str, given: Compiled | None) -> str:
+        """The hash of a definition that a run goes on with, stored for it; empty for none."""
+        from perdure.model import DefinitionError
+
+        if given is None:
+            return ""
+        tenant = (await self.engine.journal.get_run(run_id)).row.tenant
+        problems = await self.problems_of(given, tenant)
+        if any(problem.severity == "error" for problem in problems):
+            raise DefinitionError(problems)
+        return (await self.engine.keep(given, tenant=tenant, checked=True)).hash
+
     async def rerun(
-        self, run_id: str, node: str, inputs: Mapping[str, Any] | None, new_id: str | None, by: str | None
+        self,
+        run_id: str,
+        node: str,
+        inputs: Mapping[str, Any] | None,
+        new_id: str | None,
+        by: str | None,
+        given: Compiled | None = None,
     ) -> View:
+        ir = await self._kept(run_id, given)
         values = None if inputs is None else dict(inputs)
         if values is not None and not node:
             record, state = await self._load(run_id)
             before = await self.engine.contents.resolve(record.row.tenant, state.inputs)
             values = {**(before if isinstance(before, dict) else {}), **values}
         new = new_id or self.engine.clock.new_id()
-        request = Request(kind="rerun", run_id=new, source=run_id, node=node, inputs=values, by=_who(by))
+        request = Request(kind="rerun", run_id=new, source=run_id, node=node, inputs=values, by=_who(by), ir=ir)
         return {**await self._change(request), "origin": run_id}
 
     async def _change(self, request: Request) -> View:

@@ -143,13 +143,24 @@ class Remote:
         await self.client.runs.signal(run_id, name, payload, signal_id=signal_id or None)
         return await self.get_run(run_id)
 
+    async def retry(self, run_id: str, given: Compiled | None, reason: str, by: str | None) -> View:
+        refuse_by(by)
+        await self.client.runs.retry(run_id, definition=_sent(given), reason=reason)
+        return await self.get_run(run_id)
+
     async def rerun(
-        self, run_id: str, node: str, inputs: Mapping[str, Any] | None, new_id: str | None, by: str | None
+        self,
+        run_id: str,
+        node: str,
+        inputs: Mapping[str, Any] | None,
+        new_id: str | None,
+        by: str | None,
+        given: Compiled | None = None,
     ) -> View:
         refuse_by(by)
         if new_id is not None:
             raise click.UsageError("a server names its runs itself; leave --run-id out")
-        started = await self.client.runs.rerun(run_id, from_node=node, inputs=inputs)
+        started = await self.client.runs.rerun(run_id, from_node=node, inputs=inputs, definition=_sent(given))
         return {**await self.get_run(started["run_id"]), "origin": run_id}
 
     async def patch(
@@ -164,13 +175,8 @@ class Remote:
         note: Callable[[Sequence[Problem]], None],
     ) -> View:
         refuse_by(by)
-        definition = None
+        definition = _sent(given)
         if given is not None:
-            from perdure.model import DefinitionError
-
-            if given.definition is None:  # whatever else may be wrong with it, the server sees, with its node types
-                raise DefinitionError(given.problems)
-            definition = given.definition
             note(given.problems)
         patched = await self.client.runs.patch(
             run_id, operations, definition=definition, dry_run=dry_run, reason=reason
@@ -267,6 +273,17 @@ class Remote:
         more = dict(fields)
         change = getattr(self.client.dead_letters, more.pop("kind"))
         return [_plain(await change(letter["dead_letter_id"], **more)) for letter in letters], ""
+
+
+def _sent(given: Compiled | None) -> Any:
+    """A definition for the server. What the compiler refuses is refused here; the rest the server sees, with its node types."""
+    if given is None:
+        return None
+    from perdure.model import DefinitionError
+
+    if given.definition is None:
+        raise DefinitionError(given.problems)
+    return given.definition
 
 
 async def _pages(read: Callable[[int, str | None], Awaitable[Any]], limit: int, cursor: str | None) -> View:

@@ -211,9 +211,11 @@ class Session:
             raise click.ClickException(f"run {self.run_id} is quarantined: {record.quarantined}; see perdure doctor")
         state = self.found = await engine.state_of(record)
         if ir not in state.ir_hashes:
+            failed = state.state == "failed" and state.workflow == self.source.compiled.get_ir().name
+            go_on = f"; to go on by this one: perdure runs retry {self.run_id} --definition {self.source.name}"
             raise click.UsageError(
                 f"run {self.run_id} is of another workflow ({state.workflow} version {state.workflow_version}, "
-                f"not this {self.source.name}); choose another --run-id, or run the file as it was"
+                f"not this {self.source.name}); choose another --run-id, or run the file as it was{go_on if failed else ''}"
             )
         before = await engine.contents.resolve(state.tenant, state.inputs)
         if self.inputs is not None and self.inputs != (before or {}):
@@ -274,6 +276,8 @@ class Session:
         return ExitCode.OK
 
     def _say_failed(self, state: Any) -> None:
+        from shlex import quote
+
         from perdure.cli.lines import error_text
 
         where = f"{state.failed_node} failed: " if state.failed_node else ""
@@ -282,6 +286,7 @@ class Session:
         if state.state == "failed":
             say(f"  look:   perdure runs show {state.run_id}")
             say(f"  retry:  perdure runs retry {state.run_id}")
+            say(f"  mend:   perdure runs retry {state.run_id} --definition {quote(self.source.name)}")
             say(f"  then:   {self._command()}")
 
     def _say_waiting(self, follower: Any) -> None:

@@ -141,6 +141,7 @@ class Session:
         if view["state"] == "failed":
             say(f"  look:   {self._command('show')}")
             say(f"  retry:  {self._command('retry')}")
+            say(f"  mend:   {self._command('retry')} --definition {self.source.name}")
 
     def _command(self, word: str) -> str:
         return f"perdure runs {word} {self.run_id}{self.flags}"

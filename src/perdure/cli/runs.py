@@ -45,8 +45,8 @@ _STATES = [
         "diff": "perdure.cli.travel:diff",
         "import": "perdure.cli.travel:import_",
     }
-    | {name: f"{CONTROL}:{name}" for name in ("start", "cancel", "pause", "resume", "retry", "rollback", "signal")}
-    | {name: f"{CHANGING}:{name}" for name in ("patch", "rerun")},
+    | {name: f"{CONTROL}:{name}" for name in ("start", "cancel", "pause", "resume", "rollback", "signal")}
+    | {name: f"{CHANGING}:{name}" for name in ("patch", "retry", "rerun")},
 )
 def runs() -> None:
     """Runs: look at them, and change their course. An id may be shortened while it stays unique."""

@@ -182,9 +182,11 @@ class RunsCalls:
         return post("runs", run_id, "resume")
 
     @operation
-    def retry(self, run_id: str) -> Call[v.RunSummary]:
-        """Try a failed run again: what completed is kept, what failed runs again."""
-        return post("runs", run_id, "retry")
+    def retry(
+        self, run_id: str, *, definition: Mapping[str, Any] | None = None, reason: str = ""
+    ) -> Call[v.RunSummary]:
+        """Try a failed run again: what completed is kept, what failed runs again. With a mended `definition`, by that."""
+        return post("runs", run_id, "retry", body={"reason": reason, **given(definition=definition)})
 
     @operation
     def rollback(self, run_id: str) -> Call[v.RunSummary]:
@@ -192,9 +194,18 @@ class RunsCalls:
         return post("runs", run_id, "rollback")
 
     @operation
-    def rerun(self, run_id: str, *, from_node: str = "", inputs: Mapping[str, Any] | None = None) -> Call[v.RunStarted]:
-        """A new run out of an old one: from a node on, or from the start with `inputs` on top of the old ones."""
-        return post("runs", run_id, "rerun", body={"from_node": from_node, **given(inputs=inputs)})
+    def rerun(
+        self,
+        run_id: str,
+        *,
+        from_node: str = "",
+        inputs: Mapping[str, Any] | None = None,
+        definition: Mapping[str, Any] | None = None,
+    ) -> Call[v.RunStarted]:
+        """A new run out of an old one: from a node on, or from the start with `inputs` on top of the old ones. With a mended
+        `definition`, by that."""
+        body = {"from_node": from_node, **given(inputs=inputs, definition=definition)}
+        return post("runs", run_id, "rerun", body=body)
 
     @operation
     def patch(

@@ -188,7 +188,9 @@ class Cancel(Command, frozen=True, kw_only=True):
 
 
 class Retry(Command, frozen=True, kw_only=True):
-    pass
+    ir: IR | None = None
+    """A mended definition to go on with; what completed must have its place in it (E6)."""
+    reason: str = ""
 
 
 class Rollback(Command, frozen=True, kw_only=True):

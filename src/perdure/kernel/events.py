@@ -140,6 +140,8 @@ class RunPatched(Event, frozen=True, kw_only=True, tag="run.patched"):
     by: str = ""
     reason: str = ""
     patch: Any = None
+    mends: bool = False
+    """It came with a retry: also what runs again goes by it."""
 
 
 class RunSignalled(Event, frozen=True, kw_only=True, tag="run.signalled"):

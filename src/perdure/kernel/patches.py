@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from perdure.kernel.edges import latest, resolve, touch, touch_entries, uncount
 from perdure.kernel.generations import in_order
@@ -23,13 +24,14 @@ from perdure.kernel.state import (
     index_of,
     key_of,
 )
-from perdure.model.ir import IR, Edge
+from perdure.model.ir import IR, Edge, Node
 from perdure.model.rebase import rebase
 
 N = NodeState
 
 
-def install(state: State, ir_hash: str) -> None:
+def install(state: State, ir_hash: str, *, mends: bool = False) -> None:
+    """`mends`: a retry has just made ready what runs again, and that takes the new definition too."""
     if ir_hash not in state.library:
         raise IntegrityError(f"run {state.run_id}: its patched IR {ir_hash} is not at hand")
     old = state.ir
@@ -42,6 +44,9 @@ def install(state: State, ir_hash: str) -> None:
             _resolve_new(state, edge)
     after = {(edge.source, edge.target) for edge in new.edges}
     for activation in in_order(state):
+        if mends and runs_again(activation):
+            state.edit(activation).ir = len(state.irs) - 1
+            continue
         if activation.state is not N.PENDING or activation.scope or activation.fired:
             continue
         state.edit(activation)
@@ -49,12 +54,19 @@ def install(state: State, ir_hash: str) -> None:
         if new.nodes[activation.node] is None:  # it holds no token (`check`), so nobody misses it
             state.drop(state.activations, activation.key)
             state.tally[N.PENDING] -= 1
+            if state.touched is not None:  # a retry in the same decision may have made it undecided again
+                state.touched[:] = [key for key in state.touched if key != activation.key]
             continue
         for source in sorted(activation.edges):
             if (source, activation.node) not in after:
                 uncount(state, activation, source)
         touch(state, activation.key)
     touch_entries(state)
+
+
+def runs_again(activation: Activation) -> bool:
+    """A retry made it ready: its join has fired, and what it was given stays. Items follow their map."""
+    return activation.state is N.PENDING and activation.fired and activation.item < 0
 
 
 def _resolve_new(state: State, edge: Edge) -> None:
@@ -109,6 +121,41 @@ def check(state: State, ir: IR) -> list[str]:
     problems += [*_places(state, old, new), *_moves(state, old, new), *_entries(state, new), *_exits(state, old, new)]
     problems += _approvals(state, old, new)
     return list(dict.fromkeys(problems))
+
+
+def check_mend(state: State, ir: IR) -> list[str]:
+    """The same for a definition that comes with a retry, asked when that has made ready what runs again."""
+    old, new = state.ir, rebase(ir, *state.irs)
+    return list(dict.fromkeys([*check(state, ir), *_again(state, old, new)]))
+
+
+def _again(state: State, old: IR, new: IR) -> Iterator[str]:
+    """What runs again has been given its inputs, and a map its items: neither can become another."""
+    for activation in in_order(state):
+        before = old.nodes[activation.node]
+        after = new.nodes[activation.node]
+        if not runs_again(activation) or before is None:
+            continue
+        name = before.id
+        if after is None:
+            yield f"node {name!r} has been activated and cannot be removed"
+            continue
+        for source in sorted(_sources(new, after) - _sources(old, before)):
+            given = new.nodes[source]
+            edge = f"{given.id if given is not None else source} -> {name}"
+            yield f"the edge {edge} comes too late, {name!r} has what it was given; rerun from a node before it instead"
+        begun = key_of(activation.node, activation.scope, 0) in state.activations
+        if begun and _whole(before.config) != _whole(after.config):
+            yield f"the map {name!r} has begun with its items; only what each item does can change"
+
+
+def _sources(ir: IR, node: Node) -> set[int]:
+    return {ir.edges[number].source for number in node.edges_in}
+
+
+def _whole(config: Any) -> Any:
+    """What a map is, without what each of its items does."""
+    return {key: value for key, value in (config or {}).items() if key not in ("node", "inputs", "max_concurrency")}
 
 
 def _places(state: State, old: IR, new: IR) -> Iterator[str]:

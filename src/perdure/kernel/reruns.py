@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from perdure.kernel import patches
 from perdure.kernel.commands import Adopted
 from perdure.kernel.edges import latest
 from perdure.kernel.patches import is_new, topological, went_aside
@@ -17,6 +18,17 @@ N = NodeState
 
 _AS_ITS_ROUTE_SAYS = frozenset({N.COMPLETED, N.SKIPPED, N.CANCELLED, N.PENDING})
 """States in the last iteration of a loop that follow from the outcomes adopted in it."""
+
+
+def mend(state: State, ir: IR) -> list[str]:
+    """Give a run that is only read another definition, so that it can be rerun by that: why not, or the state is changed."""
+    if ir.hash == state.ir_hashes[-1]:
+        return []
+    problems = patches.check(state, ir)
+    if not problems:
+        state.library.setdefault(ir.hash, ir)
+        patches.install(state, ir.hash)
+    return problems
 
 
 def check(state: State, node: str, overrides: Iterable[str]) -> list[str]:

@@ -121,7 +121,7 @@ def _run_retried(state: State, event: e.RunRetried) -> None:
 
 @folds(e.RunPatched)
 def _run_patched(state: State, event: e.RunPatched) -> None:
-    install(state, event.ir)
+    install(state, event.ir, mends=event.mends)
 
 
 @folds(e.RunSignalled)

@@ -132,6 +132,10 @@ def retry(d: Decider, command: c.Retry) -> None:
         raise Refusal(code, f"run {state.run_id} is {state.state}; only a failed run can be retried")
     deadline_at = None if state.deadline_seconds is None else d.at + state.deadline_seconds
     d.emit(e.RunRetried, generation=state.generation + 1, deadline_at=deadline_at, by=command.by)
+    if command.ir is not None and command.ir.hash != state.ir_hashes[-1]:
+        _refuse(patches.check_mend(state, command.ir))
+        state.library.setdefault(command.ir.hash, command.ir)
+        d.emit(e.RunPatched, ir=command.ir.hash, by=command.by, reason=command.reason, mends=True)
     again = [a for a in in_order(state) if a.state is N.PENDING and a.fired and a.item < 0]
     for activation in in_order(state):
         unrouted = activation.state is N.COMPLETED or (activation.state is N.FAILED and activation.handled)
@@ -165,12 +169,15 @@ def patch(d: Decider, command: c.Patch) -> None:
         raise Refusal("not_running", f"run {state.run_id} is {state.state}; only a live run can be patched")
     if command.ir.hash == state.ir_hashes[-1]:
         return
-    problems = patches.check(state, command.ir)
+    _refuse(patches.check(state, command.ir))
+    state.library.setdefault(command.ir.hash, command.ir)
+    d.emit(e.RunPatched, ir=command.ir.hash, by=command.by, reason=command.reason, patch=command.patch)
+
+
+def _refuse(problems: list[str]) -> None:
     if problems:
         more = f"; and {len(problems) - _SAID} more" if len(problems) > _SAID else ""
         raise Refusal("patch_refused", "; ".join(problems[:_SAID]) + more)
-    state.library.setdefault(command.ir.hash, command.ir)
-    d.emit(e.RunPatched, ir=command.ir.hash, by=command.by, reason=command.reason, patch=command.patch)
 
 
 # -- repair ------------------------------------------------------------------------------------------------------------

@@ -199,15 +199,19 @@ async def _gather(coordinator: Coordinator, request: Request) -> tuple[IR | None
     if request.kind == "vote" and request.decision == "approve":
         await _check_vote(coordinator, request)
     source = await _find_source(coordinator, request) if request.kind == "rerun" else None
-    name = request.ir if source is None else source.ir_hashes[-1]
+    name = request.ir if source is None or request.ir else source.ir_hashes[-1]
     if not name and request.kind not in ("start", "patch"):
         return None, None
     try:
         ir = await coordinator.library.get(name)
     except NotFound as error:
         raise _Turned(error.code, f"the workflow to {request.kind}: {error.message}") from None
-    if request.kind == "start" or (source is not None and not request.node and request.inputs is not None):
-        inputs = request.inputs
+    if source is not None:
+        _prepare_rerun(request, source, ir)
+    if request.kind == "start" or (
+        source is not None and not request.node and (request.inputs is not None or request.ir)
+    ):
+        inputs = request.inputs if request.inputs is not None or source is None else source.inputs
         if ir.inputs_schema is not None:  # looked into, and only then loaded
             try:
                 inputs = await coordinator.contents.resolve(request.tenant if source is None else source.tenant, inputs)
@@ -242,11 +246,18 @@ async def _find_source(coordinator: Coordinator, request: Request) -> State:
         raise
     except Exception as error:
         raise _Turned("integrity_error", f"run {request.source} cannot be read: {error}") from error
-    if request.node:
-        inputs = request.inputs if request.inputs is not None else {}
-        if not isinstance(inputs, dict):
-            raise _Turned("invalid_inputs", f"the inputs of {request.node!r} are given by node, as an object")
-        problems = reruns.check(source, request.node, inputs)
-        if problems:
-            raise _Turned("rerun_refused", "; ".join(problems))
     return source
+
+
+def _prepare_rerun(request: Request, source: State, ir: IR) -> None:
+    """By another definition only what that has a place for can be kept (E6)."""
+    if ir.name != source.workflow:
+        raise _Turned("rerun_refused", f"run {source.run_id} is of workflow {source.workflow!r}, not of {ir.name!r}")
+    if not request.node:
+        return
+    inputs = request.inputs if request.inputs is not None else {}
+    if not isinstance(inputs, dict):
+        raise _Turned("invalid_inputs", f"the inputs of {request.node!r} are given by node, as an object")
+    problems = reruns.mend(source, ir) or reruns.check(source, request.node, inputs)
+    if problems:
+        raise _Turned("rerun_refused", "; ".join(problems))

@@ -45,7 +45,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: str = ""
     reason: str = ""
     force: bool = False
-    # start, patch: the hash of an IR that is registered
+    # start, patch, and a retry or rerun by another definition: the hash of an IR that is kept
     ir: str = ""
     workflow_version: int = 1
     inputs: Any = None
@@ -114,7 +114,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             case "resume":
                 return c.Resume(**about)
             case "retry":
-                return c.Retry(**about)
+                return c.Retry(**about, ir=ir, reason=self.reason)
             case "rollback":
                 return c.Rollback(**about)
             case "signal":
@@ -152,7 +152,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             **about,
             run_id=self.run_id,
             ir=ir,
-            workflow_version=source.workflow_version,
+            workflow_version=source.workflow_version if ir.hash in source.ir_hashes[:1] else 0,
             inputs=source.inputs if kept or self.inputs is None else self.inputs,
             tags=self.tags or source.tags,
             tenant=source.tenant,

@@ -37,6 +37,7 @@ from perdure.sdk.workflows import Workflow
 if TYPE_CHECKING:
     from perdure.engine import Engine
     from perdure.kernel.state import State
+    from perdure.model.ir import IR
     from perdure.runtime.requests import Request
     from perdure.sdk.asks import Ask, Waiting
 
@@ -184,7 +185,7 @@ def run(
 
     `workflow` may also be a definition as data or a file. Inputs are given by name, or as `inputs={…}` where a name is taken.
     `run_id` names the run: the same id goes on with a run that was interrupted, and gives back one that has ended
-    (`retry_failed=True` tries a failed one again first). `db` is a file or URL, by default that of `perdure run`; ":memory:" is a
+    (`retry_failed=True` tries a failed one again first, by the workflow as it is now). `db` is a file or URL, by default that of `perdure run`; ":memory:" is a
     database that is gone afterwards. `on_approval` is asked for decisions; without it the run is left waiting.
     """
     if running_loop() is not None:
@@ -358,14 +359,16 @@ class _Session:
                 raise Refused(reply.message, code=reply.code)
         state = await engine.state(run_id)
         if existed:
-            await self._check_same(state, ir.hash, inputs)
-            if retry_failed and state.state == "failed":
-                await self._request(Request(kind="retry", run_id=run_id))
+            mends = retry_failed and state.state == "failed"
+            await self._check_same(state, ir, inputs, mends=mends)
+            if mends:
+                await self._request(Request(kind="retry", run_id=run_id, ir=ir.hash))
                 state = await engine.state(run_id)
         return state
 
-    async def _check_same(self, state: State, ir: str, inputs: dict[str, Any]) -> None:
-        if ir not in state.ir_hashes:
+    async def _check_same(self, state: State, ir: IR, inputs: dict[str, Any], *, mends: bool) -> None:
+        """The same workflow; one that failed may go on by a mended one, if what was done has its place in that."""
+        if ir.hash not in state.ir_hashes and not (mends and state.workflow == ir.name):
             raise Refused(
                 f"run {state.run_id} is of another workflow ({state.workflow} version {state.workflow_version}); choose another "
                 "run_id, or run the workflow as it was",

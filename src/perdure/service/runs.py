@@ -27,7 +27,7 @@ from perdure.service.scope import Scope
 from perdure.service.versions import Resolved, resolve
 from perdure.service.views import View, find_node, node_with_visits, page_view, run_summary, without_outputs
 
-Control = Literal["cancel", "pause", "resume", "retry", "rollback"]
+Control = Literal["cancel", "pause", "resume", "rollback"]
 NODES_SHOWN = 1000
 """Nodes of a run that are shown with it; the rest is paged."""
 EXPLAINED = 100
@@ -239,27 +239,46 @@ class Runs:
         await self._scope.ask(Request(kind=kind, run_id=record.run_id, by=self._scope.by, reason=reason, force=force))
         return run_summary(await self._scope.find_run(run_id))
 
+    async def retry(self, run_id: str, *, definition: Any = None, reason: str = "") -> View:
+        """A failed run again: what completed is kept, what failed runs again, by a mended definition if one is given."""
+        record = await self._scope.find_run(run_id)
+        ir = "" if definition is None else (await self._keep(definition)).ir
+        await self._scope.ask(Request(kind="retry", run_id=record.run_id, by=self._scope.by, reason=reason, ir=ir))
+        return run_summary(await self._scope.find_run(run_id))
+
     async def signal(self, run_id: str, name: str, payload: Any = None, *, signal_id: str = "") -> View:
         record = await self._scope.find_run(run_id)
         about: dict[str, Any] = {"run_id": record.run_id, "by": self._scope.by}
         await self._scope.ask(Request(kind="signal", name=name, payload=payload, signal=signal_id, **about))
         return run_summary(await self._scope.find_run(run_id))
 
-    async def rerun(self, run_id: str, *, from_node: str = "", inputs: Mapping[str, Any] | None = None) -> View:
-        """A new run out of an old one: from a node on, or from the start with `inputs` on top of the old ones."""
+    async def rerun(
+        self, run_id: str, *, from_node: str = "", inputs: Mapping[str, Any] | None = None, definition: Any = None
+    ) -> View:
+        """A new run out of an old one: from a node on, or from the start with `inputs` on top of the old ones. With a
+        `definition`, by that."""
         record, state = await self._scope.load(run_id)
+        kept = None if definition is None else await self._keep(definition)
         values = None if inputs is None else dict(inputs)
-        if from_node:
+        if from_node and kept is None:
             find_node(state, from_node)
-        elif values is not None:
+        elif not from_node and values is not None:
             before = await self._engine.contents.resolve(record.row.tenant, state.inputs)
             values = {**(before if isinstance(before, dict) else {}), **values}
         new = self._new_id()
         about: dict[str, Any] = {"run_id": new, "by": self._scope.by, "tenant": self._scope.tenant}
         reply = await self._scope.ask(
-            Request(kind="rerun", source=record.run_id, node=from_node, inputs=values, **about)
+            Request(
+                kind="rerun",
+                source=record.run_id,
+                node=from_node,
+                inputs=values,
+                ir="" if kept is None else kept.ir,
+                **about,
+            )
         )
-        view = {"run_id": new, "workflow": record.row.workflow, "version": record.row.workflow_version}
+        version = record.row.workflow_version if kept is None else 0
+        view = {"run_id": new, "workflow": record.row.workflow, "version": version}
         return {**view, "state": reply.state, "outputs": None, "error": None, "origin": record.run_id}
 
     async def patch(
