@@ -8,7 +8,8 @@ here, so none of them can say yes where another says no. It stores nothing.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -24,8 +25,9 @@ from perdure.routing.at_hand import Lost
 from perdure.routing.checks import find_content_refs
 from perdure.runtime.fetcher import LARGEST_BYTES, read_content
 
-IN_THE_LOOP = 50_000
-"""Bytes of JSON that are compiled at once; larger definitions in a thread, where they hold up nobody."""
+T = TypeVar("T")
+IN_THE_LOOP = 4_000
+"""Bytes of JSON that are compiled and checked at once; larger definitions in a thread, where they hold up nobody."""
 MOST_BYTES = 64 * 1024 * 1024
 """All the blobs of one definition together."""
 
@@ -39,23 +41,24 @@ class Checker:
     async def check_text(self, text: bytes, kind: Format | None, *, tenant: str = "default") -> Compiled:
         """Compile and check text: every problem at once, with its line. Its `ir` is None if any is an error."""
         aside = len(text) > IN_THE_LOOP
-        compiled = (
-            await asyncio.to_thread(compile_text, text, format=kind) if aside else compile_text(text, format=kind)
-        )
-        problems = await self.find_problems(compiled, tenant=tenant)
-        return joined(compiled, place(problems, text, kind))
+        compiled = await _do(aside, lambda: compile_text(text, format=kind))
+        problems = await self.find_problems(compiled, tenant=tenant, aside=aside)
+        return await _do(aside, lambda: joined(compiled, place(problems, text, kind)))
 
     async def check_data(self, definition: Any, *, tenant: str = "default") -> Compiled:
         """The same for a definition that is data already. Raises DefinitionError, with the warnings too."""
-        compiled = await _compile(definition)
-        compiled = joined(compiled, await self.find_problems(compiled, tenant=tenant))
+        aside = _is_large(definition)
+        compiled = await _do(aside, lambda: compile_definition(definition))
+        compiled = joined(compiled, await self.find_problems(compiled, tenant=tenant, aside=aside))
         if compiled.ir is None:
             raise DefinitionError(compiled.problems)
         return compiled
 
-    async def find_problems(self, compiled: Compiled, *, tenant: str = "default") -> tuple[Problem, ...]:
-        """What the compiler could not see, with nodes by their ids."""
-        problems = [*find_more_problems(compiled, self._registry)]
+    async def find_problems(
+        self, compiled: Compiled, *, tenant: str = "default", aside: bool = False
+    ) -> tuple[Problem, ...]:
+        """What the compiler could not see, with nodes by their ids. `aside`: in a thread."""
+        problems = [*await _do(aside, lambda: find_more_problems(compiled, self._registry))]
         draft = None if compiled.draft is None else compiled.draft.ir
         ir = compiled.ir or draft
         if ir is None or self._blobs is None:
@@ -69,7 +72,7 @@ class Checker:
             if ref in missing:
                 problems.append(Problem(path, None, None, *missing[ref]))
         if contents and compiled.definition is not None:
-            problems += await self._look_into(compiled, contents)
+            problems += await _do(aside, lambda: self._look_into(compiled, contents))
         return tuple(problems)
 
     async def _fetch(
@@ -98,13 +101,13 @@ class Checker:
                     contents[ref] = found
         return missing
 
-    async def _look_into(self, compiled: Compiled, contents: dict[str, Any]) -> list[Problem]:
+    def _look_into(self, compiled: Compiled, contents: dict[str, Any]) -> list[Problem]:
         """What is wrong with the content of blobs, each where the definition names it: it is checked as if it stood there."""
         assert compiled.definition is not None
         inlined = inline(compiled.definition, lambda ref: (ref in contents, contents.get(ref)))
         places = {node["id"]: number for number, node in enumerate(inlined.definition["nodes"])}
         names = {number: name for name, number in places.items()}
-        whole = await _compile(inlined.definition)
+        whole = compile_definition(inlined.definition)
         said = {(problem.code, problem.message) for problem in compiled.problems}
         problems = [
             Problem(_by_id(found.path, names), None, None, found.code, found.message) for found in inlined.problems
@@ -116,16 +119,15 @@ class Checker:
         return list(dict.fromkeys(problems))
 
 
-async def _compile(definition: Any) -> Compiled:
+async def _do(aside: bool, work: Callable[[], T]) -> T:
+    return await asyncio.to_thread(work) if aside else work()
+
+
+def _is_large(definition: Any) -> bool:
     try:
-        size = len(msgspec.json.encode(definition))
+        return len(msgspec.json.encode(definition)) > IN_THE_LOOP
     except (TypeError, ValueError, RecursionError, UnicodeError):  # the compiler says what is wrong with it
-        size = 0
-    return (
-        compile_definition(definition)
-        if size <= IN_THE_LOOP
-        else await asyncio.to_thread(compile_definition, definition)
-    )
+        return False
 
 
 def _origin(path: str, inlined: Inlined, places: dict[str, int]) -> Any:
