@@ -1,6 +1,7 @@
 """Every place that says which Pythons are good says the same."""
 
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def test_the_package_names_them():
 def test_setup_takes_these_and_no_other(monkeypatch):
     taken = []
     for number in range(16):
-        monkeypatch.setattr(setup.sys, "version_info", (3, number, 0, "final", 0))
+        monkeypatch.setattr(sys, "version_info", (3, number, 0, "final", 0))
         if setup.usable():
             taken.append((3, number))
     assert taken == [minor(version) for version in VERSIONS]
