@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from perdure.runtime.coordinator import Coordinator
 from perdure.runtime.share import Share
+from perdure.runtime.sharing import Sharing
 from perdure.simulation.plan import DIVIDED_FROM, Plan, make_plan
 from tests.sim.planting import bug, focused, method
 
@@ -29,6 +30,34 @@ _LATE = focused(
     skews=[0.0] * 8,
 )
 """Journals so slow that leases lapse."""
+
+_STUCK = focused(
+    {"id": "a"},
+    {"id": "b", "dependencies": ["a"]},
+    {"id": "c", "dependencies": ["b"]},
+    rates={"journal_delay": 0.3},
+    shared=True,
+    divided=True,
+    engines=2,
+    handler_seconds=10.0,
+    fault_seconds=10.0,
+    skews=[0.0] * 8,
+)
+"""Short, with work that takes longer than a lease: at its end the database may still keep an answer back."""
+
+_UNHEARD = focused(
+    {"id": "a"},
+    {"id": "b", "dependencies": ["a"]},
+    {"id": "c", "dependencies": ["b"]},
+    rates={"journal_timeout_applied": 0.15, "journal_delay": 0.15},
+    shared=True,
+    divided=True,
+    engines=2,
+    handler_seconds=0.1,
+    fault_seconds=120.0,
+    skews=[0.0] * 8,
+)
+"""Appends that are done, and nobody is told for longer than a lease."""
 
 _ALONE = focused(
     {"id": "a", "dependencies": []},
@@ -64,6 +93,25 @@ def _() -> Iterator[None]:
             self.share.drop(partition)
 
     with method(Coordinator, "_forget", forget):
+        yield
+
+
+@bug("runs are remembered when the lease lapses while the database keeps an answer back", by="J5", plan=_STUCK)
+def _() -> Iterator[None]:
+    async def watch(self: Sharing) -> None:
+        while True:
+            left = self._until - self._clock.monotonic()
+            if left <= 0:
+                self._receiver.hand_back(list(self._held))
+            await self._clock.sleep(left if left > 0 else self._lease_seconds / 3)
+
+    with method(Sharing, "watch", watch):
+        yield
+
+
+@bug("what was written is acted upon after the lease has lapsed", by="R7 T1 T3", plan=_UNHEARD)
+def _() -> Iterator[None]:
+    with method(Share, "still_holds", lambda self, run_id: True):
         yield
 
 

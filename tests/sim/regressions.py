@@ -42,6 +42,10 @@ FOUND: dict[int, str] = {
     1001798: "a coordinator that had missed a restore acknowledged a result of the time after it (T1)",
     1000568: "a rerun adopted what left a loop before what had completed in it (V5)",
     1001124: "of the checker: an attempt held after a hand-over and sent again counted as lost",
+    1700806: "what was written was acted upon when the journal answered after the lease: another had ended the run (R7)",
+    1701317: "a coordinator remembered its runs past its lease, as long as the database kept an answer back (J5)",
+    1712915: "the same",
+    1720420: "the same",
     720: "of the simulator: an edge that a patch brought after its target was activated is not given to it",
     4113: "of the simulator: a run whose child waits for a time stands still rightly",
 }

@@ -342,9 +342,10 @@ class Coordinator:
                 answers = [(asked, answer) for asked, answer in answers if asked.run_id != run_id]
                 await self._quarantine(run_id, decided.pop(run_id), error, receipts)
         refused, fenced = await self._write(commits, touched, answers)
-        if self.share.lapsed:  # what led to no append may have been decided on what was no longer true
-            fenced |= decided.keys() - {commit.run_id for commit in commits}
-            receipts.clear()
+        if self.share.divided:  # what led to no append may have been decided on what was no longer true
+            unwritten = decided.keys() - {commit.run_id for commit in commits}
+            fenced |= {run_id for run_id in unwritten if not self.share.still_holds(run_id)}
+            receipts = [] if self.share.lapsed else receipts
         if fenced:  # somebody else has their partitions: what was decided for them never happened, and is decided there
             answers = [(asked, answer) for asked, answer in answers if asked.run_id not in fenced]
             for run_id in sorted(fenced):
@@ -358,8 +359,12 @@ class Coordinator:
             later.extend(decided.pop(run_id))
             later.append(Resumed(run_id, None))  # what waited to be published may be dropped before it is loaded again
         for run_id, loaded in touched.items():
-            if run_id not in refused:
+            if run_id not in refused and self.share.still_holds(run_id):
                 await self._act(loaded)
+            elif (
+                run_id not in refused
+            ):  # written, perhaps long ago: whoever has the run by now acts, and may have gone on
+                self._drop(run_id)
         await self.publisher.publish()
         await self._answer([message for messages in decided.values() for message in messages], answers, receipts)
         for message in batch:
@@ -394,7 +399,7 @@ class Coordinator:
         for message in messages:
             if isinstance(message, Reported):
                 receipts.append(message.delivery.receipt)
-            elif isinstance(message, BeginAsked):
+            elif isinstance(message, BeginAsked) and self.share.still_holds(message.run_id):
                 await self.transport.grant_begin(message.request.task.task_id, message.granted)
         if receipts:
             await self.transport.acknowledge(receipts)

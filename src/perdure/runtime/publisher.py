@@ -189,6 +189,8 @@ class Publisher:
             if asks:
                 entered = await self.limiter.enter(asks)
                 tasks += [task for task, may in zip(limited, entered, strict=True) if may]
+            # Limits may have kept these waiting: what is no longer this process's is sent by whoever has it.
+            tasks = [task for task in tasks if self._coordinator.share.still_holds(task.run_id)]
             if tasks:
                 # Crash here: slots are taken and nothing is sent; whoever takes the run over enters the same ones again.
                 await self._coordinator.transport.publish(tasks)

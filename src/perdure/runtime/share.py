@@ -5,7 +5,7 @@ Owns what is held now. How partitions are leased is `sharing`'s; that a lost epo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from perdure.journal import Epoch, partition_of
 
@@ -17,6 +17,7 @@ class Share:
         self._until = 0.0
         self._epochs: dict[int, int] | None = None
         """By partition; None: the whole journal is this process's own, and nobody else decides."""
+        self._doubted: set[int] = set()
         self.lost: Callable[[int], None] = lambda partition: None
         """Told when the journal refused an epoch: somebody else has the partition."""
 
@@ -46,15 +47,27 @@ class Share:
         assert self._epochs is not None
         self._epochs.update(epochs)
 
+    def doubt(self, partitions: Collection[int]) -> None:
+        """Others may have these. They are dropped after the batch at hand, and nothing of it is acted upon."""
+        self._doubted.update(partitions)
+
     def drop(self, partition: int) -> None:
         assert self._epochs is not None
         self._epochs.pop(partition, None)
+        self._doubted.discard(partition)
 
     def partition(self, run_id: str) -> int:
         return partition_of(run_id, self._count)
 
     def holds(self, run_id: str) -> bool:
-        return self._epochs is None or (self.partition(run_id) in self._epochs and not self.lapsed)
+        if self._epochs is None:
+            return True
+        partition = self.partition(run_id)
+        return partition in self._epochs and partition not in self._doubted and not self.lapsed
+
+    def still_holds(self, run_id: str) -> bool:
+        """After something that may have taken long: before what is durable is acted upon. Otherwise another does, or has."""
+        return self.holds(run_id)
 
     def fence(self, partition: int) -> Epoch | None:
         return None if self._epochs is None else Epoch(partition, self._epochs[partition])

@@ -77,13 +77,16 @@ class Sharing:
             await first_of(self._clock.sleep(pause), self._changed.wait())
 
     async def watch(self) -> None:
-        """Receive nothing from when the lease lapses, also while the database keeps an answer back for longer than that."""
+        """Receive and remember nothing from when the lease lapses, also while the database keeps an answer back for longer than that:
+        what others decide meanwhile is not seen here."""
         while True:
             left = self._until - self._clock.monotonic()
             if left > 0:
                 await self._clock.sleep(left)
                 continue
-            self._receiver.hand_back(list(self._held))
+            if held := set(self._held):  # they stay in there: who renews finds that they were late, and gives them up
+                self._receiver.hand_back(held)
+                await self._coordinator.release(held)
             await self._clock.sleep(self._lease_seconds / 3)
 
     async def recover(self) -> None:
@@ -150,6 +153,7 @@ class Sharing:
 
     async def _give_up(self, partitions: set[int]) -> None:
         """Others may have them already: receive nothing that is theirs, however long the batch at hand takes."""
+        self._coordinator.share.doubt(partitions)
         self._receiver.hand_back(partitions)
         await self._let_go(partitions)
 

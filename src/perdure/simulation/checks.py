@@ -161,13 +161,18 @@ class Checks:
                 self.fail("J5", f"run {run_id}: stored as pending are dead letters {sorted(letters)}")
 
     def live(self) -> None:
-        """What a coordinator has in memory is what its journal folds to."""
+        """What a coordinator has in memory is what its journal folds to. What it no longer decides for may be out of date, is used
+        for nothing, and is forgotten after the batch it is at."""
         for process in self._world.engines:
             engine = process.engine
             if process.down or engine is None or engine.coordinator is None:
                 continue
-            for run_id, loaded in engine.coordinator.runs.items():
-                if run_id not in self._world.store.runs:
+            coordinator = engine.coordinator
+            for run_id, loaded in coordinator.runs.items():
+                if not coordinator.share.holds(run_id):
+                    if not coordinator._releases:
+                        self.fail("J5", f"{process.name} remembers run {run_id}, for which it no longer decides")
+                elif run_id not in self._world.store.runs:
                     self.fail("J5", f"{process.name} has run {run_id} in memory, the journal does not")
                 elif not loaded.events and snapshot.encode(loaded.state) != snapshot.encode(self.fold(run_id)):
                     self.fail("J5", f"{process.name} has run {run_id} in memory otherwise than its journal")
