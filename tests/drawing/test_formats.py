@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 import pytest
 from hypothesis import given
 
-from perdure.drawing import FORMATS, draw
+from perdure.drawing import FORMATS, Marks, draw
 from perdure.drawing.dot import draw_dot
 from perdure.drawing.mermaid import draw_mermaid
 from perdure.drawing.picture import Arrow, Box, Picture
@@ -77,11 +77,17 @@ def hostile(text):
         name=text,
         description=text,
         boxes=(
-            Box(id="a", type="task", detail=text, notes=(text,), state=text, progress=text),
+            Box(id="a", type="task", detail=text, notes=(text,), state=text, progress=text, error=text),
             Box(id="b", type=text),
         ),
         arrows=(Arrow(source=0, target=1, label=text), Arrow(source=1, target=0, kind="back", label=text)),
     )
+
+
+LOOKS = {
+    *("fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin"),
+    *("opacity", "font-family", "font-weight", "font-style", "text-anchor"),
+}
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -97,7 +103,7 @@ def test_svg_holds_text_and_shapes_only_whatever_is_said_in_it(text):
         "path",
         "text",
     }
-    known = {"class", "d", "x", "y", "width", "height", "rx", "viewBox", "role", "transform", "font-size"}
+    known = {"class", "d", "x", "y", "width", "height", "rx", "viewBox", "role", "transform", "font-size", *LOOKS}
     assert {name for element in root.iter() for name in element.attrib} <= known
     assert "url(" not in drawn
     assert "@import" not in drawn
@@ -150,13 +156,47 @@ def test_svg_is_light_or_dark_as_the_screen_is_and_leaks_no_style():
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_states_of_a_run_are_written_and_not_only_coloured(format):
-    from perdure.drawing import Marks
-
     ir = compile_definition({"name": "x", "nodes": [{"id": "a", "type": "task"}]}).get_ir()
     drawn = draw(ir, format, marks=Marks(states={"a": "failed"}, progress={"a": "attempt 3"}))
     assert "failed, attempt 3" in drawn
     assert "#dc2626" in drawn
     assert "failed" not in draw(ir, format).replace("upstream_failed", "")
+
+
+def draw_ended(format):
+    """A run that failed at `a`, stopped `b`, and never came to `c`."""
+    nodes = [
+        {"id": "a", "type": "task"},
+        {"id": "b", "type": "wait"},
+        {"id": "c", "type": "http", "dependencies": ["a"]},
+        {"id": "d", "type": "task", "dependencies": ["b"]},
+    ]
+    ir = compile_definition({"name": "x", "nodes": nodes}).get_ir()
+    states = {"a": "failed", "b": "cancelled", "c": "upstream_failed", "d": "skipped"}
+    marks = Marks(states=states, errors={"a": "the card was declined"}, skipped=[("b", "d")])
+    return draw(ir, format, marks=marks)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_failed_what_was_stopped_and_what_was_not_reached_look_different(format):
+    text = draw_ended(format)
+    assert all(colour in text for colour in ("#dc2626", "#64748b", "#cbd5e1"))
+    assert "the card was declined" in text
+
+
+def test_svg_can_be_read_by_programs_that_know_no_variables():
+    """Everything that is painted says how by itself: a style sheet whose colours are variables is dropped by librsvg and its kin."""
+    root = parse(draw_ended("svg"))
+    shapes = [one for one in root.iter() if one.tag.removeprefix(SVG) in ("rect", "path", "text")]
+    assert len(shapes) > 15
+    assert [one.attrib for one in shapes if "fill" not in one.attrib] == []
+    assert not any("var(" in value for one in root.iter() for value in one.attrib.values())
+    # What the sheet says without variables must not contradict them: `fill:none` for a line is not for its head.
+    heads = [one for one in shapes if one.get("class") == "head"]
+    assert heads
+    assert all(one.get("fill") != "none" for one in heads)
+    sheet = root.find(f"{SVG}style").text
+    assert "fill:none" not in "".join(rule for rule in sheet.split("}") if ".line" not in rule and ".icon" not in rule)
 
 
 @given(WORDS)

@@ -14,7 +14,8 @@ TITLE, DETAIL, NOTE, LABEL = 13.0, 11.0, 10.5, 10.5
 ICON = 22.0
 PADDING = 12.0
 _LINE = 1.34
-_LONGEST = {"title": 30, "detail": 30, "state": 34, "note": 34}
+_LONGEST = {"title": 30, "detail": 30, "state": 34, "note": 34, "error": 34}
+_ERROR_LINES = 3
 _LEAST_WIDTH = 92.0
 _BOLD = ("title", "state")
 
@@ -51,13 +52,21 @@ def make_card(box: Box) -> Card:
     if box.state:
         wanted.insert(1, (f"{box.state}{', ' + box.progress if box.progress else ''}", "state", DETAIL))
     wanted += [(note, "note", NOTE) for note in box.notes]
+    if box.error:
+        wanted += [(line, "error", NOTE) for line in wrap(box.error, _LONGEST["error"], _ERROR_LINES)]
     if not box.detail and (not (box.state or box.notes) or box.type not in ICONS):
         wanted.insert(1, (box.type, "detail", DETAIL))
     lines = tuple(Line(cut(text, _LONGEST[style]), style, size) for text, style, size in wanted if text)
     text_width = max(measure(line.text, line.size * (1.08 if line.style in _BOLD else 1)) for line in lines)
     width = max(text_width + ICON + 2.6 * PADDING, _LEAST_WIDTH)
     height = sum(line.height for line in lines) + 1.5 * PADDING
-    parts = [f"{box.id} ({box.type})", box.state and f"{box.state} {box.progress}".strip(), box.detail, *box.notes]
+    parts = [
+        f"{box.id} ({box.type})",
+        box.state and f"{box.state} {box.progress}".strip(),
+        box.detail,
+        *box.notes,
+        box.error,
+    ]
     if box.compensated:
         parts.append("has a compensator")
     return Card(lines=lines, size=(_even(width), _even(height)), full="\n".join(part for part in parts if part))

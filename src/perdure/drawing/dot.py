@@ -26,7 +26,12 @@ def draw_dot(picture: Picture, *, direction: Direction | None = None) -> str:
 def _box(box: Box) -> str:
     state = f"{box.state}{', ' + box.progress if box.progress else ''}" if box.state else ""
     second = state or (f"{box.type}: {box.detail}" if box.detail else box.type)
-    rows = [box.id, cut(second, 48), *(cut(note, 48) for note in box.notes)]
+    rows = [
+        box.id,
+        cut(second, 48),
+        *(cut(note, 48) for note in box.notes),
+        *([cut(box.error, 48)] if box.error else []),
+    ]
     attributes = [f"label={_quote(*rows)}"]
     if box.type in _SHAPES:
         attributes.append(f"shape={_SHAPES[box.type]}")
@@ -46,10 +51,10 @@ def _arrow(arrow: Arrow, picture: Picture) -> str:
     if arrow.kind == "back":
         attributes.append("style=dotted, constraint=false")
     if arrow.kind == "failure":
-        attributes.append('style=dashed, color="#dc2626"')
+        attributes.append("style=dashed" if arrow.fate in ("skipped", "open") else 'style=dashed, color="#dc2626"')
     if arrow.fate == "taken":
         attributes.append("penwidth=2.5")
-    if arrow.fate == "skipped":
+    if arrow.fate in ("skipped", "open"):
         attributes.append('color="#cbd5e1"')
     said = f" [{', '.join(attributes)}]" if attributes else ""
     return f"  {_quote(picture.boxes[arrow.source].id)} -> {_quote(picture.boxes[arrow.target].id)}{said};"

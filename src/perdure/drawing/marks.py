@@ -16,6 +16,7 @@ def mark_run(state: State) -> Marks:
     return Marks(
         states={name: node["state"] for name, node in nodes.items()},
         progress={name: said for name, node in nodes.items() if (said := _say_progress(node))},
+        errors={name: said for name, node in nodes.items() if (said := _say_error(node))},
         taken=taken,
         skipped=skipped - taken,
     )
@@ -41,6 +42,11 @@ def _find_fates(state: State) -> tuple[set[tuple[str, str]], set[tuple[str, str]
         if loop is not None and run.iteration > 1:
             taken.add((state.name(run.loop), state.name(loop.head)))
     return taken, skipped
+
+
+def _say_error(node: dict[str, Any]) -> str:
+    error = node.get("error") if node["state"] in ("failed", "parked", "retrying") else None
+    return "" if not error else str(error.get("message") or error["code"])
 
 
 def _say_progress(node: dict[str, Any]) -> str:

@@ -59,6 +59,7 @@ def _box(box: Box) -> str:
         f"<b>{_text(box.id)}</b>",
         _text(cut(second, 48)),
         *(f"<i>{_text(cut(note, 48))}</i>" for note in box.notes),
+        *([_text(cut(box.error, 48))] if box.error else []),
     ]
     return f'{opened}"{"<br/>".join(rows)}"{closed}'
 

@@ -30,6 +30,8 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     state: str = ""
     progress: str = ""
     """Of a run: `1.2 s, attempt 2`."""
+    error: str = ""
+    """Of a run: why it failed."""
 
 
 class Arrow(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +40,8 @@ class Arrow(msgspec.Struct, frozen=True, kw_only=True):
     kind: ArrowKind = "plain"
     label: str = ""
     """Line breaks are kept."""
-    fate: Literal["", "taken", "skipped"] = ""
+    fate: Literal["", "taken", "skipped", "open"] = ""
+    """Of a run; open: nobody has come this way."""
 
 
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +57,7 @@ class Marks(msgspec.Struct, frozen=True, kw_only=True):
 
     states: Mapping[str, str] = {}
     progress: Mapping[str, str] = {}
+    errors: Mapping[str, str] = {}
     taken: Collection[tuple[str, str]] = ()
     skipped: Collection[tuple[str, str]] = ()
 
@@ -75,7 +79,7 @@ def make_picture(ir: IR, marks: Marks | None = None) -> Picture:
         ends = (source.id, target.id)
         fate = ""
         if marks is not None:
-            fate = "taken" if ends in marks.taken else "skipped" if ends in marks.skipped else ""
+            fate = "taken" if ends in marks.taken else "skipped" if ends in marks.skipped else "open"
         arrows.append(
             Arrow(source=numbers[edge.source], target=numbers[edge.target], kind=kind, label=label, fate=fate)  # type: ignore[arg-type]
         )
@@ -119,6 +123,7 @@ def _box(node: Node, marks: Marks | None) -> Box:
         compensated=node.compensator is not None,
         state="" if marks is None else marks.states.get(node.id, "pending"),
         progress="" if marks is None else marks.progress.get(node.id, ""),
+        error="" if marks is None else marks.errors.get(node.id, ""),
     )
 
 

@@ -1,4 +1,8 @@
-"""How an SVG looks: colours for light and dark, by node type and by state. No selector leaves the drawing."""
+"""How an SVG looks: colours for light and dark, by node type and by state. No selector leaves the drawing.
+
+Said twice: as attributes of the elements, in the colours of the day, for programs that know no variables (librsvg, and most that make
+other formats of an SVG); and as a style sheet, which wins where it is understood and knows day and night.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +33,7 @@ STATES = {
     "busy": (("#0284c7", "#f0f9ff"), ("#38bdf8", "#0b2536")),
     "waits": (("#d97706", "#fffbeb"), ("#fbbf24", "#2c2108")),
     "bad": (("#dc2626", "#fef2f2"), ("#f87171", "#331414")),
+    "stopped": (("#64748b", "#f1f5f9"), ("#94a3b8", "#1c2431")),
     "undone": (("#c026d3", "#fdf4ff"), ("#e879f9", "#2a1030")),
     "none": (("#cbd5e1", "#f8fafc"), ("#475569", "#161d2a")),
 }
@@ -42,7 +47,7 @@ _GROUPS = {
     "parked": "undone",
     "compensated": "undone",
     "failed": "bad",
-    "cancelled": "bad",
+    "cancelled": "stopped",
 }
 
 
@@ -63,21 +68,107 @@ _BASE = """
 .perdure text{fill:var(--soft)}
 .perdure .title{fill:var(--title);font-weight:600}
 .perdure .note{font-style:italic}
-.perdure .arrow path{fill:none;stroke:var(--arrow);stroke-width:1.5}
+.perdure .error{fill:var(--failure)}
+.perdure .s-bad>rect{stroke-width:2}
+.perdure .s-stopped>rect{stroke-dasharray:2 3}
+.perdure .arrow .line{fill:none;stroke:var(--arrow);stroke-width:1.5}
 .perdure .arrow .head{fill:var(--arrow);stroke:none}
-.perdure .failure path{stroke:var(--failure);stroke-dasharray:5 4}
+.perdure .failure .line{stroke:var(--failure);stroke-dasharray:5 4}
 .perdure .failure .head{fill:var(--failure);stroke:none}
-.perdure .back path{stroke-dasharray:2 4;stroke-linecap:round;stroke-width:1.8}
+.perdure .back .line{stroke-dasharray:2 4;stroke-linecap:round;stroke-width:1.8}
 .perdure .label rect{fill:var(--paper);stroke:var(--line);stroke-width:1}
 .perdure .label text{font:10.5px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;text-anchor:middle;fill:var(--choice)}
 .perdure .label.failure text{fill:var(--failure)}
 .perdure .s-none text,.perdure .s-none .icon{opacity:.6}
 .perdure .state{fill:var(--edge);font-weight:600}
 .perdure .s-none .state{fill:var(--soft)}
-.perdure .arrow.skipped,.perdure .label.skipped text{opacity:.4}
-.perdure .taken path{stroke:var(--choice);stroke-width:2.2}
+.perdure .arrow.skipped,.perdure .label.skipped text{opacity:.35}
+.perdure .arrow.open,.perdure .label.open text{opacity:.5}
+.perdure .failure.skipped .line,.perdure .failure.open .line{stroke:var(--arrow)}
+.perdure .failure.skipped .head,.perdure .failure.open .head{fill:var(--arrow);stroke:none}
+.perdure .label.failure.skipped text,.perdure .label.failure.open text{fill:var(--choice)}
+.perdure .taken .line{stroke:var(--choice);stroke-width:2.2}
 .perdure .taken .head{fill:var(--choice);stroke:none}
 """
+
+FONT = "DejaVu Sans,Segoe UI,Roboto,Helvetica,Arial,sans-serif"
+CODE_FONT = "DejaVu Sans Mono,Menlo,Consolas,monospace"
+PAPER, LINE, ARROW, TITLE, SOFT, CHOICE, FAILURE = (
+    *("#ffffff", "#cbd5e1", "#94a3b8", "#0f172a", "#64748b", "#475569", "#dc2626"),
+)
+"""As the variables of the same names by day."""
+
+
+def hue(kind: str) -> str:
+    return _TYPES[kind][0]
+
+
+def draw_box(kind: str, state: str) -> str:
+    """Attributes of the rectangle of a box."""
+    group = state_group(state)
+    line, ground = STATES[group][0] if state else (LINE, PAPER)
+    dashes = "2 3" if state and group == "stopped" else "5 3" if kind == "wait" else ""
+    width = "2" if state and group == "bad" else "1.3"
+    return _attributes(fill=ground, stroke=line, stroke_width=width, stroke_dasharray=dashes)
+
+
+def draw_text(style: str, state: str) -> str:
+    """Attributes of a line in a box."""
+    group = state_group(state)
+    faded = "0.6" if state and group == "none" else ""
+    match style:
+        case "title":
+            return _attributes(fill=TITLE, font_weight="600", opacity=faded)
+        case "state":
+            colour = SOFT if group == "none" else STATES[group][0][0]
+            return _attributes(fill=colour, font_weight="600", opacity=faded)
+        case "note":
+            return _attributes(fill=SOFT, font_style="italic", opacity=faded)
+        case "error":
+            return _attributes(fill=FAILURE)
+        case _:
+            return _attributes(fill=SOFT, opacity=faded)
+
+
+def draw_line(kind: str, fate: str) -> tuple[str, str, str]:
+    """Attributes of an arrow: of all of it, of its line, and of its head."""
+    passed_by = fate in ("skipped", "open")
+    colour = FAILURE if kind == "failure" and not passed_by else ARROW
+    colour, width = (CHOICE, "2.2") if fate == "taken" else (colour, "1.8" if kind == "back" else "1.5")
+    dashes = {"failure": "5 4", "back": "2 4"}.get(kind, "")
+    line = _attributes(fill="none", stroke=colour, stroke_width=width, stroke_dasharray=dashes)
+    return _attributes(opacity=_fade(fate)), line, _attributes(fill=colour)
+
+
+def draw_label(kind: str, fate: str) -> tuple[str, str]:
+    """Attributes of the ground and of the text of a label."""
+    colour = FAILURE if kind == "failure" and fate not in ("skipped", "open") else CHOICE
+    ground = _attributes(fill=PAPER, stroke=LINE, stroke_width="1")
+    return ground, _attributes(
+        fill=colour, font_family=CODE_FONT, font_size="10.5", text_anchor="middle", opacity=_fade(fate)
+    )
+
+
+def draw_sign(kind: str) -> tuple[str, str]:
+    """Attributes of the tile and of the lines of an icon."""
+    line = _attributes(
+        fill="none", stroke=hue(kind), stroke_width="1.6", stroke_linecap="round", stroke_linejoin="round"
+    )
+    return _attributes(fill=hue(kind), fill_opacity="0.13"), line
+
+
+def draw_mark() -> str:
+    return _attributes(fill="none", stroke=SOFT, stroke_width="1.3", stroke_linecap="round", stroke_linejoin="round")
+
+
+def _fade(fate: str) -> str:
+    return {"skipped": "0.35", "open": "0.5"}.get(fate, "")
+
+
+def _attributes(**given: str) -> str:
+    """With a space before each; what is empty is left out."""
+    return "".join(f' {name.replace("_", "-")}="{value}"' for name, value in given.items() if value)
+
 
 _DARK = "--paper:#0d1117;--ground:#161b22;--line:#3b4656;--arrow:#5b687a;--title:#e6edf3;--soft:#9aa7b8;--choice:#b6c2d1;--failure:#f87171"
 

@@ -14,7 +14,18 @@ from perdure.drawing.layout import Direction, Layout, Place, lay_out
 from perdure.drawing.picture import Arrow, Box, Picture
 from perdure.drawing.plan import Wire
 from perdure.drawing.routing import Point, Route
-from perdure.drawing.style import STYLE, state_group
+from perdure.drawing.style import (
+    FONT,
+    PAPER,
+    STYLE,
+    draw_box,
+    draw_label,
+    draw_line,
+    draw_mark,
+    draw_sign,
+    draw_text,
+    state_group,
+)
 
 _HEAD = 8.0
 _ROUND = {"input": 99.0, "output": 99.0, "trigger": 99.0}
@@ -26,12 +37,12 @@ def draw_svg(picture: Picture, *, direction: Direction | None = None) -> str:
     layout = lay_out([card.size for card in cards], _wires(picture, labels), direction=direction)
     title = f"{picture.name}: {picture.description}" if picture.description else picture.name
     width, height = _n(layout.width), _n(layout.height)
-    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="{FONT}"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="perdure" {size} role="img">',
         f"<title>{_text(title)}</title>",
         f"<style>{STYLE}</style>",
-        '<rect class="paper" width="100%" height="100%" rx="10"/>',
+        f'<rect class="paper" width="100%" height="100%" rx="10" fill="{PAPER}"/>',
     ]
     # What was taken is drawn last, over the rest.
     numbered = sorted(enumerate(picture.arrows), key=lambda pair: (pair[1].fate == "taken", pair[0]))
@@ -66,7 +77,11 @@ def _arrow(arrow: Arrow, route: Route, picture: Picture) -> str:
     ends = f"{picture.boxes[arrow.source].id} → {picture.boxes[arrow.target].id}"
     said = f"{ends}: {arrow.label.replace(chr(10), ', ')}" if arrow.label else ends
     line, head = _line(route)
-    return f'<g class="{style}"><title>{_text(said)}</title><path d="{line}"/><path class="head" d="{head}"/></g>'
+    whole, of_line, of_head = draw_line(arrow.kind, arrow.fate)
+    return (
+        f'<g class="{style}"{whole}><title>{_text(said)}</title><path class="line" d="{line}"{of_line}/>'
+        f'<path class="head" d="{head}"{of_head}/></g>'
+    )
 
 
 def _line(route: Route) -> tuple[str, str]:
@@ -93,12 +108,13 @@ def _line(route: Route) -> tuple[str, str]:
 def _label(arrow: Arrow, label: Label, place: Place) -> str:
     x = place.x + place.width / 2
     height = (place.height - 6) / len(label.lines)
+    ground, written = draw_label(arrow.kind, arrow.fate)
     texts = [
-        f'<text x="{_n(x)}" y="{_n(place.y + 3 + height * (number + 0.5) + LABEL * 0.36)}">{_text(line)}</text>'
+        f'<text x="{_n(x)}" y="{_n(place.y + 3 + height * (number + 0.5) + LABEL * 0.36)}"{written}>{_text(line)}</text>'
         for number, line in enumerate(label.lines)
     ]
     style = " ".join(word for word in ("label", arrow.kind, arrow.fate) if word)
-    return f'<g class="{style}"><title>{_text(label.full)}</title>{_rect(place, 5)}{"".join(texts)}</g>'
+    return f'<g class="{style}"><title>{_text(label.full)}</title>{_rect(place, 5, ground)}{"".join(texts)}</g>'
 
 
 # -- boxes -------------------------------------------------------------------------------------------------------------
@@ -109,17 +125,21 @@ def _box(box: Box, card: Card, place: Place) -> str:
     style = f"box t-{kind}" + (f" s-{state_group(box.state)}" if box.state else "")
     parts = [f'<g class="{style}"><title>{_text(card.full)}</title>']
     corner = min(_ROUND.get(box.type, 8.0), place.height / 2)
+    ground = draw_box(kind, box.state)
     if box.type == "map":  # several of the same
-        parts += [_rect(Place(place.x + step, place.y + step, place.width, place.height), corner) for step in (6, 3)]
-    parts.append(_rect(place, corner))
+        behind = [Place(place.x + step, place.y + step, place.width, place.height) for step in (6, 3)]
+        parts += [_rect(one, corner, ground) for one in behind]
+    parts.append(_rect(place, corner, ground))
     if box.type == "workflow":  # a box of boxes
-        parts.append(_rect(Place(place.x + 3, place.y + 3, place.width - 6, place.height - 6), corner - 2))
-    parts.append(_icon(box.type, place))
+        inner = Place(place.x + 3, place.y + 3, place.width - 6, place.height - 6)
+        parts.append(_rect(inner, corner - 2, ground))
+    parts.append(_icon(kind, place, faded=bool(box.state) and state_group(box.state) == "none"))
     x = place.x + PADDING + ICON + PADDING * 0.55
     y = place.y + (place.height - sum(line.height for line in card.lines)) / 2
     for line in card.lines:
         parts.append(
-            f'<text class="{line.style}" x="{_n(x)}" y="{_n(y + line.size * 1.02)}" font-size="{_n(line.size)}">{_text(line.text)}</text>'
+            f'<text class="{line.style}" x="{_n(x)}" y="{_n(y + line.size * 1.02)}" font-size="{_n(line.size)}"'
+            f"{draw_text(line.style, box.state)}>{_text(line.text)}</text>"
         )
         y += line.height
     if box.compensated:
@@ -127,27 +147,30 @@ def _box(box: Box, card: Card, place: Place) -> str:
     return "".join([*parts, "</g>"])
 
 
-def _icon(kind: str, place: Place) -> str:
+def _icon(kind: str, place: Place, *, faded: bool) -> str:
     x, y = place.x + PADDING * 0.9, place.y + (place.height - ICON) / 2
+    tile, lines = draw_sign(kind)
+    lines += ' opacity="0.6"' * faded
     return (
-        f'<rect class="tile" x="{_n(x)}" y="{_n(y)}" width="{_n(ICON)}" height="{_n(ICON)}" rx="6"/>'
-        f'<path class="icon" transform="translate({_n(x + 3)} {_n(y + 3)})" d="{ICONS.get(kind, OTHER)}"/>'
+        f'<rect class="tile" x="{_n(x)}" y="{_n(y)}" width="{_n(ICON)}" height="{_n(ICON)}" rx="6"{tile}/>'
+        f'<path class="icon" transform="translate({_n(x + 3)} {_n(y + 3)})" d="{ICONS.get(kind, OTHER)}"{lines}/>'
     )
 
 
 def _mark(place: Place) -> str:
     """It can be undone."""
     x, y = place.x + place.width - 15, place.y + 4
-    return f'<path class="mark" transform="translate({_n(x)} {_n(y)})" d="M4 1 1 4l3 3M1 4h6a3 3 0 0 1 0 6H4"/>'
+    drawn = "M4 1 1 4l3 3M1 4h6a3 3 0 0 1 0 6H4"
+    return f'<path class="mark" transform="translate({_n(x)} {_n(y)})" d="{drawn}"{draw_mark()}/>'
 
 
 # -- text --------------------------------------------------------------------------------------------------------------
 
 
-def _rect(place: Place, corner: float) -> str:
+def _rect(place: Place, corner: float, drawn: str) -> str:
     return (
         f'<rect x="{_n(place.x)}" y="{_n(place.y)}" width="{_n(place.width)}" height="{_n(place.height)}" '
-        f'rx="{_n(max(corner, 0))}"/>'
+        f'rx="{_n(max(corner, 0))}"{drawn}/>'
     )
 
 
