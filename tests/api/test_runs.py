@@ -2,6 +2,7 @@
 
 import asyncio
 
+from perdure.model import compile_definition
 from tests.api.helpers import serving
 from tests.engine import tasks
 from tests.engine.helpers import check, task, transform, until_true, workflow
@@ -219,8 +220,6 @@ async def test_a_large_output_is_a_preview_in_the_run_and_whole_in_its_node(serv
 
 async def test_a_child_is_found_by_the_id_that_its_parent_gave_it(server):
     child = workflow(transform("x", 1), name="child")
-    from perdure.model import compile_definition
-
     await server.engine.register(compile_definition(child))
     parent = workflow({"id": "call", "type": "workflow", "config": {"workflow": "child"}}, name="parent")
     run_id = (await server.start(parent))["run_id"]
@@ -283,3 +282,21 @@ async def test_explain_sees_what_the_items_of_a_map_wait_for(server):
     assert "press" in await until_true(said, "it says why")
     tasks.gate_of("items").set()
     await until_state(server, run_id, "completed")
+
+
+async def test_the_error_of_a_run_names_its_node_wherever_it_is_shown(server):
+    run_id = (await server.start(workflow(task("good"), task("bad", "boom", ["good"]), name="fails")))["run_id"]
+    shown = await server.ok(f"/runs/{run_id}")
+    (listed,) = (await server.ok("/runs?workflow=fails"))["items"]
+    last = (await server.ok(f"/runs/{run_id}/events"))["items"][-1]
+    assert [one["node"] for one in (shown["error"], listed["error"], last["data"]["error"])] == ["bad"] * 3
+
+
+async def test_the_error_of_a_child_is_that_of_the_node_that_called_it(server):
+    await server.engine.register(compile_definition(workflow(task("inner", "boom"), name="child")))
+    call = {"id": "call", "type": "workflow", "config": {"workflow": "child"}}
+    run_id = (await server.start(workflow(call, name="parent")))["run_id"]
+    shown = await server.ok(f"/runs/{run_id}")
+    assert shown["error"]["node"] == "call"
+    assert "node" not in shown["nodes"]["call"]["error"]
+    assert (await server.ok(f"/runs/{run_id}:call"))["error"]["node"] == "inner"

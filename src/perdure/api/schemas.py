@@ -68,6 +68,12 @@ class Error(View, frozen=True, kw_only=True):
     message: Maybe[str] = UNSET
     attempts: Maybe[int] = UNSET
     details: Any = UNSET
+    node: Maybe[str] = UNSET
+    """Of the error of a run: the node that failed."""
+    scope: Maybe[list[int]] = UNSET
+    """In which iteration, where it is in a loop."""
+    item: Maybe[int] = UNSET
+    """Which item, where it is one of a map."""
 
 
 class RunSummary(View, frozen=True, kw_only=True):

@@ -46,6 +46,12 @@ class Error(TypedDict):
     message: NotRequired[str]
     attempts: NotRequired[int]
     details: NotRequired[Any]
+    node: NotRequired[str]
+    """Of the error of a run: the node that failed."""
+    scope: NotRequired[list[int]]
+    """In which iteration, where it is in a loop."""
+    item: NotRequired[int]
+    """Which item, where it is one of a map."""
 
 
 class RunSummary(TypedDict):

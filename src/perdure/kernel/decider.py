@@ -56,10 +56,22 @@ class Decider:
         state.touched = []
         state.timer_changes = {}
 
+    @property
+    def cause(self) -> str:
+        """What the next event comes from: the number of an event, or who asked for what. The first of a decision comes from
+        outside or, if it is what became of an attempt, from the event that sent that; the others come from the first."""
+        command = self.command
+        if self.events:
+            return str(self.events[0].seq)
+        if command.id or not isinstance(command, c.NodeCommand):
+            return command.id or type(command).__name__.lower()
+        activation = self.state.find(command.node, command.scope, command.item)
+        known = activation is not None and activation.scheduled_seq and not command.undo
+        return str(activation.scheduled_seq) if activation is not None and known else type(command).__name__.lower()
+
     def emit(self, kind: type[e.Event], **fields: Any) -> None:
         state = self.state
-        cause = self.command.id or type(self.command).__name__.lower()
-        event = kind(seq=state.seq + 1, at=self.at, cause=cause, **fields)
+        event = kind(seq=state.seq + 1, at=self.at, cause=self.cause, **fields)
         apply(state, event)
         msgspec.structs.force_setattr(event, "counter", state.counter)
         self.events.append(event)
@@ -136,8 +148,11 @@ class Decider:
 
     def fail_run(self, error: Error, activation: Activation | None = None) -> None:
         """The failure nobody handles: nothing is dispatched from here on (rule 25)."""
-        node = None if activation is None else self.state.name(activation.node)
-        scope = () if activation is None else activation.scope
+        node, scope = None, ()
+        if activation is not None:
+            node, scope = self.state.name(activation.node), activation.scope
+            item = None if activation.item < 0 else activation.item
+            error = msgspec.structs.replace(error, node=node, scope=scope, item=item)
         self.emit(e.RunFailing, error=error, node=node, scope=scope)
         self.recall_queued()
 

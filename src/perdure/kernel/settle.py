@@ -127,7 +127,7 @@ def record_skips(d: Decider, skipped: list[Activation]) -> None:
     if not skipped:
         return
     state = d.state
-    cause = d.command.id or type(d.command).__name__.lower()
+    cause = d.cause
     seq, counter = state.seq + 1, state.counter
     event: Any
     if len(skipped) == 1:

@@ -14,6 +14,10 @@ class Error(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str = ""
     attempts: int = 0
     details: Any = None
+    node: str = ""
+    """Of the error of a run: the node that failed, in which iteration of which loop, and which item of a map."""
+    scope: tuple[int, ...] = ()
+    item: int | None = None
 
     def as_output(self) -> dict[str, Any]:
         """The one shape error paths see (rule 27)."""

@@ -311,7 +311,8 @@ def child_notice(state: State, generation: int = 0) -> bytes:
         "state": state.state.value,
         "output": state.outputs,
         "output_ref": state.outputs_ref,
-        "error": state.error,
+        # Which of its nodes failed is the child's to say; for its parent it is the node that called it.
+        "error": None if state.error is None else msgspec.structs.replace(state.error, node="", scope=(), item=None),
     }
     if has_refs(state.outputs):
         body |= {"output": pack(state.outputs, secrets=False), "refs": True}

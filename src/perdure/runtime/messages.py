@@ -46,7 +46,6 @@ class Reported:
         about: dict[str, Any] = {
             "at": clock.now(),
             "entropy": clock.random(),
-            "id": f"result:{result.attempt}",
             "node": result.node,
             "scope": result.scope,
             "item": result.item,

@@ -169,11 +169,26 @@ def test_rule_42_many_held_or_cancelled_at_once_are_one_event():
 
 
 def test_rule_42_an_event_names_its_cause():
+    """The number of the event it comes from, or, where it comes from outside, who asked for what."""
     run = start(node("a", when="inputs.x"), node("b", "a"), answers={"when": False})
-    assert {event.cause for event in run.journal} == {"start"}
+    assert [event.cause for event in run.journal] == ["start", *["1"] * (len(run.journal) - 1)]
     run = start(node("a"), node("b", "a"))
-    run.complete("a", id="command-7")
-    assert {event.cause for event in run.journal[2:]} == {"command-7"}
+    run.complete("a")
+    assert [(event.seq, event.type, event.cause) for event in run.journal[1:]] == [
+        (2, "node.scheduled", "1"),
+        (3, "node.completed", "2"),
+        (4, "node.scheduled", "3"),
+    ]
+    run.tell(c.Cancel, id="cancel:ann")
+    assert [event.cause for event in run.journal[4:]] == ["cancel:ann", *["5"] * (len(run.journal) - 5)]
+
+
+def test_the_error_of_a_run_names_the_node_that_failed():
+    run = start(node("a", loop=again("a")))
+    run.fail("a", scope=(1,))
+    failing, failed = run.events("run.failing")[0], run.events("run.failed")[0]
+    assert (failed.error.node, failed.error.scope, failed.error.item) == ("a", (1,), None)
+    assert failing.error == failed.error == run.state.error
 
 
 def test_rule_42_events_are_shown_with_their_header_on_top():
