@@ -305,6 +305,10 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     since: float | None = None
     until: float | None = None
     parent: str | None = None
+    top: bool = False
+    """Only runs that are nobody's child."""
+    idle: bool = False
+    """Only runs that have no work out with workers."""
     quarantined: bool | None = None
 
 

@@ -300,3 +300,18 @@ async def test_the_error_of_a_child_is_that_of_the_node_that_called_it(server):
     assert shown["error"]["node"] == "call"
     assert "node" not in shown["nodes"]["call"]["error"]
     assert (await server.ok(f"/runs/{run_id}:call"))["error"]["node"] == "inner"
+
+
+async def test_a_list_has_no_children_unless_they_are_asked_for(server):
+    human = {"id": "ask", "type": "human", "config": {}}
+    await server.engine.register(compile_definition(workflow(human, name="child")))
+    call = {"id": "call", "type": "workflow", "config": {"workflow": "child"}}
+    run_id = (await server.start(workflow(call, name="parent"), wait=0))["run_id"]
+
+    async def look(query):
+        return [one["run_id"] for one in (await server.ok(f"/runs?{query}"))["items"]]
+
+    await until_true(lambda: look(f"parent={run_id}&state=waiting"), "the child waits")
+    assert await look("") == [run_id]
+    assert sorted(await look("children=true")) == [run_id, f"{run_id}:call"]
+    assert (await server.get("/runs?state=waiting&state=failed")).status_code == 422

@@ -51,6 +51,28 @@ def test_list_is_newest_first_filtered_and_paged(shell, tmp_path):
     assert "kaputt" in text
 
 
+def test_children_are_listed_when_they_are_asked_for_and_who_waits_is_seen(shell, tmp_path):
+    child = workflow(tmp_path, "child", human("ask"))
+    shell.run("workflows", "push", child)
+    call = {"id": "call", "type": "workflow", "config": {"workflow": "child"}}
+    shell.run("run", workflow(tmp_path, "parent", call), "--run-id", "p", "--no-wait", code=3)
+    shell.run("run", workflow(tmp_path, "plain", task("a", "echo")), "--run-id", "q")
+
+    def ids(*flags):
+        return [one["run_id"] for one in shell.json("runs", "list", *flags)["items"]]
+
+    assert ids() == ["q", "p"]
+    assert sorted(ids("--children")) == ["p", "p:call", "q"]
+    assert ids("--parent", "p") == ["p:call"]
+    assert ids("--children", "--state", "waiting") == ["p:call"]
+    assert "goes with no other" in shell.error("runs", "list", "--state", "waiting", "--state", "failed", code=2)
+    assert shell.run("runs", "list", "--parent", "p").stdout.splitlines()[1].split()[:3] == [
+        "p:call",
+        "child",
+        "waiting",
+    ]
+
+
 def test_show_has_the_nodes_and_outputs_of_a_run(shell, waiting):
     text = shell.run("runs", "show", "waiting-1").stdout
     assert "refund version 1" in text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -16,6 +16,7 @@ from perdure.api.reading import Body, Query, media_type, read_bytes, read_json
 from perdure.api.routing import Answer, Call, Routes
 from perdure.api.streaming import EventStream
 from perdure.journal import RunFilter
+from perdure.service.errors import Invalid, Trouble
 from perdure.service.runs import LONGEST_WAIT_SECONDS, Started
 
 routes = Routes("runs")
@@ -95,12 +96,20 @@ async def _start(call: Call, body: StartRun) -> Started:
 
 
 class ListRuns(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    state: Annotated[tuple[s.RunState, ...], Meta(description="Only these; may be given several times.")] = ()
+    state: Annotated[
+        tuple[s.RunState | Literal["waiting"], ...],
+        Meta(
+            description="Only these; may be given several times. `waiting` (alone) is `running` with nothing to do but wait."
+        ),
+    ] = ()
     workflow: Text | None = None
     tag: Annotated[str, Meta(description="`name=value`.", pattern="^[^=]+=", max_length=1300)] | None = None
     since: Annotated[str, Meta(description="Made then or later: seconds since 1970, or RFC 3339.")] | None = None
     until: Annotated[str, Meta(description="Made before then.")] | None = None
     parent: Annotated[str, Meta(description="Only children of this run.", max_length=1000)] | None = None
+    children: Annotated[
+        bool, Meta(description="Children too; without it and `parent`, only runs that have no parent.")
+    ] = False
     limit: Limit = 100
     cursor: Text | None = None
 
@@ -108,8 +117,14 @@ class ListRuns(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 @routes.get("/runs", READ, s.RunPage)
 async def list_(call: Call, query: ListRuns) -> Any:
     """List runs, newest first."""
+    idle = "waiting" in query.state
+    if idle and len(query.state) > 1:
+        message = "'waiting' is a part of 'running' and goes with no other state"
+        raise Invalid(message, [Trouble("state", "conflicting_keys", message)])
     where = RunFilter(
-        states=query.state,
+        states=("running",) if idle else query.state,
+        idle=idle,
+        top=query.parent is None and not query.children,
         workflow=query.workflow,
         tag=tag(query.tag),
         since=moment("since", query.since),

@@ -82,6 +82,8 @@ class RunSummary(View, frozen=True, kw_only=True):
     version: int
     """0: it was started from a definition that is not registered."""
     state: RunState
+    waiting: bool
+    """It is `running`, and nothing of it is with a worker or in a child: it waits for a person, a signal or a time."""
     counter: int
     generation: int
     error: Error | None

@@ -34,6 +34,9 @@ class RunsWhere(msgspec.Struct, frozen=True, kw_only=True):
     tag: tuple[str, str] | None = None
     since: float | None = None
     until: float | None = None
+    parent: str | None = None
+    children: bool = False
+    """Those of other runs, too; without it and `parent`, only runs that have no parent."""
 
 
 class Backend(Protocol):
@@ -165,7 +168,11 @@ async def find_run(backend: Backend, name: str) -> View:
     record = await backend.find_run(name)
     if record is not None:
         return record
-    found = await read_all(lambda cursor: backend.list_runs(RunsWhere(), limit=MOST, cursor=cursor)) if name else []
+    found = (
+        await read_all(lambda cursor: backend.list_runs(RunsWhere(children=True), limit=MOST, cursor=cursor))
+        if name
+        else []
+    )
     ids = [one["run_id"] for one in found if one["run_id"].startswith(name)]
     # A child is named after its parent: whoever writes the beginning means the parent.
     parents = [one for one in ids if ":" not in one[len(name) :]] or ids

@@ -45,7 +45,11 @@ class Local:
         return None if record is None else run_summary(record)
 
     async def list_runs(self, where: RunsWhere, *, limit: int, cursor: str | None) -> View:
-        fields = RunFilter(**msgspec.structs.asdict(where))
+        given = msgspec.structs.asdict(where)
+        top = not given.pop("children") and where.parent is None
+        if idle := "waiting" in where.states:
+            given["states"] = ("running",)
+        fields = RunFilter(**given, top=top, idle=idle)
         return page_view(await self.engine.journal.list_runs(fields, limit=limit, cursor=cursor), run_summary)
 
     async def get_run(self, run_id: str, at: int | None = None) -> View:

@@ -58,7 +58,7 @@ class Remote:
 
     async def list_runs(self, where: RunsWhere, *, limit: int, cursor: str | None) -> View:
         fields: dict[str, Any] = {"workflow": where.workflow, "tag": where.tag, "since": where.since}
-        fields |= {"state": where.states, "until": where.until}
+        fields |= {"state": where.states, "until": where.until, "parent": where.parent, "children": where.children}
 
         async def read(most: int, after: str | None) -> Any:
             return await self.client.runs.list(**fields, limit=most, cursor=after).first()

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from perdure.cli.exits import say
 from perdure.cli.group import Group, json_option, page_options
@@ -23,6 +24,7 @@ CONTROL = "perdure.cli.control"
 CHANGING = "perdure.cli.changing"
 _STATES = [
     "running",
+    "waiting",
     "paused",
     "failing",
     "cancelling",
@@ -57,6 +59,8 @@ def runs() -> None:
 
 @runs.command("list")
 @click.option("--state", "states", multiple=True, type=click.Choice(_STATES), help="Only these; may be repeated.")
+@click.option("--parent", metavar="ID", help="Only children of this run.")
+@click.option("--children", is_flag=True, help="Runs that other runs started, too.")
 @click.option("--workflow", metavar="NAME", help="Only runs of this workflow.")
 @click.option("--tag", type=Tag(), metavar="NAME=VALUE", help="Only runs with this tag.")
 @click.option("--since", "begin", type=Moment(), metavar="TIME", help="Made then or later: 2h, 3d, 2026-11-15T09:30.")
@@ -66,6 +70,8 @@ def runs() -> None:
 @json_option
 def list_(
     states: tuple[str, ...],
+    parent: str | None,
+    children: bool,
     workflow: str | None,
     tag: tuple[str, str] | None,
     begin: float | None,
@@ -75,10 +81,17 @@ def list_(
     where: Where,
     as_json: bool,
 ) -> None:
-    """List runs, newest first."""
+    """List runs, newest first.
+
+    Runs that another run started are not among them unless --children or --parent is given. A run that is `waiting` is
+    under way, and nothing of it is with a worker: it waits for a person, a signal or a time.
+    """
     from perdure.cli.backend import RunsWhere
 
-    wanted = RunsWhere(states=states, workflow=workflow, tag=tag, since=begin, until=end)
+    if "waiting" in states and len(set(states)) > 1:
+        raise click.UsageError("--state waiting goes with no other state; `running` has those that wait, too")
+    more: dict[str, Any] = {"since": begin, "until": end, "parent": parent, "children": children}
+    wanted = RunsWhere(states=states, workflow=workflow, tag=tag, **more)
     page = asyncio.run(_list(where, wanted, limit, cursor))
     if as_json:
         print_page(page["items"], page["next_cursor"])
@@ -90,7 +103,7 @@ def list_(
         [
             one["run_id"],
             one["workflow"],
-            "quarantined" if "quarantined" in one else one["state"],
+            "quarantined" if "quarantined" in one else "waiting" if one["waiting"] else one["state"],
             since(one["created_at"]),
             duration((one["ended_at"] or system.now()) - one["created_at"]),
             shorten(one.get("quarantined") or error_of_summary(one), 200),
@@ -102,9 +115,11 @@ def list_(
 
 
 async def _list(where: Where, wanted: RunsWhere, limit: int, cursor: str | None) -> dict[str, Any]:
-    from perdure.cli.backend import connected
+    from perdure.cli.backend import connected, find_run
 
     async with connected(where) as backend:
+        if wanted.parent is not None:
+            wanted = msgspec.structs.replace(wanted, parent=(await find_run(backend, wanted.parent))["run_id"])
         return await backend.list_runs(wanted, limit=limit, cursor=cursor)
 
 

@@ -81,13 +81,15 @@ class RunsCalls:
         since: float | str | None = None,
         until: float | str | None = None,
         parent: str | None = None,
+        children: bool = False,
         limit: int = PAGE,
         cursor: str | None = None,
     ) -> Call[Page[v.RunSummary]]:
-        """Runs, newest first. `since` and `until` are seconds since 1970, or RFC 3339; `limit` is for one page."""
+        """Runs, newest first; children only with `children` or of a `parent`. `since` and `until` are seconds since 1970, or RFC 3339; `limit` is for one page."""
         states = [state] if isinstance(state, str) else builtins.list(state)
         named = None if tag is None else f"{tag[0]}={tag[1]}"
         more = {"since": since, "until": until, "parent": parent, "limit": limit, "cursor": cursor}
+        more |= {"children": True} if children else {}
         return get("runs", state=states, workflow=workflow, tag=named, **more)
 
     @operation

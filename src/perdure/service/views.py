@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from perdure.errors import NotFound
-from perdure.journal import ApprovalRow, DeadLetterRow, Page, RunRecord
+from perdure.journal import ApprovalRow, DeadLetterRow, Page, RunRecord, RunRow
 from perdure.kernel.explain import explain
 from perdure.kernel.state import State, index_of
 from perdure.kernel.view import activation_view, node_view
@@ -25,6 +25,11 @@ def page_view(page: Page[Item], view: Callable[[Item], View]) -> View:
     return {"items": [view(one) for one in page.items], "next_cursor": page.next_cursor}
 
 
+def is_waiting(row: RunRow) -> bool:
+    """It is under way, and nothing of it is with a worker or in a child: it waits for a person, a signal or a time."""
+    return row.state == "running" and not row.busy
+
+
 def run_summary(record: RunRecord) -> View:
     """A run in a list: what its row says, without nodes."""
     row = record.row
@@ -33,6 +38,7 @@ def run_summary(record: RunRecord) -> View:
         "workflow": row.workflow,
         "version": row.workflow_version,
         "state": row.state,
+        "waiting": is_waiting(row),
         "counter": row.counter,
         "generation": row.generation,
         "error": None if row.error is None else msgspec.json.decode(row.error),

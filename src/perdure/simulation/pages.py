@@ -31,6 +31,8 @@ def matches(run: RunRecord, where: RunFilter) -> bool:
         and (where.since is None or row.created_at >= where.since)
         and (where.until is None or row.created_at < where.until)
         and (where.parent is None or row.parent == where.parent)
+        and (not where.top or row.parent is None)
+        and (not where.idle or not row.busy)
         and (where.quarantined is None or where.quarantined == (run.quarantined is not None))
     )
 

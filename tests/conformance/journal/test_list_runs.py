@@ -17,7 +17,7 @@ async def runs(journal):
         commit("a", created_at=10.0, workflow="orders", tags=b'{"team":"x","tier":"1"}'),
         commit("b", created_at=20.0, workflow="billing", state="failed", ended_at=21.0),
         commit("c", created_at=30.0, workflow="orders", state="failed", tags=b'{"team":"x"}', parent="a"),
-        commit("d", created_at=40.0, workflow="orders", state="paused", tags=b'{"team":"y"}', tenant="acme"),
+        commit("d", created_at=40.0, workflow="orders", state="paused", tags=b'{"team":"y"}', tenant="acme", busy=True),
     )
 
 
@@ -47,6 +47,10 @@ async def test_an_empty_journal_lists_nothing(journal):
         ({"tenant": "acme"}, "d"),
         ({"tenant": "default"}, "cba"),
         ({"parent": "a"}, "c"),
+        ({"top": True}, "dba"),
+        ({"top": True, "tag": ("team", "x")}, "a"),
+        ({"idle": True}, "cba"),
+        ({"idle": True, "tag": ("team", "y")}, ""),
         ({"quarantined": True}, ""),
         ({"quarantined": False}, "dcba"),
     ],

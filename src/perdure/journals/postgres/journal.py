@@ -172,6 +172,8 @@ class PostgresJournal:
             "since": where.since,
             "until": where.until,
             "parent": where.parent,
+            "top": True if where.top else None,
+            "idle": True if where.idle else None,
             "quarantined": True if where.quarantined is True else None,
             "sound": True if where.quarantined is False else None,
             "cursor_at": place and place[0],

@@ -8,6 +8,8 @@ WHERE t.name = :tag_name
   AND state = ANY (:states)                                   -- if states
   AND workflow = :workflow                                    -- if workflow
   AND parent = :parent                                        -- if parent
+  AND parent IS NULL                                          -- if top
+  AND NOT busy                                                -- if idle
   AND tenant = :tenant                                        -- if tenant
   AND quarantined IS NOT NULL                                 -- if quarantined
   AND quarantined IS NULL                                     -- if sound

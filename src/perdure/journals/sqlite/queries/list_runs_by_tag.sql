@@ -8,6 +8,8 @@ WHERE name = :tag_name
   AND state IN (SELECT value FROM json_each(:states))                           -- if states
   AND workflow = :workflow                                                      -- if workflow
   AND parent = :parent                                                          -- if parent
+  AND parent IS NULL                                                            -- if top
+  AND busy = 0                                                                  -- if idle
   AND tenant = :tenant                                                          -- if tenant
   AND quarantined IS NOT NULL                                                   -- if quarantined
   AND quarantined IS NULL                                                       -- if sound
