@@ -148,7 +148,8 @@ class Decider:
 
     def fail_run(self, error: Error, activation: Activation | None = None) -> None:
         """The failure nobody handles: nothing is dispatched from here on (rule 25)."""
-        node, scope = None, ()
+        node: str | None = None
+        scope: tuple[int, ...] = ()
         if activation is not None:
             node, scope = self.state.name(activation.node), activation.scope
             item = None if activation.item < 0 else activation.item
