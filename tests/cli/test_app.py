@@ -157,9 +157,21 @@ def test_the_reference_has_exactly_the_commands_there_are():
 
 UNTIL_STOPPED = {"dev", "serve", "worker"}
 """They print no result."""
-WITH_SERVER = {"audit", "keys", "graph", "run", "runs", "approvals", "dlq", "workflows", "blobs", "node-types"}
+WITH_SERVER = {
+    "validate",
+    "audit",
+    "keys",
+    "graph",
+    "run",
+    "runs",
+    "approvals",
+    "dlq",
+    "workflows",
+    "blobs",
+    "node-types",
+}
 """They work through a server too; the rest is for whoever has the database, or needs neither."""
-WITHOUT_DATABASE = {"validate", "simulate", "init", "completion", "secrets list", "node-types"}
+WITHOUT_DATABASE = {"simulate", "init", "completion", "secrets list", "node-types"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

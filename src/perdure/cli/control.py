@@ -67,9 +67,14 @@ def start(
 
     `perdure runs watch` follows it; `perdure run FILE` starts one out of a file.
     """
-    from perdure.cli.source import read_inputs
+    from perdure.cli.source import read_inputs, warn_unknown
 
-    view, hint = asyncio.run(_start(where, workflow, read_inputs(pairs, inputs_file) or {}, dict(tags), by))
+    def read(schema: Any) -> dict[str, Any]:
+        inputs = read_inputs(pairs, inputs_file, schema) or {}
+        warn_unknown(schema, inputs)
+        return inputs
+
+    view, hint = asyncio.run(_start(where, workflow, read, dict(tags), by))
     if as_json:
         print_json(view)
         return
@@ -78,12 +83,14 @@ def start(
 
 
 async def _start(
-    where: Where, workflow: str, inputs: dict[str, Any], tags: dict[str, str], by: str | None
+    where: Where, workflow: str, read: Callable[[Any], dict[str, Any]], tags: dict[str, str], by: str | None
 ) -> tuple[dict[str, Any], str]:
     from perdure.cli.backend import connected
 
     async with connected(where) as backend:
-        view = await backend.start(workflow, inputs, tags, by)
+        name, _, which = workflow.partition("@")
+        schema = (await backend.get_workflow(name, which))["definition"].get("inputs")
+        view = await backend.start(workflow, read(schema), tags, by)
         return view, backend.go_on(view["run_id"], view["state"])
 
 

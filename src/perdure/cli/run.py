@@ -70,9 +70,10 @@ def run(
         # Which node types there are, and what their configs may be, is for the server to say.
         if modules:
             raise click.UsageError("--import is for work that is done here; on a server, its workers import")
-        inputs = read_inputs(pairs, inputs_file)
+        schema = source.compiled.definition.get("inputs")
+        inputs = read_inputs(pairs, inputs_file, schema)
         if run_id is None:
-            _check_inputs(source.name, source.compiled.definition.get("inputs"), inputs or {})
+            _check_inputs(source.name, schema, inputs or {})
         about: dict[str, Any] = {"tags": dict(tags), "no_wait": no_wait, "as_json": as_json}
         leave(asyncio.run(run_remote(server, where.flags, source, inputs, run_id, **about)))
         return
@@ -81,9 +82,10 @@ def run(
     if source.compiled.ir is None:
         say(f"{source.name}: {count(source.compiled.problems)}; nothing was run")
         leave(ExitCode.USAGE)
-    inputs = read_inputs(pairs, inputs_file)
+    schema = source.compiled.ir.inputs_schema
+    inputs = read_inputs(pairs, inputs_file, schema)
     if run_id is None:
-        _check_inputs(source.name, source.compiled.ir.inputs_schema, inputs or {})
+        _check_inputs(source.name, schema, inputs or {})
     import_modules(modules, file)
     session = Session(source, inputs, run_id, where.db, tags=dict(tags), no_wait=no_wait, as_json=as_json)
     leave(asyncio.run(session.go()))
@@ -91,8 +93,13 @@ def run(
 
 def _check_inputs(name: str, schema: Any, inputs: dict[str, Any]) -> None:
     """What is forgotten most often, before anything is started."""
+    from perdure.cli.source import warn_unknown
+    from perdure.routing.inputs import apply_defaults
+
+    warn_unknown(schema, inputs)
     required = schema.get("required", ()) if isinstance(schema, dict) else ()
-    missing = [word for word in required if word not in inputs]
+    whole = apply_defaults(schema, inputs)
+    missing = [word for word in required if word not in whole]
     if missing:
         flags = " ".join(f"-i {word}=…" for word in missing)
         raise click.UsageError(f"{name} needs {', '.join(missing)}; give {flags}")
@@ -206,6 +213,8 @@ class Session:
 
     async def _find(self, engine: Any, ir: str) -> None:
         """Go on with a run that exists, if it is the same workflow with the same inputs."""
+        from perdure.routing.inputs import apply_defaults
+
         record = await engine.journal.get_run(self.run_id)
         if record.quarantined is not None:
             raise click.ClickException(f"run {self.run_id} is quarantined: {record.quarantined}; see perdure doctor")
@@ -218,7 +227,8 @@ class Session:
                 f"not this {self.source.name}); choose another --run-id, or run the file as it was{go_on if failed else ''}"
             )
         before = await engine.contents.resolve(state.tenant, state.inputs)
-        if self.inputs is not None and self.inputs != (before or {}):
+        given = None if self.inputs is None else apply_defaults(state.ir.inputs_schema, self.inputs)
+        if given is not None and given != (before or {}):
             raise click.UsageError(
                 f"run {self.run_id} began with other inputs; leave them out to go on, or choose another --run-id"
             )

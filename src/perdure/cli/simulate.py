@@ -56,8 +56,9 @@ def simulate(
 
     first, *rest = [one for name in (file, *others) for one in _compile(name, as_json=as_json)]
     stubs = {} if stubs_file is None else _read_stubs(stubs_file)
+    inputs = read_inputs(pairs, inputs_file, first.get_ir().inputs_schema)
     try:
-        setting = make_rough_setting(first, inputs=read_inputs(pairs, inputs_file), stubs=stubs, workflows=rest)
+        setting = make_rough_setting(first, inputs=inputs, stubs=stubs, workflows=rest)
     except PerdureError as error:
         raise click.UsageError(error.message) from error
     chosen = range(start, start + seeds) if seed is None else range(seed, seed + 1)

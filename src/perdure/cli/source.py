@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from perdure import functions
+from perdure.cli.exits import say
 
 if TYPE_CHECKING:
     from perdure.model import Compiled
@@ -102,8 +103,8 @@ def _read(path: Path) -> bytes:
 # -- inputs ------------------------------------------------------------------------------------------------------------
 
 
-def read_inputs(pairs: Sequence[str], file: str | None) -> dict[str, Any] | None:
-    """`--inputs` first, then each `-i name=value` on top. None when neither was given."""
+def read_inputs(pairs: Sequence[str], file: str | None, schema: Any = None) -> dict[str, Any] | None:
+    """`--inputs` first, then each `-i name=value` on top, read as the schema of the inputs has it. None when neither was given."""
     inputs: dict[str, Any] = {}
     if file is not None:
         inputs.update(_read_json(file))
@@ -111,8 +112,32 @@ def read_inputs(pairs: Sequence[str], file: str | None) -> dict[str, Any] | None
         name, equals, value = pair.partition("=")
         if not equals or not name:
             raise click.UsageError(f"-i {pair}: expected name=value, such as -i city=Oslo or -i amount=120")
-        inputs[name] = read_value(value)
+        inputs[name] = _read_as(value, name, schema)
     return inputs if pairs or file is not None else None
+
+
+def _read_as(text: str, name: str, schema: Any) -> Any:
+    """`-i order=123` is text where the workflow wants text, though it could be a number."""
+    value = read_value(text)
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    part = properties.get(name) if isinstance(properties, dict) else None
+    if part is None or value == text:
+        return value
+    from perdure.routing.schemas import SchemaInvalid, fits
+
+    inner = {"$defs": schema["$defs"], **part} if isinstance(part, dict) and "$defs" in schema else part
+    try:
+        return text if not fits(inner, value) and fits(inner, text) else value
+    except SchemaInvalid:  # said where the definition is checked
+        return value
+
+
+def warn_unknown(schema: Any, inputs: Any) -> None:
+    """A typo in the name of an input that is not needed would go unnoticed."""
+    from perdure.routing.inputs import find_unknown
+
+    for said in find_unknown(schema, inputs):
+        say(f"{click.style('warning:', fg='yellow', bold=True)} {said}")
 
 
 def read_value(text: str) -> Any:

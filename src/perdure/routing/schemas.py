@@ -88,6 +88,13 @@ class Schema:
             raise SchemaInvalid(f"this JSON Schema is too costly: {error}") from None
 
 
+def _make_validator(schema: Any) -> Any:
+    """A `format` that JSON Schema defines is asserted (`date`, `date-time`, `email`, `uuid`, …); any other says nothing."""
+    return jsonschema_rs.validator_for(
+        schema, retriever=_deny, pattern_options=_PATTERNS, validate_formats=True, ignore_unknown_formats=True
+    )
+
+
 @lru_cache(maxsize=256)
 def _compile(text: bytes) -> Schema:
     if len(text) > MAX_SCHEMA:
@@ -95,7 +102,7 @@ def _compile(text: bytes) -> Schema:
     try:
         schema = msgspec.json.decode(text)
         cost = Cost(schema)
-        return Schema(jsonschema_rs.validator_for(schema, retriever=_deny, pattern_options=_PATTERNS), cost)
+        return Schema(_make_validator(schema), cost)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, RecursionError) as error:
         raise SchemaInvalid(f"this is no usable JSON Schema: {str(error)[:_LONGEST]}") from None
     except (TooCostly, PatternError) as error:

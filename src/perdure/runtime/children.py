@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from perdure.blobs import BlobDamaged, BlobMissing
 from perdure.errors import StoreUnavailable
@@ -12,6 +12,7 @@ from perdure.kernel.state import RunState, State
 from perdure.kernel.values import Error
 from perdure.model.ir import IR
 from perdure.routing.errors import ContentLost, NotAtHand
+from perdure.routing.inputs import apply_defaults
 from perdure.routing.schemas import check as check_value
 from perdure.runtime.loaded import Loaded, child_notice
 from perdure.runtime.messages import Asked, Noticed, Resumed
@@ -84,7 +85,7 @@ class Children:
             return
         try:
             ir = await coordinator.library.get_now(found.ir_hash)
-            problems = self._check_inputs(parent, effect, ir)
+            inputs, problems = self._fill_inputs(parent, effect, ir)
         except (BlobMissing, BlobDamaged, ContentLost) as error:
             problem = Error(error.code, f"workflow {effect.workflow}: {error.message}")
             self._end(parent, effect.child, "failed", problem)
@@ -98,22 +99,31 @@ class Children:
             run_id=effect.child,
             ir=ir,
             workflow_version=found.version,
-            inputs=effect.inputs,
+            inputs=inputs,
             tenant=parent.tenant,
             parent=(parent.run_id, effect.node, effect.scope, effect.item),
             by=f"run {parent.run_id}",
         )
         self._coordinator.put(Asked(effect.child, lambda state: start, starts=True))
 
-    def _check_inputs(self, parent: State, effect: c.StartChild, ir: IR) -> list[str]:
+    def _fill_inputs(self, parent: State, effect: c.StartChild, ir: IR) -> tuple[Any, list[str]]:
+        """What the child begins with, defaults of its schema included, and what is wrong with it."""
         if ir.inputs_schema is None:
-            return []
+            return effect.inputs, []
         try:
             inputs = self._coordinator.renderer.look_into(effect.inputs, "inputs", parent.tenant)
         except NotAtHand as need:
             need.tenant = parent.tenant
             raise
-        return check_value(ir.inputs_schema, {} if inputs is None else inputs)
+        whole = apply_defaults(ir.inputs_schema, inputs)
+        problems = check_value(ir.inputs_schema, {} if whole is None else whole)
+        if whole is inputs or problems:
+            return effect.inputs, problems
+        try:
+            return self._coordinator.renderer.keep(whole, parent.tenant), []
+        except NotAtHand as need:
+            need.tenant = parent.tenant
+            raise
 
     def _stop(self, parent: State, effect: c.StopChild, child: Loaded) -> None:
         if not effect.rollback:

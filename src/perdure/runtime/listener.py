@@ -17,6 +17,7 @@ from perdure.kernel import commands as c
 from perdure.kernel import reruns
 from perdure.kernel.state import State
 from perdure.model.ir import IR
+from perdure.routing.inputs import apply_defaults
 from perdure.routing.schemas import check
 from perdure.runtime.coordinator import Coordinator
 from perdure.runtime.forms import check_form, find_form
@@ -166,7 +167,7 @@ async def handle(coordinator: Coordinator, request: Request, command_id: str = "
     if request.kind in STARTS and (overload := coordinator.publisher.find_overload()):
         return Reply(run_id=request.run_id, code="overloaded", message=overload)
     try:
-        ir, source = await _gather(coordinator, request)
+        request, ir, source = await _gather(coordinator, request)
     except _Turned as turned:
         return Reply(run_id=request.run_id, code=turned.code, message=turned.message, problems=turned.problems)
     answer = await coordinator.ask(
@@ -194,14 +195,14 @@ async def _existing(journal: Journal, request: Request, found: Exists) -> Reply:
     return Reply(run_id=found.run_id, state=record.row.state)
 
 
-async def _gather(coordinator: Coordinator, request: Request) -> tuple[IR | None, State | None]:
-    """What a request names and its decision needs: the IR, the run it is a rerun of."""
+async def _gather(coordinator: Coordinator, request: Request) -> tuple[Request, IR | None, State | None]:
+    """What a request names and its decision needs: the IR, the run it is a rerun of; and the request with all its inputs."""
     if request.kind == "vote" and request.decision == "approve":
         await _check_vote(coordinator, request)
     source = await _find_source(coordinator, request) if request.kind == "rerun" else None
     name = request.ir if source is None or request.ir else source.ir_hashes[-1]
     if not name and request.kind not in ("start", "patch"):
-        return None, None
+        return request, None, None
     try:
         ir = await coordinator.library.get(name)
     except NotFound as error:
@@ -213,14 +214,24 @@ async def _gather(coordinator: Coordinator, request: Request) -> tuple[IR | None
     ):
         inputs = request.inputs if request.inputs is not None or source is None else source.inputs
         if ir.inputs_schema is not None:  # looked into, and only then loaded
+            tenant = request.tenant if source is None else source.tenant
             try:
-                inputs = await coordinator.contents.resolve(request.tenant if source is None else source.tenant, inputs)
+                request = await _fill_inputs(coordinator, request, ir, tenant, inputs)
             except (BlobStoreUnavailable, BlobMissing, BlobDamaged) as error:  # others wait for their answers
                 raise _Turned(error.code, f"the inputs: {error.message}") from None
-        problems = check_inputs(ir, inputs)
-        if problems:
-            raise _Turned("invalid_inputs", "the inputs do not fit the workflow: " + "; ".join(problems), problems)
-    return ir, source
+    return request, ir, source
+
+
+async def _fill_inputs(coordinator: Coordinator, request: Request, ir: IR, tenant: str, inputs: Any) -> Request:
+    """With the defaults of the schema, which are recorded with the run; what does not fit then is turned away."""
+    given = await coordinator.contents.resolve(tenant, inputs)
+    whole = apply_defaults(ir.inputs_schema, given)
+    problems = check_inputs(ir, whole)
+    if problems:
+        raise _Turned("invalid_inputs", "the inputs do not fit the workflow: " + "; ".join(problems), problems)
+    if whole is given:
+        return request
+    return msgspec.structs.replace(request, inputs=await coordinator.contents.keep(tenant, whole))
 
 
 async def _check_vote(coordinator: Coordinator, request: Request) -> None:

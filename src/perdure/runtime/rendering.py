@@ -66,6 +66,10 @@ class Renderer:
         """The value with all that is in it. Raises NotAtHand or ContentLost."""
         return resolve(value, path, self._at_hand(tenant))
 
+    def keep(self, value: Any, tenant: str) -> Any:
+        """A value as an event may hold it. Raises NeedsStore."""
+        return self._keep(value, tenant)[0]
+
     def _keep(self, value: Any, tenant: str, limit: int = INLINE_BYTES) -> tuple[Any, int]:
         """A value as an event may hold it, and its size: a large one as the reference to it, once that is stored."""
         data, refs = segments.encode(value)

@@ -374,8 +374,10 @@ class _Session:
                 "run_id, or run the workflow as it was",
                 code="other_workflow",
             )
+        from perdure.routing.inputs import apply_defaults
+
         before = await self._engine.contents.resolve(state.tenant, state.inputs)
-        if _plain(inputs) != (before or {}):
+        if apply_defaults(state.ir.inputs_schema, _plain(inputs)) != (before or {}):
             raise Refused(
                 f"run {state.run_id} began with other inputs; choose another run_id, or give the same inputs",
                 code="other_inputs",

@@ -13,6 +13,7 @@ from perdure.model import Compiled, DefinitionError, compile_definition, compile
 from perdure.model.ir import IR
 from perdure.plain import NotData, to_data
 from perdure.routing.checks import check_parts
+from perdure.routing.inputs import apply_defaults
 from perdure.routing.schemas import check
 from perdure.simulation.stubs import Signal, check_names
 from perdure.simulation.user_world import Setting
@@ -56,6 +57,7 @@ def make_setting(
     except NotData as error:
         raise InputsInvalid(f"inputs of {compiled[0].name} are not JSON: {error}") from error
     schema = compiled[0].inputs_schema
+    given = apply_defaults(schema, given)
     if schema is not None and (problems := check(schema, given)):
         raise InputsInvalid(f"inputs of {compiled[0].name}: {'; '.join(problems)}")
     return Setting(

@@ -1,0 +1,125 @@
+"""What a run is given: defaults of its schema, text that looks like a number, typos, and formats."""
+
+import json
+
+import pytest
+
+from perdure.routing.inputs import apply_defaults, find_unknown
+from tests.cli.helpers import workflow
+from tests.client.helpers import Background
+
+SCHEMA = {
+    "type": "object",
+    "required": ["n"],
+    "properties": {
+        "n": {"type": "integer", "default": 3},
+        "order": {"type": "string"},
+        "when": {"type": "string", "format": "date"},
+        "box": {"type": "object", "properties": {"colour": {"type": "string", "default": "red"}}},
+        "any": {},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with Background(tmp_path_factory.mktemp("server")) as made:
+        yield made
+
+
+@pytest.fixture(params=["database", "server"])
+def anywhere(request, shell, server, monkeypatch):
+    if request.param == "server":
+        monkeypatch.setenv("PERDURE_SERVER_URL", server.url)
+    return shell
+
+
+def flow(tmp_path, name="flow"):
+    node = {"id": "a", "type": "transform", "config": {"value": "{{ inputs }}"}}
+    return workflow(tmp_path, name, node, inputs=SCHEMA)
+
+
+def outcome(shell, *args):
+    return json.loads(shell.run("run", *args).stdout)["a"]
+
+
+def test_defaults_of_the_schema_are_there_and_recorded(anywhere, tmp_path):
+    file = flow(tmp_path)
+    assert outcome(anywhere, file) == {"n": 3}
+    assert outcome(anywhere, file, "-i", "n=4", "-i", "box={}") == {"n": 4, "box": {"colour": "red"}}
+    run_id = anywhere.json("runs", "list", "--workflow", "flow")["items"][-1]["run_id"]
+    created = anywhere.json("runs", "events", run_id)["items"][0]
+    assert (created["type"], created["data"]["inputs"]) == ("run.created", {"n": 3})
+
+
+def test_the_same_run_goes_on_though_only_some_inputs_are_given(shell, tmp_path):
+    file = flow(tmp_path)
+    shell.run("run", file, "-i", "order=x", "--run-id", "r1")
+    shell.run("run", file, "-i", "order=x", "--run-id", "r1")
+    assert "began with other inputs" in shell.error("run", file, "-i", "order=y", "--run-id", "r1", code=2)
+
+
+def test_children_and_programs_get_defaults_too(shell, tmp_path):
+    import perdure
+    import perdure.testing
+
+    child = json.loads((tmp_path / flow(tmp_path)).read_text())
+    shell.run("workflows", "push", flow(tmp_path), "--db", "sdk.db")
+    parent = {"name": "parent", "nodes": [{"id": "c", "type": "workflow", "config": {"workflow": "flow"}}]}
+    assert perdure.run(parent, db="sdk.db").outputs == {"c": {"a": {"n": 3}}}
+    assert perdure.run(child, db="sdk.db").outputs == {"a": {"n": 3}}
+    again = perdure.run(child, db="sdk.db", run_id="r1", order="x")
+    assert perdure.run(child, db="sdk.db", run_id="r1", order="x").outputs == again.outputs
+    assert perdure.testing.run(child).outputs == {"a": {"n": 3}}
+
+
+def test_text_that_looks_like_a_number_is_text_where_text_is_wanted(anywhere, tmp_path):
+    file = flow(tmp_path)
+    assert outcome(anywhere, file, "-i", "order=123")["order"] == "123"
+    assert outcome(anywhere, file, "-i", "order=true")["order"] == "true"
+    assert outcome(anywhere, file, "-i", 'order="123"')["order"] == "123"
+    assert outcome(anywhere, file, "-i", "any=123")["any"] == 123
+    assert '"four" is not of type "integer"' in anywhere.error("run", file, "-i", "n=four", code=2)
+    anywhere.run("workflows", "push", file)
+    started = anywhere.json("runs", "start", "flow", "-i", "order=123")
+    assert started["inputs"] == {"order": "123", "n": 3}
+
+
+def test_a_typo_in_the_name_of_an_input_is_said(anywhere, tmp_path):
+    file = flow(tmp_path)
+    told = anywhere.run("run", file, "-i", "oder=x").stderr
+    assert "warning: the workflow has no input 'oder'; did you mean 'order'?" in told
+    anywhere.run("workflows", "push", file)
+    assert "did you mean 'order'?" in anywhere.run("runs", "start", "flow", "-i", "oder=x").stderr
+
+
+def test_a_format_is_asserted(anywhere, tmp_path):
+    assert outcome(anywhere, flow(tmp_path), "-i", "when=2026-11-16")["when"] == "2026-11-16"
+    assert 'is not a "date"' in anywhere.error("run", flow(tmp_path), "-i", "when=yesterday", code=2)
+
+
+def test_defaults_follow_references_lists_and_conjunctions_and_change_nothing_given():
+    schema = {
+        "$defs": {"box": {"properties": {"colour": {"default": "red"}}}},
+        "allOf": [{"properties": {"a": {"default": [1]}}}],
+        "properties": {
+            "box": {"$ref": "#/$defs/box"},
+            "boxes": {"items": {"$ref": "#/$defs/box"}},
+            "self": {"$ref": "#"},
+        },
+    }
+    given = {"box": {}, "boxes": [{}, {"colour": "blue"}]}
+    made = apply_defaults(schema, given)
+    assert made == {"a": [1], "box": {"colour": "red"}, "boxes": [{"colour": "red"}, {"colour": "blue"}]}
+    assert given == {"box": {}, "boxes": [{}, {"colour": "blue"}]}
+    assert apply_defaults(schema, None) == {"a": [1]}
+    assert apply_defaults({"properties": {"a": {}}}, None) is None
+    assert apply_defaults({"properties": {"a": {"default": 1}}}, {"a": None}) == {"a": None}
+    whole = {"x": 1}
+    assert apply_defaults({"type": "object"}, whole) is whole
+
+
+@pytest.mark.parametrize("more", [{"additionalProperties": True}, {"patternProperties": {".*": {}}}, {"anyOf": [{}]}])
+def test_a_schema_that_says_more_about_its_keys_is_not_guessed_at(more):
+    assert find_unknown({"properties": {"n": {}}, **more}, {"m": 1}) == []
+    assert find_unknown({"properties": {"n": {}}}, {"m": 1}) == ["the workflow has no input 'm'; it has n"]
