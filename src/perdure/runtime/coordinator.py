@@ -43,7 +43,7 @@ from perdure.runtime.quarantine import Quarantine, Quarantined
 from perdure.runtime.rendering import Renderer
 from perdure.runtime.requests import Reply, encode_reply
 from perdure.runtime.share import Share
-from perdure.runtime.waiting import insist
+from perdure.runtime.waiting import insist, side_by_side
 from perdure.secrets.vault import Vault
 from perdure.transport import Transport
 
@@ -53,8 +53,6 @@ BATCH = 1000
 GATHER_TURNS = 8
 MOST_WAITING = 10_000
 """Messages in the inbox beyond which whoever asks waits first. Results are bounded by the window, timers by their batch."""
-LOADS = 32
-"""Runs loaded from the journal side by side."""
 _TROUBLE_SECONDS = 0.05
 """How long a batch waits whose runs could not be read."""
 
@@ -408,24 +406,13 @@ class Coordinator:
                 asked.future.set_result(answer)
 
     async def _load_missing(self, batch: list[Message]) -> dict[str, Exception]:
-        """Load what is not in memory, side by side; what went wrong, by run."""
+        """Load what is not in memory; what went wrong, by run."""
         missing = {
             message.run_id
             for message in batch
             if message.run_id not in self.runs and not (isinstance(message, Asked) and message.starts)
         }
-        problems: dict[str, Exception] = {}
-        names = sorted(missing)
-        for first in range(0, len(names), LOADS):
-            some = names[first : first + LOADS]
-            for name, result in zip(
-                some, await asyncio.gather(*(self.get(name) for name in some), return_exceptions=True), strict=True
-            ):
-                if isinstance(result, Exception):
-                    problems[name] = result
-                elif isinstance(result, BaseException):  # cancelled by whom ever: that is no answer
-                    problems[name] = StoreUnavailable(f"reading run {name} was interrupted")
-        return problems
+        return await side_by_side(self.get, sorted(missing)) if missing else {}
 
     def _find(self, message: Message, problems: dict[str, Exception]) -> Loaded | None:
         loaded = self.runs.get(message.run_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from perdure.clock import Clock
@@ -17,6 +17,8 @@ logger = logging.getLogger("perdure.waiting")
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 2.0
 COMPLAINT_SECONDS = 10.0
+AT_ONCE = 32
+"""Calls to a store side by side."""
 T = TypeVar("T")
 
 
@@ -52,6 +54,20 @@ async def insist(clock: Clock, call: Callable[[], Awaitable[T]]) -> T:
             logger.warning("%s; trying again in %.2f s", error, pause)
             await clock.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+async def side_by_side(call: Callable[[str], Awaitable[Any]], names: Sequence[str]) -> dict[str, Exception]:
+    """Call it for each of these, some at a time; what went wrong, by name."""
+    problems: dict[str, Exception] = {}
+    for first in range(0, len(names), AT_ONCE):
+        some = names[first : first + AT_ONCE]
+        results = await asyncio.gather(*map(call, some), return_exceptions=True)
+        for name, result in zip(some, results, strict=True):
+            if isinstance(result, Exception):
+                problems[name] = result
+            elif isinstance(result, BaseException):  # cancelled by whom ever: that is no answer
+                problems[name] = StoreUnavailable(f"reading {name} was interrupted")
+    return problems
 
 
 async def wait_at_most(clock: Clock, seconds: float, begin: Callable[[], Awaitable[Any]]) -> bool:
