@@ -209,13 +209,15 @@ def completed(model: Model, event: e.NodeCompleted) -> None:
     act = get(model, event)
     if event.adopted:
         fire(model, act)
-        act.accepted = True
+        act.accepted, act.rejected = True, event.rejected
     else:
         _outcome(model, act, event.attempt, "completes")
         _of_this_generation(model, act, event.attempt)
     move(model, act, "completed")
     model.finish(act, "completed")
     act.completed_seq = event.seq
+    if event.rejected and not act.rejected:
+        model.blame("W2", f"{act.place} completes as rejected, and nobody decided so")
     _check_choice(model, act, event.choice, event.route)
     if event.route is not None:
         _routed(model, act, event.route, TAKEN)
@@ -241,6 +243,8 @@ def _check_choice(model: Model, act: Act, choice: tuple[str, ...] | None, route:
 
 
 def _routed(model: Model, act: Act, route: Route, status: str) -> None:
+    if route.rule == "rejection_path" and not act.rejected:
+        model.blame("W2", f"{act.place} goes the way of a rejection, and nobody decided so")
     if model.state in ("failing", "cancelling"):
         model.blame("R3", f"the outcome of {act.place} is routed while the run is {model.state}")
     width = len(route.taken) if route.taken is not None else len(model.graph_of(act).outgoing.get(act.node, ()))

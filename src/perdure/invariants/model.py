@@ -54,6 +54,8 @@ class Act(msgspec.Struct, kw_only=True):
     spent: bool = False
     """at_most_once: its effect has started, and nobody said it may start again."""
     discarded: bool = False
+    rejected: bool = False
+    """A person was asked here and said no."""
     for_loop: bool = False
     """Cancelled because its iteration closed."""
     retry_at: float | None = None

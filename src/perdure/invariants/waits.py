@@ -70,7 +70,7 @@ def decided(model: Model, event: e.ApprovalDecided) -> None:
     if approval is None:
         return
     votes = list(approval.votes.values())
-    if event.by == "timeout":
+    if event.by == "timeout" and "timeout" not in approval.votes:  # anybody may be called so
         if approval.expires_at is None or event.at < approval.expires_at:
             model.blame("W3", f"approval {event.approval} times out at {event.at}; its time is {approval.expires_at}")
     elif event.decision == "approve" and votes.count("approve") < approval.quorum:
@@ -78,6 +78,7 @@ def decided(model: Model, event: e.ApprovalDecided) -> None:
     elif event.decision == "reject" and "reject" not in votes:
         model.blame("W2", f"approval {event.approval} is rejected and nobody voted so")
     approval.pending = False
+    model.get(*approval.key).rejected = event.decision == "reject"
     model.clear(model.get(*approval.key), "approval")
 
 

@@ -32,6 +32,7 @@ class Adopted(msgspec.Struct, frozen=True, kw_only=True):
     output_ref: str | None = None
     size: int = 0
     taken: tuple[str, ...] | None = None
+    rejected: bool = False
     previous: bool = False
     """The looping node's outcome in the iteration before the first one here (`loop.previous`)."""
 

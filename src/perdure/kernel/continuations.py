@@ -39,6 +39,7 @@ def go_on(d: Decider, cause: Activation) -> None:
             output_ref=a.output_ref,
             size=a.size,
             taken=None if a.route is None else a.route.taken,
+            rejected=a.rejected,
         )
         for a in in_order(state)
         if not a.scope and a.item < 0 and a.state is N.COMPLETED

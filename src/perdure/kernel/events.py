@@ -185,6 +185,8 @@ class NodeCompleted(NodeEvent, frozen=True, kw_only=True, tag="node.completed"):
     """The edges taken and the rule that chose them. None: accepted, not routed (yet)."""
     choice: tuple[str, ...] | None = None
     """agent_driven: what the agent chose, for when it is routed later."""
+    rejected: bool = False
+    """A person, or the time to decide, said no. A fact of its own: no output is ever read as a decision (rule 20)."""
     adopted: bool = False
     """Taken over from another run by rerun or continuation; nothing was executed here."""
 

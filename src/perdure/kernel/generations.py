@@ -107,6 +107,7 @@ def make_ready(state: State, activation: Activation) -> None:
     activation.failures = activation.crashes = 0
     activation.error, activation.resume, activation.handled = None, None, False
     activation.routed, activation.route = False, None
+    activation.rejected = activation.accepted = False
     if activation.undo is not None:
         activation.undo = Undo(attempt=activation.undo.attempt, state="done")
         activation.checkpoint = None  # its steps were undone with it

@@ -127,6 +127,7 @@ def _node_completed(state: State, event: e.NodeCompleted) -> None:
         activation.routed = True
     succeed(state, activation, event)
     activation.choice = event.choice
+    activation.rejected = activation.rejected or event.rejected
     if event.route is not None:
         take_route(state, activation, event.route)
 
@@ -135,7 +136,7 @@ def _node_completed(state: State, event: e.NodeCompleted) -> None:
 def _node_routed(state: State, event: e.NodeRouted) -> None:
     activation = get(state, event)
     if activation.state is N.PARKED:
-        activation.error = None
+        activation.error, activation.accepted = None, False
         set_state(state, activation, N.COMPLETED)
     take_route(state, activation, event.route, ERROR if activation.state is N.FAILED else TAKEN)
 
@@ -250,7 +251,7 @@ def _node_parked(state: State, event: e.NodeParked) -> None:
         undo_of(state, activation).state = "parked"
         return
     fire(state, activation)
-    activation.error = event.error
+    activation.error, activation.accepted = event.error, activation.state is N.COMPLETED
     finish(state, activation, event.seq, event.at)
     set_state(state, activation, N.PARKED)
 
@@ -263,7 +264,7 @@ def _node_requeued(state: State, event: e.NodeRequeued) -> None:
         undo.state, undo.failures = "planned", 0
         return
     activation.failures = activation.crashes = 0
-    activation.error, activation.reason = None, "requeued"
+    activation.error, activation.reason, activation.accepted = None, "requeued", False
     if event.config is not None:
         activation.config = event.config
     set_state(state, activation, N.HELD)

@@ -40,16 +40,14 @@ def accept(
         except RoutingFailed as failure:
             problem = _routing_error(failure)
         except LoopExhausted:
-            fail_for_good(d, activation, Error("loop_exhausted", _exhausted(d, activation)))
+            fail_for_good(d, activation, Error("loop_exhausted", _exhausted(d, activation)), asked=True)
             return
         except Rejected:
-            by = output.get("decided_by", "")
-            message = f"{d.state.name(activation.node)} was rejected{f' by {by}' if by else ''}"
-            fail_for_good(d, activation, Error("rejected", message))
+            fail_for_good(d, activation, Error("rejected", _rejection(d, activation, output)), asked=True)
             return
     wide = _too_wide(d, activation, route)
     fields |= {"output": output, "output_ref": output_ref, "route": None if wide else route, "choice": choice}
-    d.emit_for(e.NodeCompleted, activation, **fields)
+    d.emit_for(e.NodeCompleted, activation, rejected=rejected, **fields)
     if problem is not None:
         _fail_routing(d, activation, problem)
     elif wide:
@@ -61,13 +59,14 @@ def accept(
 def route_kept(d: Decider, activation: Activation) -> None:
     """Route an outcome that was accepted before; nothing is executed again."""
     try:
-        outcome = Outcome(activation.output, activation.output_ref, _was_rejected(activation), activation.choice)
+        outcome = Outcome(activation.output, activation.output_ref, activation.rejected, activation.choice)
         route = choose(d, activation, outcome)
     except RoutingFailed as failure:
         _fail_routing(d, activation, _routing_error(failure))
-    except (LoopExhausted, Rejected):
-        code = "rejected" if _was_rejected(activation) else "loop_exhausted"
-        d.fail_run(Error(code, _exhausted(d, activation) if code == "loop_exhausted" else "rejected"), activation)
+    except LoopExhausted:
+        d.fail_run(Error("loop_exhausted", _exhausted(d, activation)), activation)
+    except Rejected:
+        d.fail_run(Error("rejected", _rejection(d, activation, activation.output)), activation)
     else:
         if _too_wide(d, activation, route):
             _limit(d, "max_fanout", _fanout(d, activation, route), d.state.ir.limits.max_fanout, activation)
@@ -75,9 +74,10 @@ def route_kept(d: Decider, activation: Activation) -> None:
             d.emit_for(e.NodeRouted, activation, route=route)
 
 
-def _was_rejected(activation: Activation) -> bool:
-    output = activation.output
-    return activation.error is None and isinstance(output, dict) and output.get("decision") == "reject"
+def _rejection(d: Decider, activation: Activation, output: Any) -> str:
+    """For people: what the kernel itself made of the decision (`waits._decide`) has who decided."""
+    by = output.get("decided_by", "") if isinstance(output, dict) else ""
+    return f"{d.state.name(activation.node)} was rejected{f' by {by}' if by else ''}"
 
 
 def _routing_error(failure: RoutingFailed) -> Error:
@@ -180,8 +180,11 @@ def park(d: Decider, activation: Activation, error: Error) -> None:
     d.emit_for(e.NodeParked, activation, error=error)
 
 
-def fail_for_good(d: Decider, activation: Activation, error: Error, *, certain: bool = False) -> None:
-    """No attempt is left. What it means is the node's to say, then the joins', then the run's."""
+def fail_for_good(
+    d: Decider, activation: Activation, error: Error, *, certain: bool = False, asked: bool = False
+) -> None:
+    """No attempt is left. What it means is the node's to say, then the joins', then the run's. `asked`: its conditions
+    were, and this is what came of it. The code says nothing of that: a handler may choose any."""
     node = d.node(activation)
     cancel(d, open_items(d, activation), "items")
     if d.state.pinned(activation).effect == "at_most_once" and activation.begun and not certain:
@@ -200,7 +203,7 @@ def fail_for_good(d: Decider, activation: Activation, error: Error, *, certain: 
     elif node.on_failure == "path":
         d.emit_for(e.NodeFailed, activation, error=error, outcome="path", route=failure_path(d, activation))
     elif node.on_failure == "continue":
-        _continue(d, activation, error)
+        _continue(d, activation, error, asked=asked)
     else:
         fail_unhandled(d, activation, error)
 
@@ -215,9 +218,9 @@ def fail_unhandled(d: Decider, activation: Activation, error: Error) -> None:
         d.fail_run(error, activation)
 
 
-def _continue(d: Decider, activation: Activation, error: Error) -> None:
+def _continue(d: Decider, activation: Activation, error: Error, *, asked: bool = False) -> None:
     node = d.node(activation)
-    if error.code in ("loop_exhausted", "rejected"):  # its conditions were asked already
+    if asked:
         ways = set(node.loop.break_path or ()) if node.loop is not None else set()
         ir = d.state.irs[d.state.iteration_ir(activation.scope, activation.node)]
         taken = [ir.edges[i].target for i in node.edges_out if not ir.edges[i].named or ir.edges[i].target in ways]
@@ -231,7 +234,7 @@ def _continue(d: Decider, activation: Activation, error: Error) -> None:
             d.fail_run(problem, activation)
             return
         except LoopExhausted:
-            _continue(d, activation, Error("loop_exhausted", _exhausted(d, activation), error.attempts))
+            _continue(d, activation, Error("loop_exhausted", _exhausted(d, activation), error.attempts), asked=True)
             return
     d.emit_for(e.NodeFailed, activation, error=error, outcome="continue", route=route)
 

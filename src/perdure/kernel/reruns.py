@@ -118,7 +118,14 @@ def _adopted(state: State, ir: int, found: Activation) -> Adopted:
         new = (edge for edge in edges if not edge.named and is_new(state, edge, found.ir))
         taken = (*taken, *(name for edge in new if (name := state.name(edge.target)) not in taken))
     name = state.name(found.node)
-    return Adopted(node=name, output=found.output, output_ref=found.output_ref, size=found.size, taken=taken)
+    return Adopted(
+        node=name,
+        output=found.output,
+        output_ref=found.output_ref,
+        size=found.size,
+        taken=taken,
+        rejected=found.rejected,
+    )
 
 
 # -- the graph ---------------------------------------------------------------------------------------------------------

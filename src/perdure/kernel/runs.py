@@ -63,6 +63,7 @@ def _adopt(d: Decider, adopted: tuple[c.Adopted, ...]) -> None:
             output_ref=outcome.output_ref,
             size=outcome.size,
             route=None if outcome.previous else Route(rule="adopted", taken=outcome.taken),
+            rejected=outcome.rejected,
             adopted=True,
         )
         activation = d.state.find(outcome.node, scope)
@@ -190,21 +191,11 @@ def requeue(d: Decider, command: c.Requeue) -> None:
         d.emit_for(e.NodeRequeued, activation, by=command.by, config=command.config, undo=True)
         return
     _parked(d, activation)
-    if (
-        activation.error is not None
-        and activation.error.code == "routing_failed"
-        and activation.ended_seq
-        and _did_work(activation)
-    ):
+    if activation.accepted:  # only its routing failed: nothing is executed again (R7)
         route_kept(d, activation)
         return
     d.emit_for(e.NodeRequeued, activation, by=command.by, config=command.config)
     schedule(d, [activation])
-
-
-def _did_work(activation: Activation) -> bool:
-    """It has an accepted outcome; only its routing failed (R7)."""
-    return activation.attempt > 0 and activation.guarded
 
 
 def _parked(d: Decider, activation: Activation) -> None:

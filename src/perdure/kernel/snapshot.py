@@ -14,7 +14,7 @@ from perdure.kernel.state import Activation, Approval, IntegrityError, Key, Loop
 from perdure.model.ir import IR
 from perdure.model.rebase import rebase
 
-SNAPSHOT_VERSION = 2
+SNAPSHOT_VERSION = 3
 
 _PLAIN = (
     "run_id",

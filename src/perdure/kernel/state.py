@@ -151,6 +151,10 @@ class Activation(msgspec.Struct, kw_only=True, omit_defaults=True):
     route: Route | None = None
     routed: bool = False
     choice: tuple[str, ...] | None = None
+    rejected: bool = False
+    """A person was asked here and said no."""
+    accepted: bool = False
+    """Parked with an outcome that stays: only its routing failed (R7)."""
     scheduled_at: float = 0.0
     started_at: float | None = None
     ended_at: float | None = None

@@ -54,7 +54,9 @@ def _approval_decided(state: State, event: e.ApprovalDecided) -> None:
     if approval.state != "pending":
         raise IntegrityError(f"run {state.run_id}: approval {event.approval} was decided already (W2)")
     approval.state = "decided"
-    clear_timer(state, timer_name(state, "approval", get(state, event)))
+    activation = get(state, event)
+    activation.rejected = event.decision == "reject"  # journals of before `node.completed` said so have it here
+    clear_timer(state, timer_name(state, "approval", activation))
 
 
 @folds(e.ApprovalEscalated)

@@ -253,8 +253,7 @@ def end_child(d: Decider, command: c.EndChild) -> None:
                 compensation.fail(d, activation, error, retryable=False, retry_after=None)
         return
     waits = activation.state is N.WAITING and activation.wait is not None and activation.wait.kind == "child"
-    accepted = activation.error is not None and activation.error.code == "routing_failed"  # it has its outcome (V3)
-    released = activation.state is N.PARKED and command.state == "completed" and not accepted
+    released = activation.state is N.PARKED and command.state == "completed" and not activation.accepted  # (V3)
     if not waits and not released:
         return
     d.emit_for(e.ChildEnded, activation, **fields)

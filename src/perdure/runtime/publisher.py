@@ -289,4 +289,7 @@ _PLACE = ("node", "scope", "item", "attempt", "generation", "undo")
 
 
 def _is_late(state: State) -> bool:
-    return state.state is RunState.FAILING and state.error is not None and state.error.code == "deadline_exceeded"
+    """No node failed: any code that a handler may choose is that of one."""
+    if state.state is not RunState.FAILING or state.failed_node is not None or state.error is None:
+        return False
+    return state.error.code == "deadline_exceeded"

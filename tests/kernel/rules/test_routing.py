@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from perdure.kernel import commands as c
 from perdure.kernel.decide import advance, decide
 from perdure.kernel.inputs import parents
 from perdure.kernel.values import Error
+from tests.kernel.driver import fold
 from tests.kernel.rules.graphs import AGAIN, DONE, again, human, node, noting, pick, problems, start
 
 BROKEN = Error("no_such_key", "output has no rule")
@@ -233,6 +235,84 @@ def test_rule_22_a_choice_kept_while_failing_is_routed_by_the_next_generation():
     run.complete("a", choice=("d",))
     run.tell(c.Retry)
     assert run.dispatched() == {"bad", "d"}
+
+
+@pytest.mark.parametrize("said", ["reject", "maybe"])
+def test_rule_20_no_output_is_read_as_a_decision(said):
+    """A task's data decides nothing, whatever it looks like (DESIGN 9)."""
+    run = start(node("a"), node("b", "a"), node("bad"))
+    run.begin("a")
+    run.fail("bad")
+    run.complete("a", {"decision": said})
+    assert (run.status, run.get("a").rejected) == ("failed", False)
+    run.tell(c.Retry)
+    assert (run.status, run.dispatched()) == ("running", {"bad", "b"})
+
+
+def test_rule_20_a_routing_failure_of_data_that_looks_like_a_rejection_is_asked_again():
+    run = start(
+        node("a", branch=pick(["b"]), on_failure="park"), node("b"), answers={"branch": Error("bad", "cannot be read")}
+    )
+    run.complete("a", {"decision": "reject"})
+    assert run.state_of("a") == "parked"
+    run.answers["branch"] = True
+    run.requeue("a")
+    assert (run.state_of("a"), run.dispatched()) == ("completed", {"b"})
+
+
+def test_rule_20_a_handler_that_calls_its_error_routing_failed_is_executed_again():
+    """The code of a failure is the handler's to choose; that an outcome was accepted is a fact of its own (R7)."""
+    run = start(node("a", on_failure="park"), node("b", "a"))
+    run.fail("a", "routing_failed")
+    run.requeue("a")
+    assert (run.state_of("a"), run.dispatched()) == ("queued", {"a"})
+
+
+@pytest.mark.parametrize("code", ["rejected", "loop_exhausted", "error"])
+def test_rule_20_the_code_of_a_failure_chooses_no_way(code):
+    run = start(
+        node("a", on_failure="continue", branch=pick(["b"], default=["d"])),
+        node("b"),
+        node("d"),
+        answers={"branch": True},
+    )
+    run.fail("a", code)
+    assert run.states() == {"a": "failed", "b": "queued", "d": "skipped"}
+
+
+def test_rule_23_a_rejection_is_a_fact_beside_the_output():
+    run = start(human("ask", rejection_path=["no"]), node("no"), node("yes", "ask"), human("fine"))
+    run.vote(run.ask("ask"), "reject")
+    run.vote(run.ask("fine"), "approve")
+    assert [event.rejected for event in run.events("node.completed")] == [True, False]
+
+
+def test_rule_23_a_rejection_kept_while_failing_is_one_for_the_next_generation():
+    for path in ({"rejection_path": ["no"]}, {}):
+        run = start(human("ask", **path), node("yes", "ask"), node("bad"), node("slow"), *([node("no")] if path else []))
+        approval = run.ask("ask")
+        run.begin("slow")
+        run.fail("bad")
+        run.vote(approval, "reject", by="bob")
+        run.complete("slow")
+        run.tell(c.Retry)
+        if path:
+            assert (run.state_of("no"), run.state_of("yes")) == ("queued", "skipped")
+        else:
+            assert (run.state.error.code, run.state.error.message) == ("rejected", "ask was rejected by bob")
+
+
+def test_rule_23_a_journal_of_before_the_fact_was_written_still_has_the_rejection():
+    run = start(human("ask", rejection_path=["no"]), node("no"), node("yes", "ask"), node("bad"), node("slow"))
+    approval = run.ask("ask")
+    run.begin("slow")
+    run.fail("bad")
+    run.vote(approval, "reject")
+    run.complete("slow")
+    old = [msgspec.structs.replace(one, rejected=False) if one.type == "node.completed" else one for one in run.journal]
+    run.journal, run.state = old, fold(old, run.state.library)
+    run.tell(c.Retry)
+    assert (run.state_of("no"), run.state_of("yes")) == ("queued", "skipped")
 
 
 def test_rule_23_a_rejection_without_a_path_fails_with_rejected():
