@@ -92,11 +92,20 @@ class Doctor:
             if (now.seq, now.commit_id) == (record.seq, record.commit_id):
                 self._report.events += len(stored)
                 self._report.findings += findings
-                if record.quarantined is not None:
+                if record.quarantined is not None and not await self._is_imported(run_id):  # which is as it should be
                     self._report.quarantined[run_id] = record.quarantined
                 return
             record = now
         self._report.moving.append(run_id)
+
+    async def _is_imported(self, run_id: str) -> bool:
+        """What its first event says. One that cannot be read says nothing."""
+        first = await self._journal.read_events(run_id, 0, 1)
+        try:
+            event = e.decode(first[0].body)
+        except (IndexError, e.UnknownEvent, msgspec.MsgspecError):
+            return False
+        return isinstance(event, e.RunCreated) and bool(event.imported)
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -159,7 +168,7 @@ class Doctor:
             findings.append(
                 Finding(run_id, "J5", f"its snapshot is of event {derived.snapshot.seq}, beyond the journal")
             )
-        if state.irs:
+        if state.irs and not state.imported:  # of that nothing is derived: nobody works on it
             count = self._journal.partition_count
             expected = row_of(state, partition_of(run_id, count))
             findings += [Finding(run_id, "J5", text) for text in _row(expected, record.row)]

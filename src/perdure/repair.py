@@ -60,7 +60,7 @@ async def repair(journal: Journal, library: Library, clock: Clock, report: Repor
                 done.left[run_id] = problem
                 continue
             done.runs.append(run_id)
-        if run_id in report.quarantined:
+        if run_id in report.quarantined:  # never an imported one: the doctor does not count it among these
             await journal.unquarantine(run_id)
             done.released.append(run_id)
     again = Report(findings=[], quarantined={}, moving=[])

@@ -1,7 +1,12 @@
 """A run is taken away as one file and looked at elsewhere: the same run, and nothing of it is executed again."""
 
+from urllib.parse import quote
+
 import pytest
 
+from perdure.doctor import examine
+from perdure.repair import repair
+from perdure.runtime.requests import Request
 from tests.api.helpers import bearer, serving
 from tests.api.test_runs import SIGNALLED, until_node, until_state
 from tests.engine import tasks
@@ -145,3 +150,45 @@ async def test_a_file_that_was_changed_is_refused_with_the_place(server, file, s
     assert (response.status_code, response.json()["code"]) == (422, "invalid_request"), response.text
     assert response.json()["problems"][0]["message"]
     assert len((await server.ok("/runs"))["items"]) == before
+
+
+async def test_no_repair_lets_an_imported_run_go(tmp_path):
+    """A file's word is all there is for it: what it says that people approved is never executed (X17)."""
+    asked = {"id": "ask", "type": "human", "config": {}}
+    definition = workflow(asked, task("pay", "echo", ["ask"]))
+    async with serving(tmp_path) as server:
+        run_id = (await server.start(definition, wait=0))["run_id"]
+        await until_node(server, run_id, "ask", "waiting")
+        approval = (await server.ok("/approvals"))["items"][0]["approval_id"]
+        approver = {"decision": "approve", "approver": "clerk"}
+        assert (await server.post(f"/approvals/{quote(approval, safe='')}/decide", approver)).status_code == 200
+        await until_state(server, run_id, "completed")
+        executed = len(tasks.seen)
+        file = await server.ok(f"/runs/{run_id}/export")
+        kept = [event["type"] for event in file["events"]].index("node.scheduled", 5) + 1
+        file["events"] = file["events"][:kept]
+        for event in file["events"]:
+            event["data"] = {name: "CFO" if value == "clerk" else value for name, value in event["data"].items()}
+            event["data"].pop("imported", None)
+        imported = (await server.ok("/runs/import", file))["run_id"]
+        engine = server.engine
+        report = await examine(engine.journal, engine.library)
+        assert report.sound, report
+        mended = await repair(engine.journal, engine.library, engine.clock, report)
+        assert (mended.released, (await engine.journal.get_run(imported)).quarantined is None) == ([], False)
+        await engine.journal.unquarantine(imported)  # as a hand in the database would
+        for request in (
+            Request(kind="cancel", run_id=imported),
+            Request(kind="rerun", run_id="again", source=imported, node="pay"),
+        ):
+            reply = await engine.request(request)
+            assert reply.code in ("quarantined", "imported"), reply
+        coordinator = engine.coordinator
+        assert coordinator is not None
+        coordinator.resume(imported, frozenset())
+        await coordinator.drained()
+    async with serving(tmp_path) as server:
+        again = await server.start(workflow(transform("a", 1)))
+        assert again["state"] == "completed"
+        assert (await server.ok(f"/runs/{imported}"))["nodes"]["pay"]["state"] == "queued"
+    assert len(tasks.seen) == executed

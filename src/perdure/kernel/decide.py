@@ -63,6 +63,8 @@ def _decide(
 ) -> c.Decision | c.Needs | c.Refused:
     if not state.seq and not isinstance(command, c.Start):
         return c.Refused("unknown_run", "there is no such run")
+    if state.imported:
+        return c.Refused("imported", f"run {state.run_id} was imported from {state.imported}: to look at, not to run")
     before = state.begin()
     kept = False
     try:

@@ -78,6 +78,8 @@ class RunCreated(Event, frozen=True, kw_only=True, tag="run.created"):
     overrides: dict[str, dict[str, Any]] = {}
     """What a node sees of nodes before it instead of their outputs (rerun): reader to node to value (rule 40)."""
     by: str = ""
+    imported: str = ""
+    """The run whose journal this is, as a file told it: to look at, and never decided on."""
 
 
 class RunPaused(Event, frozen=True, kw_only=True, tag="run.paused"):

@@ -15,7 +15,7 @@ N, R = NodeState, RunState
 
 
 def outstanding(state: State) -> list[c.Effect]:
-    if state.terminal:
+    if state.terminal or state.imported:
         return []
     effects: list[c.Effect] = []
     for activation in sorted_by_schedule(state, N.QUEUED):

@@ -20,7 +20,7 @@ def _run_created(state: State, event: e.RunCreated) -> None:
     state.run_id, state.workflow, state.workflow_version = event.run_id, event.workflow, event.workflow_version
     state.tenant, state.tags, state.inputs, state.by = event.tenant, event.tags, event.inputs, event.by
     state.parent, state.origin, state.overrides = event.parent, event.origin, event.overrides
-    state.created_at = event.at
+    state.created_at, state.imported = event.at, event.imported
     state.irs, state.ir_hashes = [state.library[event.ir]], [event.ir]
     state.deadline_seconds = None if event.deadline_at is None else event.deadline_at - event.at
     _set_deadline(state, event.deadline_at)

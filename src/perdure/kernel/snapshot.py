@@ -26,6 +26,7 @@ _PLAIN = (
     "parent",
     "origin",
     "overrides",
+    "imported",
     "state",
     "generation",
     "seq",

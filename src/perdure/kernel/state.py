@@ -240,6 +240,8 @@ class State(msgspec.Struct, kw_only=True):
     parent: tuple[str, str, Scope, int | None] | None = None
     origin: tuple[str, str] | None = None
     overrides: dict[str, dict[str, Any]] = {}
+    imported: str = ""
+    """Read from a file, whose word is all there is for it: nothing of it is ever executed."""
     state: RunState = RunState.RUNNING
     generation: int = 1
     seq: int = 0

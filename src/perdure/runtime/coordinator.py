@@ -264,6 +264,8 @@ class Coordinator:
                 raise Quarantined(f"run {run_id} is quarantined: {record.quarantined}")
             kept = await self.journal.find_snapshot(run_id)
             state = await load_from(self.journal, self.library.get_now, record, kept)
+            if state.imported:  # whatever its row says
+                raise Quarantined(f"run {run_id} was imported from {state.imported}: to look at, not to run")
             found = Loaded(state, self.journal.partition_count, 0 if kept is None else kept.seq)
             self.runs[run_id] = found
             found.pins = self._pins.pop(run_id, 0)

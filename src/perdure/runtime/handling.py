@@ -5,6 +5,7 @@ Owns the meaning of messages. Loading, batches, writing and acting are the coord
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,12 @@ from perdure.kernel.state import NodeState
 from perdure.runtime.dispatcher import Entry
 from perdure.runtime.loaded import Loaded
 from perdure.runtime.messages import Asked, BeginAsked, Fetched, Inline, Message, Noticed, Reported, Resumed, TimerDue
-from perdure.transport import Result
+from perdure.transport import Result, Task
 
 if TYPE_CHECKING:
     from perdure.runtime.coordinator import Coordinator
+
+logger = logging.getLogger("perdure.coordinator")
 
 
 class Handling:
@@ -52,7 +55,8 @@ class Handling:
                     loaded.notices_consumed.append(message.notice_id)
             case BeginAsked():
                 before = len(loaded.events)
-                if message.request.task.incarnation == coordinator.incarnation:
+                task = message.request.task
+                if task.incarnation == coordinator.incarnation and self._is_of(loaded, task):
                     decide(loaded, message.command(clock.now()))
                 # Only a recorded start is a start: a run that is ending holds the attempt instead (V6).
                 message.granted = any(isinstance(event, NodeStarted) for event in loaded.events[before:])
@@ -93,6 +97,8 @@ class Handling:
 
     def _report(self, loaded: Loaded, message: Reported) -> None:
         coordinator, result = self._coordinator, message.delivery.result
+        if not self._is_of(loaded, result):
+            return
         if result.incarnation != coordinator.incarnation:
             self._ask_again(result)
             return
@@ -104,6 +110,13 @@ class Handling:
             coordinator.dispatcher_done(result.task_id)
         command = message.command(coordinator.clock, loaded.state)
         coordinator.decisions.decide(loaded, coordinator.renderer.accepted(loaded.state, command))
+
+    def _is_of(self, loaded: Loaded, said: Result | Task) -> bool:
+        """Who signs for one tenant speaks for its runs only (S1, X29): what names another tenant is not heard."""
+        if said.tenant == loaded.state.tenant:
+            return True
+        logger.warning("a message of tenant %s about run %s is not heard", said.tenant, said.run_id)
+        return False
 
     def _ask_again(self, old: Result) -> None:
         """A result of a time that never was: its attempt may be another one by now (PROTOCOL 2)."""

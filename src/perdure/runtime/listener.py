@@ -257,6 +257,8 @@ async def _find_source(coordinator: Coordinator, request: Request) -> State:
         raise
     except Exception as error:
         raise _Turned("integrity_error", f"run {request.source} cannot be read: {error}") from error
+    if source.imported:  # a rerun would take its outcomes, and the decisions of people in them, for true
+        raise _Turned("imported", f"run {request.source} was imported from {source.imported}: to look at, not to run")
     return source
 
 

@@ -1,8 +1,8 @@
 """A run as one file, and a run out of such a file.
 
 The file holds the run, its definitions, its events as they are shown everywhere, and the blobs they name. What is imported is a
-run to look at: its events are the recorded ones, and it is quarantined, so that nobody executes anything of it. What was masked
-stays masked. It must not know HTTP, nor where a file is.
+run to look at: its events are the recorded ones, and the first says that it was imported, so that nobody ever executes anything of
+it. What was masked stays masked. It must not know HTTP, nor where a file is.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Transfer:
         )
         (answer,) = await self._engine.journal.append([commit])
         assert isinstance(answer, Accepted), answer
-        # Crash here: it is there and not quarantined. It has no timers and counts as idle, so nobody takes it up by itself.
+        # Crash here: it is there and not quarantined. Its first event says that it was imported, so nobody takes it up.
         await self._engine.journal.mark_quarantined(run_id, f"imported from {before}: to look at, not to run")
         return {
             "run_id": run_id,
@@ -199,7 +199,9 @@ class Transfer:
                 raise _refuse(f"events[{number}]", str(error)[:300]) from None
             if isinstance(event, e.RunCreated):
                 before = event.run_id
-                event = msgspec.structs.replace(event, run_id=run_id, tenant=self._scope.tenant, parent=None)
+                event = msgspec.structs.replace(
+                    event, run_id=run_id, tenant=self._scope.tenant, parent=None, imported=before or "a file"
+                )
             events.append(event)
         return before, events
 

@@ -289,7 +289,9 @@ def test_rule_23_a_rejection_is_a_fact_beside_the_output():
 
 def test_rule_23_a_rejection_kept_while_failing_is_one_for_the_next_generation():
     for path in ({"rejection_path": ["no"]}, {}):
-        run = start(human("ask", **path), node("yes", "ask"), node("bad"), node("slow"), *([node("no")] if path else []))
+        run = start(
+            human("ask", **path), node("yes", "ask"), node("bad"), node("slow"), *([node("no")] if path else [])
+        )
         approval = run.ask("ask")
         run.begin("slow")
         run.fail("bad")
