@@ -160,7 +160,7 @@ class Walk:
             (0.8, self.release),
             (0.9 * self.faults, self.pause),
             (0.35 * self.faults, self.cancel),
-            (2.0 if self.state.state is R.FAILED else 0.05, self.retry),
+            (2.0 if self.state.state is R.FAILED or self.state.orphaned else 0.05, self.retry),
             (0.5 if self.state.terminal else 0.02, self.rollback),
             (1.0 * self.faults, self.patch),
         ]
@@ -330,7 +330,9 @@ class Walk:
         child = self.random.choice(sorted(self.children))
         generation = self.children[child] + self.random.choice((-1, 0, 0, 0, 0, 1))
         ended: Any = self.random.choice(("completed", "completed", "failed", "cancelled", "rolled_back"))
-        self.do(c.EndChild(at=self.run.now, child=child, generation=generation, state=ended, output={"c": 1}))
+        orphaned = ended == "cancelled" and self.random.random() < 0.5
+        about = {"child": child, "generation": generation, "state": ended, "orphaned": orphaned}
+        self.do(c.EndChild(at=self.run.now, **about, output={"c": 1}))
 
     def hold(self) -> None:
         queued = [task for task in self.current() if not task[4]]
@@ -344,16 +346,18 @@ class Walk:
             self.do(c.Release(at=self.run.now, nodes=tuple(held)))
 
     def pause(self) -> None:
-        self.do(c.Pause(at=self.run.now))
+        self.do(c.Pause(at=self.run.now, reason=self.random.choice(("", "", "audit", "budget"))))
 
     def resume(self) -> None:
-        self.do(c.Resume(at=self.run.now))
+        reason = None if self.healing else self.random.choice((None, "", "audit", "budget"))
+        self.do(c.Resume(at=self.run.now, reason=reason))
 
     def cancel(self) -> None:
-        self.do(c.Cancel(at=self.run.now, force=self.random.random() < 0.4))
+        chance = self.random.random
+        self.do(c.Cancel(at=self.run.now, force=chance() < 0.4, orphaned=chance() < 0.3))
 
     def retry(self) -> None:
-        self.do(c.Retry(at=self.run.now))
+        self.do(c.Retry(at=self.run.now, orphaned=self.random.random() < 0.5))
 
     def rollback(self) -> None:
         self.do(c.Rollback(at=self.run.now))
@@ -470,8 +474,6 @@ class Walk:
         for activation in sorted(waiting, key=lambda a: (a.node, a.scope, a.item)):
             wait = activation.wait
             assert wait is not None
-            if state.state is R.FAILING:
-                break
             if wait.kind == "approval" and state.state is R.RUNNING:
                 approval = state.approvals[wait.name]
                 voters = [v for v in (approval.approvers or ("ann", "bob", "eve")) if v not in approval.votes]

@@ -14,12 +14,13 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 
 from perdure.kernel import commands as c
+from perdure.kernel import continuations, reruns
 from perdure.kernel import events as e
-from perdure.kernel import reruns
 from perdure.kernel.explain import find_latest
 from perdure.kernel.state import State
 from perdure.kernel.values import Error, Wait
@@ -360,6 +361,52 @@ def rerun_from_a_node_with_other_inputs() -> Run:
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
+
+
+@scenario
+def endless_run_that_is_paused_twice_and_cannot_be_continued() -> Run:
+    loop = {"condition": "output.again", "loop_back_to": "w"}
+    wait = {"id": "w", "type": "wait", "config": {"signal": "go"}}
+    run = start(wait, node("x", "w", loop=loop), endless=True, answers={"loop": True})
+    run.tell(c.Signal, name="go", payload=1, signal="s1")
+    run.suspend("w", Wait(kind="signal", name="go"), (1,))
+    run.begin("x", (1,))
+    run.tell(c.Pause, by="ann", reason="audit")
+    run.tell(c.Pause, by="meter", reason="budget")
+    run.tell(c.Resume, by="meter", reason="budget")
+    with patch.object(continuations, "LONG_JOURNAL", 3):
+        run.complete("x", {"again": True}, (1,))
+    run.tell(c.Undeliver, to="run~2", error=Error("continuation_failed", "its definition is gone"))
+    return run
+
+
+@scenario
+def rejection_kept_while_failing_and_a_child_that_is_stopped_with_its_parent() -> Run:
+    work = {"type": "workflow", "config": {"workflow": "inner"}}
+    run = start(human("ask", rejection_path=["no"]), node("no"), node("yes", "ask"), node("w", **work), node("bad"))
+    approval = run.ask("ask")
+    name = child(run, "w")
+    run.fail("bad")
+    run.vote(approval, "reject", by="bob")
+    end_child(run, name, "cancelled", orphaned=True)
+    run.tell(c.Retry)
+    child(run, "w")
+    end_child(run, name, "completed", 2)
+    for one in ("bad", "no"):
+        run.complete(one)
+    return run
+
+
+@scenario
+def child_that_its_parent_stopped_and_wanted_again() -> Run:
+    run = start(node("a"), node("b", "a"))
+    run.complete("a", 1)
+    run.begin("b")
+    run.tell(c.Cancel, by="run parent", orphaned=True)
+    run.fail("b", "cancelled")
+    run.tell(c.Retry, by="run parent", orphaned=True)
+    run.complete("b", 2)
+    return run
 
 
 def expected(state: State) -> dict[str, Any]:

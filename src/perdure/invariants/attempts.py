@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from perdure.invariants import guards
 from perdure.invariants.model import ERROR, RUN_OVER, SKIPPED, TAKEN, Act, Model
 from perdure.invariants.tokens import expect, fail_edges, fire, resolve_all, take_route, win
 from perdure.kernel import events as e
@@ -25,7 +26,7 @@ TRANSITIONS: dict[str, set[str]] = {
     "held": {"queued", "running", *_ends},
     "queued": {"queued", "running", "held", "waiting", "retrying", *_ends},
     "running": {"queued", "held", "waiting", "retrying", *_ends},
-    "waiting": {"queued", "held", "retrying", *_ends},
+    "waiting": {"waiting", "queued", "held", "retrying", *_ends},
     "retrying": {"queued", "held", "running", *_ends},
     "parked": {"parked", "held", "completed", "failed", "skipped", "cancelled"},
     "completed": {"compensated", "parked"},
@@ -89,6 +90,8 @@ def scheduled(model: Model, place: e.NodeScheduled | e.Place, at: float, after: 
 
 def _ready(model: Model, act: Act) -> None:
     expect(model, act, "fire")
+    if not act.fired and act.item is None:
+        guards.look(model, act)
     if act.item is not None:
         owner = model.get(act.node, act.scope)
         if owner.state != "waiting" or owner.wait != "items":

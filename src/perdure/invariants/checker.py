@@ -78,6 +78,7 @@ _HANDLERS: dict[type[e.Event], Callable[[Model, Any], None]] = {
     e.RunRetried: generations.retried,
     e.RunPatched: runs.patched,
     e.RunSignalled: runs.signalled,
+    e.RunUndelivered: runs.undelivered,
     e.NodeScheduled: lambda model, event: attempts.scheduled(model, event, event.at, event.after),
     e.NodesScheduled: attempts.each(attempts.scheduled, "at"),
     e.NodeStarted: attempts.started,

@@ -12,11 +12,11 @@ _UNDECIDED = ("pending", "skipped", "upstream_failed")
 
 
 def retried(model: Model, event: e.RunRetried) -> None:
-    if model.state != "failed":
+    if model.state != "failed" and not (model.state == "cancelled" and model.orphaned):
         model.blame("R4", f"the run is {model.state} and is retried")
     if event.generation != model.generation + 1:
         model.blame("R4", f"generation {event.generation} comes after {model.generation}")
-    model.state, model.generation = "running", event.generation
+    model.state, model.generation, model.orphaned = "running", event.generation, False
     again, reopened = _again(model)
     for act in again.values():
         _make_ready(act)

@@ -32,6 +32,8 @@ class Graph:
         self.regions: dict[str, str] = {}
         """The nearest any or at_least join that everything after a node leads to (rule 11)."""
         self.agents: dict[str, frozenset[str]] = {}
+        self.people: dict[str, frozenset[str]] = {}
+        """Who is asked outside of loops, and where the run goes on when they do not approve."""
         edges: list[Edge | None] = []
         for edge in ir.edges:
             if edge.kind == "back":
@@ -50,6 +52,11 @@ class Graph:
                 self.regions[name] = ids[node.region]
             if node.branch is not None and node.branch.kind == "agent_driven":
                 self.agents[name] = frozenset(ids[i] for i in node.branch.available)
+            if node.type == "human" and not node.loops:
+                anyway = node.branch is not None or node.on_failure == "continue"
+                targets = {edge.target for edge in self.outgoing[name]} if anyway else set[str]()
+                targets |= {ids[i] for i in (*(node.rejection_path or ()), *node.failure_path)}
+                self.people[name] = frozenset(targets)
 
     def has(self, source: str, target: str) -> bool:
         return any(edge.source == source for edge in self.incoming.get(target, ()))

@@ -140,6 +140,13 @@ class Model:
         self.plan: list[Key] = []
         self.signals: dict[str, int] = {}
         """Signals nobody has taken yet, by name."""
+        self.guarded: dict[str, set[str]] = {}
+        """Nodes that ran only after these approvals when a patch came."""
+        self.pauses: set[str] = set()
+        self.orphaned = False
+        """Cancelled by its parent."""
+        self.grace_over = False
+        """The end of the run waits for nobody any more."""
         self.late = False
         """The deadline has fired, and the run has not failed yet."""
         self.settled_seq = 0
@@ -162,7 +169,8 @@ class Model:
         other = Model(self.library)
         other.__dict__.update(self.__dict__)
         other.graphs, other.plan, other.found = [*self.graphs], [*self.plan], []
-        other.signals, other.races = dict(self.signals), [*self.races]
+        other.signals, other.races, other.pauses = dict(self.signals), [*self.races], set(self.pauses)
+        other.guarded = {name: set(people) for name, people in self.guarded.items()}
         other.acts = {key: _copy(act, "edges") for key, act in self.acts.items()}
         other.loops = {key: _copy(run, "members") for key, run in self.loops.items()}
         other.approvals = {key: _copy(approval, "votes") for key, approval in self.approvals.items()}

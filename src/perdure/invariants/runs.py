@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from perdure.invariants import guards
 from perdure.invariants.graph import Edge, Graph
 from perdure.invariants.model import ENDED, ERROR, FAILED, OPEN, RUN_OVER, SKIPPED, TAKEN, Act, Model
 from perdure.invariants.tokens import resolve
@@ -9,7 +10,7 @@ from perdure.kernel import events as e
 
 TRANSITIONS: dict[str, set[str]] = {
     "running": {"paused", "failing", "cancelling", "completed", "cancelled"},
-    "paused": {"running", "failing", "cancelling", "completed", "cancelled"},
+    "paused": {"paused", "running", "failing", "cancelling", "completed", "cancelled"},
     "failing": {"failed", "compensating", "cancelling", "cancelled"},
     "cancelling": {"cancelled", "compensating"},
     "compensating": {"failed", "cancelled", "rolled_back"},
@@ -18,7 +19,7 @@ TRANSITIONS: dict[str, set[str]] = {
     "cancelled": {"compensating"},
 }
 
-AUDIT = (e.ResultIgnored,)
+AUDIT = (e.ResultIgnored, e.RunUndelivered)
 """Facts that may follow the end of a run."""
 
 
@@ -40,13 +41,30 @@ def created(model: Model, event: e.RunCreated) -> None:
 
 
 def paused(model: Model, event: e.RunPaused) -> None:
+    if model.state != "paused":
+        model.pauses.clear()
+    elif event.reason in model.pauses:
+        model.blame("rule 30", f"the run is paused for {event.reason!r} twice")
+    model.pauses.add(event.reason)
     move(model, "paused")
 
 
 def resumed(model: Model, event: e.RunResumed) -> None:
     if model.state != "paused":
         model.blame("R4" if model.state in RUN_OVER else "V5", f"the run is {model.state} and is resumed")
+    if event.left:
+        model.pauses.discard(event.reason)
+        if model.pauses != set(event.left):
+            model.blame("rule 30", f"the run stays paused for {event.left}; it is for {sorted(model.pauses)}")
+        return
+    if event.reason and model.pauses - {event.reason}:
+        model.blame("rule 30", f"the end of the pause {event.reason!r} resumes what is paused for others too")
     model.state = "running"
+
+
+def undelivered(model: Model, event: e.RunUndelivered) -> None:
+    if model.state != "completed":
+        model.blame("J4", f"the run is {model.state}, and {event.to} was to continue it")
 
 
 def signalled(model: Model, event: e.RunSignalled) -> None:
@@ -81,17 +99,19 @@ def _losers_are_cancelled(model: Model, join: Act) -> None:
 
 
 def failing(model: Model, event: e.RunFailing) -> None:
-    model.late = False
+    model.late = model.grace_over = False
     move(model, "failing")
 
 
 def cancelling(model: Model, event: e.RunCancelling) -> None:
+    model.orphaned, model.grace_over = event.orphaned, event.grace_until is None
     move(model, "cancelling")
     if event.grace_until is not None:
         model.timers["grace"] = event.grace_until
 
 
 def failed(model: Model, event: e.RunFailed) -> None:
+    _children_ended(model)
     _end(model, "failed")
 
 
@@ -131,7 +151,16 @@ def _close(model: Model) -> None:
     model.timers.clear()
 
 
+def _children_ended(model: Model) -> None:
+    """Nobody is left behind: an end waits for the children it has stopped, unless they take too long."""
+    if model.state in ("failing", "cancelling") and not model.grace_over:
+        for act in model.acts.values():
+            if act.state == "waiting" and act.wait == "child":
+                model.blame("rule 25", f"the run ends while {act.place} waits for its child")
+
+
 def compensating(model: Model, event: e.RunCompensating) -> None:
+    _children_ended(model)
     over = model.state in RUN_OVER
     if event.generation != model.generation + over:
         model.blame("R4", f"compensation begins in generation {event.generation}; the run is in {model.generation}")
@@ -163,6 +192,7 @@ def patched(model: Model, event: e.RunPatched) -> None:
         model.blame("J6", f"the patched IR {event.ir} is not at hand")
         return
     old = model.graph
+    guards.remember(model)
     for act in model.acts.values():
         _keeps_its_place(model, act, old.loops.get(act.node), graph.loops.get(act.node))
     model.graphs.append(graph)

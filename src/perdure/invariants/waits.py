@@ -15,6 +15,8 @@ def timer_fired(model: Model, event: e.TimerFired) -> None:
     due = model.timers.pop(event.timer, None)
     if due is None:
         model.blame("W1", f"timer {event.timer} fires and is not set, or fired before")
+    elif event.timer == "grace":
+        model.grace_over = True
     elif event.timer == "deadline":
         model.late = model.state in ("running", "paused")
     if due is not None and event.at < due:

@@ -51,6 +51,10 @@ class Start(Command, frozen=True, kw_only=True):
     overrides: dict[str, dict[str, Any]] = {}
     signals: tuple[tuple[str, Any], ...] = ()
     """Signals the run this one continues did not consume."""
+    signals_seen: tuple[str, ...] = ()
+    pauses: tuple[tuple[str, str], ...] = ()
+    """What the run this one continues is paused for, and by whom."""
+    depth: int = 0
 
 
 class NodeCommand(Command, frozen=True, kw_only=True):
@@ -172,6 +176,8 @@ class EndChild(Command, frozen=True, kw_only=True):
     output_ref: str | None = None
     size: int = 0
     error: Error | None = None
+    orphaned: bool = False
+    """It was cancelled because this run went on no longer."""
 
 
 class Pause(Command, frozen=True, kw_only=True):
@@ -179,19 +185,31 @@ class Pause(Command, frozen=True, kw_only=True):
 
 
 class Resume(Command, frozen=True, kw_only=True):
-    pass
+    reason: str | None = None
+    """Which pause is over; None: whatever it is paused for."""
 
 
 class Cancel(Command, frozen=True, kw_only=True):
     reason: str = ""
     force: bool = False
     grace_seconds: float = 30.0
+    orphaned: bool = False
+    """By the run it is a child of."""
+
+
+class Undeliver(Command, frozen=True, kw_only=True):
+    """Whoever was to continue this run cannot begin, now or later."""
+
+    to: str
+    error: Error
 
 
 class Retry(Command, frozen=True, kw_only=True):
     ir: IR | None = None
     """A mended definition to go on with; what completed must have its place in it (E6)."""
     reason: str = ""
+    orphaned: bool = False
+    """By the run it is a child of, which had it cancelled when it failed itself."""
 
 
 class Rollback(Command, frozen=True, kw_only=True):
@@ -231,6 +249,7 @@ AnyCommand = (
     | Pause
     | Resume
     | Cancel
+    | Undeliver
     | Retry
     | Rollback
     | Patch
@@ -348,6 +367,8 @@ class ContinueRun(Effect, frozen=True, kw_only=True):
     run_id: str
     adopted: tuple[Adopted, ...]
     signals: tuple[tuple[str, Any], ...] = ()
+    signals_seen: tuple[str, ...] = ()
+    pauses: tuple[tuple[str, str], ...] = ()
 
 
 class Decision(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """An endless workflow goes on as a new run when its journal grows long (rule 15).
 
 The old run completes and names the new one; the new one adopts what the loop needs: the outcomes before it, the output
-of the iteration before, and signals nobody has consumed.
+of the iteration before, signals nobody has consumed, which signals there were, and what the run is paused for.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider
 from perdure.kernel.generations import in_order
-from perdure.kernel.state import Activation, LoopRun, NodeState
+from perdure.kernel.state import Activation, LoopRun, NodeState, RunState
 
 N = NodeState
+
+SEEN = 10_000
+"""Ids of signals a run is told that those before it had, the last ones: a signal that comes again counts once (rule 37)."""
 
 LONG_JOURNAL = 10_000
 """Events after which an endless run looks for the next chance to go on as a new one."""
@@ -54,8 +57,10 @@ def go_on(d: Decider, cause: Activation) -> None:
         )
     )
     signals = tuple((name, payload) for _, name, payload in state.signals)
+    seen = tuple(sorted(state.signals_seen, key=state.signals_seen.__getitem__))[-SEEN:]
+    pauses = tuple(sorted(state.pauses.items())) if state.state is RunState.PAUSED else ()
     d.emit(e.RunCompleted, continued_as=new)
-    d.effect(c.ContinueRun(run_id=new, adopted=tuple(adopted), signals=signals))
+    d.effect(c.ContinueRun(run_id=new, adopted=tuple(adopted), signals=signals, signals_seen=seen, pauses=pauses))
 
 
 def next_id(run_id: str) -> str:

@@ -38,6 +38,7 @@ _HANDLERS: dict[type[c.Command], Callable[[Decider, Any], None]] = {
     c.Pause: runs.pause,
     c.Resume: runs.resume,
     c.Cancel: runs.cancel,
+    c.Undeliver: runs.undeliver,
     c.Retry: runs.retry,
     c.Rollback: runs.rollback,
     c.Patch: runs.patch,

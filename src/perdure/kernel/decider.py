@@ -23,6 +23,9 @@ from perdure.model.ir import Condition, Node
 
 Q = NodeState.QUEUED
 
+GRACE_SECONDS = 30.0
+"""How long the end of a run waits for what cannot be stopped at once."""
+
 
 class Unknown(Exception):
     """The decision needs verdicts it does not have."""
@@ -156,6 +159,16 @@ class Decider:
             error = msgspec.structs.replace(error, node=node, scope=scope, item=item)
         self.emit(e.RunFailing, error=error, node=node, scope=scope)
         self.recall_queued()
+        if self.stop_children():  # they end as those of a cancelled run do, and may not take longer (rule 29)
+            self.emit(e.TimerSet, timer="grace", due_at=self.at + GRACE_SECONDS)
+
+    def stop_children(self) -> bool:
+        """Nobody waits for them any more. A child that is wanted again by the next generation is retried (rule 35)."""
+        waiting = sorted_by_schedule(self.state, NodeState.WAITING) if self.state.children else []
+        found = [a for a in waiting if a.wait is not None and a.wait.kind == "child"]
+        for activation in found:
+            self.effect(c.StopChild(child=activation.child))
+        return bool(found)
 
     def recall_queued(self) -> None:
         state = self.state

@@ -444,3 +444,23 @@ def resolve_exits(
         else:
             status = SKIPPED
         resolve(state, edge, ir, source, status)
+
+
+# -- edges that a patch brings -----------------------------------------------------------------------------------------
+
+
+def is_new(state: State, edge: Edge, before: int) -> bool:
+    """An earlier IR of the run does not have this edge."""
+    nodes, edges = state.irs[before].nodes, state.irs[before].edges
+    source = nodes[edge.source] if edge.source < len(nodes) else None
+    return source is None or all(edges[number].target != edge.target for number in source.edges_out)
+
+
+def went_aside(state: State, ir: int, source: Activation) -> bool:
+    """It took a path of its own, and so not the edges that no routing names (rules 6 and 16)."""
+    if source.route is None:
+        return False
+    if source.route.rule == "loop.timeout":
+        loop = state.node_in(ir, source.node).loop
+        return loop is not None and bool(loop.timeout_path) and loop.break_path is None
+    return source.route.rule in ("rejection_path", "on_failure.path")

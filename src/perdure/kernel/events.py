@@ -78,6 +78,10 @@ class RunCreated(Event, frozen=True, kw_only=True, tag="run.created"):
     overrides: dict[str, dict[str, Any]] = {}
     """What a node sees of nodes before it instead of their outputs (rerun): reader to node to value (rule 40)."""
     by: str = ""
+    depth: int = 0
+    """How many runs this one is nested in."""
+    signals_seen: tuple[str, ...] = ()
+    """Ids of signals that the run this one continues has had: one of them that comes again is the same signal."""
     imported: str = ""
     """The run whose journal this is, as a file told it: to look at, and never decided on."""
 
@@ -89,6 +93,10 @@ class RunPaused(Event, frozen=True, kw_only=True, tag="run.paused"):
 
 class RunResumed(Event, frozen=True, kw_only=True, tag="run.resumed"):
     by: str = ""
+    reason: str = ""
+    """Which pause is over."""
+    left: tuple[str, ...] = ()
+    """What it stays paused for; none: it goes on."""
 
 
 class RunFailing(Event, frozen=True, kw_only=True, tag="run.failing"):
@@ -105,6 +113,8 @@ class RunCancelling(Event, frozen=True, kw_only=True, tag="run.cancelling"):
     by: str = ""
     reason: str = ""
     grace_until: float | None = None
+    orphaned: bool = False
+    """By the run it is a child of, which goes on no longer: if that is retried, so is this one (rule 35)."""
 
 
 class RunCancelled(Event, frozen=True, kw_only=True, tag="run.cancelled"):
@@ -152,6 +162,13 @@ class RunSignalled(Event, frozen=True, kw_only=True, tag="run.signalled"):
     signal: str = ""
     """The sender's id of this signal; a second one with the same id is the same signal."""
     by: str = ""
+
+
+class RunUndelivered(Event, frozen=True, kw_only=True, tag="run.undelivered"):
+    """What this run left for another one can never be done: the run that was to continue it cannot begin."""
+
+    to: str
+    error: Error
 
 
 # -- nodes -------------------------------------------------------------------------------------------------------------
@@ -436,6 +453,7 @@ AnyEvent = (
     | RunRetried
     | RunPatched
     | RunSignalled
+    | RunUndelivered
     | NodeScheduled
     | NodesScheduled
     | NodeStarted

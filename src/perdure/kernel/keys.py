@@ -7,6 +7,7 @@ that a user gives, so no two things share an id.
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 from perdure.kernel.events import Scope
@@ -47,7 +48,7 @@ def approval_id(run_id: str, node: str, scope: Scope, item: int | None, attempt:
 def child_id(run_id: str, node: str, scope: Scope, item: int | None, undone: int = 0) -> str:
     """One child per activation: trying the node again retries the child (rule 35)."""
     key = f"{run_id}:{_spot(node, scope, item)}"
-    return f"{key}:{undone}" if undone else key
+    return _bounded(f"{key}:{undone}" if undone else key)
 
 
 def dead_letter_id(run_id: str, node: str, scope: Scope, item: int | None) -> str:
@@ -59,3 +60,14 @@ def _spot(node: str, scope: Scope, item: int | None) -> str:
     if item is not None:
         return f"{node}~{'.'.join(map(str, scope))}~{item}"
     return f"{node}~{'.'.join(map(str, scope))}" if scope else node
+
+
+LONGEST_ID = 500
+
+
+def _bounded(key: str) -> str:
+    """Ids grow with every run inside a run; beyond this a hash stands for the rest. The root stays: its partition is theirs."""
+    if len(key) <= LONGEST_ID:
+        return key
+    root = root_of(key)
+    return f"{root}:~{hashlib.sha256(key[len(root) :].encode()).hexdigest()[:32]}"

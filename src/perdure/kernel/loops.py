@@ -8,8 +8,7 @@ from perdure.kernel import commands as c
 from perdure.kernel import continuations
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider
-from perdure.kernel.edges import head_of, latest, loops_over
-from perdure.kernel.patches import is_new, went_aside
+from perdure.kernel.edges import head_of, is_new, latest, loops_over, went_aside
 from perdure.kernel.state import OPEN, Activation, IntegrityError, LoopRun, NodeState, key_of
 from perdure.kernel.values import Wait
 

@@ -37,7 +37,7 @@ def outstanding(state: State) -> list[c.Effect]:
 
 
 def _child(state: State, activation: Activation) -> c.Effect:
-    if state.state is R.CANCELLING:
+    if state.state in (R.FAILING, R.CANCELLING):
         return c.StopChild(child=activation.child)
     address = _address(state, activation)
     del address["attempt"]

@@ -8,20 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from perdure.kernel.edges import latest, resolve, touch, touch_entries, uncount
+from perdure.kernel import guards
+from perdure.kernel.edges import latest, resolve, touch, touch_entries, uncount, went_aside
 from perdure.kernel.generations import in_order
 from perdure.kernel.state import (
     ENDED,
     ERROR,
     FAILED,
-    OPEN,
     SKIPPED,
     TAKEN,
     Activation,
     IntegrityError,
     NodeState,
     State,
-    index_of,
     key_of,
 )
 from perdure.model.ir import IR, Edge, Node
@@ -94,23 +93,6 @@ def _resolve_new(state: State, edge: Edge) -> None:
     resolve(state, edge, ir, source, status)
 
 
-def is_new(state: State, edge: Edge, before: int) -> bool:
-    """An earlier IR of the run does not have this edge."""
-    nodes, edges = state.irs[before].nodes, state.irs[before].edges
-    source = nodes[edge.source] if edge.source < len(nodes) else None
-    return source is None or all(edges[number].target != edge.target for number in source.edges_out)
-
-
-def went_aside(state: State, ir: int, source: Activation) -> bool:
-    """It took a path of its own, and so not the edges that no routing names (rules 6 and 16)."""
-    if source.route is None:
-        return False
-    if source.route.rule == "loop.timeout":
-        loop = state.node_in(ir, source.node).loop
-        return loop is not None and bool(loop.timeout_path) and loop.break_path is None
-    return source.route.rule in ("rejection_path", "on_failure.path")
-
-
 # -- what may be patched -----------------------------------------------------------------------------------------------
 
 
@@ -119,7 +101,7 @@ def check(state: State, ir: IR) -> list[str]:
     old, new = state.ir, rebase(ir, *state.irs)
     problems = [] if new.name == old.name else [f"the run is of workflow {old.name!r}, the patch of {new.name!r}"]
     problems += [*_places(state, old, new), *_moves(state, old, new), *_entries(state, new), *_exits(state, old, new)]
-    problems += _approvals(state, old, new)
+    problems += guards.check(state, old, new)
     return list(dict.fromkeys(problems))
 
 
@@ -219,98 +201,3 @@ def _exits(state: State, old: IR, new: IR) -> Iterator[str]:
             source = state.activations.get(key_of(edge.source, (run.iteration,)))
             if len(node.loops) > 1 or source is None or source.state not in ENDED:
                 yield f"the loop {state.name(run.loop)!r} is ending and {node.id!r} in it is not done; patch it then"
-
-
-def _approvals(state: State, old: IR, new: IR) -> Iterator[str]:
-    """Approvals that could not be avoided still cannot, and what they guarded is still guarded."""
-    people = [i for i, node in enumerate(old.nodes) if node is not None and node.type == "human"]
-    if not people:
-        return
-    bit = {node: 1 << n for n, node in enumerate(people)}
-    decided = 0
-    for node in people:
-        activation = state.activations.get(key_of(node, ()))
-        if activation is not None and activation.state in ENDED:
-            decided |= bit[node]
-    forced_before, guards_before = _guards(state, old, bit)
-    forced_after, guards_after = _guards(state, new, bit)
-    for node in people:
-        if not decided & bit[node] and forced_before & bit[node] and not forced_after & bit[node]:
-            yield f"the approval {state.name(node)!r} was unavoidable and would no longer be"
-    names = index_of(new)
-    for index, guards in enumerate(guards_before):
-        node_before = old.nodes[index]
-        if node_before is None or node_before.id not in names:
-            continue
-        lost = guards & ~guards_after[index] & ~decided
-        if lost and not _begun(state, index):
-            person = next(person for person in people if bit[person] & lost)
-            yield f"{node_before.id!r} runs only after the approval {state.name(person)!r}; it would run without it"
-
-
-def _begun(state: State, node: int) -> bool:
-    activation = state.activations.get(key_of(node, ()))
-    return activation is not None and (activation.state in OPEN or activation.state in ENDED)
-
-
-def _guards(state: State, ir: IR, bit: dict[int, int]) -> tuple[int, list[int]]:
-    """Which approvals are certain to be asked, and for each node those that must come before it.
-
-    One pass in topological order. A node may be skipped when its join can resolve without enough tokens; approvals
-    before a node are all those of edges that cannot be skipped, and those common to the edges that can.
-    """
-    size = len(ir.nodes)
-    skippable, guards = [False] * size, [0] * size
-    forced = 0
-    for index in topological(ir):
-        node = ir.nodes[index]
-        if node is None:
-            continue
-        sure, maybe, certain = 0, -1, 0
-        refusable = False
-        for number in node.edges_in:
-            edge = ir.edges[number]
-            passed = guards[edge.source] | bit.get(edge.source, 0)
-            if skippable[edge.source] or edge.named:
-                maybe &= passed
-                refusable = refusable or edge.required
-            else:
-                sure |= passed
-                certain += 1
-        activation = state.activations.get(key_of(index, ()))
-        needed = node.join.at_least
-        if needed is None:
-            skippable[index] = bool(node.edges_in) and not certain
-            guards[index] = sure | (maybe if not certain and maybe != -1 else 0)
-        else:
-            skippable[index] = bool(node.edges_in) and certain < needed
-            each = [guards[ir.edges[i].source] | bit.get(ir.edges[i].source, 0) for i in node.edges_in]
-            guards[index] = _common(each) if needed < len(each) else sure | (maybe if maybe != -1 else 0)
-        skippable[index] = skippable[index] or refusable or node.when is not None
-        if activation is not None and activation.fired:
-            skippable[index] = activation.state is N.SKIPPED
-        if index in bit and not skippable[index]:
-            forced |= bit[index]
-    return forced, guards
-
-
-def _common(masks: list[int]) -> int:
-    common = -1
-    for mask in masks:
-        common &= mask
-    return 0 if common == -1 else common
-
-
-def topological(ir: IR) -> list[int]:
-    waiting = [0 if node is None else len(node.edges_in) for node in ir.nodes]
-    ready = [i for i, node in enumerate(ir.nodes) if node is not None and not node.edges_in]
-    for index in ready:
-        node = ir.nodes[index]
-        if node is None:
-            continue
-        for number in node.edges_out:
-            target = ir.edges[number].target
-            waiting[target] -= 1
-            if not waiting[target]:
-                ready.append(target)
-    return ready

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 
 from perdure.kernel import patches
 from perdure.kernel.commands import Adopted
-from perdure.kernel.edges import latest
-from perdure.kernel.patches import is_new, topological, went_aside
+from perdure.kernel.edges import is_new, latest, went_aside
+from perdure.kernel.guards import topological
 from perdure.kernel.state import ERROR, FAILED, TAKEN, Activation, NodeState, State, index_of
 from perdure.model.ir import IR, Node
 

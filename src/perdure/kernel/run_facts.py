@@ -20,7 +20,9 @@ def _run_created(state: State, event: e.RunCreated) -> None:
     state.run_id, state.workflow, state.workflow_version = event.run_id, event.workflow, event.workflow_version
     state.tenant, state.tags, state.inputs, state.by = event.tenant, event.tags, event.inputs, event.by
     state.parent, state.origin, state.overrides = event.parent, event.origin, event.overrides
-    state.created_at, state.imported = event.at, event.imported
+    state.created_at, state.imported, state.depth = event.at, event.imported, event.depth
+    before = enumerate(event.signals_seen, -len(event.signals_seen))
+    state.signals_seen = {name: number for number, name in before}  # older than any of this run, in their order
     state.irs, state.ir_hashes = [state.library[event.ir]], [event.ir]
     state.deadline_seconds = None if event.deadline_at is None else event.deadline_at - event.at
     _set_deadline(state, event.deadline_at)
@@ -35,11 +37,18 @@ def _set_deadline(state: State, deadline_at: float | None) -> None:
 
 @folds(e.RunPaused)
 def _run_paused(state: State, event: e.RunPaused) -> None:
+    if state.state is not R.PAUSED:
+        state.pauses = {}
+    state.put(state.pauses, event.reason, event.by)
     set_run_state(state, R.PAUSED)
 
 
 @folds(e.RunResumed)
 def _run_resumed(state: State, event: e.RunResumed) -> None:
+    if event.left:  # one of several pauses is over
+        state.drop(state.pauses, event.reason)
+        return
+    state.pauses = {}
     set_run_state(state, R.RUNNING)
 
 
@@ -52,7 +61,7 @@ def _run_failing(state: State, event: e.RunFailing) -> None:
 @folds(e.RunCancelling)
 def _run_cancelling(state: State, event: e.RunCancelling) -> None:
     set_run_state(state, R.CANCELLING)
-    state.ending, state.by = "cancelled", event.by
+    state.ending, state.by, state.orphaned = "cancelled", event.by, event.orphaned
     if event.grace_until is not None:
         set_timer(state, "grace", Timer(event.grace_until, "grace"))
 
@@ -112,7 +121,7 @@ def _run_compensating(state: State, event: e.RunCompensating) -> None:
 @folds(e.RunRetried)
 def _run_retried(state: State, event: e.RunRetried) -> None:
     set_run_state(state, R.RUNNING)
-    state.generation = event.generation
+    state.generation, state.orphaned = event.generation, False
     state.error = state.failed_node = state.ended_at = None
     state.ending = ""
     reopen(state)
@@ -122,6 +131,11 @@ def _run_retried(state: State, event: e.RunRetried) -> None:
 @folds(e.RunPatched)
 def _run_patched(state: State, event: e.RunPatched) -> None:
     install(state, event.ir, mends=event.mends)
+
+
+@folds(e.RunUndelivered)
+def _run_undelivered(state: State, event: e.RunUndelivered) -> None:
+    state.error = event.error
 
 
 @folds(e.RunSignalled)

@@ -44,10 +44,14 @@ def start(d: Decider, command: c.Start) -> None:
         origin=command.origin,
         overrides=command.overrides,
         by=command.by,
+        depth=command.depth,
+        signals_seen=command.signals_seen,
     )
     _adopt(d, command.adopted)
     for name, payload in command.signals:
         d.emit(e.RunSignalled, name=name, payload=payload)
+    for reason, by in command.pauses:
+        d.emit(e.RunPaused, by=by, reason=reason)
 
 
 def _adopt(d: Decider, adopted: tuple[c.Adopted, ...]) -> None:
@@ -73,12 +77,15 @@ def _adopt(d: Decider, adopted: tuple[c.Adopted, ...]) -> None:
 
 
 def pause(d: Decider, command: c.Pause) -> None:
-    if d.state.state is R.PAUSED:
+    """Each reason is a pause of its own: none of them swallows another (rule 30)."""
+    paused = d.state.state is R.PAUSED
+    if paused and command.reason in d.state.pauses:
         return
-    if d.state.state is not R.RUNNING:
+    if not paused and d.state.state is not R.RUNNING:
         raise Refusal("not_running", f"run {d.state.run_id} is {d.state.state}; only a running run can be paused")
     d.emit(e.RunPaused, by=command.by, reason=command.reason)
-    d.recall_queued()
+    if not paused:
+        d.recall_queued()
 
 
 def resume(d: Decider, command: c.Resume) -> None:
@@ -86,7 +93,12 @@ def resume(d: Decider, command: c.Resume) -> None:
         return
     if d.state.state is not R.PAUSED:
         raise Refusal("not_paused", f"run {d.state.run_id} is {d.state.state}; only a paused run can be resumed")
-    d.emit(e.RunResumed, by=command.by)
+    if command.reason is not None and command.reason not in d.state.pauses:
+        return  # it is paused for other reasons, and stays so
+    left = () if command.reason is None else tuple(sorted(d.state.pauses.keys() - {command.reason}))
+    d.emit(e.RunResumed, by=command.by, reason=command.reason or "", left=left)
+    if left:
+        return
     held = [a for a in sorted_by_schedule(d.state, N.HELD) if a.reason != "no_worker"]
     schedule(d, held)
     for owner in sorted_by_schedule(d.state, N.WAITING):
@@ -109,13 +121,12 @@ def cancel(d: Decider, command: c.Cancel) -> None:
         return
     if state.state is not R.CANCELLING:
         grace = None if command.force else d.at + command.grace_seconds
-        d.emit(e.RunCancelling, by=command.by, reason=command.reason, grace_until=grace)
+        fields = {"by": command.by, "reason": command.reason, "orphaned": command.orphaned}
+        d.emit(e.RunCancelling, **fields, grace_until=grace)
         d.recall_queued()
         for activation in sorted_by_schedule(state, N.RUNNING):
             d.stop(activation)
-        for activation in sorted_by_schedule(state, N.WAITING):
-            if activation.wait is not None and activation.wait.kind == "child":
-                d.effect(c.StopChild(child=activation.child))
+        d.stop_children()
     if command.force:
         finish(d)
 
@@ -128,7 +139,8 @@ def _undoing(d: Decider) -> list[Activation]:
 def retry(d: Decider, command: c.Retry) -> None:
     """A new generation: completed nodes keep their outputs, what failed runs again (rule 26)."""
     state = d.state
-    if state.state is not R.FAILED:
+    wanted_again = command.orphaned and state.state is R.CANCELLED and state.orphaned
+    if state.state is not R.FAILED and not wanted_again:
         code = "compensating" if state.state is R.COMPENSATING else "not_failed"
         raise Refusal(code, f"run {state.run_id} is {state.state}; only a failed run can be retried")
     deadline_at = None if state.deadline_seconds is None else d.at + state.deadline_seconds
@@ -155,6 +167,12 @@ def retry(d: Decider, command: c.Retry) -> None:
 
 def _ending(d: Decider) -> bool:
     return d.state.state is not R.RUNNING
+
+
+def undeliver(d: Decider, command: c.Undeliver) -> None:
+    """Told once, however often it is tried to deliver it."""
+    if d.state.continued_as == command.to and d.state.error is None:
+        d.emit(e.RunUndelivered, to=command.to, error=command.error)
 
 
 def rollback(d: Decider, command: c.Rollback) -> None:

@@ -266,10 +266,7 @@ def end_if_over(d: Decider) -> None:
     if state.state in (R.RUNNING, R.PAUSED):
         if state.counter == 0:
             _complete(d)
-    if state.state is R.FAILING:
-        if not state.tally.get(N.QUEUED) and not state.tally.get(N.RUNNING):
-            finish(d)
-    elif state.state is R.CANCELLING:
+    if state.state in (R.FAILING, R.CANCELLING):
         if not state.tally.get(N.QUEUED) and not state.tally.get(N.RUNNING) and not _has_children(state):
             finish(d)
     elif state.state is R.COMPENSATING:

@@ -26,6 +26,9 @@ _PLAIN = (
     "parent",
     "origin",
     "overrides",
+    "depth",
+    "pauses",
+    "orphaned",
     "imported",
     "state",
     "generation",
@@ -88,7 +91,7 @@ def encode(state: State) -> bytes:
     return _encoder.encode(snapshot)
 
 
-_SORTED = ("tags", "signals_seen", "children", "triggers", "streams")
+_SORTED = ("tags", "pauses", "signals_seen", "children", "triggers", "streams")
 
 
 def _plain_value(state: State, name: str) -> Any:

@@ -66,7 +66,7 @@ NODE_TRANSITIONS: dict[NodeState, frozenset[NodeState]] = {
     N.HELD: frozenset({N.QUEUED, N.RUNNING, *_enders}),
     N.QUEUED: frozenset({N.RUNNING, N.HELD, N.WAITING, N.RETRYING, N.QUEUED, *_enders}),
     N.RUNNING: frozenset({N.QUEUED, N.HELD, N.WAITING, N.RETRYING, *_enders}),
-    N.WAITING: frozenset({N.QUEUED, N.HELD, N.RETRYING, *_enders}),
+    N.WAITING: frozenset({N.WAITING, N.QUEUED, N.HELD, N.RETRYING, *_enders}),
     N.RETRYING: frozenset({N.QUEUED, N.HELD, N.RUNNING, *_enders}),
     N.PARKED: frozenset({N.PARKED, N.QUEUED, N.HELD, N.COMPLETED, N.FAILED, N.SKIPPED, N.CANCELLED}),
     N.COMPLETED: frozenset({N.COMPENSATED, N.PARKED}),
@@ -76,7 +76,7 @@ NODE_TRANSITIONS: dict[NodeState, frozenset[NodeState]] = {
     N.CANCELLED: frozenset(),
     N.COMPENSATED: frozenset(),
 }
-"""Within a generation. COMPLETED -> PARKED is an outcome whose routing failed (rule 20); the work stays done."""
+"""Within a generation. WAITING -> WAITING is for the next generation of a child. COMPLETED -> PARKED is an outcome whose routing failed (rule 20); the work stays done."""
 
 NEW_GENERATION: dict[NodeState, frozenset[NodeState]] = {
     N.FAILED: frozenset({N.PENDING}),
@@ -90,13 +90,13 @@ NEW_GENERATION: dict[NodeState, frozenset[NodeState]] = {
 
 RUN_TRANSITIONS: dict[RunState, frozenset[RunState]] = {
     R.RUNNING: frozenset({R.PAUSED, R.FAILING, R.CANCELLING, R.COMPLETED, R.CANCELLED}),
-    R.PAUSED: frozenset({R.RUNNING, R.FAILING, R.CANCELLING, R.COMPLETED, R.CANCELLED}),
+    R.PAUSED: frozenset({R.PAUSED, R.RUNNING, R.FAILING, R.CANCELLING, R.COMPLETED, R.CANCELLED}),
     R.FAILING: frozenset({R.FAILED, R.COMPENSATING, R.CANCELLING, R.CANCELLED}),
     R.CANCELLING: frozenset({R.CANCELLED, R.COMPENSATING}),
     R.COMPENSATING: frozenset({R.FAILED, R.CANCELLED, R.ROLLED_BACK}),
     R.COMPLETED: frozenset({R.COMPENSATING}),
     R.FAILED: frozenset({R.RUNNING, R.COMPENSATING}),
-    R.CANCELLED: frozenset({R.COMPENSATING}),
+    R.CANCELLED: frozenset({R.COMPENSATING, R.RUNNING}),
     R.ROLLED_BACK: frozenset(),
 }
 
@@ -240,6 +240,12 @@ class State(msgspec.Struct, kw_only=True):
     parent: tuple[str, str, Scope, int | None] | None = None
     origin: tuple[str, str] | None = None
     overrides: dict[str, dict[str, Any]] = {}
+    depth: int = 0
+    """How many runs it is nested in."""
+    pauses: dict[str, str] = {}
+    """What it is paused for, and by whom. It goes on when none is left (rule 30)."""
+    orphaned: bool = False
+    """Cancelled by its parent, which may want it again."""
     imported: str = ""
     """Read from a file, whose word is all there is for it: nothing of it is ever executed."""
     state: RunState = RunState.RUNNING

@@ -7,7 +7,7 @@ from typing import Any
 from perdure.kernel import commands as c
 from perdure.kernel import compensation, keys
 from perdure.kernel import events as e
-from perdure.kernel.decider import Decider, Refusal
+from perdure.kernel.decider import GRACE_SECONDS, Decider, Refusal
 from perdure.kernel.inputs import Context, items
 from perdure.kernel.outcomes import accept, exceed, fail_attempt, fail_for_good
 from perdure.kernel.settle import finish, hold, schedule, send
@@ -15,6 +15,11 @@ from perdure.kernel.state import OPEN, Activation, Approval, NodeState, RunState
 from perdure.kernel.values import Error, Wait
 
 N, R = NodeState, RunState
+
+MAX_DEPTH = 100
+"""Runs inside runs. Each level makes default outputs deeper, and what is deeper than this cannot be stored for sure."""
+
+_MOST_SAID = 1_000
 
 
 def suspend(d: Decider, command: c.Suspend) -> None:
@@ -218,15 +223,25 @@ def deliver_signals(d: Decider, name: str) -> None:
 def _start_child(d: Decider, activation: Activation, command: c.Suspend) -> None:
     child = keys.child_id(d.state.run_id, command.node, command.scope, command.item, activation.undone)
     generation = activation.child_generation + 1 if child == activation.child else 1  # one that was undone has another
-    workflow, inputs = command.workflow, command.inputs
+    if d.state.depth >= MAX_DEPTH:
+        message = f"{command.node} would start a child of a run that is nested {MAX_DEPTH} deep, which is the most"
+        fail_for_good(d, activation, Error("limit_exceeded", message))
+        items_of(d, activation)
+        return
+    _start_generation(d, activation, child, generation, command.workflow, command.inputs)
+
+
+def _start_generation(
+    d: Decider, activation: Activation, child: str, generation: int, workflow: str, inputs: Any
+) -> None:
     d.emit_for(e.ChildStarted, activation, child=child, workflow=workflow, inputs=inputs, generation=generation)
     d.emit_for(e.NodeWaiting, activation, wait=Wait(kind="child", name=child, generation=generation))
     d.effect(
         c.StartChild(
             child=child,
-            node=command.node,
-            scope=command.scope,
-            item=command.item,
+            node=d.state.name(activation.node),
+            scope=activation.scope,
+            item=None if activation.item < 0 else activation.item,
             workflow=workflow,
             inputs=inputs,
             generation=generation,
@@ -260,10 +275,13 @@ def end_child(d: Decider, command: c.EndChild) -> None:
     if command.state == "completed":
         d.emit_for(e.NodeResumed, activation, reason="child completed")
         accept(d, activation, output=command.output, output_ref=command.output_ref, size=command.size)
+    elif command.orphaned and d.state.state in (R.RUNNING, R.PAUSED):  # stopped for an end that is over: it is wanted
+        workflow, inputs = activation.child_workflow, activation.child_inputs
+        _start_generation(d, activation, activation.child, command.generation + 1, workflow, inputs)
     elif command.state == "failed":
         reason = command.error
         message = f"{command.child} failed" + (f": {reason.code}: {reason.message}" if reason is not None else "")
-        fail_attempt(d, activation, Error("child_failed", message))
+        fail_attempt(d, activation, Error("child_failed", message[:_MOST_SAID]))  # each level would add to it
     else:
         fail_for_good(d, activation, Error("child_cancelled", f"{command.child} was {command.state}"))
     items_of(d, activation)
@@ -374,5 +392,5 @@ def _deadline(d: Decider) -> None:
     running = [a for a in d.state.activations.values() if a.state is N.RUNNING]
     for activation in sorted(running, key=lambda a: (a.scheduled_seq, a.node, a.scope, a.item)):
         d.stop(activation)
-    if running or d.state.tally.get(N.QUEUED):  # a queued one may be claimed, and then is waited for
-        d.emit(e.TimerSet, timer="grace", due_at=d.at + 30.0)
+    if (running or d.state.tally.get(N.QUEUED)) and "grace" not in d.state.timers:
+        d.emit(e.TimerSet, timer="grace", due_at=d.at + GRACE_SECONDS)  # a queued one may be claimed: it is waited for

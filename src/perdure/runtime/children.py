@@ -26,6 +26,11 @@ logger = logging.getLogger("perdure.children")
 _TROUBLE_SECONDS = 0.05
 
 
+def _can_go_on(child: State) -> bool:
+    """It failed, or was cancelled only because its parent went on no longer (rule 35)."""
+    return child.state is R.FAILED or (child.state is R.CANCELLED and child.orphaned)
+
+
 class Children:
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
@@ -69,8 +74,8 @@ class Children:
     async def _start(self, parent: State, effect: c.StartChild, child: Loaded | None) -> None:
         if child is None:
             await self._create(parent, effect)
-        elif child.state.state is R.FAILED and child.state.generation < effect.generation:
-            self._ask(effect.child, lambda state: c.Retry(at=self._now(), by=f"run {parent.run_id}"))
+        elif _can_go_on(child.state) and child.state.generation < effect.generation:
+            self._ask(effect.child, lambda state: c.Retry(at=self._now(), by=f"run {parent.run_id}", orphaned=True))
         elif child.state.terminal:  # cancelled or rolled back: it cannot be retried, and ends as it ended (rule 35)
             self._tell(parent, child.state, effect.generation)
 
@@ -102,6 +107,7 @@ class Children:
             inputs=inputs,
             tenant=parent.tenant,
             parent=(parent.run_id, effect.node, effect.scope, effect.item),
+            depth=parent.depth + 1,
             by=f"run {parent.run_id}",
         )
         self._coordinator.put(Asked(effect.child, lambda state: start, starts=True))
@@ -130,11 +136,14 @@ class Children:
             if child.state.terminal:
                 self._tell(parent, child.state)
             else:
-                self._ask(effect.child, lambda state: c.Cancel(at=self._now(), by=f"run {parent.run_id}"))
+                self._ask(effect.child, lambda state: self._cancel(parent))
         elif child.state.state is R.ROLLED_BACK:
             self._tell(parent, child.state)
         else:
             self._ask(effect.child, lambda state: c.Rollback(at=self._now(), by=f"run {parent.run_id}"))
+
+    def _cancel(self, parent: State) -> c.Cancel:
+        return c.Cancel(at=self._now(), by=f"run {parent.run_id}", orphaned=True)
 
     def _end(self, parent: State, child: str, end: Literal["failed", "cancelled"], error: Error | None) -> None:
         """A child that never was has ended."""

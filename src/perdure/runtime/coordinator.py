@@ -35,7 +35,7 @@ from perdure.runtime.dispatcher import Entry
 from perdure.runtime.fetcher import Fetcher, blob_sources, definition_sources, sandbox_sources
 from perdure.runtime.handling import Handling
 from perdure.runtime.loaded import Library, Loaded, load_from
-from perdure.runtime.messages import Asked, BeginAsked, Fetched, Message, Reported, Resumed
+from perdure.runtime.messages import Asked, BeginAsked, Fetched, Message, Noticed, Reported, Resumed
 from perdure.runtime.pace import Pace
 from perdure.runtime.progress import Progress
 from perdure.runtime.publisher import Publisher
@@ -432,6 +432,8 @@ class Coordinator:
             receipts.append(message.delivery.receipt)
         if isinstance(message, BeginAsked):
             await self.transport.grant_begin(message.request.task.task_id, False)
+        if isinstance(message, Noticed) and message.notice_id:  # its parent was pruned: nobody will ever hear it
+            await self.journal.delete_notices([message.notice_id])
         if isinstance(message, Asked):
             return [(message, c.Refused("not_found", f"there is no run {message.run_id}"))]
         return []

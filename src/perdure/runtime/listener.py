@@ -23,7 +23,7 @@ from perdure.runtime.coordinator import Coordinator
 from perdure.runtime.forms import check_form, find_form
 from perdure.runtime.loaded import load, read_continuation
 from perdure.runtime.messages import Asked, Noticed
-from perdure.runtime.requests import STARTS, Reply, Request, decode_request, encode_reply
+from perdure.runtime.requests import STARTS, Reply, Request, decode_request, encode_reply, encode_request
 from perdure.runtime.waiting import Complaints, first_of
 
 logger = logging.getLogger("perdure.listener")
@@ -83,7 +83,7 @@ class Listener:
                 after = notice.notice_id
                 there.add(after)
                 if after not in self._told:
-                    await self._tell(notice)
+                    await self._try_to_tell(notice)
             if len(notices) < _PAGE:
                 break
         self._told = there
@@ -113,6 +113,15 @@ class Listener:
         if self._answered is not None:
             await self._answered([command.command_id for command in commands])
 
+    async def _try_to_tell(self, notice: Notice) -> None:
+        """Each by itself: what is wrong with one keeps no other, and stops nobody (X34)."""
+        try:
+            await self._tell(notice)
+        except StoreUnavailable:
+            raise
+        except Exception:  # of a newer process, or a bug here: it stays, and is tried again by the next process
+            logger.exception("notice %d for run %s cannot be understood", notice.notice_id, notice.run_id)
+
     async def _tell(self, notice: Notice) -> None:
         """A child ended, or an endless run goes on as a new one."""
         coordinator = self._coordinator
@@ -124,7 +133,11 @@ class Listener:
         if await self._journal.find_run(notice.run_id) is not None:
             await self._journal.delete_notices([notice.notice_id])
             return
-        ir = await coordinator.library.get(continuation.ir)
+        try:
+            ir = await coordinator.library.get(continuation.ir)
+        except (NotFound, BlobMissing, BlobDamaged, msgspec.MsgspecError) as error:  # it will never be there again
+            await self._give_up(notice, continuation.continues, str(error))
+            return
         run_id, number = notice.run_id, notice.notice_id
         coordinator.put(
             Asked(
@@ -134,6 +147,15 @@ class Listener:
                 notice_id=number,
             )
         )
+
+    async def _give_up(self, notice: Notice, sender: str, reason: str) -> None:
+        """The run that left it is told, by whoever decides for it, and has it in its journal."""
+        to = notice.run_id
+        logger.error("run %s cannot be continued as %s: %s", sender, to, reason, extra={"run_id": sender})
+        request = Request(kind="undelivered", run_id=sender, to=to, reason=f"{to} cannot begin: {reason}"[:1000])
+        await self._journal.put_command(sender, encode_request(request), command_id=f"undelivered:{notice.notice_id}")
+        # Crash here: the command is there, and the same one is put again.
+        await self._journal.delete_notices([notice.notice_id])
 
     async def _decide(self, command: Command) -> tuple[Reply, bool]:
         """The answer, and whether a run was made by it. One that an earlier request made has another id."""

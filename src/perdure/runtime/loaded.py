@@ -313,6 +313,7 @@ def child_notice(state: State, generation: int = 0) -> bytes:
         "output_ref": state.outputs_ref,
         # Which of its nodes failed is the child's to say; for its parent it is the node that called it.
         "error": None if state.error is None else msgspec.structs.replace(state.error, node="", scope=(), item=None),
+        "orphaned": state.orphaned,
     }
     if has_refs(state.outputs):
         body |= {"output": pack(state.outputs, secrets=False), "refs": True}
@@ -331,6 +332,8 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True):
     deadline_seconds: float | None
     adopted: tuple[c.Adopted, ...]
     signals: tuple[tuple[str, Any], ...]
+    signals_seen: tuple[str, ...] = ()
+    pauses: tuple[tuple[str, str], ...] = ()
     refs: bool = False
     """Its values hold references to blobs and are packed."""
 
@@ -346,6 +349,8 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True):
             deadline_seconds=self.deadline_seconds,
             adopted=self.adopted,
             signals=self.signals,
+            signals_seen=self.signals_seen,
+            pauses=self.pauses,
             origin=(self.continues, ""),
             by=f"run {self.continues}",
         )
@@ -362,6 +367,8 @@ def continuation_notice(state: State, effect: c.ContinueRun) -> bytes:
         deadline_seconds=state.deadline_seconds,
         adopted=effect.adopted,
         signals=effect.signals,
+        signals_seen=effect.signals_seen,
+        pauses=effect.pauses,
     )
     try:
         return _encoder.encode(continuation)

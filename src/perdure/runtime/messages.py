@@ -146,6 +146,7 @@ class Noticed:
             output=fields["output"],
             output_ref=fields["output_ref"],
             error=error,
+            orphaned=fields.get("orphaned", False),
         )
 
 

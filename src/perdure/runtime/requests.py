@@ -12,6 +12,7 @@ from perdure.kernel import commands as c
 from perdure.kernel import reruns
 from perdure.kernel.segments import BadSegment, unpack
 from perdure.kernel.state import State
+from perdure.kernel.values import Error
 from perdure.model.ir import IR
 
 Kind = Literal[
@@ -28,6 +29,7 @@ Kind = Literal[
     "discard",
     "patch",
     "rerun",
+    "undelivered",
 ]
 STARTS = frozenset({"start", "rerun"})
 """What makes a new run: `run_id` is the name it will have."""
@@ -51,6 +53,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     inputs: Any = None
     tags: dict[str, str] = {}
     deadline_seconds: float | None = None
+    # undelivered: `to` is who was to continue the run, `reason` why it cannot
     # signal
     name: str = ""
     payload: Any = None
@@ -112,9 +115,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             case "pause":
                 return c.Pause(**about, reason=self.reason)
             case "resume":
-                return c.Resume(**about)
+                return c.Resume(**about, reason=self.reason or None)
             case "retry":
                 return c.Retry(**about, ir=ir, reason=self.reason)
+            case "undelivered":
+                return c.Undeliver(**about, to=self.to, error=Error("continuation_failed", self.reason))
             case "rollback":
                 return c.Rollback(**about)
             case "signal":

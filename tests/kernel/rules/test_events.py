@@ -28,7 +28,9 @@ limit.reached result.ignored
 """INTERFACES.md, section 2."""
 
 BESIDES = {"node.routed", "nodes.held", "nodes.cancelled", "loop.advanced", "loop.ended", "approval.delegated"}
-"""What the kernel needs to say besides: late routes, two more batch forms, the turns of loops, approvals handed over."""
+BESIDES |= {"run.undelivered"}
+"""What the kernel needs to say besides: late routes, two more batch forms, the turns of loops, approvals handed over, runs that
+cannot be continued."""
 
 
 def test_rule_41_decide_returns_needs_first_and_the_decision_with_the_verdicts():

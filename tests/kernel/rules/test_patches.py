@@ -333,3 +333,136 @@ def test_rule_39_an_edge_that_a_patch_brings_gives_nothing_to_what_is_activated(
     assert (run.get("d").attempt, list(parents(run.state, run.get("d")))) == (2, ["b"])
     run.complete("d")
     assert run.status == "completed"
+
+
+# -- E6: what an approval guards ----------------------------------------------------------------------------------------
+
+ASK = human("ask", rejection_path=["no"])
+
+
+def guarded(run, *nodes, **workflow):
+    """The patch is refused because `pay` would run without `ask`."""
+    patch(run, *nodes, **workflow)
+    assert run.refused is not None, "the patch is taken"
+    assert "'pay' runs only after the approval 'ask'; it would run without it" in run.refused.message
+
+
+def test_rule_39_no_other_edge_leads_around_a_pending_approval():
+    run = start(ASK, node("no"), node("pay", "ask"))
+    run.ask("ask")
+    guarded(run, ASK, node("no"), node("x"), node("pay", "ask", "x"))
+
+
+def test_rule_39_no_edge_leads_around_an_approval_that_nobody_was_asked_for_yet():
+    run = start(node("a"), human("ask", "a", rejection_path=["no"]), node("no"), node("pay", "ask"))
+    guarded(run, node("a"), human("ask", "a", rejection_path=["no"]), node("no"), node("pay", "ask", "a"))
+
+
+def test_rule_39_without_a_rejection_path_another_edge_is_harmless():
+    """A rejection fails the run, and the join waits for the approval."""
+    run = start(human("ask"), node("pay", "ask"))
+    approval = run.ask("ask")
+    patch(run, human("ask"), node("x"), node("pay", "ask", "x"))
+    assert run.refused is None
+    run.complete("x")
+    assert run.state_of("pay") == "pending"
+    run.vote(approval, "reject")
+    assert (run.status, run.state_of("pay")) == ("failed", "pending")
+
+
+def test_rule_39_a_way_on_from_a_rejection_is_a_way_around():
+    run = start(human("ask"), node("pay", "ask"), node("x"))
+    run.ask("ask")
+    for ask in (
+        human("ask", rejection_path=["pay"]),
+        human("ask", on_failure="continue"),
+        human("ask", on_failure={"path": ["pay"]}),
+    ):
+        guarded(run, ask, node("pay", "ask"), node("x"))
+    patch(run, node("ask"), node("pay", "ask"), node("x"))
+    assert run.refused.message == "the approval 'ask' was unavoidable and would no longer be"
+    for ask in (human("ask", rejection_path=[]), human("ask", on_failure={"path": ["x"]}), human("ask", when="true")):
+        guarded(run, ask, node("pay", "ask", "y"), node("x"), node("y"))
+
+
+def test_rule_39_an_approval_that_was_given_guards_no_more():
+    run = start(ASK, node("no"), node("wait"), node("pay", "ask", {"node": "wait", "required": True}))
+    run.vote(run.ask("ask"), "approve")
+    patch(run, ASK, node("no"), node("wait"), node("pay", "wait"))
+    assert "the token on" in run.refused.message or "edge" in run.refused.message
+    run = start(ASK, node("no"), node("wait", "ask"), node("pay", "wait"))
+    run.vote(run.ask("ask"), "approve")
+    patch(run, ASK, node("no"), node("wait", "ask"), node("x"), node("pay", "x"))
+    assert run.refused is None
+
+
+def test_rule_39_a_rejection_is_no_approval():
+    """The next iteration of the loop would run what a person has said no to."""
+    run = start(ASK, node("no"), node("h"), node("pay", "ask", "h"), node("x", "h", "pay", loop=again("h")))
+    run.vote(run.ask("ask"), "reject")
+    patch(run, ASK, node("no"), node("h"), node("pay", "ask", "h"), node("x", "h", "pay", loop=again("h")), node("log"))
+    assert run.refused is None, "it runs by its other edge, before and after"
+    needs = {"node": "ask", "required": True}
+    run = start(ASK, node("no"), node("h"), node("pay", needs, "h"), node("x", "h", "pay", loop=again("h")))
+    run.vote(run.ask("ask"), "reject")
+    run.complete("h", scope=(1,))
+    assert run.state_of("pay", (1,)) == "skipped"
+    guarded(run, ASK, node("no"), node("h"), node("pay", "ask", "h"), node("x", "h", "pay", loop=again("h")))
+
+
+def test_rule_39_what_was_skipped_by_a_rejection_stays_behind_it():
+    run = start(ASK, node("no"), node("pay", "ask"), node("x"), node("z", "x"))
+    run.vote(run.ask("ask"), "reject")
+    assert run.state_of("pay") == "skipped"
+    guarded(run, ASK, node("no"), node("pay", "ask", "x"), node("x"), node("z", "x"))
+
+
+def test_rule_39_nor_does_an_approval_that_a_branch_did_not_choose_let_anything_pass():
+    graph = (node("b", branch=pick(["ask"], default=["other"])), human("ask"), node("other"))
+    run = start(*graph, node("pay", "ask"))
+    run.complete("b", {"rule": 7})
+    assert run.state_of("pay") == "skipped"
+    guarded(run, *graph, node("pay", "ask", "other"))
+
+
+def test_rule_39_a_branch_that_reads_the_decision_is_believed_as_long_as_it_is_the_same():
+    ask = human("ask", branch=pick(["pay"], default=["no"]))
+    run = start(ask, node("pay"), node("no"), answers={"branch": lambda q: q.context.output["decision"] == "approve"})
+    approval = run.ask("ask")
+    patch(run, ask, node("pay"), node("no"), node("log"))
+    assert run.refused is None
+    guarded(run, ask, node("pay", "log"), node("no"), node("log"))
+    guarded(run, human("ask", branch=pick(["no"], default=["pay"])), node("pay"), node("no"), node("log"))
+    run.vote(approval, "reject")
+    assert (run.state_of("pay"), run.state_of("no")) == ("skipped", "queued")
+
+
+def test_rule_39_an_approval_behind_a_branch_guards_what_runs_beside_it():
+    """`x` leads to both: without it neither is looked at, with it `pay` waits for the approval."""
+    graph = (node("b", branch=pick(["x"])), node("x"), human("ask", "x"))
+    run = start(*graph, node("pay", "ask", "x"))
+    guarded(run, *graph, node("pay", "x"))
+    patch(run, *graph, node("y", "x"), node("pay", "ask", "y"))
+    assert run.refused is None
+
+
+def test_rule_39_a_node_that_went_and_comes_back_is_guarded_as_before():
+    run = start(node("a"), ASK, node("no"), node("pay", "ask"))
+    patch(run, node("a"), ASK, node("no"))
+    assert run.refused is None
+    guarded(run, node("a"), ASK, node("no"), node("pay", "a"))
+
+
+def test_rule_39_a_loop_that_goes_back_brings_its_head_without_an_approval():
+    """`m` may run by `go` alone, the loop goes back, and its head needs no edge then."""
+    graph = (ASK, node("no"), node("go"), node("h", "ask"))
+    run = start(*graph, node("pay", "h"), node("x", "pay", loop=again("h")))
+    guarded(run, *graph, node("pay", "h"), node("m", "pay", "go"), node("x", "m", loop=again("h")))
+
+
+def test_rule_39_a_quorum_of_ways_counts_those_without_the_approval():
+    graph = (ASK, node("no"), node("x"), node("y"))
+    run = start(*graph, node("pay", "ask", "x", join={"at_least": 2}))
+    guarded(run, *graph, node("pay", "ask", "x", "y", join={"at_least": 2}))
+    patch(run, *graph, node("pay", "ask", "x", "y", join={"at_least": 3}))
+    assert run.refused is None

@@ -1,0 +1,55 @@
+"""E6 as a journal shows it: what could only run after an approval, when the graph was patched, does not run without it.
+
+Simpler than the proof the kernel makes, and blind where a branch reads the decision: a node counts as guarded when no path leads
+to it but by an approval that was given.
+"""
+
+from __future__ import annotations
+
+from perdure.invariants.graph import Graph
+from perdure.invariants.model import OPEN, Act, Model
+
+_HAS_RUN = OPEN | {"completed", "failed", "compensated"}
+
+
+def remember(model: Model) -> None:
+    """The graph is about to change: whatever waits behind an approval goes on doing so."""
+    graph = model.graph
+    for person in graph.people:
+        if _is_given(model, person):
+            continue
+        reached = _without(graph, person)
+        for name in graph.nodes.keys() - reached:
+            act = model.acts.get((name, (), None))
+            if act is None or act.state not in _HAS_RUN:
+                model.guarded.setdefault(name, set()).add(person)
+
+
+def _without(graph: Graph, person: str) -> set[str]:
+    """What paths lead to when this person approves nothing."""
+    found = [name for name, edges in graph.incoming.items() if not edges]
+    reached = set(found)
+    while found:
+        name = found.pop()
+        for edge in graph.outgoing[name]:
+            if edge.target not in reached and (name != person or edge.target in graph.people[person]):
+                reached.add(edge.target)
+                found.append(edge.target)
+    return reached
+
+
+def _is_given(model: Model, person: str) -> bool:
+    act = model.acts.get((person, (), None))
+    return act is not None and act.state in ("completed", "compensated") and not act.rejected
+
+
+def look(model: Model, act: Act) -> None:
+    """It is about to run."""
+    for person in sorted(model.guarded.get(act.node, ())):
+        asked = model.acts.get((person, (), None))
+        by_hand = asked is not None and asked.discarded  # somebody decided that it goes on
+        if not by_hand and not _is_given(model, person):
+            state = "never asked" if asked is None else "rejected" if asked.rejected else asked.state
+            model.blame(
+                "E6", f"{act.place} ran only after the approval {person}, which is {state}, and a patch lets it run"
+            )

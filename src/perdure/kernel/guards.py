@@ -1,0 +1,285 @@
+"""What runs only if a person approves, and whether a patch keeps it so: the proof behind E6. Reads state, changes nothing.
+
+An approval guards a node when the node cannot run unless the approval is given: not when it is rejected, skipped or timed out.
+For every node one number is computed, with a bit for each approval: set when the node may run although that one is not given.
+Edges may be taken or skipped as their sources allow; what has completed went the way it went. What is not known (a condition, a
+failure) may turn out either way, so a bit too many may be set, never one too few: of two ways that exclude each other both count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from perdure.kernel.edges import is_new, went_aside
+from perdure.kernel.state import ERROR, OPEN, SKIPPED, TAKEN, Activation, NodeState, State, key_of
+from perdure.model.ir import IR, Edge, Node
+
+N = NodeState
+
+_THE_RUN = -1
+"""What nodes without dependencies depend on."""
+_HAS_RUN = OPEN | {N.COMPLETED, N.FAILED, N.COMPENSATED}
+
+
+def check(state: State, old: IR, new: IR) -> Iterator[str]:
+    """Approvals that could not be avoided still cannot, and what they guarded is still guarded."""
+    people = sorted(
+        {i for ir in state.irs for i, node in enumerate(ir.nodes) if node is not None and node.type == "human"}
+    )
+    if not people:
+        return
+    bit = {node: 1 << n for n, node in enumerate(people)}
+    forced_before, forced_after = _unavoidable(state, old), _unavoidable(state, new)
+    for index in people:
+        if index in forced_before and index not in forced_after:
+            yield f"the approval {state.name(index)!r} was unavoidable and would no longer be"
+    given = sum(bit[index] for index in people if _is_given(state, index))
+    trusted = {i for i in people if _branch(old, i) == _branch(new, i)}
+    after = _Ways(state, new, bit, trusted).free
+    known: dict[int, _Ways] = {}
+    for index, node in enumerate(new.nodes):
+        before = next((n for n in range(len(state.irs) - 1, -1, -1) if _node(state.irs[n], index) is not None), None)
+        if node is None or before is None or _has_run(state, index):
+            continue
+        ways = known.get(before)
+        if ways is None:
+            ways = known[before] = _Ways(state, state.irs[before], bit, set(people))
+        lost = ways.above[index] & ~ways.free[index] & after[index] & ~given
+        if lost:
+            person = next(person for person in people if bit[person] & lost)
+            yield f"{node.id!r} runs only after the approval {state.name(person)!r}; it would run without it"
+
+
+def _node(ir: IR, index: int) -> Node | None:
+    return ir.nodes[index] if index < len(ir.nodes) else None
+
+
+def _branch(ir: IR, index: int) -> object:
+    node = _node(ir, index)
+    return None if node is None else node.branch
+
+
+def _is_given(state: State, index: int) -> bool:
+    """Only an approve counts. In a loop every iteration asks anew."""
+    activation = state.activations.get(key_of(index, ()))
+    return activation is not None and activation.state is N.COMPLETED and not activation.rejected
+
+
+def _has_run(state: State, index: int) -> bool:
+    """What was skipped or cut off may be decided anew by the next generation; what has run was allowed to."""
+    activation = state.activations.get(key_of(index, ()))
+    return activation is not None and activation.state in _HAS_RUN
+
+
+class _Ways:
+    """Which nodes may run, and be skipped, although an approval is not given."""
+
+    def __init__(self, state: State, ir: IR, bit: dict[int, int], trusted: set[int]) -> None:
+        """`trusted`: people whose branch is as it was, and leads on only from an approval if it did so before."""
+        self._state = state
+        self._ir = ir
+        self._bit = bit
+        self._trusted = trusted
+        self._all = (1 << len(bit)) - 1
+        size = len(ir.nodes)
+        self.free = [0] * size
+        """Approvals without which the node may run."""
+        self.above = [0] * size
+        """Approvals that come before the node."""
+        self._skip = [0] * size
+        self._root = list(range(size))
+        """A node that it is always looked at with: two of one root are not there without one another. By default itself."""
+        called = [0] * size
+        order = topological(ir)
+        while True:
+            for index in order:
+                self._look(index, called[index])
+            again = False
+            for index in order:  # a loop that goes back brings its head, whatever that depends on
+                node = ir.nodes[index]
+                if node is not None and node.loop is not None and self.free[index] & ~called[node.loop.head]:
+                    called[node.loop.head] |= self.free[index]
+                    again = again or bool(self.free[index] & ~self.free[node.loop.head])
+            if not again:
+                return
+
+    def _look(self, index: int, called: int) -> None:
+        node = self._ir.nodes[index]
+        if node is None:
+            return
+        edges = [self._ir.edges[number] for number in node.edges_in]
+        for edge in edges:
+            self.above[index] |= self.above[edge.source] | self._bit.get(edge.source, 0)
+        if _settled(self._state, node, index) is not None:
+            self.free[index], self._skip[index] = self._all, 0
+            return
+        seen = [(edge, *self._edge(edge)) for edge in edges]
+        if not edges:
+            self.free[index], self._root[index] = self._all, _THE_RUN
+        elif node.join.at_least is None:
+            self._join_all(index, seen)
+        else:
+            self.free[index] = self._at_least(node.join.at_least, [take for _, take, _, _ in seen])
+            most = len(seen) - node.join.at_least + 1
+            self._skip[index] = self._at_least(most, [skip for _, _, skip, _ in seen])
+        self.free[index] |= called
+        for edge, _, skip, late in seen:
+            if edge.required:
+                self._skip[index] |= skip
+                if late:
+                    self._root[index] = index
+        if node.when is not None:
+            self._skip[index] |= self.free[index]
+        if node.when is not None or node.loop is not None or called:
+            self._root[index] = index
+
+    def _join_all(self, index: int, seen: list[tuple[Edge, int, int, int]]) -> None:
+        """It runs when every edge is taken or skipped, and one is taken. Those of one root are not skipped beside each
+        other unless one of them goes aside by itself."""
+        groups: dict[int, tuple[int, int, int]] = {}
+        skipped = self._all
+        for edge, take, skip, late in seen:
+            root = self._root[edge.source]
+            any_, beside, apart = groups.get(root, (0, self._all, self._all))
+            may = 0 if edge.required else self._all
+            groups[root] = (any_ | take, beside & (take | late & may), apart & (take | skip & may))
+            skipped &= skip
+        parts = list(groups.values())
+        rest = [self._all]
+        for _, _, apart in reversed(parts):
+            rest.append(rest[-1] & apart)
+        before, free = self._all, 0
+        for position, (any_, beside, apart) in enumerate(parts):
+            free |= any_ & beside & before & rest[len(parts) - position - 1]
+            before &= apart
+        self.free[index], self._skip[index] = free, skipped
+        late = self._all
+        for _, _, _, one in seen:
+            late &= one
+        if len(groups) == 1 and not late:
+            self._root[index] = next(iter(groups))
+
+    def _at_least(self, needed: int, masks: list[int]) -> int:
+        if needed <= 1:
+            found = 0
+            for mask in masks:
+                found |= mask
+            return found if needed == 1 else self._all
+        bits = (1 << n for n in range(len(self._bit)))
+        return sum(one for one in bits if sum(bool(mask & one) for mask in masks) >= needed)
+
+    def _edge(self, edge: Edge) -> tuple[int, int, int]:
+        """May it be taken; may it be skipped; may it be skipped although the root of its source has run."""
+        state, source = self._state, self._ir.nodes[edge.source]
+        if source is None:
+            return 0, self._all, self._all
+        done = _settled(state, source, edge.source)
+        if done is not None:
+            status = _went(state, self._ir, done, edge)
+            skipped = self._all if status == SKIPPED else 0
+            return (self._all if status in (TAKEN, ERROR) else 0), skipped, skipped
+        free = self.free[edge.source]
+        take = free
+        if _asks(state, source, edge.source) and not _without_approval(source, edge, edge.source in self._trusted):
+            take &= ~self._bit.get(edge.source, 0)
+        aside = free if edge.named or _may_go_aside(self._ir, source, edge) else 0
+        return take, self._skip[edge.source] | aside, aside
+
+
+def _settled(state: State, node: Node, index: int) -> Activation | None:
+    """It has an outcome and a route, which stay."""
+    if node.loops:
+        return None
+    found = state.activations.get(key_of(index, ()))
+    if found is None or not found.routed or found.route is None:
+        return None
+    return found if found.state is N.COMPLETED or (found.state is N.FAILED and found.handled) else None
+
+
+def _went(state: State, ir: IR, done: Activation, edge: Edge) -> int:
+    """How the edge resolved, or will: one that a patch brings follows the way its source went (rule 39)."""
+    target = state.activations.get(key_of(edge.target, ()))
+    if target is not None and edge.source in target.edges:
+        return target.edges[edge.source]
+    entered = state.entered.get((edge.source, edge.target, ()))
+    if entered is not None:
+        return entered[0]
+    route = done.route
+    if route is not None and route.taken is not None and not is_new(state, edge, len(state.irs) - 1):
+        node = ir.nodes[edge.target]
+        return TAKEN if node is not None and node.id in route.taken else SKIPPED
+    return SKIPPED if edge.named or went_aside(state, len(state.irs) - 1, done) else TAKEN
+
+
+def _asks(state: State, node: Node, index: int) -> bool:
+    """A person is asked here, or is being asked by the definition it was activated with."""
+    if node.type == "human":
+        return True
+    found = state.activations.get(key_of(index, ()))
+    return found is not None and found.state in OPEN and state.pinned(found).type == "human"
+
+
+def _without_approval(node: Node, edge: Edge, trusted: bool) -> bool:
+    """The edge may be taken when nobody approved: rejected, timed out, or failed. `trusted`: its branch did not change."""
+    target, loop = edge.target, node.loop
+    if node.on_failure == "continue" or (node.on_failure == "path" and target in node.failure_path):
+        return True
+    if node.rejection_path is not None and target in node.rejection_path:
+        return True
+    if loop is not None and loop.timeout_path is not None:
+        if target in loop.timeout_path or (not edge.named and (not loop.timeout_path or loop.break_path is not None)):
+            return True
+    if node.branch is not None and (node.rejection_path is None or loop is not None):
+        return not edge.named or not trusted  # the branch decides, and what it does not name is taken anyway
+    return False
+
+
+def _may_go_aside(ir: IR, node: Node, edge: Edge) -> bool:
+    """The node may end without taking an edge that no routing names, and the run goes on."""
+    if node.rejection_path is not None or node.on_failure in ("path", "park"):
+        return True
+    if node.loop is None:
+        return len(node.loops) > edge.common  # it may not have been reached in the last iteration
+    others = (ir.edges[number] for number in node.loop.exits)
+    return node.loop.timeout_path is not None or any(one.named and one.source != edge.source for one in others)
+
+
+def _unavoidable(state: State, ir: IR) -> set[int]:
+    """People who are certain to be asked, or have been. One pass: a node may be skipped when its join can resolve without
+    enough tokens."""
+    skippable, forced = [False] * len(ir.nodes), set[int]()
+    for index in topological(ir):
+        node = ir.nodes[index]
+        if node is None:
+            continue
+        certain, refusable = 0, False
+        for number in node.edges_in:
+            edge = ir.edges[number]
+            source = ir.nodes[edge.source]
+            if skippable[edge.source] or edge.named or source is None or _may_go_aside(ir, source, edge):
+                refusable = refusable or edge.required
+            else:
+                certain += 1
+        skippable[index] = bool(node.edges_in) and certain < (node.join.at_least or 1)
+        skippable[index] = skippable[index] or refusable or node.when is not None
+        activation = state.activations.get(key_of(index, ()))
+        if activation is not None and activation.fired:
+            skippable[index] = activation.state is N.SKIPPED
+        if node.type == "human" and not skippable[index]:
+            forced.add(index)
+    return forced
+
+
+def topological(ir: IR) -> list[int]:
+    waiting = [0 if node is None else len(node.edges_in) for node in ir.nodes]
+    ready = [i for i, node in enumerate(ir.nodes) if node is not None and not node.edges_in]
+    for index in ready:
+        node = ir.nodes[index]
+        if node is None:
+            continue
+        for number in node.edges_out:
+            target = ir.edges[number].target
+            waiting[target] -= 1
+            if not waiting[target]:
+                ready.append(target)
+    return ready

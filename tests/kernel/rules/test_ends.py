@@ -1,0 +1,247 @@
+"""SEMANTICS: pauses beside one another (rule 30), children of a run that ends (25, 29, 35), what a continuation carries (15)."""
+
+from typing import Any
+
+import pytest
+
+from perdure.kernel import commands as c
+from perdure.kernel import continuations
+from perdure.kernel.outstanding import outstanding
+from perdure.kernel.values import Error, Wait
+from perdure.kernel.waits import MAX_DEPTH
+from tests.kernel.driver import Run, compiled
+from tests.kernel.rules.graphs import AGAIN, UNDO, child, effects, end_child, items, node, start, undone
+
+
+def test_rule_30_pauses_for_different_reasons_do_not_swallow_one_another():
+    run = start(node("a"), node("b", "a"))
+    run.tell(c.Pause, reason="budget", by="meter")
+    run.withdraw("a")
+    run.tell(c.Pause, reason="audit", by="ann")
+    assert [(event.reason, event.by) for event in run.events("run.paused")] == [("budget", "meter"), ("audit", "ann")]
+    run.tell(c.Resume, reason="budget", by="meter")
+    assert (run.status, run.state_of("a"), run.events("run.resumed")[0].left) == ("paused", "held", ("audit",))
+    run.tell(c.Resume, reason="audit")
+    assert (run.status, run.dispatched()) == ("running", {"a"})
+
+
+def test_rule_30_the_end_of_a_pause_that_never_was_ends_no_other():
+    run = start(node("a"))
+    run.tell(c.Pause, reason="audit")
+    run.tell(c.Resume, reason="budget")
+    assert (run.status, len(run.events("run.resumed"))) == ("paused", 0)
+
+
+def test_rule_30_a_person_who_names_no_reason_resumes_the_run():
+    run = start(node("a"))
+    run.tell(c.Pause)
+    run.tell(c.Pause, reason="audit")
+    run.tell(c.Pause, reason="audit")
+    assert len(run.events("run.paused")) == 2
+    run.tell(c.Resume)
+    assert (run.status, run.state.pauses) == ("running", {})
+
+
+def test_rule_30_a_new_generation_is_paused_for_nothing():
+    run = start(node("a"), node("b"))
+    run.begin("a")
+    run.tell(c.Pause, reason="audit")
+    run.fail("a")
+    run.withdraw("b")
+    run.tell(c.Retry)
+    run.tell(c.Pause, reason="other")
+    assert run.state.pauses == {"other": ""}
+
+
+def test_rule_25_the_children_of_a_failing_run_are_stopped_and_waited_for():
+    run = start(node("w", type="workflow", config={"workflow": "inner"}), node("bad"), node("z", "w"))
+    name = child(run, "w")
+    run.fail("bad")
+    assert [effect.child for effect in effects(run, c.StopChild)] == [name]
+    assert (run.status, run.state_of("w")) == ("failing", "waiting")
+    assert [one.child for one in outstanding(run.state) if isinstance(one, c.StopChild)] == [name]
+    end_child(run, name, "cancelled", orphaned=True)
+    assert (run.status, run.state_of("w"), run.state.error.code) == ("failed", "failed", "error")
+
+
+def test_rule_25_what_a_child_completes_while_its_parent_fails_is_kept():
+    run = start(node("w", type="workflow", config={"workflow": "inner"}), node("bad"), node("z", "w"))
+    name = child(run, "w")
+    run.fail("bad")
+    end_child(run, name, "completed", output={"n": 1})
+    assert (run.status, run.state_of("w"), run.state_of("z")) == ("failed", "completed", "pending")
+    run.tell(c.Retry)
+    assert run.dispatched() == {"bad", "z"}
+
+
+def test_rule_25_a_child_that_does_not_end_is_waited_for_so_long_and_no_longer():
+    run = start(node("w", type="workflow", config={"workflow": "inner"}), node("bad"))
+    child(run, "w")
+    run.fail("bad")
+    run.pass_time(29)
+    assert run.status == "failing"
+    run.pass_time(2)
+    assert (run.status, run.state_of("w")) == ("failed", "cancelled")
+
+
+def test_rule_25_children_end_before_anything_is_compensated():
+    run = start(
+        node("done", compensator=UNDO),
+        node("w", type="workflow", config={"workflow": "inner"}),
+        node("bad"),
+        on_failure={"compensate": True},
+    )
+    run.complete("done")
+    name = child(run, "w")
+    run.fail("bad")
+    assert run.status == "failing"
+    end_child(run, name, "cancelled", orphaned=True)
+    assert run.status == "compensating"
+    undone(run, "done")
+    assert run.status == "failed"
+
+
+def test_rule_25_children_of_items_are_stopped_too():
+    run = start(
+        node("m", type="map", config={"over": "{{ inputs.x }}", "workflow": "inner"}, on_failure="fail"), node("bad")
+    )
+    items(run, "m", 2)
+    for item in (0, 1):
+        run.suspend("m", Wait(kind="child"), item=item, workflow="inner")
+    run.fail("bad")
+    stopped = [effect.child for effect in effects(run, c.StopChild)]
+    assert len(stopped) == 2
+    for name in stopped:
+        end_child(run, name, "cancelled", orphaned=True)
+    assert run.status == "failed"
+    run.tell(c.Retry)
+    assert run.dispatched() == {"bad", "m"}
+    items(run, "m", 2)
+    assert run.dispatched() == {"m#0", "m#1"}
+
+
+def test_rule_35_the_next_generation_retries_the_child_that_was_stopped_with_its_parent():
+    run = start(node("w", type="workflow", config={"workflow": "inner"}), node("bad"), node("z", "w"))
+    name = child(run, "w")
+    run.fail("bad")
+    end_child(run, name, "cancelled", orphaned=True)
+    run.tell(c.Retry)
+    assert run.dispatched() == {"bad", "w"}
+    assert child(run, "w") == name
+    assert [(one.child, one.generation) for one in effects(run, c.StartChild)] == [(name, 2)]
+    end_child(run, name, "completed", 2)
+    assert run.state_of("z") == "queued"
+
+
+def test_rule_35_a_child_that_ends_late_is_started_again_by_the_generation_that_wants_it():
+    """The parent had waited long enough, failed and was retried before the child it had stopped was cancelled."""
+    run = start(node("w", type="workflow", config={"workflow": "inner"}), node("bad"), node("z", "w"))
+    name = child(run, "w")
+    run.fail("bad")
+    run.pass_time(31)
+    run.tell(c.Retry)
+    child(run, "w")
+    end_child(run, name, "cancelled", 1, orphaned=True)
+    assert [(one.child, one.generation) for one in effects(run, c.StartChild)] == [(name, 2)]
+    end_child(run, name, "completed", 2)
+    assert (run.state_of("w"), run.state_of("z")) == ("completed", "queued")
+
+
+def test_rule_35_a_child_that_its_parent_stopped_can_be_retried_by_it_and_by_nobody_else():
+    run = start(node("a"), node("b", "a"))
+    run.complete("a", 1)
+    run.begin("b")
+    run.tell(c.Cancel, orphaned=True)
+    run.fail("b", "cancelled")
+    assert (run.status, run.state.orphaned) == ("cancelled", True)
+    run.tell(c.Retry)
+    assert run.refused.code == "not_failed"
+    run.tell(c.Retry, orphaned=True)
+    assert (run.status, run.state.generation, run.dispatched()) == ("running", 2, {"b"})
+
+
+def test_rule_35_a_child_that_a_person_cancelled_stays_cancelled():
+    run = start(node("a"))
+    run.begin("a")
+    run.tell(c.Cancel, by="ann")
+    run.fail("a", "cancelled")
+    run.tell(c.Retry, orphaned=True)
+    assert run.refused.code == "not_failed"
+
+
+def test_rule_31_runs_are_nested_so_deep_and_no_deeper():
+    nodes = (node("w", type="workflow", config={"workflow": "inner"}, on_failure={"path": ["small"]}), node("small"))
+    run: Any = Run(compiled(*nodes), depth=MAX_DEPTH)
+    run.suspend("w", Wait(kind="child"), workflow="inner")
+    assert (run.state_of("w"), run.get("w").error.code) == ("failed", "limit_exceeded")
+    assert str(MAX_DEPTH) in run.get("w").error.message
+    assert run.dispatched() == {"small"}
+    run = Run(compiled(*nodes), depth=MAX_DEPTH - 1)
+    run.suspend("w", Wait(kind="child"), workflow="inner")
+    assert run.state_of("w") == "waiting"
+
+
+@pytest.fixture
+def endless(monkeypatch):
+    """An endless run whose journal is long already."""
+    monkeypatch.setattr(continuations, "LONG_JOURNAL", 3)
+    loop = {"condition": "output.again", "loop_back_to": "w"}
+    ir = compiled({"id": "w", "type": "wait", "config": {"signal": "go"}}, node("x", "w", loop=loop), endless=True)
+    return Run(ir, answers={"loop": True})
+
+
+def continued(run):
+    """The run that goes on, from what the old one left."""
+    (left,) = effects(run, c.ContinueRun)
+    fields = {name: getattr(left, name) for name in ("adopted", "signals", "signals_seen", "pauses")}
+    new = Run(run.ir, start=False, answers={"loop": True})
+    new.do(c.Start(at=run.now, run_id=left.run_id, ir=run.ir, origin=("run", ""), **fields))
+    return new
+
+
+def test_rule_15_a_paused_endless_run_continues_paused(endless):
+    endless.complete("w", {}, (1,))
+    endless.begin("x", (1,))
+    endless.tell(c.Pause, reason="audit", by="ann")
+    endless.tell(c.Pause, reason="budget", by="meter")
+    endless.complete("x", AGAIN, (1,))
+    assert (endless.status, endless.state.continued_as) == ("completed", "run~2")
+    new = continued(endless)
+    assert (new.status, new.state.pauses) == ("paused", {"audit": "ann", "budget": "meter"})
+    assert (new.state_of("w", (1,)), new.dispatched()) == ("held", set())
+    new.tell(c.Resume)
+    assert new.dispatched() == {"w[1]"}
+
+
+def test_rule_37_a_signal_that_comes_again_after_a_continuation_counts_once(endless):
+    endless.suspend("w", Wait(kind="signal", name="go"), (1,))
+    endless.tell(c.Signal, name="go", payload=1, signal="s1")
+    endless.tell(c.Signal, name="later", payload=2, signal="s2")
+    endless.complete("x", AGAIN, (1,))
+    new = continued(endless)
+    for again in ("s1", "s2"):
+        new.tell(c.Signal, name="go", payload=3, signal=again)
+    assert [(name, payload) for _, name, payload in new.state.signals] == [("later", 2)]
+    new.tell(c.Signal, name="go", payload=4, signal="s3")
+    assert len(new.state.signals) == 2
+
+
+def test_rule_37_how_many_ids_of_signals_are_carried_on_is_bounded(endless, monkeypatch):
+    monkeypatch.setattr(continuations, "SEEN", 2)
+    for name in ("s1", "s2", "s3"):
+        endless.tell(c.Signal, name="later", signal=name)
+    endless.complete("w", {}, (1,))
+    endless.complete("x", AGAIN, (1,))
+    assert list(continued(endless).state.signals_seen) == ["s2", "s3"]
+
+
+def test_rule_15_a_run_whose_continuation_cannot_begin_says_so_once(endless):
+    endless.complete("w", {}, (1,))
+    endless.complete("x", AGAIN, (1,))
+    gone = Error("continuation_failed", "its definition is gone")
+    endless.tell(c.Undeliver, to="other", error=gone)
+    assert endless.events("run.undelivered") == []
+    for _ in range(2):
+        endless.tell(c.Undeliver, to="run~2", error=gone)
+    assert [event.to for event in endless.events("run.undelivered")] == ["run~2"]
+    assert (endless.status, endless.state.error) == ("completed", gone)
