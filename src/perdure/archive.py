@@ -262,7 +262,7 @@ def audit_hash(previous: bytes, seq: int, payload: bytes) -> bytes:
 
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True):
-    """What a handler said with `ctx.log`."""
+    """What a handler printed, logged or said with `ctx.log`."""
 
     tenant: str
     run_id: str

@@ -32,11 +32,13 @@ from perdure.model import ir as irs
 from perdure.model.ir import IR
 from perdure.nodes import installed
 from perdure.nodes.registry import Registry
+from perdure.runtime import hearing
 from perdure.runtime.checking import Checker
-from perdure.runtime.claims import Claims
+from perdure.runtime.claims import Claims, root_of
 from perdure.runtime.contents import Contents
 from perdure.runtime.coordinator import Coordinator, EngineStopped
 from perdure.runtime.handover import Handover
+from perdure.runtime.leftovers import Others, find_left_alone, list_active
 from perdure.runtime.listener import Listener, handle
 from perdure.runtime.loaded import Library, load
 from perdure.runtime.logs import LogKeeper
@@ -97,6 +99,7 @@ class Engine:
         self.library = Library(journal, blobs)
         self.own: set[str] = set()
         """Runs this process wants to run itself; it has, or should have, what they call."""
+        self.others: Others = "all"
         self.lock: HolderLock | None = None
         self.holder: HeldBy | None = None
         self._claims_path = claims
@@ -266,7 +269,7 @@ class Engine:
         assert self.coordinator is not None
         self.timekeeper.look_soon()
         self.listener.look_again()
-        async for record in self._list_busy(partitions):
+        async for record in list_active(self.journal, self.clock, partitions, busy=True):
             self.coordinator.take(record.run_id)
 
     def _commanded(self, said: str) -> None:
@@ -310,13 +313,28 @@ class Engine:
 
     async def _work(self) -> None:
         """Execute, beginning with what the process before this one left."""
-        crashed: frozenset[str] = frozenset()
+        assert self.coordinator is not None
+        crashed = self.read_left_claims()
+        left = self.coordinator.publisher.left = await find_left_alone(
+            self.journal, self.clock, self.others, crashed, self.own
+        )
         if self._claims_path is not None:
-            crashed = frozenset(Claims.read_left(self._claims_path))
-            self._claims = Claims(self._claims_path, self._concurrency)
+            kept = [name for name in crashed if root_of(name) in left]
+            self._claims = Claims(self._claims_path, self._concurrency, kept)
         self._sweep()
         self._spawn_worker(f"local-{self.clock.new_id()[-8:]}", ("default",), None)
-        await self._recover(crashed)
+        await self._recover(frozenset(crashed), left)
+
+    async def _recover(self, crashed: frozenset[str], left: frozenset[str] = frozenset()) -> None:
+        """Go on with what another process left: everything that has tasks out, at once."""
+        assert self.coordinator is not None
+        async for record in list_active(self.journal, self.clock, busy=True):
+            if root_of(record.run_id) not in left:
+                self.coordinator.resume(record.run_id, crashed)
+
+    def read_left_claims(self) -> list[str]:
+        """The attempts that were under way when the process before this one died."""
+        return [] if self._claims_path is None else Claims.read_left(self._claims_path)
 
     def _sweep(self) -> None:
         """Look for what was lost, and forget what is past its time."""
@@ -335,6 +353,7 @@ class Engine:
     def _spawn_worker(self, worker_id: str, queues: Sequence[str], types: Sequence[str] | None) -> None:
         if self.archive is not None:
             self._logs = LogKeeper(self.archive, self.clock)
+            hearing.begin()
             self._spawn("logs", self._logs.run())
         self.worker = Worker(
             self.transport,
@@ -351,22 +370,6 @@ class Engine:
             keep_line=None if self._logs is None else self._logs.add,
         )
         self._spawn("worker", self.worker.run())
-
-    async def _recover(self, crashed: frozenset[str]) -> None:
-        """Go on with what another process left: everything that has tasks out, at once."""
-        assert self.coordinator is not None
-        async for record in self._list_busy(None):
-            self.coordinator.resume(record.run_id, crashed)
-
-    async def _list_busy(self, partitions: Collection[int] | None) -> AsyncIterator[RunRecord]:
-        after = ""
-        while True:
-            read = partial(self.journal.list_active_runs, partitions, after=after, busy=True)
-            if not (records := await insist(self.clock, read)):
-                return
-            for record in records:
-                yield record
-            after = records[-1].run_id
 
     def _spawn(self, name: str, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work, name=f"perdure-{name}")
@@ -398,7 +401,9 @@ class Engine:
         if self.worker is not None:
             await self.worker.drain(grace_seconds)
         if self._logs is not None:
-            await first_of(self._flush_logs(self._logs), self.clock.sleep(_SETTLE_SECONDS))
+            logs, self._logs = self._logs, None
+            hearing.end()
+            await first_of(self._flush_logs(logs), self.clock.sleep(_SETTLE_SECONDS))
         if self.coordinator is not None:
             await self._settle()
             if self.sharing is not None:

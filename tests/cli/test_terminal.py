@@ -157,7 +157,8 @@ def test_ctrl_c_leaves_the_tree_and_says_how_to_go_on(shell, tmp_path):
     process.wait(130)
     screen = screen_of(process)
     assert screen.cursor_visible
-    assert screen.text.endswith("Stopped; nothing is lost. To go on:\n  perdure run long.json --run-id r1")
+    assert "Stopped; nothing is lost. To go on:\n  perdure run long.json --run-id r1\n" in screen.text
+    assert screen.text.endswith("Another `perdure run` on this database goes on with it, too, unless it has --only.")
 
 
 def test_watch_shows_the_same_tree(shell, tmp_path):

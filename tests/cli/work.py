@@ -47,3 +47,11 @@ def fail_until(path):
     if not Path(path).exists():
         raise RuntimeError("not yet")
     return "there"
+
+
+def dig(depth=2):
+    """Fails a few calls down, in its own code."""
+    if depth:
+        return dig(depth - 1)
+    found: dict[str, str] = {}
+    return found["missing"]

@@ -186,6 +186,11 @@ async def find_run(backend: Backend, name: str) -> View:
     return next(one for one in found if one["run_id"] == parents[0])
 
 
+def errors_of(nodes: Mapping[str, View]) -> View:
+    """The errors of nodes that have not completed, by node."""
+    return {name: one["error"] for name, one in nodes.items() if one.get("error") and one["state"] != "completed"}
+
+
 async def read_all(read: Callable[[str | None], Awaitable[View]]) -> list[Any]:
     """Every page of a list."""
     found: list[Any] = []

@@ -62,6 +62,14 @@ def say(message: str = "") -> None:
     click.echo(message, err=True)
 
 
+def say_details(details: object) -> None:
+    """Below an error: the user's lines it came through."""
+    from perdure.runtime.failures import show_details
+
+    for line in show_details(details):
+        say(click.style(line, fg="bright_black"))
+
+
 class Logs(logging.Handler):
     """What the engine logs, as lines for people; tracebacks only with --debug."""
 

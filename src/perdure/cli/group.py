@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from perdure.cli.exits import ExitCode, leaves, report, show_logs
+from perdure.cli.results import results
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -117,7 +118,7 @@ class Root(Group):
 def _close_output() -> None:
     """Nobody reads any more (`| head -1`): what is still to be written goes nowhere, also at the very end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
+    for stream in (results(), sys.stdout, sys.stderr):
         try:
             stream.flush()
         except BrokenPipeError:

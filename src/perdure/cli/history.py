@@ -10,11 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
-from perdure.cli.exits import say
-from perdure.cli.group import json_option
+from perdure.cli.exits import ExitCode, say
+from perdure.cli.group import json_option, leave
 from perdure.cli.output import compact, instant, print_page, print_table
 from perdure.cli.where import Where, where_options
+from perdure.clock import system
+from perdure.runtime.logs import PAUSE_SECONDS
+
+_MANY = 1000
+_LINES_SECONDS = 2 * PAUSE_SECONDS
 
 # -- events ------------------------------------------------------------------------------------------------------------
 
@@ -76,10 +82,18 @@ async def _read_page(where: Where, name: str, after: int, limit: int) -> dict[st
     help="Only those after this line; the same as --cursor.",
 )
 @click.option("--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="At most so many.")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the run ends, with each line as it comes.")
 @where_options
 @json_option
-def logs(run_id: str, node: str | None, after: int, limit: int, where: Where, as_json: bool) -> None:
-    """Show what the functions of a run said with `ctx.log`, in order."""
+def logs(run_id: str, node: str | None, after: int, limit: int, follow: bool, where: Where, as_json: bool) -> None:
+    """Show what the functions of a run said, in order.
+
+    That is what they print, what they log with Python's logging, and what they say with `ctx.log`, from info on. With --follow and --json,
+    each line is an object.
+    """
+    if follow:
+        leave(asyncio.run(_follow_logs(where, run_id, node, after, as_json)))
+        return
     page = asyncio.run(_read_logs(where, run_id, node, after, limit))
     if as_json:
         print_page(page["items"], page["next_cursor"])
@@ -98,6 +112,37 @@ async def _read_logs(where: Where, name: str, node: str | None, after: int, limi
 
     async with connected(where) as backend:
         return await backend.read_logs((await find_run(backend, name))["run_id"], node, after, limit)
+
+
+async def _follow_logs(where: Where, name: str, node: str | None, after: int, as_json: bool) -> ExitCode:
+    from perdure.cli.backend import connected, find_run
+    from perdure.cli.following import stopping
+    from perdure.runtime.waiting import first_of
+
+    async with connected(where) as backend:
+        run_id = (await find_run(backend, name))["run_id"]
+        with stopping() as stop:
+            ended = False
+            while stop.code is None:
+                page = await backend.read_logs(run_id, node, after, _MANY)
+                for line in page["items"]:
+                    after = line["position"]
+                    _print_line(line, as_json)
+                if page["next_cursor"] is not None:
+                    continue
+                if ended:
+                    return ExitCode.OK
+                # Lines are written in batches, the last one up to a moment after the run has ended.
+                ended = (await find_run(backend, run_id))["ended_at"] is not None
+                await first_of(system.sleep(_LINES_SECONDS), stop.asked.wait())
+            return stop.code
+
+
+def _print_line(line: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        click.echo(msgspec.json.encode(line))
+    else:
+        click.echo(f"{instant(line['at'])}  {line['node']}  {line['level']:<7}  {line['message']}")
 
 
 # -- export ------------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from perdure.kernel.keys import place
 from perdure.kernel.state import State
 from perdure.kernel.values import Error
 from perdure.nodes.registry import Registry
+from perdure.runtime.failures import show_place
 
 _NAMED = 5
 _RUN = "run"
@@ -163,7 +164,10 @@ class Lines:
 
 
 def error_text(error: Error, limit: int = 200) -> str:
-    return shorten(f"{error.code}: {error.message}" if error.message else error.code, limit)
+    """In one line, with the place of the user's code it was raised at."""
+    said = shorten(f"{error.code}: {error.message}" if error.message else error.code, limit)
+    place_of_it = show_place(error.details)
+    return f"{said} ({place_of_it})" if place_of_it else said
 
 
 def _attempts(attempt: int) -> str:

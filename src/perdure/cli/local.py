@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from perdure.cli.backend import Control, Decision, Kind, RunsWhere, View
+from perdure.cli.backend import Control, Decision, Kind, RunsWhere, View, errors_of
 from perdure.cli.database import ask, going_on, user
 from perdure.errors import NotFound, Refused
 from perdure.journal import RunFilter, RunRecord
@@ -75,12 +75,14 @@ class Local:
         record, state = await self._load(run_id)
         if node is not None:
             find_node(state, node)
-        states = {name: one["state"] for name, one in nodes_view(state).items()}
+        views = nodes_view(state)
+        states = {name: one["state"] for name, one in views.items()}
         names = [node] if node is not None else [name for name in states if states[name] != "completed"]
         return {
             "run_id": run_id,
             "state": state.state.value,
             "nodes": {name: explain(state, name) for name in names},
+            "errors": errors_of(views),
             "quarantined": record.quarantined,
             "completed": sum(word == "completed" for word in states.values()),
             "total": len(states),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
+from perdure.cli.results import results
 from perdure.clock import system
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ COLOURS: dict[str, str] = {
 
 def on_terminal() -> bool:
     """Results go to a person."""
-    return sys.stdout.isatty()
+    return results().isatty()
 
 
 def make_console(*, stderr: bool = False) -> Console:
@@ -58,7 +58,7 @@ def make_console(*, stderr: bool = False) -> Console:
 
     context = click.get_current_context(silent=True)
     plain = context is not None and context.find_root().color is False
-    return Console(stderr=stderr, no_color=plain or None, highlight=False)
+    return Console(stderr=stderr, file=None if stderr else results(), no_color=plain or None, highlight=False)
 
 
 def paint(state: str) -> str:
@@ -68,7 +68,9 @@ def paint(state: str) -> str:
 
 def print_json(value: Any) -> None:
     data = msgspec.json.encode(value)
-    click.echo(msgspec.json.format(data, indent=2) if on_terminal() and len(data) <= MAX_PRETTY else data)
+    click.echo(
+        msgspec.json.format(data, indent=2) if on_terminal() and len(data) <= MAX_PRETTY else data, file=results()
+    )
 
 
 def print_pretty(value: Any) -> None:
@@ -76,17 +78,17 @@ def print_pretty(value: Any) -> None:
     data = msgspec.json.encode(value)
     if len(data) > MAX_PRETTY:
         if on_terminal():
-            click.echo(data[:MAX_SHOWN].decode(errors="ignore") + "…")
+            click.echo(data[:MAX_SHOWN].decode(errors="ignore") + "…", file=results())
             click.echo(f"… {len(data):,} bytes in all; --json has everything", err=True)
         else:
-            click.echo(data)
+            click.echo(data, file=results())
         return
     lines = msgspec.json.format(data, indent=2).decode().split("\n")
     if on_terminal() and len(lines) > MAX_LINES:
-        click.echo("\n".join(lines[:MAX_LINES]))
+        click.echo("\n".join(lines[:MAX_LINES]), file=results())
         click.echo(f"… {len(lines) - MAX_LINES:,} more lines; --json has everything", err=True)
     else:
-        click.echo("\n".join(lines))
+        click.echo("\n".join(lines), file=results())
 
 
 def print_page(items: Sequence[Any], next_cursor: str | None) -> None:
@@ -172,7 +174,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, flexi
         return
     for row in [[name.upper() for name in columns], *texts]:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        click.echo("  ".join(cells).rstrip())
+        click.echo("  ".join(cells).rstrip(), file=results())
 
 
 def _print_rich(columns: Sequence[str], rows: Sequence[Sequence[str]], widths: list[int], flexible: int) -> None:
@@ -213,11 +215,11 @@ def print_prose(text: str) -> None:
         import textwrap
 
         text = textwrap.fill(text, make_console().width, subsequent_indent="  ", break_long_words=False)
-    click.echo(text)
+    click.echo(text, file=results())
 
 
 def print_fields(fields: Mapping[str, str]) -> None:
     width = max(len(name) for name, value in fields.items() if value)
     for name, value in fields.items():
         if value:
-            click.echo(f"{click.style(name.ljust(width), fg='bright_black')}  {value}")
+            click.echo(f"{click.style(name.ljust(width), fg='bright_black')}  {value}", file=results())

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import IO, Any
 
 from rich.console import Console
 from rich.text import Text
+
+from perdure.runtime.hearing import Tee
 
 _HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"
 _REST_OF_LINE, _REST_OF_SCREEN = "\x1b[K", "\x1b[J"
@@ -121,21 +123,30 @@ class Redirection:
     def __enter__(self) -> None:
         for name in ("stdout", "stderr"):
             stream = getattr(sys, name)
-            if stream.isatty():
-                self._streams[name] = stream
-                setattr(sys, name, _Above(stream, self._painter))
+            if stream is not None and stream.isatty():
+                self._streams[name] = _replace(name, lambda inner: _Above(inner, self._painter))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        for name, stream in self._streams.items():
-            setattr(sys, name, stream)
+        for name, above in self._streams.items():
+            _replace(name, lambda inner, above=above: above.stream if inner is above else inner)  # type: ignore[misc]
         self._streams.clear()
+
+
+def _replace(name: str, change: Callable[[Any], Any]) -> Any:
+    """Put another stream in the place of this one, below whoever overhears it."""
+    stream = getattr(sys, name)
+    if isinstance(stream, Tee):
+        stream.inner = change(stream.inner)
+        return stream.inner
+    setattr(sys, name, change(stream))
+    return getattr(sys, name)
 
 
 class _Above:
     """A stream whose text goes above the painted lines; for the rest, the stream it stands for."""
 
     def __init__(self, stream: Any, painter: Painter) -> None:
-        self._stream = stream
+        self.stream = stream
         self._painter = painter
 
     def write(self, text: str) -> int:
@@ -149,4 +160,4 @@ class _Above:
         pass
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+        return getattr(self.stream, name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 import msgspec
 
-from perdure.cli.backend import MOST, Control, Decision, Kind, RunsWhere, View, refuse_by
+from perdure.cli.backend import MOST, Control, Decision, Kind, RunsWhere, View, errors_of, refuse_by
 from perdure.cli.where import Server
 from perdure.client import AsyncClient, Invalid, NotFound, Unauthenticated
 
@@ -90,7 +90,7 @@ class Remote:
         await self._read_nodes(view, outputs=False)
         states = [one["state"] for one in view["nodes"].values()]
         counts = {"completed": states.count("completed"), "total": len(states)}
-        return {"quarantined": None, **said, **counts}
+        return {"quarantined": None, **said, **counts, "errors": errors_of(view["nodes"])}
 
     async def read_events(self, run_id: str, after: int, limit: int) -> View:
         async def read(most: int, cursor: str | None) -> Any:

@@ -9,9 +9,10 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.exits import ExitCode, say, say_error
+from perdure.cli.exits import ExitCode, say, say_details, say_error
 from perdure.cli.group import json_option, leave
 from perdure.cli.parameters import tag_option
+from perdure.cli.results import divert, results
 from perdure.cli.where import Where, where_options
 from perdure.kernel.keys import RUN_ID, RUN_ID_RULE
 
@@ -34,6 +35,7 @@ def check_run_id(ctx: click.Context, parameter: click.Parameter, value: str | No
 @click.option("--run-id", metavar="ID", callback=check_run_id, help="Name the run; a run with this id goes on.")
 @click.option("--import", "modules", metavar="MODULE", multiple=True, help="Import a module or file.py of tasks first.")
 @tag_option
+@click.option("--only", is_flag=True, help="Execute nothing of the other unfinished runs of this database.")
 @click.option("--no-wait", is_flag=True, help="Go as far as possible without a person, then exit with 3.")
 @where_options
 @json_option
@@ -44,6 +46,7 @@ def run(
     run_id: str | None,
     modules: tuple[str, ...],
     tags: tuple[tuple[str, str], ...],
+    only: bool,
     no_wait: bool,
     where: Where,
     as_json: bool,
@@ -51,7 +54,8 @@ def run(
     """Run the workflow in FILE (YAML, JSON, FILE.py[:workflow] or module:workflow; - reads standard input) and show how it goes.
 
     Every step is written down before the next begins. When this process is killed, the same command with --run-id
-    goes on where it was. When another process runs the database, the run is handed to it and followed here. With --server,
+    goes on where it was. Meanwhile this process also goes on with the other unfinished runs of the database, and says which;
+    --only leaves them alone. When another process runs the database, the run is handed to it and followed here. With --server,
     the definition is pushed there, started there and followed here; --no-wait then returns when the start is durable.
 
     \b
@@ -62,6 +66,7 @@ def run(
     from perdure.cli.run_remote import run_remote
     from perdure.cli.source import import_modules, read_inputs, read_source
 
+    divert(as_json=as_json)
     if file == "-" == inputs_file:
         raise click.UsageError("FILE and --inputs cannot both be standard input")
     server = where.find_server()
@@ -87,7 +92,7 @@ def run(
     if run_id is None:
         _check_inputs(source.name, schema, inputs or {})
     import_modules(modules, file)
-    session = Session(source, inputs, run_id, where.db, tags=dict(tags), no_wait=no_wait, as_json=as_json)
+    session = Session(source, inputs, run_id, where.db, tags=dict(tags), only=only, no_wait=no_wait, as_json=as_json)
     leave(asyncio.run(session.go()))
 
 
@@ -116,6 +121,7 @@ class Session:
         db: str | None,
         *,
         tags: dict[str, str],
+        only: bool,
         no_wait: bool,
         as_json: bool,
     ) -> None:
@@ -124,6 +130,7 @@ class Session:
         self.inputs = inputs
         self.run_id = run_id or ""
         self.db = db
+        self.only = only
         self.no_wait = no_wait
         self.as_json = as_json
         self.view: dict[str, Any] = {}
@@ -175,9 +182,9 @@ class Session:
         engine.own.add(self.run_id)
         if await engine.journal.find_run(self.run_id) is not None:
             await self._find(engine, ir.hash)
-            await engine.hold()
+            await self._hold(engine)
             return self.run_id
-        if not await engine.hold() and not engine.distributed:
+        if not await self._hold(engine) and not engine.distributed:
             self._tell(f"{holder(engine)} runs this database; the run is handed to it and followed here.")
         request = Request(
             kind="start",
@@ -210,6 +217,18 @@ class Session:
             say(f"{self.source.name}: {count(more)}; nothing was run")
             leave(ExitCode.USAGE)
         return compiled
+
+    async def _hold(self, engine: Any) -> bool:
+        """Become the process that works, and say what else it works on."""
+        from perdure.cli.others import look_around, tell
+
+        engine.others = "none" if self.only else "uncrashed"
+        others = await look_around(engine, self.run_id)
+        if not await engine.hold():
+            return False
+        for line in tell(others, self.run_id, only=self.only):
+            self._tell(line)
+        return True
 
     async def _find(self, engine: Any, ir: str) -> None:
         """Go on with a run that exists, if it is the same workflow with the same inputs."""
@@ -281,7 +300,7 @@ class Session:
         if self.as_json:
             print_json(self.view)
         else:
-            click.echo(self.run_id)
+            click.echo(self.run_id, file=results())
             say(f"Run {self.run_id} is {self.view['state']}; watch it with: perdure runs watch {self.run_id}")
         return ExitCode.OK
 
@@ -293,6 +312,7 @@ class Session:
         where = f"{state.failed_node} failed: " if state.failed_node else ""
         why = error_text(state.error, 500) if state.error is not None else state.state.value
         say_error(f"run {state.run_id} is {state.state}: {where}{why}")
+        say_details(state.error.details if state.error is not None else None)
         if state.state == "failed":
             say(f"  look:   perdure runs show {state.run_id}")
             say(f"  retry:  perdure runs retry {state.run_id}")
@@ -311,6 +331,7 @@ class Session:
 
     def _say_going_on(self) -> None:
         say(f"Stopped; nothing is lost. To go on:\n  {self._command()}")
+        say("Another `perdure run` on this database goes on with it, too, unless it has --only.")
 
     def _command(self) -> str:
         from shlex import quote

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.exits import ExitCode, say, say_error
+from perdure.cli.exits import ExitCode, say, say_details, say_error
+from perdure.cli.results import results
 from perdure.cli.where import Server
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class Session:
         if self.as_json:
             print_json(await self.backend.get_run(self.run_id))
         else:
-            click.echo(self.run_id)
+            click.echo(self.run_id, file=results())
             say(f"Started; follow it with: {self._command('watch')}")
         return ExitCode.OK
 
@@ -138,6 +139,7 @@ class Session:
         error = view["error"]
         why = f"{error['code']}: {error.get('message', '')}" if error else view["state"]
         say_error(f"run {self.run_id} is {view['state']}: {where}{why}")
+        say_details(error.get("details") if error else None)
         if view["state"] == "failed":
             say(f"  look:   {self._command('show')}")
             say(f"  retry:  {self._command('retry')}")

@@ -13,7 +13,7 @@ from perdure.cli.group import Group, json_option, page_options
 from perdure.cli.listing import say_more
 from perdure.cli.output import duration, print_json, print_page, print_prose, print_table, shorten, since
 from perdure.cli.parameters import Moment, Tag
-from perdure.cli.views import error_of_summary, print_node, print_run
+from perdure.cli.views import error_of_summary, print_details, print_node, print_run
 from perdure.cli.where import Where, where_options
 from perdure.clock import system
 
@@ -175,8 +175,9 @@ def explain(run_id: str, name: str | None, node: str | None, where: Where, as_js
         click.echo(f"The run is quarantined: {said['quarantined']}")
     if chosen is None and said["completed"]:
         click.echo(f"{said['completed']} of {said['total']} nodes have completed.")
-    for text in said["nodes"].values():
+    for one, text in said["nodes"].items():
         print_prose(text)
+        print_details({"error": said["errors"].get(one)})
 
 
 async def _explain(where: Where, name: str, node: str | None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import msgspec
 
 from perdure import functions
 from perdure.cli.exits import say
+from perdure.cli.results import diverted
 
 if TYPE_CHECKING:
     from perdure.model import Compiled
@@ -61,7 +62,8 @@ def _read_python(file: str) -> Source:
     from perdure.sdk import loading
 
     try:
-        loaded = loading.load(file)
+        with diverted():
+            loaded = loading.load(file)
     except loading.LoadError as error:
         raise click.UsageError(error.message) from error
     return Source(file, loaded.text, _check(loaded.compiled), loaded.children)
@@ -178,9 +180,7 @@ def import_modules(names: Sequence[str], file: str) -> None:
 def _import(name: str) -> None:
     path = Path(name)
     try:
-        if path.suffix == ".py":
-            functions.load_file(path)
-        else:
-            functions.load_module(name)
+        with diverted():
+            functions.load_file(path) if path.suffix == ".py" else functions.load_module(name)
     except Exception as error:
         raise click.UsageError(f"--import {name}: {type(error).__name__}: {error}") from error

@@ -15,6 +15,7 @@ from perdure.kernel import events as e
 from perdure.kernel.explain import find_latest
 from perdure.kernel.state import ENDED, Activation, NodeState, RunState, State
 from perdure.model.ir import Node
+from perdure.runtime.failures import show_place
 from perdure.transport import task_id
 
 N, R = NodeState, RunState
@@ -326,7 +327,8 @@ def _say_error(activation: Activation) -> str:
     error = activation.error
     assert error is not None
     said = error.message or error.code
-    return shorten(said if error.code == "error" else f"{error.code}: {said}", 120)
+    where = show_place(error.details)
+    return shorten(said if error.code == "error" else f"{error.code}: {said}", 120) + (f" ({where})" if where else "")
 
 
 def _waits_for(state: State, activation: Activation) -> str:

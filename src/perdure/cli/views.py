@@ -9,6 +9,7 @@ import click
 from perdure.cli.exits import say
 from perdure.cli.output import compact, duration, moment, paint, print_fields, print_pretty, print_table, shorten
 from perdure.clock import system
+from perdure.runtime.failures import show_details, show_place
 
 
 def error_of_summary(view: dict[str, Any]) -> str:
@@ -32,6 +33,7 @@ def print_run(view: dict[str, Any]) -> None:
             "tags": ", ".join(f"{name}={value}" for name, value in view["tags"].items()),
         }
     )
+    print_details(view)
     click.echo()
     rows = [[name, *_node_cells(node)] for name, node in view["nodes"].items()]
     print_table(["node", "state", "attempt", "took", "details"], rows, flexible="details")
@@ -52,6 +54,7 @@ def print_node(view: dict[str, Any]) -> None:
             "error": _error_of(view),
         }
     )
+    print_details(view)
     if view["visits"]:
         click.echo()
         rows = [[str(visit["visit"]), *_node_cells(visit)] for visit in view["visits"]]
@@ -82,6 +85,15 @@ def _node_cells(node: dict[str, Any]) -> list[str]:
     return [node["state"], attempt, took, details]
 
 
+def print_details(view: dict[str, Any]) -> None:
+    """Where the error was raised, line by line."""
+    for line in show_details((view.get("error") or {}).get("details")):
+        click.echo(click.style(line, fg="bright_black"))
+
+
 def _error_of(view: dict[str, Any]) -> str:
     error = view.get("error")
-    return shorten(f"{error['code']}: {error.get('message', '')}", 300) if error else ""
+    if not error:
+        return ""
+    where = show_place(error.get("details"))
+    return shorten(f"{error['code']}: {error.get('message', '')}", 300) + (f" ({where})" if where else "")

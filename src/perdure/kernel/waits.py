@@ -281,7 +281,9 @@ def end_child(d: Decider, command: c.EndChild) -> None:
     elif command.state == "failed":
         reason = command.error
         message = f"{command.child} failed" + (f": {reason.code}: {reason.message}" if reason is not None else "")
-        fail_attempt(d, activation, Error("child_failed", message[:_MOST_SAID]))  # each level would add to it
+        details = None if reason is None else reason.details
+        error = Error("child_failed", message[:_MOST_SAID], details=details)  # each level would add to the message
+        fail_attempt(d, activation, error)
     else:
         fail_for_good(d, activation, Error("child_cancelled", f"{command.child} was {command.state}"))
     items_of(d, activation)
@@ -293,7 +295,7 @@ def end_child(d: Decider, command: c.EndChild) -> None:
 def items_of(d: Decider, activation: Activation) -> None:
     """Something happened to an activation: when it is an item, its map may go on."""
     if activation.item >= 0:
-        advance_items(d, d.state.activations[key_of(activation.node, activation.scope)])
+        advance_items(d, d.state.activations[key_of(activation.node, activation.scope)], activation)
 
 
 def item_ended(d: Decider, command: c.NodeCommand) -> None:
@@ -304,7 +306,8 @@ def item_ended(d: Decider, command: c.NodeCommand) -> None:
             items_of(d, activation)
 
 
-def advance_items(d: Decider, owner: Activation) -> None:
+def advance_items(d: Decider, owner: Activation, item: Activation | None = None) -> None:
+    """`item`: the one that something happened to."""
     state, wait = d.state, owner.wait
     if owner.state is not N.WAITING or wait is None or wait.kind != "items":
         return
@@ -312,7 +315,12 @@ def advance_items(d: Decider, owner: Activation) -> None:
         return
     if owner.items_failed > wait.tolerated:
         message = f"{owner.items_failed} of {wait.count} items failed; {wait.tolerated} are tolerated"
-        fail_for_good(d, owner, Error("items_failed", message))
+        cause = None if item is None else item.error
+        if item is not None and cause is not None:
+            message += f"; #{item.item}: {cause.message or cause.code}"
+        fail_for_good(
+            d, owner, Error("items_failed", message[:_MOST_SAID], details=None if cause is None else cause.details)
+        )
         return
     room = wait.limit - owner.items_open if wait.limit else wait.count
     going: list[Activation] = []

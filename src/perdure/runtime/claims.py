@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import mmap
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 SLOT_BYTES = 512
@@ -20,15 +21,17 @@ _MAX_NAME = SLOT_BYTES - 2
 class Claims:
     """Use `read_left` before opening: opening clears."""
 
-    def __init__(self, path: Path | str, slots: int) -> None:
+    def __init__(self, path: Path | str, slots: int, kept: Sequence[str] = ()) -> None:
+        """`kept`: what was left of attempts that nobody here looks after; it stays for whoever does."""
         self.path = Path(path)
         self.slots = slots
+        self._kept = b"".join(_slot(name) for name in kept)
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             os.ftruncate(descriptor, 0)
             # Not a sparse file: on a full disk a write to the map would kill the process; this says so instead.
-            os.write(descriptor, bytes(slots * SLOT_BYTES))
-            self._map = mmap.mmap(descriptor, slots * SLOT_BYTES)
+            os.write(descriptor, bytes(slots * SLOT_BYTES) + self._kept)
+            self._map = mmap.mmap(descriptor, slots * SLOT_BYTES + len(self._kept))
         finally:
             os.close(descriptor)
 
@@ -44,11 +47,11 @@ class Claims:
         self._map[start : start + 2] = b"\0\0"
 
     def close(self) -> None:
-        """Nothing runs any more: the file goes."""
+        """Nothing runs any more: the file goes, unless there is something to keep."""
         if not self._map.closed:
             self._map.close()
             with contextlib.suppress(FileNotFoundError):
-                self.path.unlink()
+                self.path.write_bytes(self._kept) if self._kept else self.path.unlink()
 
     @staticmethod
     def read_left(path: Path | str) -> list[str]:
@@ -63,6 +66,16 @@ class Claims:
             if 0 < length <= _MAX_NAME:
                 left.append(content[start + 2 : start + 2 + length].decode("utf-8", "replace"))
         return left
+
+
+def _slot(name: str) -> bytes:
+    data = name.encode()
+    return (len(data).to_bytes(2, "little") + data).ljust(SLOT_BYTES, b"\0")
+
+
+def root_of(name: str) -> str:
+    """The run that a person started, of a run or of a task: children are named after their parents."""
+    return name.partition("/")[0]
 
 
 def claim_name(task_id: str) -> str:

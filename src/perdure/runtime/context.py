@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import sys
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
@@ -20,6 +19,7 @@ import msgspec
 
 from perdure.kernel.segments import HoldsSegments, has_refs
 from perdure.runtime.filling import copy_plain
+from perdure.runtime.hearing import describe
 from perdure.runtime.outputs import check_output
 from perdure.transport import Task
 
@@ -247,24 +247,15 @@ class Log(logging.LoggerAdapter[logging.Logger]):
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         if level >= logging.INFO:
-            self._keep(level, _format(msg, args, kwargs.get("exc_info")))
+            if len(args) == 1 and isinstance(args[0], Mapping) and args[0]:
+                self._keep(level, describe(msg, args[0], kwargs.get("exc_info")))  # as logging has it: "%(name)s"
+            else:
+                self._keep(level, describe(msg, args, kwargs.get("exc_info")))
         super().log(level, msg, *args, **kwargs)
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
         return msg, kwargs
-
-
-def _format(msg: object, args: tuple[object, ...], exc_info: Any) -> str:
-    """The line, with the error it is about. One that cannot be formatted is kept as it stands: logging fails nothing."""
-    if len(args) == 1 and isinstance(args[0], Mapping) and args[0]:
-        args = args[0]  # type: ignore[assignment]  # as logging has it: "%(name)s"
-    try:
-        text = str(msg) % args if args else str(msg)
-    except (TypeError, ValueError, KeyError):
-        text = f"{msg} {args!r}"
-    error = sys.exc_info()[1] if exc_info is True else exc_info
-    return f"{text}: {type(error).__name__}: {error}" if isinstance(error, BaseException) else text
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:

@@ -23,6 +23,7 @@ from perdure.runtime.claims import Claims
 from perdure.runtime.context import Context, running_loop
 from perdure.runtime.filling import Filling
 from perdure.runtime.handlers import Found, Handlers
+from perdure.runtime.hearing import heard
 from perdure.runtime.isolation import ProcessPool
 from perdure.runtime.leaving import Leaving, Left
 from perdure.runtime.logs import LONGEST
@@ -87,7 +88,11 @@ class Execution:
                 return attempt.handed_back(self.worker_id)
             calling = self._call(attempt, found, config)
             del config  # a large one is the handler's alone
-            return await self._leave(attempt, await calling)
+            with heard(functools.partial(self.keep_line, task)):
+                value = await calling
+            leaving = self._leave(attempt, value)
+            del value
+            return await leaving
         except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:  # noqa: BLE001  a handler may raise anything, SystemExit too: it is its failure

@@ -1,23 +1,29 @@
-"""An exception of a handler, as the fields of a result. Bounded, and without payloads beyond what the message says."""
+"""An exception of a handler, as the fields of a result, and what people are shown of it. Bounded, and without payloads
+beyond what the message says."""
 
 from __future__ import annotations
 
 import math
+import re
 import traceback
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from perdure.outcomes import Failure
 from perdure.runtime.outputs import check_output
 
 MAX_MESSAGE = 1_000
 MAX_TRACEBACK = 4_000
-MAX_FRAMES = 12
+MAX_FRAMES = 8
 MAX_DETAILS = 16 * 1024
 """JSON in bytes: they stand in the event of the failure."""
 
 _OWN = str(Path(__file__).parents[1])
 _STDLIB = str(Path(traceback.__file__).parent)
+_FRAME = re.compile(r'^  File "(.+)", line (\d+)', re.MULTILINE)
+_MOST_SHOWN = 1_000
 
 
 def describe(error: BaseException) -> dict[str, Any]:
@@ -26,12 +32,12 @@ def describe(error: BaseException) -> dict[str, Any]:
         return {
             "code": error.code[:100],
             "message": _cut(error.message or type(error).__name__, MAX_MESSAGE),
-            "details": _json_or_none(error.details) or _user_frames(error) or None,
+            "details": _json_or_none(error.details) or _frames(error) or None,
             "retryable": error.retryable,
             "retry_after": error.retry_after if _is_seconds(error.retry_after) else None,
             "not_done": error.not_done,
         }
-    return {"code": "error", "message": _message(error), "details": _user_frames(error) or None}
+    return {"code": "error", "message": _message(error), "details": _frames(error) or None}
 
 
 def _json_or_none(details: Any) -> Any:
@@ -56,15 +62,53 @@ def _message(error: BaseException) -> str:
     return _cut(f"{type(error).__name__}: {text}" if text else type(error).__name__, MAX_MESSAGE)
 
 
-def _user_frames(error: BaseException) -> str:
-    """The innermost frames that are neither Perdure's nor the standard library's, without their variables."""
+def _frames(error: BaseException) -> str:
+    """Where it was raised; for what Perdure itself raised, where the error of the user's that it came from was."""
+    frames, cause = _user_frames(error), error.__cause__
+    while not any(not _is_installed(frame) for frame in frames) and cause is not None:
+        found = _user_frames(cause)
+        if any(not _is_installed(frame) for frame in found):
+            frames = found
+        cause = cause.__cause__
+    return _cut("".join(map(_show, frames)), MAX_TRACEBACK)
+
+
+def _show(frame: traceback.FrameSummary) -> str:
+    """As Python shows it, without the marks below: they differ between versions."""
+    code = f"    {frame.line}\n" if frame.line else ""
+    return f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}\n{code}'
+
+
+def _user_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """The innermost frames that are the user's own, without their variables; and the last one, where a library they installed
+    raised the error. Neither Perdure's nor those of the standard library."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
         if not frame.filename.startswith(("<frozen", _OWN))
-        and (not frame.filename.startswith(_STDLIB) or "site-packages" in frame.filename)
+        and (not frame.filename.startswith(_STDLIB) or _is_installed(frame))
     ]
-    return _cut("".join(traceback.format_list(frames[-MAX_FRAMES:])), MAX_TRACEBACK)
+    shown = [frame for frame in frames if not _is_installed(frame)][-MAX_FRAMES:]
+    if frames and frames[-1] not in shown[-1:]:
+        shown.append(frames[-1])
+    return shown
+
+
+def _is_installed(frame: traceback.FrameSummary) -> bool:
+    return "site-packages" in frame.filename or "dist-packages" in frame.filename
+
+
+def show_details(details: Any) -> list[str]:
+    """What is shown below an error: where it was raised, or what its node type says about it."""
+    if isinstance(details, str):
+        return details.rstrip("\n").split("\n") if details.strip() else []
+    return [] if details is None else [f"  {_cut(msgspec.json.encode(details).decode(), _MOST_SHOWN)}"]
+
+
+def show_place(details: Any) -> str:
+    """`tasks.py:6`: the last line of the traceback that `describe` wrote, for where there is room for no more."""
+    found = _FRAME.findall(details) if isinstance(details, str) else ()
+    return f"{Path(found[-1][0]).name}:{found[-1][1]}" if found else ""
 
 
 def _cut(text: str, length: int) -> str:

@@ -26,6 +26,7 @@ import msgspec
 from perdure import functions
 from perdure.kernel.segments import unpack
 from perdure.outcomes import Chosen, Failure
+from perdure.runtime import hearing
 from perdure.runtime.context import Context, running_loop
 from perdure.runtime.failures import describe
 from perdure.runtime.filling import load
@@ -152,11 +153,12 @@ async def _execute(message: dict[str, Any], channel: Channel) -> tuple[dict[str,
         for name in path.split("."):
             handler = getattr(handler, name)
         context = ChildContext(task, channel)
-        if inspect.iscoroutinefunction(handler):
-            await context.prepare_inputs()
-            value = await handler(config, context)
-        else:
-            value = await context.run_in_thread(handler, config, context)
+        with hearing.heard(context._keep_line):
+            if inspect.iscoroutinefunction(handler):
+                await context.prepare_inputs()
+                value = await handler(config, context)
+            else:
+                value = await context.run_in_thread(handler, config, context)
         answer: dict[str, Any] = {"op": "completed"}
         if isinstance(value, Chosen):
             answer |= {"next_nodes": value.next_nodes, "reasoning": value.reasoning}
@@ -195,6 +197,7 @@ def _load_main(path: str | None) -> None:
 def main(descriptor: int) -> None:
     channel = Channel(descriptor)
     channel.start()
+    hearing.begin()
     with asyncio.Runner() as runner:
         runner.get_loop()
         channel.send({"op": "ready"})

@@ -1,4 +1,4 @@
-"""What handlers say with `ctx.log`, kept with their runs.
+"""What handlers print, log and say with `ctx.log`, kept with their runs.
 
 Lines wait in a bounded buffer and are written in batches, so that a handler never waits for the database; while it is away
 the oldest are dropped, and how many is said. It must not know handlers or workers: whoever has a line calls `add`, from any thread.

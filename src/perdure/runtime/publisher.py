@@ -16,6 +16,7 @@ from perdure.kernel.state import NodeState, RunState, State, index_of
 from perdure.kernel.values import Error
 from perdure.limits import Bounds, Limit, Limits
 from perdure.routing.errors import NotAtHand, TemplateError
+from perdure.runtime.claims import root_of
 from perdure.runtime.dispatcher import Dispatcher, Entry
 from perdure.runtime.limiter import Limiter
 from perdure.runtime.loaded import Loaded
@@ -47,6 +48,8 @@ class Publisher:
         self._pace = Pace(coordinator.clock)
         self.fetched: dict[str, Fetched] = {}
         """Tasks in the dispatcher for which something was fetched."""
+        self.left: frozenset[str] = frozenset()
+        """Runs whose work is left to another process, with their children."""
 
     def why(self, state: State, node: str) -> str | None:
         """Why the newest activation of a node, or the first of its items that waits, is not with a worker. None: it is, or
@@ -74,6 +77,8 @@ class Publisher:
 
     def queue(self, loaded: Loaded, effect: c.Dispatch | Entry) -> None:
         entry = effect if isinstance(effect, Entry) else self._entry(loaded, effect)
+        if self.left and root_of(entry.run_id) in self.left:
+            return  # it stays queued in the journal, for a process that looks after its run
         if loaded.inherited and entry.limited:
             added = self.dispatcher.add_aside(entry, _INHERITED, "it is not known yet whether a worker has it")
         else:

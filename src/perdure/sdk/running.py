@@ -25,6 +25,7 @@ from perdure.kernel.state import NodeState
 from perdure.model import Compiled, compile_definition, compile_text
 from perdure.plain import NotData, to_data
 from perdure.runtime.context import running_loop
+from perdure.runtime.failures import show_details
 from perdure.sdk.builder import find_current
 from perdure.sdk.errors import BuildError, RunFailed
 from perdure.sdk.following import Follower
@@ -108,7 +109,10 @@ class Run(Generic[R]):
     def result(self) -> R:
         """What the workflow function returned; raises `perdure.RunFailed` if the run has not completed."""
         if self.state != "completed":
-            raise RunFailed(self._why(), self)
+            failed = RunFailed(self._why(), self)
+            for line in show_details((self.error or {}).get("details")):
+                failed.add_note(line)
+            raise failed
         if self._workflow is None:
             return cast("R", self.outputs)
         value = self._workflow.result_of(self.outputs)
@@ -341,6 +345,7 @@ class _Session:
         ir, version = await engine.register(compiled)
         run_id = run_id or engine.clock.new_id()
         engine.own.add(run_id)
+        engine.others = "uncrashed"
         existed = await engine.journal.find_run(run_id) is not None
         if not await engine.hold() and not existed:
             holder = engine.holder

@@ -80,7 +80,7 @@ class Logs:
         self._scope = scope
 
     async def read(self, run_id: str, *, node: str | None = None, after: int = 0, limit: int = 1000) -> View:
-        """What handlers of a run said with `ctx.log`, in order."""
+        """What handlers of a run printed, logged and said with `ctx.log`, in order."""
         record = await self._scope.find_run(run_id)
         lines = await self._scope.archive.read_logs(
             self._scope.tenant, record.run_id, node=node, after=after, limit=limit + 1

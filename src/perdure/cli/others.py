@@ -1,0 +1,95 @@
+"""What else there is to do in a database when `perdure run` becomes the process that runs it, and how that is said."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from perdure.kernel.state import NodeState
+from perdure.runtime.claims import claim_name, root_of
+from perdure.runtime.leftovers import list_active
+from perdure.transport import task_id
+
+if TYPE_CHECKING:
+    from perdure.engine import Engine
+    from perdure.kernel.state import State
+
+_NAMED = 3
+
+
+class Crash(msgspec.Struct, frozen=True):
+    """An attempt that was under way when its process died."""
+
+    run_id: str
+    node: str
+    times: int
+    most: int
+
+
+class Others(msgspec.Struct, frozen=True):
+    going: tuple[str, ...] = ()
+    """Other runs that have work to do."""
+    crashes: tuple[Crash, ...] = ()
+
+
+async def look_around(engine: Engine, run_id: str) -> Others:
+    """Before this process works: afterwards they may have ended already."""
+    if engine.distributed:
+        return Others()
+    left = engine.read_left_claims()
+    busy = {root_of(record.run_id) async for record in list_active(engine.journal, engine.clock, busy=True)}
+    crashed = {root_of(name) for name in left}
+    return Others(
+        tuple(sorted(busy - crashed - {run_id})), tuple([one for name in left for one in await _find(engine, name)])
+    )
+
+
+async def _find(engine: Engine, claim: str) -> list[Crash]:
+    """The attempt a claim is about; none where its run has ended, or the name was too long to be kept whole."""
+    record = await engine.journal.find_run(claim.rsplit("/", 2)[0])
+    if record is None or record.row.ended_at is not None or record.quarantined is not None:
+        return []
+    state = await engine.state_of(record)
+    for activation in state.activations.values():
+        if activation.state in (NodeState.QUEUED, NodeState.RUNNING) and _claim(state, activation) == claim:
+            node = state.pinned(activation)
+            return [Crash(state.run_id, state.name(activation.node), activation.crashes + 1, node.max_crashes)]
+    return []
+
+
+def _claim(state: State, activation: object) -> str:
+    item = None if activation.item < 0 else activation.item  # type: ignore[attr-defined]
+    node, scope, attempt = state.name(activation.node), activation.scope, activation.attempt  # type: ignore[attr-defined]
+    return claim_name(task_id(state.run_id, node, scope, item, attempt, False, state.generation))
+
+
+def tell(others: Others, run_id: str, *, only: bool) -> list[str]:
+    """Lines for a person, once this process works."""
+    lines = []
+    if others.going:
+        many = len(others.going) > 1
+        count = f"{len(others.going):,} other run{'s' if many else ''} here: {_some(others.going)}"
+        if only:
+            lines.append(f"Leaving alone {count}.")
+        else:
+            lines.append(f"Also going on with {count} (--only leaves {'them' if many else 'it'} alone).")
+    for crash in others.crashes:
+        own = root_of(crash.run_id) == run_id
+        if own and crash.times == 1:
+            continue  # one kill is no pattern; its line says that its worker died
+        times = "" if crash.times == 1 else f", {crash.times} times now"
+        lines.append(f"Run {crash.run_id} was being executed (node {crash.node}) when its process died{times}.")
+        if own:
+            lines.append(
+                f"  After {crash.most} times it is parked. Does {crash.node} kill it? `isolation: process` contains that."
+            )
+        else:
+            lines.append("  It is left alone here; `perdure dev`, or `perdure run FILE --run-id …`, goes on with it.")
+            lines.append(f"  If {crash.node} kills its process, give it `isolation: process`.")
+    return lines
+
+
+def _some(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

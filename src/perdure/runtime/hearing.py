@@ -1,0 +1,174 @@
+"""What handlers print and log, heard per attempt: `print` and Python's `logging` say it where they always do, and it is kept
+with the run as well.
+
+Owns the two places where it is overheard, standard output and the making of log records, for as long as somebody in this
+process listens. Who speaks is a context variable, which coroutines and the threads of a worker inherit. It must not know where
+lines go.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+MOST_LINES = 2_000
+"""Of what one attempt prints and logs; a run has a budget of its own in the archive."""
+_LONGEST_PART = 10_000
+"""Characters without an end of line; then it is a line."""
+
+Keep = Callable[[int, str], None]
+
+
+class Speaker:
+    """One attempt, heard."""
+
+    __slots__ = ("_count", "_keep", "_lock", "_part")
+
+    def __init__(self, keep: Keep) -> None:
+        self._keep = keep
+        self._part = ""
+        self._count = 0
+        self._lock = threading.Lock()
+
+    def print(self, text: str) -> None:
+        """Whole lines are kept; the rest waits for its end."""
+        with self._lock:
+            *lines, self._part = (self._part + text).split("\n")
+            if len(self._part) > _LONGEST_PART:
+                lines.append(self._part)
+                self._part = ""
+        for line in lines:
+            self._say(logging.INFO, line)
+
+    def log(self, level: int, text: str) -> None:
+        self._say(level, text)
+
+    def end(self) -> None:
+        with self._lock:
+            part, self._part = self._part, ""
+        self._say(logging.INFO, part)
+
+    def _say(self, level: int, line: str) -> None:
+        if not line.strip():
+            return
+        with self._lock:
+            self._count += 1
+            count = self._count
+        if count <= MOST_LINES:
+            self._keep(level, line)
+        elif count == MOST_LINES + 1:
+            self._keep(
+                logging.WARNING, f"… it said more; of one attempt {MOST_LINES:,} printed and logged lines are kept"
+            )
+
+
+_speaker: ContextVar[Speaker | None] = ContextVar("perdure_speaker", default=None)
+
+
+@contextmanager
+def heard(keep: Keep) -> Iterator[None]:
+    """What is printed and logged in here is also given to `keep`, from whatever thread it comes."""
+    speaker = Speaker(keep)
+    token = _speaker.set(speaker)
+    try:
+        yield
+    finally:
+        _speaker.reset(token)
+        speaker.end()
+
+
+# -- the two places ----------------------------------------------------------------------------------------------------
+
+
+class Tee:
+    """A stream that is also overheard; for the rest, the stream it stands for. Others may put theirs in the place of `inner`."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def write(self, text: str) -> Any:
+        speaker = _speaker.get()
+        if speaker is not None:
+            speaker.print(text)
+        return self.inner.write(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+class _Listening:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listeners = 0
+        self._tee: Tee | None = None
+        self._records: _Records | None = None
+        self._lowered = False
+
+    def begin(self) -> None:
+        with self._lock:
+            self._listeners += 1
+            if self._listeners > 1:
+                return
+            if sys.stdout is not None:
+                self._tee = Tee(sys.stdout)
+                sys.stdout = self._tee
+            self._records = _Records(logging.getLogRecordFactory())
+            logging.setLogRecordFactory(self._records)
+            root = logging.getLogger()
+            # Nobody has said what is to be logged: `info` is made, and heard. Python shows no more than before without a handler.
+            self._lowered = not root.handlers and root.level == logging.WARNING
+            if self._lowered:
+                root.setLevel(logging.INFO)
+
+    def end(self) -> None:
+        with self._lock:
+            self._listeners -= 1
+            if self._listeners:
+                return
+            if self._tee is not None and sys.stdout is self._tee:
+                sys.stdout = self._tee.inner
+            self._tee = None
+            if self._records is not None and logging.getLogRecordFactory() is self._records:
+                logging.setLogRecordFactory(self._records.before)
+            self._records = None
+            if self._lowered and logging.getLogger().level == logging.INFO:
+                logging.getLogger().setLevel(logging.WARNING)
+
+
+class _Records:
+    """Makes log records as whoever made them before. Somebody else may have put theirs around it, and may put it back when
+    nobody listens any more: it does no harm then, and the next one takes its place."""
+
+    def __init__(self, before: Callable[..., logging.LogRecord]) -> None:
+        self.before: Callable[..., logging.LogRecord] = before.before if isinstance(before, _Records) else before
+
+    def __call__(self, *args: Any, **kwargs: Any) -> logging.LogRecord:
+        record = self.before(*args, **kwargs)
+        speaker = _speaker.get()
+        # What Perdure says is not the handler's; `ctx.log` keeps its lines itself.
+        if speaker is not None and record.levelno >= logging.INFO and record.name.partition(".")[0] != "perdure":
+            speaker.log(record.levelno, describe(record.msg, record.args, record.exc_info))
+        return record
+
+
+def describe(msg: object, args: Any, exc_info: Any) -> str:
+    """The line, with the error it is about. One that cannot be formatted is kept as it stands: logging fails nothing."""
+    try:
+        text = str(msg) % args if args else str(msg)
+    except (TypeError, ValueError, KeyError):
+        text = f"{msg} {args!r}"
+    error = exc_info[1] if isinstance(exc_info, tuple) else sys.exc_info()[1] if exc_info is True else exc_info
+    return f"{text}: {type(error).__name__}: {error}" if isinstance(error, BaseException) else text
+
+
+_listening = _Listening()
+begin, end = _listening.begin, _listening.end

@@ -1,0 +1,90 @@
+"""`perdure run` in a database where other runs are unfinished: what it says, what it leaves alone."""
+
+import json
+import os
+import signal
+
+import pytest
+
+from tests.cli.helpers import task, wait_until, workflow
+
+pytestmark = pytest.mark.slow
+
+KILLER = """
+import os, pathlib
+
+def kill():
+    with pathlib.Path("kills.txt").open("a") as file:
+        file.write("x")
+    os._exit(3)
+"""
+
+
+@pytest.fixture
+def interrupted(shell, tmp_path):
+    """A run a1, stopped with Ctrl-C before its last step."""
+    gate, done = tmp_path / "gate", tmp_path / "done.txt"
+    nodes = (
+        task("first", "wait_until", args={"path": str(gate)}),
+        task("second", "note", "first", args={"path": str(done)}),
+    )
+    process = shell.start("run", workflow(tmp_path, "a", *nodes), "--run-id", "a1").wait_for("first   queued")
+    process.signal(signal.SIGINT)
+    text = process.wait(130)
+    assert "goes on with it, too, unless it has --only" in text
+    gate.touch()
+    return done
+
+
+def test_a_run_says_which_others_it_goes_on_with(shell, tmp_path, interrupted):
+    slow = tmp_path / "slow"
+    process = shell.start("run", workflow(tmp_path, "c", task("x", "wait_until", args={"path": str(slow)})))
+    process.wait_for("Also going on with 1 other run here: a1 (--only leaves it alone).")
+    wait_until(interrupted.exists, "a1 to go on")
+    slow.touch()
+    process.wait(0)
+
+
+def test_only_leaves_the_others_where_they_are(shell, tmp_path, interrupted):
+    file = workflow(tmp_path, "c", task("x", "echo", args={"value": 1}))
+    result = shell.run("run", file, "--only", "--run-id", "c1")
+    assert "Leaving alone 1 other run here: a1." in result.stderr
+    assert json.loads(result.stdout) == {"x": 1}
+    assert not interrupted.exists()
+    assert shell.json("runs", "show", "a1")["state"] == "running"
+    shell.run("run", "a.json", "--run-id", "a1")
+    assert interrupted.exists()
+
+
+def test_a_run_that_kills_its_process_is_named_and_stops_no_other(shell, tmp_path):
+    (tmp_path / "killer.py").write_text(KILLER)
+    config = {"function": "killer:kill"}
+    bad = workflow(tmp_path, "bad", {"id": "k", "type": "task", "config": config})
+    shell.start("run", bad, "--run-id", "bad").wait(3)
+    good = workflow(tmp_path, "good", task("x", "echo", args={"value": 1}))
+    for number in (1, 2):  # leaving it alone does not forget it
+        text = shell.start("run", good, "--run-id", f"g{number}").wait(0)
+        assert "Run bad was being executed (node k) when its process died.\n  It is left alone here" in text
+        assert "give it `isolation: process`" in text
+    assert shell.json("runs", "show", "bad")["state"] == "running"
+    assert (tmp_path / "kills.txt").read_text() == "x"
+    text = shell.start("run", bad, "--run-id", "bad").wait(3)  # one crash is no pattern
+    assert "was being executed" not in text
+    text = shell.start("run", bad, "--run-id", "bad").wait(3)
+    assert (
+        "Run bad was being executed (node k) when its process died, 2 times now.\n  After 5 times it is parked." in text
+    )
+
+
+def test_the_crashes_of_a_run_that_was_left_alone_are_counted_by_who_goes_on_with_it(shell, tmp_path):
+    (tmp_path / "killer.py").write_text(KILLER)
+    node = {"id": "k", "type": "task", "config": {"function": "killer:kill"}, "max_crashes": 2}
+    bad = workflow(tmp_path, "bad", node)
+    good = workflow(tmp_path, "good", task("x", "echo"))
+    for _ in range(2):
+        shell.start("run", bad, "--run-id", "bad").wait(3)
+        shell.run("run", good)
+    shell.start("run", bad, "--run-id", "bad", "--no-wait").wait(3)  # it waits for a person now
+    assert shell.json("runs", "show", "bad")["nodes"]["k"]["state"] == "parked"
+    assert (tmp_path / "kills.txt").read_text() == "xx"
+    assert not os.path.exists(tmp_path / ".perdure" / "perdure.db.claims")
