@@ -4,9 +4,22 @@ import asyncio
 
 import pytest
 
+from perdure.clock import SystemClock
 from perdure.transport import TransportUnavailable
 from tests.conformance.transport.messages import beat, claim, receive, result, soon, task
 from tests.transports.redis.helpers import insist, wait_until
+
+
+class Ahead(SystemClock):
+    """The real clock, and as far ahead of it as a test says; a reading may take time itself."""
+
+    ahead = 0.0
+    step = 0.0
+
+    def monotonic(self) -> float:
+        self.ahead += self.step
+        return super().monotonic() + self.ahead
+
 
 A, B, C = (task(name).task_id for name in "abc")
 
@@ -75,27 +88,44 @@ async def test_after_a_loss_nothing_is_missing_before_every_worker_could_say_wha
 
 
 async def test_what_nobody_adopts_is_missing_when_the_time_is_over(opened_alone):
-    transport = await opened_alone(adopt_seconds=1.5)
+    clock = Ahead()
+    transport = await opened_alone(adopt_seconds=600, clock=clock)
     await transport.publish([task("a"), task("b")])
     opened_alone.server.client().flushall()
     assert await transport.find_missing([A, B]) == set()
-    missing: set[str] = set()
-    while not missing:
-        missing = await transport.find_missing([A, B])
-    assert missing == {A, B}
+    clock.ahead += 600
+    assert await transport.find_missing([A, B]) == {A, B}
     await transport.publish([task("a")])
     opened_alone.server.client().flushall()
     assert await transport.find_missing([A]) == set()  # a second loss is waited for as the first was
 
 
+@pytest.mark.parametrize("readings", range(10))
+async def test_those_of_one_loss_are_missing_at_the_same_moment(opened, readings):
+    clock = Ahead()
+    transport = await opened(adopt_seconds=600, clock=clock)
+    await transport.publish([task("a"), task("b")])
+    with opened.server.client() as client:
+        client.delete(*client.scan_iter(match=f"{opened.prefix}:{{queue:*"))
+    assert await transport.find_missing([A, B]) == set()
+    clock.step = 10.0  # time passes while it is asked
+    clock.ahead += 595 - clock.step * readings
+    while not (missing := await transport.find_missing([A, B])):
+        pass
+    assert missing == {A, B}
+
+
 async def test_after_a_restart_nothing_is_missing_at_once_either(opened_alone):
-    transport = await opened_alone(adopt_seconds=1.5)
+    clock = Ahead()
+    transport = await opened_alone(adopt_seconds=600, clock=clock)
     await transport.publish([task("a")])
     opened_alone.server.kill()
     opened_alone.server.start()
     assert await insist(transport.find_missing, [A]) == set()
-    while await transport.find_missing([A]) != {A}:
-        pass
+    clock.ahead += 600
+    while not (missing := await insist(transport.find_missing, [A])):
+        clock.ahead += 600
+    assert missing == {A}
 
 
 async def test_a_claim_whose_worker_does_not_run_it_is_found_to_be_lost(opened):

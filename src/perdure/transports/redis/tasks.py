@@ -146,17 +146,17 @@ class Tasks:
             await self._link.run_all(self.settling(await self._by_queue(lost)))
         missing = [task_id for task_id, answer in answers.items() if answer == "missing"]
         alive = {self._published[name].queue for name in answers.keys() - missing if name in self._published}
-        gone = {task_id for task_id in missing if not self._may_be_adopted(task_id, alive)} | set(lost)
+        now = self._clock.monotonic()  # one for all: those of one loss are missing at the same moment
+        gone = {task_id for task_id in missing if not self._may_be_adopted(task_id, alive, now)} | set(lost)
         for task_id in gone:
             self.over(task_id)
         return gone
 
-    def _may_be_adopted(self, task_id: str, alive: Collection[str]) -> bool:
+    def _may_be_adopted(self, task_id: str, alive: Collection[str], now: float) -> bool:
         """The server was away, or lost everything, after this was sent: perhaps a worker has it and is about to say so."""
         published = self._published.get(task_id)
         if published is None:
             return False
-        now = self._clock.monotonic()
         if published.at < self._link.connected_at and now - self._link.connected_at < self._adopt_seconds:
             return True
         if published.queue in alive:
