@@ -5,10 +5,6 @@ PY   := $(VENV)/bin/python
 JOBS ?= 2
 ARGS ?=
 
-# What `make check` tests: everything that needs no process of its own. The others are in `make test`.
-FAST := tests/model tests/kernel tests/routing tests/drawing tests/secrets tests/pipeline tests/egress \
-        $(addprefix tests/conformance/,blobs journal leases limits transport) $(wildcard tests/transports/test_*.py) $(wildcard tests/test_*.py)
-
 # A crashed worker ends the run: with loadgroup, xdist would wait for the tests that it still had.
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --max-worker-restart=0
 
@@ -41,7 +37,7 @@ check: setup ## format, lint, types and the fast tests (pyright is one); before 
 	@$(PY) -m ruff format --check --quiet . || { echo "check: run 'make format'" >&2; exit 1; }
 	@$(PY) -m ruff check --quiet .
 	@$(PY) -m mypy
-	@$(PYTEST) -q -m "not slow" --hypothesis-profile=fast $(FAST) $(ARGS)
+	@$(PYTEST) -q -m "not slow" --hypothesis-profile=fast --durations=3 --durations-min=2 $(ARGS)
 
 sim: setup ## SEEDS=100000 simulated histories from START on, or one: SEED=123; a failure prints how to repeat it
 	@$(PY) -m perdure.simulation --jobs $(JOBS) $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),20000) --start $(or $(START),0)) $(ARGS)

@@ -8,9 +8,16 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.fast import pytest_collection_modifyitems
 from tests.servers.fixtures import postgres_servers, pytest_addoption, redis_server, redis_servers
 
-__all__ = ["postgres_servers", "pytest_addoption", "redis_server", "redis_servers"]
+__all__ = [
+    "postgres_servers",
+    "pytest_addoption",
+    "pytest_collection_modifyitems",
+    "redis_server",
+    "redis_servers",
+]
 
 # Tests start many interpreters: compiling everything anew in each takes longer than what they test.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -14,9 +14,9 @@ from perdure.deployment import open_journal
 from tests.access.test_keys import issue
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 30.0
-SLACK_SECONDS = 0.5
-"""For a machine that does other things: how late this test may notice."""
+PATIENCE_SECONDS = 120.0
+SLACK_SECONDS = 60.0
+"""How late a busy machine may let this test notice. The second itself is measured in test_authenticator.py, by a clock of its own."""
 
 
 class Child:
@@ -111,7 +111,7 @@ async def test_keys_are_rotated_without_a_moment_in_which_none_works(shared):
 async def test_a_key_ends_by_itself_in_both_processes(shared):
     archive, child = shared
     here = Authenticator(archive, system, keys=True)
-    ends = system.now() + 0.7
+    ends = system.now() + 3.0
     issued = await issue(archive, system, expires_at=ends)
     assert (await here.authenticate(f"Bearer {issued.text}")).name == "ci"
     assert await child.ask(issued.text) == "ci"

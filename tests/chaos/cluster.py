@@ -27,7 +27,7 @@ from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 PARTITIONS = 16
 LEASE_SECONDS = 1.5
 DEAD_SECONDS = 1.0

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from perdure.cli.app import app
 
 ROOT = Path(__file__).parent.parent.parent
-DEADLINE_SECONDS = 30.0
+DEADLINE_SECONDS = 120.0
 
 
 def wait_until(condition, what, seconds=DEADLINE_SECONDS):

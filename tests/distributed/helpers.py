@@ -12,7 +12,7 @@ from perdure.engine import Engine
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
 
-DEADLINE = 30.0
+DEADLINE = 120.0
 PARTITIONS = 16
 
 

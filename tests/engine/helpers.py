@@ -23,7 +23,7 @@ from perdure.model.ir import IR
 from perdure.runtime.loaded import DEFINITIONS, load, row_of
 from perdure.runtime.requests import Reply, Request
 
-DEADLINE = 20.0
+DEADLINE = 120.0
 ENDS = {"run.completed", "run.failed", "run.cancelled", "run.rolled_back"}
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-DEADLINE = 30.0
+DEADLINE = 120.0
 
 
 # -- the side of the test ----------------------------------------------------------------------------------------------

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from pathlib import Path
 
 import pytest
 
 from perdure.kernel.state import RunState
 from tests.engine import tasks
-from tests.engine.helpers import ended, events, finish, running, start, state_of, task, transform, workflow
+from tests.engine.helpers import events, finish, running, start, state_of, task, transform, workflow
 
 REFERENCE = Path(__file__).parent.parent / "model" / "reference" / "node_call_payment_api.json"
 AFTER = (
@@ -221,11 +220,9 @@ async def test_a_python_condition_that_goes_wrong_fails_its_routing_and_no_other
 
 
 async def test_while_a_python_condition_runs_the_coordinator_decides_for_others(tmp_path):
-    slow = python("sum(range(10**12)) == 1", timeout_ms=2000)
+    slow = python("sum(range(10**12)) == 1", timeout_ms=60_000)
     async with running(tmp_path) as engine:
         await start(engine, routed(slow), "slow", {"n": 7})
-        began = time.monotonic()
         state = await finish(engine, routed("output.n > 5"), "quick", {"n": 7})
         assert state.state is RunState.COMPLETED
-        assert time.monotonic() - began < 1.9
-        assert (await ended(engine, "slow")).state is RunState.FAILED
+        assert (await engine.state("slow")).state is RunState.RUNNING

@@ -301,11 +301,12 @@ async def test_broken_connections_are_tried_again_as_network(tmp_path):
 
 async def test_silence_is_tried_again_as_timeout(tmp_path):
     async def answer(seen, writer):
-        return reply() if len(server.seen) == 2 else await asyncio.Event().wait()
+        return reply() if len(server.seen) > 1 else await asyncio.Event().wait()
 
     async with serving(answer) as server:
-        assert (await output(tmp_path, server, timeout=0.1, retry={**QUICK, "retry_on": ["timeout"]}))["status"] == 200
-    assert len(server.seen) == 2
+        retry = {**QUICK, "max_attempts": 20, "retry_on": ["timeout"]}
+        assert (await output(tmp_path, server, timeout=0.3, retry=retry))["status"] == 200
+    assert len(server.seen) >= 2
 
 
 async def test_the_timeout_of_the_node_ends_a_call_too(tmp_path):

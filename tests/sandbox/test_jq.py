@@ -156,7 +156,7 @@ def test_a_bomb_costs_its_own_call_and_nothing_else(jq, program):
     with pytest.raises(JqError) as caught:
         jq.call(program, [1, 2], SECONDS)
     assert caught.value.code in ("jq_timeout", "jq_memory", "jq_error", "jq_no_value", "jq_output")
-    assert time.monotonic() - begin < SECONDS + 4
+    assert time.monotonic() - begin < SECONDS + 30
     assert jq.call(".", 1) == 1
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 
 
 def wait_until(condition: Callable[[], Any], what: str) -> None:

@@ -12,7 +12,7 @@ from tests.conformance.transport.messages import result
 
 T = TypeVar("T")
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0
 
 
 async def insist(call: Callable[..., Awaitable[T]], *arguments: Any) -> T:
