@@ -36,6 +36,7 @@ def test_defaults_are_the_documented_ones():
         "encryption_keys": "",
         "egress_allow": "",
         "auth": "open",
+        "task_modules": "",
         "jwt_secret": "",
         "jwt_keys_file": "",
         "jwt_algorithms": "",

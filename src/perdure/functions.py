@@ -1,8 +1,9 @@
 """Python functions by name: `module:name`, or the name they were registered under.
 
 It owns the table of functions that this process knows, importing the others, and what the module of a script or a file is
-called, so that a run begun by `python flow.py`, by `perdure run flow.py` and by a worker names the same functions. It must not
-know nodes, contexts or workers.
+called, so that a run begun by `python flow.py`, by `perdure run flow.py` and by a worker names the same functions. Where others
+than the owner of the machine write workflows, only what the owner named is imported (`restrict`). It must not know nodes, contexts
+or workers.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import importlib.util
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -26,14 +27,65 @@ _lock = threading.Lock()
 _registered: dict[str, Function] = {}
 _shared: dict[str, set[str]] = {}
 """Names that several functions have; only `module:name` tells them apart."""
+_named: set[str] = set()
+"""Modules that the command line imported."""
 _known: dict[str, Function] = {}
 """By reference: functions this process has defined, which need no import."""
 _resolved: dict[str, Function] = {}
+_allowed: set[str] | None = None
+"""Modules whose functions definitions may name; None: any. Those of the command line are among them."""
 _loading: ContextVar[str] = ContextVar("perdure_loading", default="")
 
 
 class FunctionNotFound(NotFound):
     code = "function_not_found"
+
+
+class FunctionNotAllowed(FunctionNotFound):
+    """It may be there; whoever runs this process has not said that definitions may call it."""
+
+    code = "function_not_allowed"
+    status = 422
+
+
+# -- allowing ----------------------------------------------------------------------------------------------------------
+
+
+def restrict(modules: Iterable[str]) -> None:
+    """From now on a definition may name registered functions, and those that stand in these modules, in what is inside them, and
+    in modules that `allow` names. `*` is any module."""
+    global _allowed  # noqa: PLW0603  what a process may import is one fact of the process
+    with _lock:
+        _allowed = None if "*" in modules else set(modules) | (_allowed or set())
+        _resolved.clear()
+
+
+def allow(module: str) -> None:
+    """The owner of the process imported it by name."""
+    with _lock:
+        _named.add(module)
+
+
+def allowed() -> tuple[str, ...] | None:
+    """For a process that executes in the place of this one; None: anything."""
+    with _lock:
+        return None if _allowed is None else tuple(sorted(_allowed | _named))
+
+
+def find_refusal(reference: str) -> str | None:
+    """Why a definition may not name this function; None: it may, or a worker that has it must say."""
+    module, colon, _ = reference.partition(":")
+    if not colon or reference in _registered or reference in _known or _is_allowed(module):
+        return None
+    return (
+        f"function {reference!r}: module {module[:200]!r} is not among those that definitions may call here; register the function "
+        "with @perdure.task in a module that --import names, or add the module to PERDURE_TASK_MODULES"
+    )
+
+
+def _is_allowed(module: str) -> bool:
+    known = allowed()
+    return known is None or any(module == one or module.startswith(f"{one}.") for one in known)
 
 
 # -- registering -------------------------------------------------------------------------------------------------------
@@ -138,6 +190,8 @@ def _import(reference: str) -> Function:
             f"function {reference!r} was defined inside another function, where this process cannot find it; move it to the "
             "top level of its module"
         )
+    if (refusal := find_refusal(reference)) is not None:
+        raise FunctionNotAllowed(refusal)
     try:
         found: Any = load_module(module_name)
     except Exception as error:
@@ -155,7 +209,19 @@ def _import(reference: str) -> Function:
             ) from None
     if not callable(found):
         raise FunctionNotFound(f"function {reference!r} is a {type(found).__name__}; expected something callable")
-    return _unwrap(found)
+    function = _unwrap(found)
+    if not _is_allowed(_home_of(function)):  # the module may be allowed; what it has imported for itself is not
+        raise FunctionNotAllowed(
+            f"function {reference!r} stands in module {_home_of(function)!r}, which is not among those that definitions may call "
+            "here; write a function of your own around it"
+        )
+    return function
+
+
+def _home_of(function: Function) -> str:
+    """Where a function, or the class of something callable, is written."""
+    home = getattr(_innermost(function), "__module__", None) or type(function).__module__
+    return _main_name() if home == "__main__" else str(home)
 
 
 def _explain_name(name: str) -> str:

@@ -95,6 +95,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     auth: Literal["open", "keys", "jwt", "keys,jwt"] = "open"
     """Who may use the server: everybody (on the loopback interface only), or who has an API key, a token, or either."""
 
+    task_modules: str = ""
+    """Modules whose functions tasks may name as `module:name`, with commas between them; `*`: any. With `auth` other than `open`, and
+    wherever it is set, others are refused, unless they are registered or imported with --import."""
+
     jwt_secret: str = ""
     """The secret that signs tokens with HS256; at least 32 bytes."""
 
@@ -174,6 +178,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         settings = cls(**values, sources=sources)
         settings._check()
         return settings
+
+    @property
+    def allowed_modules(self) -> tuple[str, ...] | None:
+        """None: whoever writes workflows here owns the machine, and may call what it has."""
+        if self.auth == "open" and not self.task_modules:
+            return None
+        return tuple(name.strip() for name in self.task_modules.split(",") if name.strip())
 
     def rows(self) -> list[Row]:
         return [Row(name, self._shown(name), self.sources.get(name, "default")) for name in NAMES]

@@ -70,4 +70,4 @@ class Context:
 
     async def audited(self, call: Call, action: str) -> None:
         """Raises when it cannot be written: the caller must not hear that all is well."""
-        await self.audit.record(call.principal, action, call.object[:500], request_id=call.request_id)
+        await self.audit.record(call.principal, action, call.object[:500], after=call.noted, request_id=call.request_id)

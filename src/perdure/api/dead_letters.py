@@ -11,7 +11,7 @@ from perdure.api import schemas as s
 from perdure.api.approvals import Id
 from perdure.api.parameters import Limit, Text
 from perdure.api.reading import Body, Query
-from perdure.api.routing import Call, Routes
+from perdure.api.routing import Call, Routes, hash_of
 from perdure.service.dead_letters import As, Which
 from perdure.service.errors import Invalid, Trouble
 
@@ -76,11 +76,14 @@ class Requeue(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @routes.post("/dead-letters/{dead_letter_id}/requeue", OPERATE, s.DeadLetter, needs_body=False)
 async def requeue(call: Call, body: Requeue) -> Any:
-    """Try it again, with another config if one is given."""
+    """Try it again, with another config if one is given, which needs the permission `workflows:write` too."""
     if body.input is not UNSET and body.config is not UNSET:
         message = "give either input or config; they mean the same"
         raise Invalid(message, [Trouble("config", "conflicting_keys", message)])
     config: Any | UnsetType = body.input if body.input is not UNSET else body.config
+    if config is not UNSET:  # it changes what the node does, as a patch would
+        call.principal.require(Permission.WORKFLOWS_WRITE)
+        call.noted = {"config": hash_of(config)}
     return await call.service.dead_letters.requeue(call.path("dead_letter_id"), None if config is UNSET else config)
 
 

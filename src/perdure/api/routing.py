@@ -6,6 +6,7 @@ stands here is also what the OpenAPI document is made of, so the two cannot diff
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import typing
 from collections.abc import Awaitable, Callable
@@ -42,7 +43,7 @@ Handler = Callable[..., Awaitable[Any]]
 class Call:
     """One request, allowed and about to be executed."""
 
-    __slots__ = ("context", "key", "object", "principal", "request", "request_id", "service")
+    __slots__ = ("context", "key", "noted", "object", "principal", "request", "request_id", "service")
 
     def __init__(self, context: Context, request: Request, principal: Principal, request_id: str) -> None:
         self.context = context
@@ -54,9 +55,16 @@ class Call:
         """The idempotency key of a POST."""
         self.object = "/".join(str(part) for part in request.path_params.values())
         """What the audit says it was done to."""
+        self.noted: dict[str, Any] | None = None
+        """What else it says: hashes of what was given, never what was given."""
 
     def path(self, name: str) -> str:
         return str(self.request.path_params[name])
+
+
+def hash_of(value: Any) -> str:
+    """For the audit: what was given can be recognized by who has it, and not read."""
+    return "sha256:" + hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()
 
 
 class Answer(msgspec.Struct, frozen=True):

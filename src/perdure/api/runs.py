@@ -13,7 +13,7 @@ from perdure.access import Permission
 from perdure.api import schemas as s
 from perdure.api.parameters import AFTER_DESCRIPTION, Limit, Sequence, Text, moment, sequence, tag
 from perdure.api.reading import Body, Query, media_type, read_bytes, read_json
-from perdure.api.routing import Answer, Call, Routes
+from perdure.api.routing import Answer, Call, Routes, hash_of
 from perdure.api.streaming import EventStream
 from perdure.journal import RunFilter
 from perdure.service.errors import Invalid, Trouble
@@ -311,10 +311,12 @@ class Rerun(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 async def rerun(call: Call, body: Rerun) -> Any:
     """Make a new run out of an old one, with the definition that one has now, or with the one that is given.
 
-    A definition needs the permission `workflows:write` too.
+    A definition, or other `inputs` from a node on, need the permission `workflows:write` too. Where a decision of people would be
+    kept, it needs the right to make that decision.
     """
-    if body.definition is not None:
+    if body.definition is not None or (body.from_node and body.inputs is not None):
         call.principal.require(Permission.WORKFLOWS_WRITE)
+        call.noted = {"given": hash_of([body.definition, body.inputs])}
     return await call.service.runs.rerun(
         call.path("run_id"), from_node=body.from_node, inputs=body.inputs, definition=body.definition
     )
@@ -332,6 +334,7 @@ async def patch(call: Call, body: PatchRun) -> Any:
 
     With `dry_run` nothing changes: the answer says what would, and whether the run can take it.
     """
+    call.noted = {"patch": hash_of(body.patch if body.definition is None else body.definition)}
     return await call.service.runs.patch(
         call.path("run_id"),
         definition=body.definition,

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from perdure import clock as clocks
+from perdure import functions
 from perdure.cli import logs
 from perdure.cli.exits import say
 from perdure.errors import StoreUnavailable
@@ -46,6 +47,8 @@ def run(main: Coroutine[Any, Any, None]) -> None:
 async def host(settings: Settings, begin: Begin, *, grace_seconds: float = GRACE_SECONDS) -> None:
     """Until SIGTERM or Ctrl-C; a second one ends it at once."""
     logs.configure(settings)
+    if (modules := settings.allowed_modules) is not None:
+        functions.restrict(modules)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for one in (signal.SIGTERM, signal.SIGINT):

@@ -181,6 +181,7 @@ def _import(name: str) -> None:
     path = Path(name)
     try:
         with diverted():
-            functions.load_file(path) if path.suffix == ".py" else functions.load_module(name)
+            module = functions.load_file(path) if path.suffix == ".py" else functions.load_module(name)
+        functions.allow(module.__name__)
     except Exception as error:
         raise click.UsageError(f"--import {name}: {type(error).__name__}: {error}") from error

@@ -51,6 +51,8 @@ def check(state: State, node: str, overrides: Iterable[str]) -> list[str]:
         if name not in before:
             known = ", ".join(sorted(before)) or "nothing"
             problems.append(f"the inputs of {node!r} are what came before it ({known}); {name!r} is not one of them")
+        elif _node(ir, index_of(ir)[name]).type == "human":
+            problems.append(f"{name!r} is a decision of people, which nobody gives in their place; rerun from {name!r}")
     return problems or list(_limits(state, node))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from perdure import functions
 from perdure.model.ir import IR, Node
 from perdure.model.problems import Problem, describe, format_path
 from perdure.nodes.registry import NodeType, Path, Registry, has_template
@@ -148,6 +149,14 @@ def check_configs(ir: IR, registry: Registry) -> tuple[Problem, ...]:
 def _known_config(node: Node) -> Any:
     """None when part of it is elsewhere."""
     return node.config if node.config_ref is None else None
+
+
+def find_refused_functions(ir: IR) -> list[str]:
+    """Functions that the definition names and that nobody may call here; a definition may be older than what is allowed."""
+    configs = [config for path, node in _nodes(ir) for _, _, kind, config in _configs(path, node) if kind == "task"]
+    named = [config.get(key) for config in configs if isinstance(config, dict) for key in ("function", "action")]
+    found = (functions.find_refusal(name) for name in named if isinstance(name, str) and "{{" not in name)
+    return [refusal for refusal in found if refusal is not None]
 
 
 def _check_secrecy(path: Path, node: Node, node_type: NodeType | None) -> list[Problem]:

@@ -105,6 +105,10 @@ async def handle(config: Any, ctx: Any) -> Any:
 def _check(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
     if config.get("function") is None and config.get("action") is None:
         yield (), "a task needs config.function: 'module:name', or config.action"
+    for key in ("function", "action"):
+        name = config.get(key)
+        if isinstance(name, str) and "{{" not in name and (refusal := functions.find_refusal(name)) is not None:
+            yield (key,), refusal
 
 
 TYPE = NodeType(

@@ -170,6 +170,8 @@ async def _execute(message: dict[str, Any], channel: Channel) -> tuple[dict[str,
 
 def _prepare(message: dict[str, Any], task: Task) -> None:
     """Import what registered functions in the parent, so that their names are known here too."""
+    if (allowed := message.get("allowed")) is not None:
+        functions.restrict(allowed)
     modules = set(message.get("modules") or ())
     config = task.config if isinstance(task.config, dict) else {}
     if str(config.get("function", "")).startswith("__main__:"):

@@ -162,6 +162,7 @@ class IsolatedProcess:
                 "task": msgspec.structs.replace(task, config=None, inputs={}, checkpoint=None),
                 "values": pack([task.config, task.inputs, task.checkpoint]),
                 "modules": functions.modules(),
+                "allowed": functions.allowed(),
                 "main": getattr(sys.modules.get("__main__"), "__file__", None),
             }
         )

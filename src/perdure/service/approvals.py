@@ -11,10 +11,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from perdure.access import Forbidden
+from perdure.access import Forbidden, Permission
 from perdure.journal import ApprovalRow, RunRecord
 from perdure.kernel import events as e
+from perdure.kernel.reruns import adopt
 from perdure.kernel.segments import show
+from perdure.kernel.state import State
 from perdure.runtime.requests import Request
 from perdure.service.diffs import diff_values
 from perdure.service.history import read_all
@@ -141,6 +143,27 @@ class Approvals:
         roles = {ROLE + role for role in self._scope.principal.roles}
         seats = [one for one in approvers if one in roles]
         return next((one for one in seats if one not in body.get("votes", {})), seats[0] if seats else None)
+
+    async def check_kept(self, state: State, from_node: str | None) -> None:
+        """A rerun from behind an approval does again what was approved once: only for who could approve it once more (X17).
+        None: by another definition, which may keep any of them."""
+        principal = self._scope.principal
+        if principal.kind == "local":
+            return
+        kept = None if from_node is None else {outcome.node for outcome in adopt(state, from_node)}
+        for approval_id, approval in state.approvals.items():
+            node = state.name(state.activations[approval.key].node)
+            if (kept is not None and node not in kept) or approval.state != "decided":
+                continue
+            principal.require(Permission.APPROVALS_DECIDE)
+            row = await self._scope.find_approval(approval_id)
+            await self._check_requester(row)
+            mine = {self._scope.by, *(ROLE + role for role in principal.roles)}
+            if approval.approvers and mine.isdisjoint(approval.approvers):
+                raise Forbidden(
+                    f"this rerun keeps the decision of {node!r}, which is not {self._scope.by}'s to make; "
+                    f"rerun from {node!r}, and it is asked again"
+                )
 
     async def _check_requester(self, row: ApprovalRow) -> None:
         record: RunRecord | None = await self._scope.find_run(row.run_id)

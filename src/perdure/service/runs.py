@@ -11,15 +11,20 @@ from typing import Any, Literal
 
 import msgspec
 
+from perdure import functions
 from perdure.errors import NotFound, Refused
+from perdure.functions import FunctionNotAllowed
 from perdure.journal import RunFilter, StoredEvent
 from perdure.kernel import events as e
 from perdure.kernel.explain import explain
 from perdure.kernel.state import State
 from perdure.kernel.view import nodes_view
 from perdure.model import Compiled, DefinitionError
+from perdure.model.ir import IR
+from perdure.nodes.checks import find_refused_functions
 from perdure.runtime.patching import PatchInvalid, apply_patch, current_definition, preview
 from perdure.runtime.requests import Request
+from perdure.service.approvals import Approvals
 from perdure.service.diffs import diff_runs
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.history import state_at, steps_of
@@ -75,6 +80,8 @@ class Runs:
             return Started(await self._started(earlier, wait_seconds), created=False)
         run_id = run_id or self._new_id()
         found = await (resolve(scope, workflow, rollout_key or key or run_id) if workflow else self._keep(definition))
+        if workflow and functions.allowed() is not None:  # it may have been registered when more was allowed
+            self._check_functions(await self._engine.library.get(found.ir))
         request = Request(
             kind="start",
             run_id=run_id,
@@ -94,6 +101,10 @@ class Runs:
             return Started(await self._started(run_id, wait_seconds), created=True)
         view = {"run_id": run_id, "workflow": found.name, "version": found.version, "state": reply.state}
         return Started({**view, "outputs": None, "error": None}, created=True)
+
+    def _check_functions(self, ir: IR) -> None:
+        if refused := find_refused_functions(ir):
+            raise FunctionNotAllowed("; ".join(refused[:5]))
 
     def _new_id(self) -> str:
         """An id whose run this process decides itself, if it decides for any: nobody has to be asked then."""
@@ -262,7 +273,9 @@ class Runs:
         values = None if inputs is None else dict(inputs)
         if from_node and kept is None:
             find_node(state, from_node)
-        elif not from_node and values is not None:
+        if from_node:
+            await Approvals(self._scope).check_kept(state, from_node if kept is None else None)
+        elif values is not None:
             before = await self._engine.contents.resolve(record.row.tenant, state.inputs)
             values = {**(before if isinstance(before, dict) else {}), **values}
         new = self._new_id()
