@@ -69,6 +69,7 @@ async def start(call: Call, body: StartRun) -> Answer:
     """
     if body.definition is not UNSET:
         call.principal.require(Permission.WORKFLOWS_WRITE)
+        call.noted = {"definition": hash_of(body.definition)}
     if body.wait_seconds:
         call.context.places.check(call.principal)
     with call.context.places.take(call.principal) if body.wait_seconds else nullcontext():
