@@ -9,7 +9,7 @@ ARGS ?=
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --max-worker-restart=0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check sim chaos cluster fuzz api attack bench pictures format lock clean
+.PHONY: help setup demo test check stress sim chaos cluster fuzz api attack bench pictures format lock clean
 .NOTPARALLEL:
 
 help: ## this list
@@ -38,6 +38,9 @@ check: setup ## format, lint, types and the fast tests (pyright is one); before 
 	@$(PY) -m ruff check --quiet .
 	@$(PY) -m mypy
 	@$(PYTEST) -q -m "not slow" --hypothesis-profile=fast --durations=3 --durations-min=2 $(ARGS)
+
+stress: setup ## every test in random order beside two busy processes, ROUNDS=3 times; SEED=… has an order again
+	@$(PY) -m tests.stress --jobs $(JOBS) --rounds $(or $(ROUNDS),3) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 sim: setup ## SEEDS=100000 simulated histories from START on, or one: SEED=123; a failure prints how to repeat it
 	@$(PY) -m perdure.simulation --jobs $(JOBS) $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),20000) --start $(or $(START),0)) $(ARGS)

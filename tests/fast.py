@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.shuffle import shuffle
+
 NEEDED = frozenset({"postgres_servers", "redis_servers", "programs", "cluster", "deployment"})
 """Fixtures that start processes."""
 WITHOUT = frozenset({"sqlite", "memory", "faultless", "simulated", "local", "folder"})
@@ -24,7 +26,9 @@ def is_slow(item: pytest.Item) -> bool:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if is_slow(item):
             item.add_marker("slow")
+    if seed := config.getoption("--shuffle"):
+        shuffle(items, seed)

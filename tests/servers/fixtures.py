@@ -8,9 +8,11 @@ import pytest
 
 from tests.servers.postgres import PostgresServers
 from tests.servers.redis import RedisServer, RedisServers
+from tests.shuffle import add_option
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    add_option(parser)
     parser.addoption(
         "--redis", choices=["wheel", "three"], default="wheel", help="one server, or a cluster of three (make cluster)"
     )
