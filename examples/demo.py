@@ -66,7 +66,7 @@ class Demo:
         if code == WAITS:
             why = "You leave it for later" if self.asks else "There is nobody to ask"
             say(f"\n{why}, so the demo decides. Meanwhile no process is alive.", "33;1")
-            self.perdure("approvals approve demo --as manager")
+            self.perdure("approvals approve demo --by manager")
             code = self.perdure(GO_ON)
         if code == KILLED:
             self.killed = True
@@ -108,7 +108,7 @@ class Demo:
         try:
             process.wait(PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
-            command = [sys.executable, "-m", "perdure", *shlex.split("approvals approve demo --as manager")]
+            command = [sys.executable, "-m", "perdure", *shlex.split("approvals approve demo --by manager")]
             subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, check=False)
 
     def kill_in_charge(self, process: subprocess.Popen[bytes]) -> None:

@@ -1,5 +1,6 @@
 """The command line as a whole: help is quick, typos are met, errors have no traceback, the reference is complete."""
 
+import json
 import re
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 
 from perdure.cli.app import HELPS, app
 from perdure.cli.exits import ExitCode
-from tests.cli.helpers import ROOT, workflow
+from tests.cli.helpers import ROOT, task, workflow
 
 REFERENCE = ROOT / "docs" / "reference" / "cli.md"
 
@@ -88,6 +89,27 @@ def test_every_command_explains_itself(shell, name):
         if isinstance(parameter, click.Option) and not parameter.hidden:
             assert parameter.help, f"{name} {parameter.name}"
             assert parameter.opts[-1] in text
+
+
+@pytest.mark.parametrize("name", sorted({name.split()[0] for name in COMMANDS if " " in name}))
+def test_no_summary_is_cut_off_on_a_terminal_of_80_columns(shell, name):
+    lines = shell.run(name, "--help").stdout.partition("Commands:")[2].splitlines()
+    assert [line for line in lines if line.endswith("...")] == []
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "exit_code"),
+    [
+        (["runs", "show", "nothing", "--json"], "not_found", 1),
+        (["runs", "list", "--json", "--limit", "0"], "usage", 2),
+        (["runs", "list", "--limit", "0", "--json"], "usage", 2),
+    ],
+)
+def test_an_error_is_json_where_the_answer_would_be(shell, tmp_path, args, code, exit_code):
+    shell.run("run", workflow(tmp_path, "w", task("a", "echo")))
+    result = shell.run(*args, code=exit_code)
+    assert (result.stdout, json.loads(result.stderr)["error"]["code"]) == ("", code)
+    assert json.loads(result.stderr)["error"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -325,9 +325,20 @@ def test_a_prefix_of_two_pending_approvals_is_refused(shell, tmp_path):
 def test_a_quorum_is_counted(shell, tmp_path):
     file = workflow(tmp_path, "two", human("both", approvers=["ann", "bob"], quorum=2))
     shell.run("run", file, "--run-id", "r1", "--no-wait", code=3)
-    assert "1 of 2 have voted" in shell.run("approvals", "approve", "r1", "--by", "ann").stdout
+    said = shell.run("approvals", "approve", "r1", "--by", "ann").stdout
+    assert "Approved r1:both:1; 1 of 2, still open: bob may approve" in said
     assert "ann has voted" in shell.error("approvals", "approve", "r1", "--by", "ann")
     assert shell.json("approvals", "approve", "r1", "--by", "bob")["state"] == "decided"
+
+
+def test_a_no_that_decides_nothing_says_who_may_still_approve(shell, tmp_path):
+    file = workflow(tmp_path, "two", human("either", approvers=["ann", "bob"]))
+    shell.run("run", file, "--run-id", "r1", "--no-wait", code=3)
+    said = shell.run("approvals", "reject", "r1", "--by", "ann").stdout
+    assert said == "ann said no to r1:either:1; still open: bob may approve\n"
+    going_on = shell.run("run", file, "--run-id", "r1", "--no-wait", code=3).stderr
+    assert "either waits for: perdure approvals approve r1:either:1" in going_on
+    assert shell.run("approvals", "reject", "r1", "--as", "bob").stdout == "Rejected r1:either:1\n"
 
 
 # -- dead letters ------------------------------------------------------------------------------------------------------

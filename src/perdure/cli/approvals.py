@@ -54,7 +54,7 @@ LISTED = Listed(
 )
 
 
-@approvals.command()
+@approvals.command(short_help="Show an approval: who is asked, and every vote.")
 @click.argument("approval_id", metavar="ID")
 @where_options
 @json_option
@@ -121,8 +121,16 @@ async def _get(where: Where, name: str) -> dict[str, Any]:
 Ask = Callable[["Backend", str], Awaitable[tuple[dict[str, Any], str]]]
 """What is asked about the approval with this id; the approval then, and what its run is."""
 
-# `--as anna` reads as it is meant; everywhere else who does it is `--by`.
-_by = click.option("--as", "--by", "by", metavar="NAME", help="Who decides; default: your user name.")
+
+def _as(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        ctx.params["by"] = value
+
+
+def _by(function: F) -> F:
+    """`--by`, as everywhere; `--as` is understood, too."""
+    by = click.option("--by", metavar="NAME", is_eager=True, help="Who decides; default: your user name.")
+    return by(click.option("--as", metavar="NAME", expose_value=False, hidden=True, callback=_as)(function))
 
 
 def _decision_options(function: F) -> F:
@@ -175,12 +183,24 @@ def _decide(
     if as_json:
         print_json(view)
         return
-    word = "Approved" if decision == "approve" else "Rejected"
-    votes = f"{len(view.get('votes') or ())} of {view.get('quorum')}"
-    more = "" if view["state"] != "pending" else f"; {votes} have voted"
-    click.echo(f"{word} {view['approval_id']}{more}")
+    click.echo(_said(view, decision))
     if hint:
         say(hint)
+
+
+def _said(view: dict[str, Any], decision: Decision) -> str:
+    """What the vote led to: a decision, or what it still takes."""
+    name, votes, quorum = view["approval_id"], view["votes"], view["quorum"]
+    if view["state"] != "pending":
+        return f"{'Approved' if decision == 'approve' else 'Rejected'} {name}"
+    left = [one for one in view["approvers"] if one not in votes]
+    yes = sum(vote == "approve" for vote in votes.values())
+    needed = f"{quorum - yes} of {', '.join(left)} have to" if quorum - yes > 1 else f"{' or '.join(left)} may"
+    if not left:
+        needed = f"{quorum - yes} more {'has' if quorum - yes == 1 else 'have'} to"
+    if decision == "approve":
+        return f"Approved {name}; {yes} of {quorum}, still open: {needed} approve"
+    return f"{next(reversed(votes))} said no to {name}; still open: {needed} approve"
 
 
 async def _ask(where: Where, name: str, ask: Ask) -> tuple[dict[str, Any], str]:

@@ -63,7 +63,7 @@ def list_(
         say(f"There are more: --cursor {page['next_cursor']}")
 
 
-@audit.command()
+@audit.command(short_help="Verify that no entry was changed or taken out.")
 @click.option(
     "--known",
     metavar="SEQ:HASH",

@@ -22,7 +22,7 @@ def blobs() -> None:
     """Blobs: large values, kept by the hash of their content. A definition may name one by it: config_ref and others."""
 
 
-@blobs.command()
+@blobs.command(short_help="Keep the content of a file; print its reference.")
 @click.argument("file")
 @where_options
 @json_option
@@ -53,7 +53,7 @@ async def _put(where: Where, data: bytes) -> str:
         return await backend.put_blob(data)
 
 
-@blobs.command()
+@blobs.command(short_help="Print the content that a reference names.")
 @click.argument("ref")
 @click.option("-o", "--output", metavar="FILE", help="Write it there; default: standard output.")
 @where_options
@@ -79,7 +79,7 @@ def get(ref: str, output: str | None, where: Where, as_json: bool) -> None:
         sys.stdout.buffer.flush()
 
 
-@blobs.command()
+@blobs.command(short_help="Say how large a blob is, and when it was put.")
 @click.argument("ref")
 @where_options
 @json_option

@@ -26,7 +26,7 @@ _id = click.argument("run_id", metavar="ID")
 # -- patch -------------------------------------------------------------------------------------------------------------
 
 
-@click.command()
+@click.command(short_help="Give a run under way another definition.")
 @_id
 @click.argument("file")
 @click.option("--dry-run", is_flag=True, help="Say what would change and whether the run can take it; change nothing.")
@@ -118,7 +118,7 @@ _definition = click.option(
 )
 
 
-@click.command()
+@click.command(short_help="Try a failed run again; what completed is kept.")
 @_id
 @_definition
 @click.option("--reason", default="", help="Why; it is written down.")
@@ -193,7 +193,7 @@ def _mended(given: Source | None, ask: Callable[[], Any]) -> Any:
 # -- rerun -------------------------------------------------------------------------------------------------------------
 
 
-@click.command()
+@click.command(short_help="Make a new run out of an old one.")
 @_id
 @click.option(
     "--from", "node", metavar="NODE", default="", help="Keep what came before this node. Without: from the start."

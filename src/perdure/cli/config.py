@@ -13,7 +13,7 @@ def config() -> None:
     """Settings: what they are and where they came from."""
 
 
-@config.command()
+@config.command(short_help="Print every setting, its value and its source.")
 @db_option
 @json_option
 def show(db: str | None, as_json: bool) -> None:

@@ -46,7 +46,7 @@ async def _ask(where: Where, name: str, ask: Ask) -> tuple[dict[str, Any], str]:
         return view, backend.go_on(view["run_id"], view["state"])
 
 
-@click.command()
+@click.command(short_help="Start a run of a registered workflow.")
 @click.argument("workflow")
 @click.option("-i", "pairs", metavar="NAME=VALUE", multiple=True, help="An input; the value is JSON, or else text.")
 @click.option("--inputs", "inputs_file", metavar="FILE", help="A JSON object of inputs; - reads standard input.")
@@ -133,7 +133,7 @@ def resume(run_id: str, by: str | None, where: Where, as_json: bool) -> None:
     _decide(where, run_id, as_json, "Resumed", lambda backend, run: backend.control("resume", run, by))
 
 
-@click.command()
+@click.command(short_help="Undo a run that has ended, by its compensators.")
 @_id
 @by_option
 @where_options
@@ -143,7 +143,7 @@ def rollback(run_id: str, by: str | None, where: Where, as_json: bool) -> None:
     _decide(where, run_id, as_json, "Rolling back", lambda backend, run: backend.control("rollback", run, by))
 
 
-@click.command()
+@click.command(short_help="Send a signal to a run.")
 @_id
 @click.argument("name")
 @click.argument("payload", required=False)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 
 import click
+import msgspec
 
 
 class ExitCode(IntEnum):
@@ -25,21 +26,23 @@ class ExitCode(IntEnum):
     """SIGTERM."""
 
 
-def report(error: BaseException) -> ExitCode:
+def report(error: BaseException, *, as_json: bool = False) -> ExitCode:
     """Say what went wrong, where and what to do, without a traceback."""
     from perdure.errors import PerdureError, SettingsInvalid
 
+    tell = say_problem if as_json else lambda code, message: say_error(message)
     for one in leaves(error):
         if isinstance(one, PerdureError):
-            say_error(one.message)
+            tell(one.code, one.message)
             return ExitCode.USAGE if isinstance(one, SettingsInvalid) else ExitCode.FAILED
         if isinstance(one, OSError):
             name = f"{one.filename}: " if one.filename else ""
-            say_error(f"{name}{one.strerror or one}")
+            tell("os_error", f"{name}{one.strerror or one}")
             return ExitCode.FAILED
-        say_error(
+        tell(
+            "internal_error",
             f"{type(one).__name__}: {one}\n"
-            "This is a bug in Perdure. What was durable is intact; the same command with --debug shows where it happened."
+            "This is a bug in Perdure. What was durable is intact; the same command with --debug shows where it happened.",
         )
     return ExitCode.FAILED
 
@@ -55,6 +58,11 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 def say_error(message: str) -> None:
     click.echo(click.style("Error: ", fg="red", bold=True) + message, err=True)
+
+
+def say_problem(code: str, message: str) -> None:
+    """An error for programs, which read `code`."""
+    click.echo(msgspec.json.encode({"error": {"code": code, "message": message}}).decode(), err=True)
 
 
 def say(message: str = "") -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from perdure.cli.exits import ExitCode, leaves, report, show_logs
+from perdure.cli.exits import ExitCode, leaves, report, say_problem, show_logs
 from perdure.cli.results import results
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEBUG = "perdure.debug"
+JSON = "perdure.json"
 
 
 class Group(click.Group):
@@ -101,8 +102,13 @@ class Root(Group):
             found = super().invoke(ctx)
             sys.stdout.flush()
             return found
-        except (click.ClickException, click.exceptions.Exit):
+        except click.exceptions.Exit:
             raise
+        except click.ClickException as error:
+            if not ctx.meta.get(JSON):
+                raise
+            say_problem("usage" if isinstance(error, click.UsageError) else "error", error.format_message())
+            raise click.exceptions.Exit(error.exit_code) from None
         except (KeyboardInterrupt, click.Abort):
             click.echo("Interrupted.", err=True)
             raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
@@ -112,7 +118,7 @@ class Root(Group):
                 raise click.exceptions.Exit(ExitCode.PIPE) from None
             if ctx.meta.get(DEBUG):
                 raise
-            raise click.exceptions.Exit(report(error)) from None
+            raise click.exceptions.Exit(report(error, as_json=bool(ctx.meta.get(JSON)))) from None
 
 
 def _close_output() -> None:
@@ -158,8 +164,14 @@ def color_option(function: F, *, hidden: bool = False) -> F:
     )(function)
 
 
+def _json(ctx: click.Context, parameter: click.Parameter, value: bool) -> bool:
+    ctx.meta[JSON] = value  # also for the error about whatever is read after it
+    return value
+
+
 def json_option(function: F) -> F:
-    json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
+    about = "Print one JSON object on standard output; errors, too, on standard error."
+    json = click.option("--json", "as_json", is_flag=True, is_eager=True, callback=_json, help=about)
     return debug_option(color_option(json(function), hidden=True))
 
 

@@ -148,7 +148,7 @@ def _print_line(line: dict[str, Any], as_json: bool) -> None:
 # -- export ------------------------------------------------------------------------------------------------------------
 
 
-@click.command()
+@click.command(short_help="Write everything about a run into one file.")
 @click.argument("run_id", metavar="ID")
 @click.option("-o", "--output", metavar="FILE", help="Write to this file instead of standard output.")
 @click.option(

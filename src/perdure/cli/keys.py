@@ -35,7 +35,7 @@ def keys() -> None:
     """API keys: who may use the server, and for what."""
 
 
-@keys.command()
+@keys.command(short_help="Make an API key, which is shown this once.")
 @click.argument("name")
 @click.option(
     "--role",
@@ -115,7 +115,7 @@ def list_(tenant: str, limit: int, cursor: str | None, where: Where, as_json: bo
         say(f"There are more: --cursor {page['next_cursor']}")
 
 
-@keys.command()
+@keys.command(short_help="Take a key back, within a second.")
 @click.argument("key_id")
 @tenant_option
 @where_options

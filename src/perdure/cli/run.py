@@ -232,6 +232,7 @@ class Session:
 
     async def _find(self, engine: Any, ir: str) -> None:
         """Go on with a run that exists, if it is the same workflow with the same inputs."""
+        from perdure.cli.waiting import look
         from perdure.routing.inputs import apply_defaults
 
         record = await engine.journal.get_run(self.run_id)
@@ -253,6 +254,8 @@ class Session:
             )
         if not state.terminal:
             self._tell(f"Run {self.run_id} exists and is {state.state}; going on with it.")
+            for ask in (await look(engine, state)).asks:
+                self._tell(f"  {ask.node or 'it'} waits for: {ask.command}")
 
     # -- following -----------------------------------------------------------------------------------------------------
 

@@ -156,7 +156,7 @@ async def _view(where: Where, name: str, node: str | None, at: int | None) -> di
 # -- explain -----------------------------------------------------------------------------------------------------------
 
 
-@runs.command()
+@runs.command(short_help="Say why a node has not run.")
 @click.argument("run_id", metavar="ID")
 @click.argument("name", metavar="[NODE]", required=False)
 @click.option("--node", metavar="NODE", help="The same as the argument NODE.")

@@ -16,7 +16,7 @@ def secrets() -> None:
     """Secrets: which there are, and the keys of sensitive fields."""
 
 
-@secrets.command("list")
+@secrets.command("list", short_help="List the names of secrets that can be filled in.")
 @here_only(ELSEWHERE)
 @json_option
 def list_(as_json: bool) -> None:

@@ -21,7 +21,7 @@ _at = click.option("--at", type=click.IntRange(1), metavar="SEQ", help="As it wa
 # -- path --------------------------------------------------------------------------------------------------------------
 
 
-@click.command()
+@click.command(short_help="Show which edges a run took, and by which rule.")
 @_id
 @click.option(
     "--after",
@@ -69,7 +69,7 @@ async def _read_path(where: Where, name: str, after: int, limit: int) -> dict[st
 # -- diff --------------------------------------------------------------------------------------------------------------
 
 
-@click.command()
+@click.command(short_help="Compare two runs, or two moments of one.")
 @_id
 @click.argument("other", metavar="[OTHER]", required=False)
 @_at
@@ -113,7 +113,7 @@ async def _diff(where: Where, name: str, other: str | None, at: int | None, to: 
 # -- import ------------------------------------------------------------------------------------------------------------
 
 
-@click.command("import")
+@click.command("import", short_help="Make a run out of an exported file, to look at.")
 @click.argument("file")
 @where_options
 @json_option

@@ -108,7 +108,7 @@ def show(reference: str, where: Where, as_json: bool) -> None:
     click.echo(as_yaml(view["definition"]))
 
 
-@workflows.command()
+@workflows.command(short_help="List the versions of a workflow, highest first.")
 @click.argument("name")
 @page_options
 @where_options
@@ -127,7 +127,7 @@ def versions(name: str, limit: int, cursor: str | None, where: Where, as_json: b
 # -- registering -------------------------------------------------------------------------------------------------------
 
 
-@workflows.command()
+@workflows.command(short_help="Register a workflow: its next version.")
 @click.argument("file")
 @reason_option
 @where_options
@@ -177,7 +177,7 @@ def _push(where: Where, source: Source, reason: str) -> View | None:
         return None
 
 
-@workflows.command()
+@workflows.command(short_help="Make the next version by a JSON Patch.")
 @click.argument("name")
 @click.argument("file")
 @click.option("--base", type=click.IntRange(1), metavar="VERSION", help="Refuse if another version came meanwhile.")
@@ -222,7 +222,7 @@ def patch(name: str, file: str, base: int | None, dry_run: bool, reason: str, wh
 # -- aliases -----------------------------------------------------------------------------------------------------------
 
 
-@workflows.command()
+@workflows.command(short_help="Let an alias mean a version, or shares of several.")
 @click.argument("name")
 @click.argument("alias", required=False)
 @click.argument("shares", nargs=-1, metavar="[VERSION]...", type=Share())
