@@ -145,7 +145,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: Literal["completed", "failed", "handed_back", "checkpointed"]
     output: Any = None
     step: str = ""
-    """Of a checkpoint: the step whose result it is; empty, it takes the place of what was kept before."""
+    """Of a checkpoint: the step whose result it is; empty, data of the handler's own."""
+    number: int = 0
+    """Of a checkpoint: which one of its attempt, from 1 on. One that is delivered again is known by it."""
     output_ref: str | None = None
     size: int = 0
     choice: tuple[str, ...] | None = None

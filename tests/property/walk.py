@@ -225,7 +225,8 @@ class Walk:
         if (definition.effect == "at_most_once" and not begun and not undo and chance < 0.8) or chance < 0.18:
             self.do(c.Begin(**where, worker="w"))
         elif chance < 0.22 and not undo:
-            self.do(c.Checkpoint(**where, data={"n": attempt}))
+            number, step = self.random.randrange(4), self.random.choice(("", "x", "y"))
+            self.do(c.Checkpoint(**where, data={"n": attempt}, number=number, step=step))
         elif chance < 0.22 + 0.4 * self.faults:
             error = Error(self.random.choice(("error", "http:503")), "it failed")
             self.do(

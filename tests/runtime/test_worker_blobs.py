@@ -186,7 +186,7 @@ async def test_checkpoints_arrive_in_the_order_they_were_made_however_long_they_
                 if result.output_ref is None
                 else msgspec.json.decode(await slow.get("default", result.output_ref))
             )
-            numbers.append(data["data"]["n"])
+            numbers.append(data["n"])
         assert numbers == [1, 2, 3, 4]
         assert [result.output_ref is None for result in results] == [False, True, False, True, True]
 

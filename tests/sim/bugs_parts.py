@@ -38,8 +38,8 @@ _PATCHED = focused(
 def _() -> Iterator[None]:
     real = patches.install
 
-    def install(state: Any, ir_hash: str) -> None:
-        real(state, ir_hash)
+    def install(state: Any, ir_hash: str, *, mends: bool = False) -> None:
+        real(state, ir_hash, mends=mends)
         for activation in state.activations.values():
             if activation.fired and not activation.scope:
                 state.edit(activation).ir = len(state.irs) - 1

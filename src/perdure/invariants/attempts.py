@@ -188,6 +188,9 @@ def checkpointed(model: Model, event: e.NodeCheckpointed) -> None:
     act = get(model, event)
     if event.attempt != act.attempt or act.state not in ("queued", "running"):
         model.blame("V4", f"attempt {event.attempt} of {act.place} writes a checkpoint; current is {act.attempt}")
+    if event.number and (event.attempt, event.number) <= act.checkpointed:
+        model.blame("T2", f"checkpoint {event.number} of {act.place} is kept again, or after a later one")
+    act.checkpointed = (event.attempt, event.number)
 
 
 # -- outcomes ----------------------------------------------------------------------------------------------------------

@@ -54,6 +54,8 @@ class Act(msgspec.Struct, kw_only=True):
     spent: bool = False
     """at_most_once: its effect has started, and nobody said it may start again."""
     discarded: bool = False
+    checkpointed: tuple[int, int] = (0, 0)
+    """The last checkpoint: attempt and number."""
     rejected: bool = False
     """A person was asked here and said no."""
     for_loop: bool = False

@@ -79,9 +79,12 @@ def begin(d: Decider, command: c.Begin) -> None:
 
 
 def checkpoint(d: Decider, command: c.Checkpoint) -> None:
+    """Kept once, however often and in whichever order it is delivered (T2)."""
     activation = fence(d, command)
-    if activation is not None:
-        d.emit_for(e.NodeCheckpointed, activation, data=command.data, step=command.step)
+    if activation is None or 0 < command.number <= activation.checkpoints:
+        return
+    number = command.number or activation.checkpoints + 1
+    d.emit_for(e.NodeCheckpointed, activation, data=command.data, step=command.step, number=number)
 
 
 def complete(d: Decider, command: c.Complete) -> None:

@@ -76,6 +76,8 @@ class Begin(NodeCommand, frozen=True, kw_only=True):
 class Checkpoint(NodeCommand, frozen=True, kw_only=True):
     data: Any = None
     step: str = ""
+    number: int = 0
+    """Which one of the attempt, from 1 on; 0: the worker does not count, and each is another one."""
 
 
 class Complete(NodeCommand, frozen=True, kw_only=True):

@@ -191,7 +191,10 @@ class NodeStarted(NodeEvent, frozen=True, kw_only=True, tag="node.started"):
 class NodeCheckpointed(NodeEvent, frozen=True, kw_only=True, tag="node.checkpointed"):
     data: Any = None
     step: str = ""
-    """The step whose result `data` is, kept beside those before; empty: `data` takes the place of all that was kept."""
+    """The step whose result `data` is, kept beside those before; empty: data of the handler's own, kept beside its steps."""
+    number: int = 0
+    """Which one of its attempt it is: however often it is delivered, it is there once (T2). 0: of before they were numbered, and
+    `data` without a step took the place of all that was kept."""
 
 
 class NodeCompleted(NodeEvent, frozen=True, kw_only=True, tag="node.completed"):

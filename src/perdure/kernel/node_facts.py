@@ -20,7 +20,7 @@ from perdure.kernel.edges import (
 from perdure.kernel.facts import count_item, finish, folds, get, planned_done, stop_waiting, succeed, undo_of
 from perdure.kernel.generations import make_ready
 from perdure.kernel.state import ERROR, SKIPPED, TAKEN, Activation, IntegrityError, NodeState, State, Timer
-from perdure.kernel.values import with_step
+from perdure.kernel.values import with_data, with_step
 
 N = NodeState
 
@@ -52,6 +52,7 @@ def _schedule(state: State, event: e.Event, place: e.NodeScheduled | e.Place) ->
         activation.retry_at = None
     stop_waiting(state, activation)
     activation.attempt, activation.begun, activation.started_at = place.attempt, False, None
+    activation.checkpoints = 0
     activation.reason, activation.scheduled_at, activation.worker = "", event.at, ""
     set_state(state, activation, N.QUEUED)
     node = state.pinned(activation)
@@ -115,7 +116,11 @@ def _node_started(state: State, event: e.NodeStarted) -> None:
 @folds(e.NodeCheckpointed)
 def _node_checkpointed(state: State, event: e.NodeCheckpointed) -> None:
     activation = get(state, event)
-    activation.checkpoint = with_step(activation.checkpoint, event.step, event.data) if event.step else event.data
+    activation.checkpoints = max(activation.checkpoints, event.number)
+    if event.step:
+        activation.checkpoint = with_step(activation.checkpoint, event.step, event.data)
+    else:
+        activation.checkpoint = with_data(activation.checkpoint, event.data) if event.number else event.data
 
 
 @folds(e.NodeCompleted)

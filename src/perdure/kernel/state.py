@@ -173,6 +173,8 @@ class Activation(msgspec.Struct, kw_only=True, omit_defaults=True):
     config: Any = None
     """Config given on requeue; replaces the definition's."""
     checkpoint: Any = None
+    checkpoints: int = 0
+    """The last checkpoint of the current attempt."""
     reason: str = ""
     worker: str = ""
     undo: Undo | None = None

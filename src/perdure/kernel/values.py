@@ -59,6 +59,12 @@ class Undo(msgspec.Struct, omit_defaults=True):
     started_at: float | None = None
 
 
+def with_data(checkpoint: Any, data: Any) -> dict[str, Any]:
+    """What a handler keeps by itself changes none of its steps."""
+    steps = checkpoint["steps"] if isinstance(checkpoint, dict) and checkpoint.keys() == {"data", "steps"} else {}
+    return {"data": data, "steps": steps}
+
+
 def with_step(checkpoint: Any, step: str, result: Any) -> dict[str, Any]:
     """What a handler has kept, with one more step. `data` is what it kept by itself, in whatever form."""
     if isinstance(checkpoint, dict) and checkpoint.keys() == {"data", "steps"}:

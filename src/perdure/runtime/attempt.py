@@ -18,6 +18,7 @@ End = Literal["", "timeout", "heartbeat_timeout", "cancelled", "handed_back"]
 
 class Attempt:
     __slots__ = (
+        "checkpoints",
         "ending",
         "handle",
         "last_heartbeat",
@@ -53,6 +54,7 @@ class Attempt:
         """The handler did its work; what it gave is being stored and reported."""
         self.saving: asyncio.Task[None] | None = None
         """The last checkpoint that had to be stored first; the next one waits for it."""
+        self.checkpoints = 0
         self.reported = False
         self.released = False
 
@@ -135,9 +137,9 @@ class Attempt:
         return self._result(worker, kind="handed_back", not_done=self.started is None)
 
     def checkpointed(self, left: Left, step: str, worker: str) -> Result:
-        return self._result(
-            worker, kind="checkpointed", output=left.value, output_ref=left.ref, step=step, size=left.size
-        )
+        self.checkpoints += 1
+        fields = {"output": left.value, "output_ref": left.ref, "size": left.size}
+        return self._result(worker, kind="checkpointed", step=step, number=self.checkpoints, **fields)
 
     def _result(self, worker: str, **fields: Any) -> Result:
         task = self.task

@@ -127,7 +127,7 @@ class Context:
         """Keep this for the next attempt. To be awaited on the loop; blocks in a thread."""
         checked = check_output(data, "checkpoint").value
         self._data = checked
-        return self._save({"data": checked, "steps": dict(self._steps)})
+        return self._save(checked)
 
     def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Call the function unless an earlier attempt has; gives its result, once that is durable.
@@ -190,7 +190,7 @@ class Context:
         return msgspec.to_builtins(checked), self._save(checked, name)
 
     def _save(self, checkpoint: Any, step: str = "") -> Any:
-        """Send the result of a step, or (without one) all that is to be kept. An awaitable on the loop; blocks in a thread."""
+        """Send the result of a step, or (without one) what is kept beside steps. An awaitable on the loop; blocks in a thread."""
         raise NotImplementedError
 
     def _on_loop(self) -> bool:

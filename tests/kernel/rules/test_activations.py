@@ -1,8 +1,11 @@
 """SEMANTICS, Activations and scopes: rules 1 to 3."""
 
+import msgspec
+
 from perdure.kernel import commands as c
 from perdure.kernel.keys import idempotency_key
 from perdure.kernel.values import Wait
+from tests.kernel.driver import fold
 from tests.kernel.rules.graphs import AGAIN, DONE, UNDO, again, effects, human, items, node, pick, start, undone
 
 
@@ -262,3 +265,66 @@ def test_rule_03_every_map_item_has_its_own_key():
     assert len(keys) == 2
     assert idempotency_key("run", "m") not in keys
     assert run.get("m").wait == Wait(kind="items", count=2)
+
+
+# -- checkpoints ---------------------------------------------------------------------------------------------------------
+
+
+def keep(run, data, number=0, step="", **fields):
+    fields = {"attempt": run.get("a").attempt, "generation": run.state.generation, **fields}
+    return run.tell(c.Checkpoint, node="a", data=data, number=number, step=step, **fields)
+
+
+def test_a_checkpoint_is_kept_once_however_often_it_is_delivered():
+    run = start(node("a"))
+    for _ in range(3):
+        keep(run, {"page": 1}, 1)
+    assert [(event.number, event.data) for event in run.events("node.checkpointed")] == [(1, {"page": 1})]
+
+
+def test_a_checkpoint_that_is_delivered_late_does_not_take_the_place_of_a_later_one():
+    run = start(node("a"))
+    for number in (1, 2, 1):
+        keep(run, {"page": number}, number)
+    assert run.get("a").checkpoint == {"data": {"page": 2}, "steps": {}}
+
+
+def test_a_step_that_is_delivered_again_is_not_done_again():
+    run = start(node("a"))
+    for number, name in ((1, "x"), (2, "y"), (1, "x")):
+        keep(run, f"{name}{number}", number, name)
+    assert run.get("a").checkpoint == {"data": None, "steps": {"x": "x1", "y": "y2"}}
+    assert len(run.events("node.checkpointed")) == 2
+
+
+def test_a_plain_checkpoint_leaves_the_results_of_steps():
+    run = start(node("a"))
+    keep(run, "paid", 1, "charge")
+    keep(run, {"page": 1}, 2)
+    keep(run, {"data": 1, "steps": {"charge": "forged"}}, 3)
+    assert run.get("a").checkpoint == {"data": {"data": 1, "steps": {"charge": "forged"}}, "steps": {"charge": "paid"}}
+
+
+def test_the_checkpoints_of_the_next_attempt_are_counted_anew():
+    run = start(node("a"))
+    keep(run, 1, 1)
+    run.lapse("a")
+    keep(run, 2, 1)
+    assert (run.get("a").checkpoint["data"], len(run.events("node.checkpointed"))) == (2, 2)
+    keep(run, 3, 2, attempt=1)
+    assert run.get("a").checkpoint["data"] == 2, "a stale attempt keeps nothing"
+
+
+def test_a_worker_that_does_not_count_keeps_each_of_its_checkpoints():
+    run = start(node("a"))
+    keep(run, 1)
+    keep(run, 2)
+    assert [event.number for event in run.events("node.checkpointed")] == [1, 2]
+
+
+def test_a_checkpoint_of_before_they_were_numbered_takes_the_place_of_all():
+    run = start(node("a"))
+    keep(run, "paid", 1, "charge")
+    keep(run, {"data": 7, "steps": {}}, 2)
+    old = [msgspec.structs.replace(one, number=0) if one.type == "node.checkpointed" else one for one in run.journal]
+    assert fold(old, run.state.library).find("a").checkpoint == {"data": 7, "steps": {}}
