@@ -327,4 +327,6 @@ def test_a_checkpoint_of_before_they_were_numbered_takes_the_place_of_all():
     keep(run, "paid", 1, "charge")
     keep(run, {"data": 7, "steps": {}}, 2)
     old = [msgspec.structs.replace(one, number=0) if one.type == "node.checkpointed" else one for one in run.journal]
-    assert fold(old, run.state.library).find("a").checkpoint == {"data": 7, "steps": {}}
+    folded = fold(old, run.state.library).find("a")
+    assert folded is not None
+    assert folded.checkpoint == {"data": 7, "steps": {}}
