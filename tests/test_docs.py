@@ -55,6 +55,15 @@ def test_the_example_of_the_readme_is_the_one_in_the_folder():
     assert all(text.count("\n") <= 20 for text in files.values())
 
 
+@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md", "docs/guides/python.md"])
+def test_a_reader_is_told_what_a_file_is_called(name):
+    """Where pages are shown, the line that opens a block is not: the name must also stand in the text before it."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    shown = re.findall(r"([^\n]+(?:\n[^\n]+)*)\n\n```\w+ (\S+)\n", text)
+    assert shown
+    assert [file for before, file in shown if file not in before] == []
+
+
 EXECUTED = [
     path for path in DOCUMENTS if any(block[0] == "console" for block in blocks(path.read_text(encoding="utf-8")))
 ]
