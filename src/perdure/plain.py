@@ -6,6 +6,7 @@ pydantic, paths and the scalars of numpy. It must not know what a value is for.
 
 from __future__ import annotations
 
+import datetime
 import os
 from typing import Any
 
@@ -17,6 +18,8 @@ def convert(value: Any) -> Any:
     dump = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
         return dump(mode="json", by_alias=True)  # as its schema names the fields, and as it is read again
+    if isinstance(value, datetime.date | datetime.time):  # a subclass, as pandas has; the others msgspec knows
+        return value.isoformat()
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if _is_scalar(value):
@@ -52,10 +55,10 @@ def way_out(value: Any) -> str:
     """How a value of this type becomes data, to be put behind its name."""
     if isinstance(value, type):
         return ""
-    if callable(getattr(value, "to_dict", None)):
-        return "; give .to_dict(), of a table .to_dict('records')"
     if callable(getattr(value, "tolist", None)):
         return "; give .tolist()"
+    if callable(getattr(value, "to_dict", None)):
+        return "; give .to_dict(), of a table .to_dict('records')"
     return "; give plain data, a data class, a msgspec.Struct or a pydantic model"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from pathlib import Path
 from typing import Any
 
@@ -110,22 +111,29 @@ def test_inputs_that_are_no_data_say_so_and_how_they_become_data():
             call(nightly, inputs={"day": Array()})
 
 
-def test_scalars_of_numpy_and_paths_are_data():
+class Stamp(datetime.datetime):
+    """As that of pandas."""
+
+
+def test_scalars_of_numpy_paths_and_dates_of_others_are_data():
     assert to_data({"n": Scalar(3), "p": Path("a") / "b"}) == {"n": 3, "p": "a/b"}
+    assert to_data(Stamp(2026, 5, 17)) == "2026-05-17T00:00:00"
     with pytest.raises(NotData, match=r"plain data, a data class, a msgspec\.Struct or a pydantic model"):
         to_data(object())
 
 
 @perdure.task
 def measured(kind: str) -> Any:
-    return {"scalar": {"n": Scalar(3), "p": Path("a/b")}, "array": {"a": Array()}}[kind]
+    kinds = {"scalar": {"n": Scalar(3), "p": Path("a/b")}, "array": {"a": Array()}, "nan": {"a": Scalar(math.nan)}}
+    return kinds[kind]
 
 
 def test_an_output_may_hold_scalars_of_numpy_and_paths_and_others_say_what_to_do():
     assert perdure.run(measured, kind="scalar", db=MEMORY).result() == {"n": 3, "p": "a/b"}
-    error = perdure.run(measured, kind="array", db=MEMORY).error
-    assert error is not None
-    assert error["message"].endswith("Array; give .tolist()")
+    for kind, words in (("array", "Array; give .tolist()"), ("nan", "$.a is not a number, or infinite")):
+        error = perdure.run(measured, kind=kind, db=MEMORY).error
+        assert error is not None
+        assert words in error["message"]
 
 
 def test_two_models_of_one_name_keep_their_own_definitions():

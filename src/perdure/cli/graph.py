@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from perdure.model.ir import IR
 
 SUFFIXES = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid"}
+_IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf")
 
 
 @click.command(short_help="Draw a workflow, or how far a run of it is.")
@@ -54,6 +55,12 @@ def graph(
         raise click.UsageError("give a FILE, or name a run with --run ID")
     if file is not None and where != Where():
         raise click.UsageError(f"{'--db' if where.db is not None else '--server'} goes with --run")
+    kind = Path(output).suffix.lower() if output else ""
+    if kind in _IMAGES and not as_json:
+        svg = Path(output or "").with_suffix(".svg")
+        raise click.UsageError(
+            f"{kind[1:].upper()} is not drawn here; write an SVG and convert it: -o {svg}, then rsvg-convert {svg} -o {output}"
+        )
     ir, marks = _read_file(file, as_json) if file is not None else asyncio.run(_read_run(where, run_id or ""))
     from perdure.drawing import draw, make_picture, plan_layout
 
@@ -63,7 +70,7 @@ def graph(
         picture = make_picture(ir, marks)
         print_json(_as_data(picture, plan_layout(picture, direction=direction)))
         return
-    format_ = format_ or SUFFIXES.get(Path(output).suffix.lower() if output else "", "mermaid")
+    format_ = format_ or SUFFIXES.get(kind, "mermaid")
     text = draw(ir, format_, marks=marks, direction=direction)  # type: ignore[arg-type]
     if output is None:
         click.echo(text, nl=False)

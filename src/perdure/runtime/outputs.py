@@ -135,7 +135,8 @@ def _find_problem(value: Any, error: Exception) -> str:
 
 def _find_leaf_problem(value: Any) -> str | None:
     try:
-        _encode(value)
+        if _encode(value) == b"null" and value is not None:  # a scalar of numpy's, most often
+            return "is not a number, or infinite, which JSON has no number for"
     except UnicodeEncodeError:
         return "is text that is not valid Unicode"
     except (TypeError, ValueError, OverflowError, RecursionError, NotImplementedError):
