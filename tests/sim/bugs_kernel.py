@@ -275,3 +275,22 @@ def _() -> Iterator[None]:
 def _() -> Iterator[None]:
     with swapped(settle._cancel_losers, lambda d, join: None):
         yield
+
+
+_SAGA = focused(
+    {"id": "a", "compensator": {"type": "task", "config": {"action": "undo"}}},
+    {"id": "m", "dependencies": ["a"]},
+    {"id": "z", "dependencies": ["m"], "retry": {"max_attempts": 1}},
+    rates={"raise": 0.4, "retry": 4.0},
+    runs=1,
+    handler_seconds=2.0,
+    fault_seconds=120.0,
+    on_failure={"compensate": True},
+)
+"""Runs that fail after something that is undone, and are retried."""
+
+
+@bug("what builds upon something undone does not wait until that is done again", "rule-13 E3", plan=_SAGA)
+def _() -> Iterator[None]:
+    with swapped(settle._is_early, lambda state, activation: False):
+        yield

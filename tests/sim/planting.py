@@ -42,14 +42,18 @@ def bug(name: str, by: str, plan: Callable[[int], Plan] = make_plan) -> Callable
     return register
 
 
-def focused(*nodes: dict[str, Any], rates: dict[str, float], **fields: Any) -> Callable[[int], Plan]:
+def focused(
+    *nodes: dict[str, Any], rates: dict[str, float], on_failure: Any = None, **fields: Any
+) -> Callable[[int], Plan]:
     """Histories of one workflow with few kinds of trouble, for bugs that need several rare things at once."""
 
     def plan(seed: int) -> Plan:
-        definition = {
+        definition: dict[str, Any] = {
             "name": "flow0",
             "nodes": [{"type": "task", "config": {"action": "work"}} | node for node in nodes],
         }
+        if on_failure is not None:
+            definition["on_failure"] = on_failure
         drawn = make_plan(seed)
         chosen = {"workflows": [drawn.workflows[0], definition], "rates": rates, "journal_seconds": 0.0, **fields}
         chosen.setdefault("workers", 2 if chosen.get("shared", drawn.shared) else 0)

@@ -46,6 +46,8 @@ FOUND: dict[int, str] = {
     1701317: "a coordinator remembered its runs past its lease, as long as the database kept an answer back (J5)",
     1712915: "the same",
     1720420: "the same",
+    888998: "what was parked behind something undone was sent without what came of it when done again (E3)",
+    558342: "of the checker: a join was judged by the one a patch made of it after it had fired (E3)",
     720: "of the simulator: an edge that a patch brought after its target was activated is not given to it",
     4113: "of the simulator: a run whose child waits for a time stands still rightly",
 }

@@ -11,17 +11,20 @@ import msgspec
 import pytest
 
 from perdure.errors import StoreUnavailable
+from perdure.invariants import Checker
 from perdure.journal import DueTimer
 from perdure.kernel import commands as c
 from perdure.kernel.state import RunState, State
+from perdure.model import compile_definition
 from perdure.runtime.coordinator import LostIncarnation
 from perdure.runtime.messages import Reported, TimerDue
 from perdure.runtime.quarantine import Quarantine
 from perdure.runtime.share import Share
 from perdure.runtime.timekeeper import Timekeeper
 from perdure.simulation.plan import Plan
+from perdure.simulation.promises import Promises
 from perdure.simulation.report import simulate
-from perdure.transport import Delivery, Result
+from perdure.transport import Delivery, Result, Task
 from tests.doubles.fake_clock import FakeClock
 from tests.doubles.memory_journal import MemoryJournal
 from tests.engine import tasks
@@ -37,6 +40,26 @@ PLANS = sorted((Path(__file__).parent / "plans").glob("*.json"))
 def test_a_plan_that_was_made_shorter_breaks_no_promise(file: Path) -> None:
     outcome = simulate(msgspec.json.decode(file.read_bytes(), type=Plan))
     assert not outcome.rule, outcome.message
+
+
+# -- the checker -------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_join_is_given_is_judged_by_the_join_it_fired_with() -> None:
+    """A patch that makes an `all` of it afterwards does not change what it was activated with (rule 39)."""
+    nodes = (node("a"), node("b"))
+    run = begin(*nodes, node("j", "a", "b", join="any"))
+    run.complete("a")
+    run.complete("b")
+    patched = compile_definition({"name": "test", "nodes": [*nodes, node("j", "a", "b")]}).get_ir()
+    run.tell(c.Patch, ir=patched)
+    checker = Checker({run.state.irs[0].hash: run.state.irs[0], patched.hash: patched})
+    assert [violation for event in run.journal for violation in checker.feed(event)] == []
+    said: list[str] = []
+    world: Any = SimpleNamespace(checks=SimpleNamespace(fail=lambda rule, message: said.append(message)))
+    given = Task(run_id="r", node="j", type="task", idempotency_key="k", inputs={"a": {}})
+    Promises(world).executed(given, checker.model)
+    assert said == []
 
 
 # -- the kernel --------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from perdure.invariants import guards
-from perdure.invariants.model import ERROR, RUN_OVER, SKIPPED, TAKEN, Act, Model
+from perdure.invariants.model import ERROR, OPEN, RUN_OVER, SKIPPED, TAKEN, Act, Key, Model
 from perdure.invariants.tokens import expect, fail_edges, fire, resolve_all, take_route, win
 from perdure.kernel import events as e
 from perdure.kernel.values import Route
@@ -70,6 +70,7 @@ def scheduled(model: Model, place: e.NodeScheduled | e.Place, at: float, after: 
     _alive(model, act, "is scheduled", "running")
     _in_time(model, act, "is scheduled")
     _ready(model, act)
+    _past(model, act)
     if place.attempt <= act.attempt:
         model.blame("V1", f"attempt {place.attempt} of {act.place} comes after {act.attempt}")
     if act.retry_at is not None and at < act.retry_at:
@@ -102,6 +103,30 @@ def _ready(model: Model, act: Act) -> None:
     most = (node.max_hops if node is not None else None) or model.graph.limits.max_hops
     if act.hop > most and not act.attempt:
         model.blame("E5", f"{act.place} is {act.hop} hops from the start; {most} are allowed")
+
+
+def _past(model: Model, act: Act) -> None:
+    """Rule 13: what an attempt builds upon has ended, also what a new generation does again (rule 26)."""
+    if model.generation == 1 or act.item is not None:
+        return
+    before, seen = [act], set[Key]()
+    while before:
+        one = before.pop()
+        graph = model.graphs[one.graph]
+        for edge in graph.incoming.get(one.node, ()):
+            if one.edges.get(edge.source) not in (TAKEN, ERROR):
+                continue
+            found = model.latest(graph, edge.source, one.scope[: edge.common])
+            if found is None or found.key in seen or found.key in model.whole:
+                continue
+            if found.state == "pending" or found.state in OPEN:
+                model.blame(
+                    "rule 13", f"{act.place} is scheduled while {found.place}, upon which it builds, is {found.state}"
+                )
+                return
+            seen.add(found.key)
+            before.append(found)
+    model.whole |= seen
 
 
 def _abandon(model: Model, act: Act, after: str) -> None:

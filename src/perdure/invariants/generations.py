@@ -17,6 +17,7 @@ def retried(model: Model, event: e.RunRetried) -> None:
     if event.generation != model.generation + 1:
         model.blame("R4", f"generation {event.generation} comes after {model.generation}")
     model.state, model.generation, model.orphaned = "running", event.generation, False
+    model.whole.clear()
     again, reopened = _again(model)
     for act in again.values():
         _make_ready(act)

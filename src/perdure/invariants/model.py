@@ -154,6 +154,8 @@ class Model:
         self.settled_seq = 0
         self.races: list[Key] = []
         """Joins with `cancel_rest` that were decided since the last append ended."""
+        self.whole: set[Key] = set()
+        """Activations that have ended in this generation, with everything before them."""
         self.found: list[Violation] = []
 
     def blame(self, invariant: str, message: str) -> None:
@@ -171,6 +173,7 @@ class Model:
         other = Model(self.library)
         other.__dict__.update(self.__dict__)
         other.graphs, other.plan, other.found = [*self.graphs], [*self.plan], []
+        other.whole = set(self.whole)
         other.signals, other.races, other.pauses = dict(self.signals), [*self.races], set(self.pauses)
         other.guarded = {name: set(people) for name, people in self.guarded.items()}
         other.acts = {key: _copy(act, "edges") for key, act in self.acts.items()}

@@ -225,6 +225,8 @@ def _held(who: str, node: Node, activation: Activation) -> str:
         )
     if activation.reason == "paused":
         return f"{who} is ready, but the run is paused; resume it."
+    if activation.reason == "redo":
+        return f"{who} is ready, but something it builds upon is being done again, and it waits for that."
     return f"{who} is ready, but the run is {activation.reason or 'not dispatching'}."
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from perdure.kernel.edges import latest
-from perdure.kernel.state import ERROR, TAKEN, Activation, NodeState, State, index_of, key_of
+from perdure.kernel.state import ERROR, OPEN, TAKEN, Activation, Key, NodeState, State, index_of, key_of
 from perdure.kernel.values import Error
 from perdure.model.ir import IR, Reference
 
@@ -136,6 +136,31 @@ def parents(state: State, activation: Activation) -> dict[str, Seen]:
             if found is not None:
                 seen[state.name(source)] = found
     return seen
+
+
+def lacks_past(state: State, reader: Activation) -> bool:
+    """Something of its past has not ended: it was undone, or failed, and a new generation does it again (rule 26)."""
+    seen: list[Key] = []
+    before = [reader]
+    while before:
+        one = before.pop()
+        number = one.ir if one.fired else state.iteration_ir(one.scope, one.node)
+        ir = state.irs[number]
+        for index in state.node_in(number, one.node).edges_in:
+            edge = ir.edges[index]
+            if one.edges.get(edge.source) not in (TAKEN, ERROR):
+                continue
+            found = latest(state, edge.source, one.scope[: edge.common], number)
+            if found is None or found.key in state.whole:
+                continue
+            if found.state is N.PENDING or found.state in OPEN:
+                for key in seen:
+                    state.drop(state.whole, key)
+                return True
+            state.put(state.whole, found.key, None)  # unless the search ends otherwise
+            seen.append(found.key)
+            before.append(found)
+    return False
 
 
 def items(state: State, owner: Activation, count: int) -> tuple[Seen, ...]:

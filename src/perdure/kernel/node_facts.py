@@ -47,6 +47,7 @@ def _schedule(state: State, event: e.Event, place: e.NodeScheduled | e.Place) ->
     if place.attempt <= activation.attempt:
         raise IntegrityError(f"run {state.run_id}: attempt {place.attempt} of {place.node} is not new (V1)")
     _ready(state, activation, event)
+    activation.scheduled_seq = activation.scheduled_seq or event.seq
     if activation.retry_at is not None:
         clear_timer(state, timer_name(state, "retry", activation))
         activation.retry_at = None
@@ -91,7 +92,10 @@ def _nodes_held(state: State, event: e.NodesHeld) -> None:
 
 def _hold(state: State, event: e.Event, place: e.NodeHeld | e.Place, reason: str) -> None:
     activation = get(state, place)
+    guarded = activation.guarded
     _ready(state, activation, event)
+    if reason == "redo":  # what it sees is not there yet, its `when` included
+        activation.guarded, activation.scheduled_seq = guarded, 0
     if activation.retry_at is not None:
         clear_timer(state, timer_name(state, "retry", activation))
         activation.retry_at = None

@@ -10,9 +10,9 @@ from typing import Any, Literal
 from perdure.kernel import commands as c
 from perdure.kernel import compensation, loops
 from perdure.kernel import events as e
-from perdure.kernel.decider import Decider, Unknown
+from perdure.kernel.decider import Decider, Unknown, sorted_by_schedule
 from perdure.kernel.edges import in_closing_iteration, latest
-from perdure.kernel.inputs import Seen, context, see
+from perdure.kernel.inputs import Seen, context, lacks_past, see
 from perdure.kernel.node_facts import skip
 from perdure.kernel.outcomes import exceed, fail_for_good, fail_join
 from perdure.kernel.segments import BlobRef
@@ -39,7 +39,7 @@ def settle(d: Decider) -> None:
         elif ready:
             waiting, ready = ready, []
             schedule(d, waiting)
-        elif not d.ended:
+        elif not d.ended and not (ready := _find_whole(d)):
             break
     end_if_over(d)
 
@@ -190,6 +190,12 @@ def schedule(d: Decider, ready: list[Activation]) -> None:
     """Dispatch what is ready: what `when` lets pass, unless the run is paused."""
     state = d.state
     ready = [a for a in ready if a.state in (N.PENDING, N.HELD, N.RETRYING, N.WAITING)]
+    if state.generation > 1:
+        early = [a for a in ready if _is_early(state, a)]
+        if any(_is_too_far(d, a) for a in early):
+            return
+        hold(d, [a for a in early if a.state is not N.HELD], "redo")
+        ready = [a for a in ready if a not in early]
     passed, skipped = _guard(d, ready)
     if state.state not in (R.RUNNING, R.PAUSED):  # a `when` that could not be evaluated: nothing is routed from here on
         return
@@ -200,9 +206,7 @@ def schedule(d: Decider, ready: list[Activation]) -> None:
     passed = [a for a in passed if a.fired or not a.refused or a.key in d.raced or _came_back(state, a)]
     going: list[Activation] = []
     for activation in passed:
-        maximum = d.node(activation).max_hops or state.ir.limits.max_hops
-        if activation.hop > maximum and not activation.attempt:  # what got so far before a patch may be tried again
-            exceed(d, "max_hops", activation.hop, maximum, activation)
+        if _is_too_far(d, activation):
             return
         if not loops.delay(d, activation):
             going.append(activation)
@@ -210,6 +214,30 @@ def schedule(d: Decider, ready: list[Activation]) -> None:
         hold(d, [a for a in going if a.state is not N.HELD], "paused")
     else:
         send(d, going)
+
+
+def _is_too_far(d: Decider, activation: Activation) -> bool:
+    """It has come more hops than it may, which is the failure of its run (rule 31)."""
+    maximum = d.node(activation).max_hops or d.state.ir.limits.max_hops
+    if activation.hop <= maximum or activation.attempt:  # what got so far before a patch may be tried again
+        return False
+    exceed(d, "max_hops", activation.hop, maximum, activation)
+    return True
+
+
+def _is_early(state: State, activation: Activation) -> bool:
+    """In a new generation, something it builds upon is done again: it must see what comes of that, and so must its `when`."""
+    fixed = activation.fired and activation.scheduled_seq  # what it sees is, over all its attempts
+    return activation.item < 0 and not fixed and lacks_past(state, activation)
+
+
+def _find_whole(d: Decider) -> list[Activation]:
+    """What waited for its past to be done again, and need not any more."""
+    state = d.state
+    if state.generation == 1 or state.state is not R.RUNNING or not state.tally.get(N.HELD):
+        return []
+    held = [a for a in sorted_by_schedule(state, N.HELD) if a.fired and not a.scheduled_seq]
+    return [a for a in held if not lacks_past(state, a)]
 
 
 def send(d: Decider, going: list[Activation]) -> None:

@@ -291,6 +291,8 @@ class State(msgspec.Struct, kw_only=True):
     streams: dict[str, int] = {}
     ir_hashes: list[str] = []
 
+    whole: dict[Key, None] = {}
+    """Known to have ended in this generation, with everything they build upon; found again when it is needed."""
     irs: list[IR] = []
     library: dict[str, IR] = {}
     """IRs by hash, put there by the caller before a journal that names them is folded."""

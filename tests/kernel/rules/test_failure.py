@@ -3,9 +3,10 @@
 import pytest
 
 from perdure.kernel import commands as c
-from perdure.kernel.inputs import parents
+from perdure.kernel.inputs import context, parents
 from perdure.kernel.values import Wait
-from tests.kernel.rules.graphs import AGAIN, DONE, UNDO, again, effects, human, node, pick, start, undone
+from perdure.model.ir import Reference
+from tests.kernel.rules.graphs import AGAIN, DONE, UNDO, again, effects, human, node, noting, pick, start, undone
 
 
 def test_rule_25_after_a_fatal_failure_nothing_is_dispatched():
@@ -214,12 +215,107 @@ def test_rule_26_compensated_activations_run_again():
     undone(run, "b", "a")
     assert run.status == "failed"
     run.tell(c.Retry)
-    assert run.dispatched() == {"a", "b"}
+    assert run.dispatched() == {"a"}
     run.complete("a", 2)
     assert run.get("m").attempt == 1
     run.complete("b")
     run.complete("z")
     assert run.status == "completed"
+
+
+def test_rule_26_what_builds_upon_something_undone_waits_until_that_is_done_again_and_sees_it():
+    """Here by way of `m`, which cannot be undone and keeps its outcome: `z` may read `a` all the same."""
+    run = start(node("a", compensator=UNDO), node("m", "a"), node("z", "m"), on_failure={"compensate": True})
+    run.complete("a", 1)
+    run.complete("m")
+    run.fail("z")
+    undone(run, "a")
+    run.tell(c.Retry)
+    assert (run.state_of("a"), run.state_of("z"), run.get("z").reason) == ("queued", "held", "redo")
+    run.complete("a", 2)
+    assert run.state_of("z") == "queued"
+    assert context(run.state, run.get("z"), [Reference("node", "a")]).nodes["a"].output == 2
+    run.complete("z")
+    assert run.status == "completed"
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_rule_26_what_is_parked_behind_something_undone_is_given_what_was_done_again(early):
+    """E3: it was sent without the output of `a`, whether it was requeued before `a` had completed anew or after."""
+    nodes = (node("a", compensator=UNDO), node("p", "a", on_failure="park"), node("f"))
+    run = start(*nodes, on_failure={"compensate": True})
+    run.complete("a", 1)
+    run.fail("p")
+    run.fail("f")
+    undone(run, "a")
+    run.tell(c.Retry)
+    assert run.state_of("p") == "parked"
+    if early:
+        run.requeue("p")
+        assert run.state_of("p") == "held"
+        run.complete("a", 2)
+    else:
+        run.complete("a", 2)
+        assert run.state_of("p") == "parked"
+        run.requeue("p")
+    assert run.state_of("p") == "queued"
+    assert parents(run.state, run.get("p"))["a"].output == 2
+
+
+def test_rule_26_a_condition_waits_too_for_what_is_done_again():
+    """`z` was never reached: its `when` may ask about `a`, by way of `m`, which kept its outcome."""
+    asked: list[c.Question] = []
+    run = start(
+        node("a", compensator=UNDO),
+        node("m", "a"),
+        node("b"),
+        node("z", "m", "b", when="ctx.a.output.ok"),
+        answers={"when": noting(asked, False)},
+        on_failure={"compensate": True},
+    )
+    run.complete("a", 1)
+    run.complete("m")
+    run.fail("b")
+    undone(run, "a")
+    run.tell(c.Retry)
+    run.complete("b")
+    assert (run.state_of("z"), asked) == ("held", [])
+    run.complete("a", 2)
+    assert (run.state_of("z"), asked, run.status) == ("skipped", asked[:1], "completed")
+
+
+def test_rule_26_what_has_come_too_far_fails_its_run_and_waits_for_nothing():
+    run = start(
+        node("a", compensator=UNDO),
+        node("m", "a"),
+        node("b"),
+        node("z", "m", "b", limits={"max_hops": 1}),
+        on_failure={"compensate": True},
+    )
+    run.complete("a", 1)
+    run.complete("m")
+    run.fail("b")
+    undone(run, "a")
+    run.tell(c.Retry)
+    run.complete("b")
+    assert run.state.error.code == "limit_exceeded"
+
+
+def test_rule_26_what_waits_for_something_to_be_done_again_waits_when_its_run_is_resumed_too():
+    run = start(node("a", compensator=UNDO), node("m", "a"), node("z", "m"), on_failure={"compensate": True})
+    run.complete("a", 1)
+    run.complete("m")
+    run.fail("z")
+    undone(run, "a")
+    run.tell(c.Retry)
+    run.tell(c.Pause)
+    run.tell(c.Resume)
+    assert run.state_of("z") == "held"
+    run.tell(c.Pause)
+    run.complete("a", 2)
+    assert run.state_of("z") == "held"
+    run.tell(c.Resume)
+    assert run.state_of("z") == "queued"
 
 
 def test_rule_26_retry_is_refused_while_compensating():
