@@ -105,6 +105,12 @@ def test_tests_take_the_inputs_that_runs_take(flow, inputs):
     assert found.outputs == perdure.run(flow, inputs=inputs, db=MEMORY).outputs
 
 
+def test_a_task_is_tested_as_it_is_run():
+    found = perdure.testing.run(total, inputs={"order": ORDER}, real=True)
+    assert found.outputs == perdure.run(total, order=ORDER, db=MEMORY).outputs == {"result": 2}
+    assert total.options(retry=7).definition()["nodes"][0]["retry"] == 7
+
+
 def test_inputs_that_are_no_data_say_so_and_how_they_become_data():
     for call, error in ((perdure.run, PerdureError), (perdure.testing.run, InputsInvalid)):
         with pytest.raises(error, match=r"not JSON: something in it is of type .*Array; give \.tolist\(\)"):

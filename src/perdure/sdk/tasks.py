@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from perdure import functions
 from perdure.nodes.task import Shape
@@ -14,6 +14,10 @@ from perdure.sdk.builder import Builder, Reads, find_current
 from perdure.sdk.errors import BuildError
 from perdure.sdk.options import NODE_OPTIONS, TASK_OPTIONS, NodeOptions, TaskOptions, check_names, is_lenient, make_node
 from perdure.sdk.schemas import converter, hints_of, schema_of
+
+if TYPE_CHECKING:
+    from perdure.model import Compiled
+    from perdure.sdk.workflows import Workflow
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -78,6 +82,25 @@ class Task(Generic[P, R_co]):
         elif options.get("output_schema") is False:
             options = {**options, "output_schema": None}
         return make_node(builder, self.name, {"type": "task", "config": config}, options, reads)
+
+    # Wherever a workflow is taken, a task is one of a single node.
+
+    @property
+    def _alone(self) -> Workflow[..., Any]:
+        from perdure.sdk.single import as_workflow
+
+        return as_workflow(self)
+
+    def definition(self) -> dict[str, Any]:
+        """As a workflow of one node."""
+        return self._alone.definition()
+
+    @property
+    def compiled(self) -> Compiled:
+        return self._alone.compiled
+
+    def children(self) -> list[Any]:
+        return []
 
     @property
     def __perdure_function__(self) -> Callable[..., Any]:
