@@ -24,6 +24,7 @@ from perdure.model.policies import (
     read_node_limits,
     read_retry,
     read_type,
+    settle_task,
 )
 from perdure.model.problems import Path, Problems, describe
 from perdure.model.routing import read_branch, read_dependency, read_loop, read_on_failure
@@ -280,6 +281,9 @@ def read_node(fields: Fields) -> dict[str, Any]:
             fields.conflict("timeout_seconds", "limits")
         else:
             timeout = deadline
+    if type == "task" and config:
+        config = dict(config)
+        settle_task(config, (*fields.path, "config"), fields.what, fields.problems)
     if type == "map" and fields.has("config_ref"):
         fields.error(
             "misplaced_key",

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from perdure.model.fields import Fields
-from perdure.model.policies import settle_human
+from perdure.model.policies import settle_human, settle_task
 from perdure.model.problems import Found, Path, Problems, describe
 
 
@@ -25,6 +25,8 @@ def join_config(type: str, config: Any, content: Any, what: str) -> tuple[Any, l
     if type == "human":
         path: Path = ("config_ref",)
         settle_human(content, path, Fields({}, path, what, problems, ()), problems)
+    elif type == "task":
+        settle_task(content, ("config_ref",), what, problems)
     wrong = [f"the content of config_ref of {what}: {found.message}" for found in problems.found]
     joined = dict(config or {})
     for key, value in content.items():

@@ -5,6 +5,7 @@ Must not know the graph; what names other nodes is in `routing.py`.
 
 from __future__ import annotations
 
+import difflib
 from typing import Any
 
 from perdure.model.fields import YEAR_MS, Fields, as_fields
@@ -162,6 +163,9 @@ def read_compensator(fields: Fields) -> dict[str, Any] | None:
     type = read_type(inner, config)
     if type is None:
         return None
+    if type == "task" and config:
+        config = dict(config)
+        settle_task(config, (*inner.path, "config"), inner.what, inner.problems)
     canonical: dict[str, Any] = {"type": type}
     if config:
         canonical["config"] = config
@@ -237,6 +241,29 @@ def settle_human(config: dict[str, Any], path: Path, node: Fields, problems: Pro
         choice = _ESCALATION_POLICIES[policy]
         if config.setdefault("on_timeout", choice) != choice:
             fields.conflict("on_timeout", "escalation_policy")
+
+
+_TASK_KEYS = ("function", "action", "args")
+
+
+def settle_task(config: dict[str, Any], path: Path, what: str, problems: Problems) -> None:
+    """`{action: email, to: ann}`, as the reference documents write it: what is no key of a task is an argument of its action."""
+    if config.get("action") is None or config.get("function") is not None:
+        return
+    extra = [key for key in config if key not in _TASK_KEYS and not difflib.get_close_matches(key, _TASK_KEYS, n=1)]
+    args = config.get("args")
+    if not extra or not isinstance(args, dict | None):
+        return
+    args = dict(args or {})
+    for key in extra:
+        value = config.pop(key)
+        if args.setdefault(key, value) != value:
+            problems.error(
+                "conflicting_keys",
+                (*path, key),
+                f"'{key}' of {what} is {describe(args[key])} in args and {describe(value)} beside them; keep one of them",
+            )
+    config["args"] = args
 
 
 def is_template(value: Any) -> bool:

@@ -17,6 +17,7 @@ from perdure import functions
 from perdure.model.ir import IR, Node
 from perdure.model.problems import Problem, describe, format_path
 from perdure.nodes.registry import NodeType, Path, Registry, has_template
+from perdure.nodes.task import NO_FUNCTION
 from perdure.routing.checks import check_parts
 from perdure.routing.schemas import compile_schema
 from perdure.routing.segments import BlobRef, Secret, Segments
@@ -61,7 +62,7 @@ def find_mistakes(node_type: NodeType, config: Any, is_open: Callable[[Any], boo
     open_somewhere = _holds(config, is_open)
     for error in _get_validator(node_type).iter_errors(config):
         if not (open_somewhere and _excused(error, is_open)):
-            found += _read_error(error, schema, show=is_open is has_template)
+            found += _read_error(error, schema, show=is_open is has_template, hint=node_type.unknown_hint)
         if len(found) >= MOST:
             break
     if not found and node_type.check is not None and isinstance(config, dict):
@@ -132,6 +133,7 @@ def check_configs(ir: IR, registry: Registry) -> tuple[Problem, ...]:
     for path, node in _nodes(ir):
         problems += _check_secrecy(path, node, registry.find(node.type))
         problems += _check_limits(path, node, registry.find(node.type))
+        problems += _check_function(path, node, drafted=not ir.hash)
         for place, what, type_name, config in _configs(path, node):
             found = registry.find(type_name)
             if found is not None:
@@ -192,6 +194,27 @@ def _check_limits(path: Path, node: Node, node_type: NodeType | None) -> list[Pr
     ]
 
 
+def _check_function(path: Path, node: Node, *, drafted: bool) -> list[Problem]:
+    """A task without a config gives what it was given: it must be given something. A draft does not know its edges."""
+    problems = []
+    if _is_bare(node) and not node.edges_in and not drafted:
+        problems.append(_problem(path, "bad_config", f"node '{node.id}': {NO_FUNCTION}, unless it joins others"))
+    if node.item is not None and _is_bare(node.item):
+        problems.append(
+            _problem((*path, "config", "node"), "bad_config", f"the item of node '{node.id}': {NO_FUNCTION}")
+        )
+    undo = node.compensator
+    if undo is not None and undo.type == "task" and not undo.config:
+        problems.append(
+            _problem((*path, "compensator"), "bad_config", f"compensator of node '{node.id}': {NO_FUNCTION}")
+        )
+    return problems
+
+
+def _is_bare(node: Node) -> bool:
+    return node.type == "task" and not node.config and node.config_ref is None
+
+
 def _check(place: Path, what: str, node_type: NodeType, config: Any) -> list[Problem]:
     return [
         _problem((*place, "config", *mistake.path), mistake.code, f"config of {what}: {mistake.message}")
@@ -247,7 +270,7 @@ def _holds(value: Any, is_open: Callable[[Any], bool]) -> bool:
     return False
 
 
-def _read_error(error: Any, schema: Any, *, show: bool) -> list[Mistake]:
+def _read_error(error: Any, schema: Any, *, show: bool, hint: str = "") -> list[Mistake]:
     """In our words. `show`: the value stands in the definition, so the message may have it."""
     path: Path = tuple(error.instance_path)
     what = f"'{format_path(path)}'" if path else "it"
@@ -258,7 +281,9 @@ def _read_error(error: Any, schema: Any, *, show: bool) -> list[Mistake]:
         case "additionalProperties":
             known = _known_keys(error, schema)
             return [
-                Mistake((*path, key), "unknown_key", f"unknown key '{key[:80]}'{_hint(key, known)}")
+                Mistake(
+                    (*path, key), "unknown_key", f"unknown key '{key[:80]}'{_hint(key, known, '' if path else hint)}"
+                )
                 for key in error.kind.unexpected
             ]
         case "type":
@@ -285,9 +310,11 @@ def _known_keys(error: Any, schema: Any) -> list[str]:
     return sorted(schema.get("properties", ())) if isinstance(schema, dict) else []
 
 
-def _hint(key: str, known: list[str]) -> str:
+def _hint(key: str, known: list[str], otherwise: str) -> str:
     close = difflib.get_close_matches(key, known, n=1)
-    return f"; did you mean '{close[0]}'?" if close else f"; known are {', '.join(known)}" if known else ""
+    if close:
+        return f"; did you mean '{close[0]}'?"
+    return f"; {otherwise}" if otherwise else f"; known are {', '.join(known)}" if known else ""
 
 
 # -- rendered configs --------------------------------------------------------------------------------------------------

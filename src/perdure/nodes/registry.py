@@ -98,6 +98,8 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True):
     """Other names a definition may use."""
     example: dict[str, Any] = {}
     """A node of this type, as a definition has it, without its id."""
+    unknown_hint: str = ""
+    """What to do with a key that the schema does not know and that is no typo of one it knows."""
     check: Callable[[dict[str, Any]], Iterable[tuple[Path, str]]] | None = None
     """Mistakes that a schema cannot find, each with its path. Asked with templates not rendered too: see `has_template`."""
     answer: Callable[[Call], Answer] | None = None

@@ -76,6 +76,9 @@ def _shape(function: functions.Function) -> Shape:
 
 
 async def handle(config: Any, ctx: Any) -> Any:
+    if not config:  # a join: it gives what it was given, by node
+        await ctx.load_inputs()
+        return ctx.inputs
     if not isinstance(config, dict):
         raise Failure("bad_config", "a task needs config {function: 'module:name'}", retryable=False)
     reference = config.get("function") or config.get("action")
@@ -103,17 +106,19 @@ async def handle(config: Any, ctx: Any) -> Any:
 
 
 def _check(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
-    if config.get("function") is None and config.get("action") is None:
-        yield (), "a task needs config.function: 'module:name', or config.action"
+    if config and config.get("function") is None and config.get("action") is None:
+        yield (), NO_FUNCTION
     for key in ("function", "action"):
         name = config.get(key)
         if isinstance(name, str) and "{{" not in name and (refusal := functions.find_refusal(name)) is not None:
             yield (key,), refusal
 
 
+NO_FUNCTION = "a task needs config.function: 'module:name', or config.action"
+
 TYPE = NodeType(
     name="task",
-    description="Calls a Python function, which the worker imports or has registered.",
+    description="Calls a Python function, which the worker imports or has registered; without a config, gives its inputs.",
     config_schema={
         "type": "object",
         "properties": {
@@ -123,9 +128,10 @@ TYPE = NodeType(
         },
         "additionalProperties": False,
     },
-    output_schema={"description": "what the function returned"},
+    output_schema={"description": "what the function returned; without a config, the outputs that led here by node"},
     capabilities=frozenset({"code", "effect", "network", "files"}),
     example={"type": "task", "config": {"function": "math:hypot", "args": {}}},
+    unknown_hint="put what the function is called with under args",
     check=_check,
     handler=handle,
     inputs_on_demand=True,
