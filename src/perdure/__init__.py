@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from perdure.client.clients import AsyncClient, Client
     from perdure.nodes.registry import NodeType
-    from perdure.outcomes import Abort, Failure, NotDone, RetryLater
+    from perdure.outcomes import Abort, Chosen, Failure, NotDone, RetryLater
     from perdure.runtime.context import Context
     from perdure.sdk.control import Loop, branch, first, loop, switch
     from perdure.sdk.control import map_each as map  # noqa: A004  perdure.map
@@ -25,6 +25,7 @@ __all__ = [
     "Approval",
     "AsyncClient",
     "BuildError",
+    "Chosen",
     "Client",
     "Concurrency",
     "Context",
@@ -63,7 +64,7 @@ __all__ = [
 _HOMES = {
     "perdure.client.clients": ("AsyncClient", "Client"),
     "perdure.nodes.registry": ("NodeType",),
-    "perdure.outcomes": ("Abort", "Failure", "NotDone", "RetryLater"),
+    "perdure.outcomes": ("Abort", "Chosen", "Failure", "NotDone", "RetryLater"),
     "perdure.runtime.context": ("Context",),
     "perdure.sdk.control": ("Loop", "branch", "first", "loop", "switch"),
     "perdure.sdk.errors": ("BuildError", "RunFailed"),

@@ -61,7 +61,8 @@ class NotDone(Failure):
 
 
 class Chosen(msgspec.Struct, frozen=True):
-    """Returned by a handler that also picks the next nodes (rule 22)."""
+    """Returned by a function whose node has an `agent_driven` branch: its output, and the nodes it chooses of those that the
+    branch offers (rule 22)."""
 
     output: Any
     next_nodes: tuple[str, ...]

@@ -131,3 +131,35 @@ def test_a_missing_file_is_a_usage_error_that_names_what_is_there(shell, tmp_pat
 
 def test_a_missing_python_file_is_said(shell):
     assert "there is no file flow.py" in shell.error("validate", "flow.py:main", code=2)
+
+
+def test_the_place_that_is_printed_is_where_the_mark_stands(shell, tmp_path):
+    (tmp_path / "place.yaml").write_text("name: x\nnodes:\n  - {id: a, type: transform, timeout_seconds: soon}\n")
+    lines = shell.error("validate", "place.yaml", code=2).splitlines()
+    place = re.match(r"place\.yaml:(\d+):(\d+): ", lines[0])
+    assert place is not None
+    assert lines[2].index("^") - lines[1].index("  - {") + 1 == int(place[2])
+
+
+def test_everything_is_said_at_once_types_and_configs_too(shell, tmp_path):
+    (tmp_path / "many.yaml").write_text(
+        "name: x\nnodes:\n"
+        "  - {id: a, type: transform, config: {valeu: 1}, timeout_seconds: soon}\n"
+        "  - {id: b, type: htpp, dependencies: [nobody]}\n"
+        "  - {id: c, type: http, config: {url: 5}, when: '1 +'}\n"
+    )
+    found = {(one["path"], one["code"]) for one in shell.json("validate", "many.yaml", code=2)["problems"]}
+    assert found >= {
+        ("nodes[0].timeout_seconds", "wrong_type"),
+        ("nodes[0].config.valeu", "unknown_key"),
+        ("nodes[1].type", "unknown_type"),
+        ("nodes[1].dependencies[0]", "unknown_node"),
+        ("nodes[2].config.url", "bad_config"),
+        ("nodes[2].when", "bad_condition"),
+    }
+
+
+def test_a_handler_nobody_has_is_marked_where_it_stands(shell, tmp_path):
+    (tmp_path / "handler.json").write_text('{"name": "x", "nodes": [\n{"id": "a", "handler": "nobody_has_it"}]}')
+    (problem,) = shell.json("validate", "handler.json")["problems"]
+    assert (problem["path"], problem["line"], problem["column"]) == ("nodes[0].handler", 2, 13)

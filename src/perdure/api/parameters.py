@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 from starlette.requests import Request
 
 from perdure.api.problems import BadQuery
-from perdure.service.errors import Trouble
+from perdure.service.errors import Invalid, Trouble
 
 Limit = Annotated[int, Meta(description="At most so many.", ge=1, le=1000)]
 Sequence = Annotated[int, Meta(ge=0, le=2**53)]
@@ -71,3 +71,11 @@ def idempotency_key(request: Request) -> str | None:
     if not _KEY.fullmatch(key):
         raise refuse("Idempotency-Key", "expected 1 to 255 printable ASCII characters without spaces")
     return key
+
+
+def either(name: str, value: Any, other: str, second: Any) -> Any:
+    """One of two spellings of a key."""
+    if value is not None and second is not None and value != second:
+        message = f"{name} and {other} are two names of the same; give one of them"
+        raise Invalid(message, [Trouble(other, "conflicting_keys", message)])
+    return second if value is None else value

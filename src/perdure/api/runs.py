@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from perdure.access import Permission
 from perdure.api import schemas as s
-from perdure.api.parameters import AFTER_DESCRIPTION, Limit, Sequence, Text, moment, sequence, tag
+from perdure.api.parameters import AFTER_DESCRIPTION, Limit, Sequence, Text, either, moment, sequence, tag
 from perdure.api.reading import Body, Query, media_type, read_bytes, read_json
 from perdure.api.routing import Answer, Call, Routes, hash_of
 from perdure.api.streaming import EventStream
@@ -35,6 +35,17 @@ class StartRun(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     definition: (
         Annotated[dict[str, Any], Meta(description="Instead of `workflow`; it is not registered by that.")] | UnsetType
     ) = UNSET
+    tag: (
+        Annotated[
+            str,
+            Meta(
+                description="An alias of the workflow: `{workflow: orders, tag: live}` is `orders@live`. Alone, a workflow.",
+                min_length=1,
+                max_length=200,
+            ),
+        ]
+        | None
+    ) = None
     inputs: dict[str, Any] | None = None
     tags: Tags = msgspec.field(default_factory=dict)
     deadline_seconds: Annotated[float, Meta(gt=0, le=1e9)] | None = None
@@ -80,9 +91,18 @@ async def start(call: Call, body: StartRun) -> Answer:
     return Answer(started.view, 201 if started.created else 200, headers)
 
 
+def _named(workflow: str, tag: str | None) -> str:
+    if tag is None:
+        return workflow
+    if "@" in workflow:
+        message = f"workflow names {workflow} and tag {tag}; give one of them"
+        raise Invalid(message, [Trouble("tag", "conflicting_keys", message)])
+    return f"{workflow}@{tag}" if workflow else tag
+
+
 async def _start(call: Call, body: StartRun) -> Started:
     return await call.service.runs.start(
-        workflow="" if body.workflow is UNSET else body.workflow,
+        workflow=_named("" if body.workflow is UNSET else body.workflow, body.tag),
         definition=None if body.definition is UNSET else body.definition,
         inputs=body.inputs,
         tags=body.tags,
@@ -325,6 +345,8 @@ async def rerun(call: Call, body: Rerun) -> Any:
 
 class PatchRun(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
     patch: Annotated[list[Any], Meta(description="A JSON Patch (RFC 6902) of the definition.")] | None = None
+    operations: Annotated[list[Any], Meta(description="Another name of `patch`.")] | None = None
+    description: Annotated[str, Meta(description="Another name of `reason`.", max_length=2000)] = ""
     definition: Annotated[dict[str, Any], Meta(description="A whole new definition instead.")] | None = None
     dry_run: bool = False
 
@@ -335,13 +357,14 @@ async def patch(call: Call, body: PatchRun) -> Any:
 
     With `dry_run` nothing changes: the answer says what would, and whether the run can take it.
     """
-    call.noted = {"patch": hash_of(body.patch if body.definition is None else body.definition)}
+    operations = either("patch", body.patch, "operations", body.operations)
+    call.noted = {"patch": hash_of(operations if body.definition is None else body.definition)}
     return await call.service.runs.patch(
         call.path("run_id"),
         definition=body.definition,
-        operations=body.patch,
+        operations=operations,
         dry_run=body.dry_run,
-        reason=body.reason,
+        reason=either("reason", body.reason or None, "description", body.description or None) or "",
     )
 
 

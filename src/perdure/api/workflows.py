@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from perdure.access import Permission
 from perdure.api import schemas as s
-from perdure.api.parameters import Limit, Text
+from perdure.api.parameters import Limit, Text, either
 from perdure.api.problems import BadBody
 from perdure.api.reading import Body, Query, definition_format, read_bytes, read_json
 from perdure.api.routing import Answer, Call, Routes
@@ -64,9 +64,11 @@ async def validate(call: Call) -> Any:
 
 
 class PatchWorkflow(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    patch: Annotated[list[Any], Meta(description="A JSON Patch (RFC 6902) of the highest version.")]
+    patch: Annotated[list[Any], Meta(description="A JSON Patch (RFC 6902) of the highest version.")] | None = None
+    operations: Annotated[list[Any], Meta(description="Another name of `patch`.")] | None = None
     base_version: Annotated[Version, Meta(description="Refuse if another version came meanwhile.")] | None = None
     reason: Why = ""
+    description: Annotated[str, Meta(description="Another name of `reason`.", max_length=2000)] = ""
     dry_run: bool = False
 
 
@@ -76,8 +78,13 @@ async def patch(call: Call, body: PatchWorkflow) -> Any:
 
     The patch is applied to the canonical form, as GET /workflows/{name} shows it, which always has `nodes` and `edges`.
     """
+    operations = either("patch", body.patch, "operations", body.operations)
+    if operations is None:
+        message = "give patch, a list of operations"
+        raise Invalid(message, [Trouble("patch", "missing_key", message)])
+    reason = either("reason", body.reason or None, "description", body.description or None) or ""
     view = await call.service.workflows.patch(
-        call.path("name"), body.patch, base=body.base_version, reason=body.reason, dry_run=body.dry_run
+        call.path("name"), operations, base=body.base_version, reason=reason, dry_run=body.dry_run
     )
     return Answer(view, 201 if view["created"] else 200)
 

@@ -51,19 +51,22 @@ def count(problems: Sequence[Problem]) -> str:
 
 
 def _show(name: str, lines: list[str], problem: Problem) -> None:
-    place = ":".join(str(part) for part in (name, problem.line, problem.column) if part is not None)
+    said, _, way_out = problem.message.partition("; ")
+    line, column, width = "", problem.column, 1
+    shown = problem.line is not None and 0 < problem.line <= len(lines)
+    if shown:
+        line = lines[(problem.line or 1) - 1]
+        column, width = aim(line, problem.column or 1, said)
+    place = ":".join(str(part) for part in (name, problem.line, column) if part is not None)
     colour = "red" if problem.severity == "error" else "yellow"
     severity = click.style(f"{problem.severity}:", fg=colour, bold=True)
     code = click.style(f"[{problem.code}]", fg="bright_black")
-    said, _, way_out = problem.message.partition("; ")
     say(f"{click.style(place, bold=True)}: {severity} {said} {code}")
-    if problem.line is None or not 0 < problem.line <= len(lines):
+    if not shown or column is None:
         if problem.path:
             say(f"      at {problem.path}")
         _say_way_out(way_out)
         return
-    line = lines[problem.line - 1]
-    column, width = aim(line, problem.column or 1, said)
     if len(line) > _WIDEST_LINE:  # one-line JSON: show the part that matters
         start = max(column - 40, 0)
         line, column = line[start : start + 120], column - start

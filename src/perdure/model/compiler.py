@@ -35,7 +35,7 @@ from perdure.model.problems import Path, Problems
 from perdure.model.usage import Usage, find_usage
 
 _ALL = Join()
-_CONFIG_KEYS = frozenset({"config", "config_ref", "agent_config", "human_config", "timeout_seconds", "limits"})
+_CONFIG_KEYS = frozenset({"config", "config_ref", "agent_config", "human_config"})
 """What the config of a node is made of."""
 _RETRY = Retry()
 

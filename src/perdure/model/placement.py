@@ -25,7 +25,7 @@ def place(problems: Sequence[Problem], text: str | bytes, format: Format | None)
         return ()
     data, plain, found = read(text, format, Problems())
     indexes = find_indexes(data)
-    paths = [read_path(problem.path, indexes) for problem in problems]
+    paths = [_as_written(read_path(problem.path, indexes), data) for problem in problems]
     places = Positions(plain, found).find(path for path in paths if path)
     placed = []
     for problem, path in zip(problems, paths, strict=True):
@@ -33,6 +33,20 @@ def place(problems: Sequence[Problem], text: str | bytes, format: Format | None)
         shown = format_path(path) if path else problem.path
         placed.append(msgspec.structs.replace(problem, path=shown, line=line, column=column))
     return tuple(sorted(placed, key=lambda problem: (problem.line or 0, problem.column or 0)))
+
+
+def _as_written(path: Path, data: Any) -> Path:
+    """The type of a node may stand under its other name."""
+    if len(path) < 3 or path[-1] != "type":
+        return path
+    found = data
+    for part in path[:-1]:
+        try:
+            found = found[part]
+        except (KeyError, IndexError, TypeError):
+            return path
+    spelled = isinstance(found, dict) and found.get("type") is None and found.get("handler") is not None
+    return (*path[:-1], "handler") if spelled else path
 
 
 def find_indexes(data: Any) -> dict[str, int]:

@@ -22,6 +22,8 @@ _RETRY_DEFAULTS = {"backoff_ms": 1000, "multiplier": 2, "max_backoff_ms": 60_000
 
 ON_TIMEOUT = ("reject", "approve", "fail", "escalate")
 _ESCALATION_POLICIES = {
+    "auto_approve": "approve",
+    "auto_reject": "reject",
     "auto_approve_after_timeout": "approve",
     "auto_reject_after_timeout": "reject",
     "fail_after_timeout": "fail",
@@ -32,6 +34,8 @@ _HUMAN_DEFAULTS = {"on_timeout": "reject", "quorum": 1}
 _COMPUTABLE = frozenset({"timeout_seconds", "on_timeout", "quorum"})
 _HUMAN_KEYS = frozenset(
     {
+        "approver",
+        "title",
         "approvers",
         "quorum",
         "timeout_seconds",
@@ -190,6 +194,8 @@ def read_type(fields: Fields, config: Any) -> str | None:
         fields.error("missing_key", "", f"{fields.what} has no 'type'; say what it does, e.g. type: task")
         return None
     name = fields.name(key)
+    if name == "function" and isinstance(config, dict) and config.get("function") is not None:
+        return "task"  # a function of a module; code that a definition holds is another type
     return None if name is None else TYPE_ALIASES.get(name, name)
 
 
@@ -223,6 +229,10 @@ def settle_human(config: dict[str, Any], path: Path, node: Fields, problems: Pro
     known = {key: value for key, value in config.items() if key not in _COMPUTABLE or not is_template(value)}
     fields = Fields(known, path, f"config of {node.what}", problems, config)
     before = problems.errors
+    if config.get("approver") is not None:  # one person, as the reference documents write it
+        if config.setdefault("approvers", [config["approver"]]) not in ([config["approver"]], config["approver"]):
+            fields.conflict("approvers", "approver")
+        del config["approver"]
     seconds = fields.seconds("timeout_seconds")
     hours = fields.number("timeout_hours", 0, 24 * 3660, above=True)
     policy = fields.choice("escalation_policy", _ESCALATION_POLICIES)

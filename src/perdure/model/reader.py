@@ -148,7 +148,12 @@ def _report_syntax(text: str, error: json.JSONDecodeError, problems: Problems) -
     here = text[offset : offset + 40]
     rest = here.lstrip()
     if rest[:2] in ("//", "/*") or rest[:1] == "#":
-        what = "JSON has no comments; remove this one, or write the definition in YAML"
+        yaml = (
+            "write the definition in YAML"
+            if rest[:1] == "#"
+            else "write the definition in YAML, where they begin with '#'"
+        )
+        what = f"JSON has no comments; remove this one, or {yaml}"
     elif rest[:1] in ("}", "]"):
         what = f"{error.msg}; is there a comma too many before this bracket?"
     elif not rest:

@@ -156,6 +156,7 @@ def _chains(tokens: list[_Token], *, filters: bool) -> Iterator[_Chain]:
         if tokens[index].text in _MACROS and tokens[index + 1].text == "(" and tokens[index + 2].kind == "name":
             if index + 3 < len(tokens) and tokens[index + 3].text == ",":
                 bound.add(tokens[index + 2].text)
+    fallbacks = _find_fallbacks(tokens) if filters else []
     index = 0
     while index < len(tokens):
         token = tokens[index]
@@ -177,9 +178,25 @@ def _chains(tokens: list[_Token], *, filters: bool) -> Iterator[_Chain]:
         index = _read_path(tokens, index, chain)
         if filters:
             _read_filters(tokens, index, chain)
+            chain.optional = chain.optional or any(start < index <= end for start, end in fallbacks)
         else:
             chain.tested = before == "(" and caller == "has"
         yield chain
+
+
+def _find_fallbacks(tokens: list[_Token]) -> list[tuple[int, int]]:
+    """What stands inside `default(…)`: it is read where something else was not there, so it may not be there either."""
+    found: list[tuple[int, int]] = []
+    for index in range(len(tokens) - 2):
+        if tokens[index].text == "|" and tokens[index + 1].text in ("default", "d") and tokens[index + 2].text == "(":
+            depth, end = 0, index + 2
+            while end < len(tokens):
+                depth += {"(": 1, ")": -1}.get(tokens[end].text, 0)
+                if depth == 0:
+                    break
+                end += 1
+            found.append((index + 2, end))
+    return found
 
 
 def _read_filters(tokens: list[_Token], index: int, chain: _Chain) -> None:

@@ -15,6 +15,7 @@ import msgspec
 
 from perdure import functions
 from perdure.model.ir import IR, Node
+from perdure.model.policies import TYPE_ALIASES
 from perdure.model.problems import Problem, describe, format_path
 from perdure.nodes.registry import NodeType, Path, Registry, has_template
 from perdure.nodes.task import NO_FUNCTION
@@ -129,7 +130,7 @@ def joined(compiled: Compiled, problems: tuple[Problem, ...]) -> Compiled:
 
 def check_configs(ir: IR, registry: Registry) -> tuple[Problem, ...]:
     """The problems of every node's config. A type nobody here has is a warning: a worker elsewhere may have it."""
-    problems: list[Problem] = []
+    problems: list[Problem] = [*_check_ports(ir, registry)]
     for path, node in _nodes(ir):
         problems += _check_secrecy(path, node, registry.find(node.type))
         problems += _check_limits(path, node, registry.find(node.type))
@@ -143,7 +144,8 @@ def check_configs(ir: IR, registry: Registry) -> tuple[Problem, ...]:
             else:
                 close = difflib.get_close_matches(type_name, registry.names(), n=1)
                 hint = f"did you mean '{close[0]}'?" if close else "install it where workers run"
-                message = f"there is no node type '{type_name}' here; {hint}"
+                other = next((f" ({alias})" for alias, name in TYPE_ALIASES.items() if name == type_name), "")
+                message = f"there is no node type '{type_name}'{other} here; {hint}"
                 problems.append(_problem((*place, "type"), "unknown_type", message, "warning"))
     return tuple(problems)
 
@@ -192,6 +194,18 @@ def _check_limits(path: Path, node: Node, node_type: NodeType | None) -> list[Pr
         for gate, given in (("concurrency", node.concurrency), ("rate", node.rate))
         if given is not None
     ]
+
+
+def _check_ports(ir: IR, registry: Registry) -> Iterator[Problem]:
+    """A port is for what streams, and none of the types here does: an edge that names one would be a plain edge in silence."""
+    for edge in ir.edges:
+        source, target = ir.nodes[edge.source], ir.nodes[edge.target]
+        if not edge.ports or source is None or target is None or registry.find(source.type) is None:
+            continue
+        out, into = edge.ports[0]
+        written = f"{source.id}{'.' * bool(out)}{out} -> {target.id}{'.' * bool(into)}{into}"
+        message = f"the edge {written} names a port, and a {source.type} streams nothing; write the ids alone"
+        yield _problem(("nodes", source.id), "misplaced_key", message)
 
 
 def _check_function(path: Path, node: Node, *, drafted: bool) -> list[Problem]:

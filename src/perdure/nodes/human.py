@@ -20,7 +20,7 @@ _PEOPLE = {"type": ["array", "string"], "items": {"type": "string", "minLength":
 def _answer(call: Call) -> Answer:
     config: dict[str, Any] = call.config or {}
     shown = dict(call.inputs)
-    for key in ("show", "approval_ui_url"):
+    for key in ("title", "show", "approval_ui_url"):
         if key in config:
             shown[key] = config[key]
     seconds = config.get("timeout_seconds")
@@ -71,6 +71,7 @@ TYPE = NodeType(
             "on_timeout": {"enum": ["reject", "approve", "fail", "escalate"], "default": "reject"},
             "escalate_to": {**_PEOPLE, "description": "who is asked next; the same people without it"},
             "form": {"type": "object", "description": "what the approver is asked for; passed on as it is"},
+            "title": {"type": "string", "description": "what it is about, in a line; shown to the approver"},
             "show": {"description": "what the approver sees besides the outputs that led here"},
             "approval_ui_url": {"type": "string", "description": "a page of yours, shown to the approver"},
             "notify": {
