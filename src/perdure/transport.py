@@ -183,6 +183,14 @@ class BeginRequest(msgspec.Struct, frozen=True):
     worker: str
 
 
+class CheckpointsRefused(Exception):
+    """Nothing was kept of these tasks' checkpoints: another attempt is current, and no further step may begin."""
+
+    def __init__(self, task_ids: Collection[str]) -> None:
+        super().__init__(f"the attempts {', '.join(sorted(task_ids))} are over")
+        self.task_ids = frozenset(task_ids)
+
+
 class WorkerBeat(msgspec.Struct, frozen=True):
     """What a worker says of itself, from a thread of its own."""
 
@@ -225,7 +233,9 @@ class Transport(Protocol):
         """Results, at least one; waits for it."""
         ...
 
-    async def acknowledge(self, receipts: Sequence[str]) -> None: ...
+    async def acknowledge(self, receipts: Sequence[str], refused: Collection[str] = ()) -> None:
+        """What they led to is durable. `refused`: those of them that are checkpoints of attempts that are over."""
+        ...
 
     async def receive_begin(self) -> BeginRequest: ...
 
@@ -255,7 +265,9 @@ class Transport(Protocol):
 
     async def begin(self, task: Task, worker: str) -> bool: ...
 
-    async def report(self, results: Sequence[Result]) -> None: ...
+    async def report(self, results: Sequence[Result]) -> None:
+        """Raises CheckpointsRefused when all were taken, and the attempts of some of them are over."""
+        ...
 
     def beat(self, beat: WorkerBeat) -> tuple[str, ...]:
         """Alive. Answers with the tasks that should stop. Called from a thread."""

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from perdure.transport import TransportClosed
+from perdure.transport import CheckpointsRefused, TransportClosed
 from perdure.transports.local import LocalTransport
 from tests.conformance.transport.messages import result
 
@@ -20,6 +20,17 @@ async def test_reporting_a_checkpoint_waits_until_it_is_acknowledged():
         assert not reporting.done()
         await transport.acknowledge([received[0].receipt])
     assert reporting.done()
+
+
+async def test_whoever_reports_hears_which_checkpoints_are_refused():
+    transport = LocalTransport(durable_checkpoints=True)
+    said = [result("a", "checkpointed"), result("b", "checkpointed"), result("d")]
+    reporting = asyncio.ensure_future(transport.report(said))
+    received = await transport.receive(10)
+    await transport.acknowledge([one.receipt for one in received], [received[0].receipt])
+    with pytest.raises(CheckpointsRefused) as caught:
+        await reporting
+    assert caught.value.task_ids == {said[0].task_id}
 
 
 async def test_results_are_not_waited_for():

@@ -396,13 +396,16 @@ class Coordinator:
 
     async def _answer(self, messages: list[Message], answers: list[tuple[Asked, Any]], receipts: list[str]) -> None:
         """What was decided is durable: those who asked may know."""
+        refused: list[str] = []
         for message in messages:
             if isinstance(message, Reported):
                 receipts.append(message.delivery.receipt)
+                if message.refused:
+                    refused.append(message.delivery.receipt)
             elif isinstance(message, BeginAsked) and self.share.still_holds(message.run_id):
                 await self.transport.grant_begin(message.request.task.task_id, message.granted)
         if receipts:
-            await self.transport.acknowledge(receipts)
+            await self.transport.acknowledge(receipts, refused)
         for asked, answer in answers:
             if asked.future is not None and not asked.future.done():
                 asked.future.set_result(answer)

@@ -22,6 +22,8 @@ class Courier:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._receipts: dict[str, None] = {}
+        self._refused: dict[str, None] = {}
+        """Of those, checkpoints of attempts that are over."""
         self._stops: dict[str, None] = {}
         self._unrecalled: dict[str, None] = {}
         """Runs with a task that could not be recalled; it is derived again from their state."""
@@ -58,8 +60,9 @@ class Courier:
         _keep(self._stops, names)
         return await self._send_stops()
 
-    async def acknowledge(self, receipts: Sequence[str]) -> None:
+    async def acknowledge(self, receipts: Sequence[str], refused: Sequence[str] = ()) -> None:
         _keep(self._receipts, receipts)
+        _keep(self._refused, refused)
         await self._send_receipts()
 
     async def grant_begin(self, name: str, granted: bool) -> None:
@@ -93,14 +96,15 @@ class Courier:
         return [name for name in names if found[name] != "claimed"]
 
     async def _send_receipts(self) -> None:
-        receipts = list(self._receipts)
+        receipts, refused = list(self._receipts), list(self._refused)
         try:
-            await self._transport.acknowledge(receipts)
+            await self._transport.acknowledge(receipts, refused)
         except TransportUnavailable as error:
             _note(error, f"{len(receipts)} acknowledgements")  # at worst the results come again (T2)
             return
         for receipt in receipts:
             self._receipts.pop(receipt, None)
+            self._refused.pop(receipt, None)
 
 
 def _keep(kept: dict[str, None], names: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from perdure.kernel import commands as c
 from perdure.kernel.decider import sorted_by_schedule
 from perdure.kernel.events import NodeStarted
 from perdure.kernel.keys import root_of
-from perdure.kernel.state import NodeState
+from perdure.kernel.state import NodeState, State
 from perdure.runtime.dispatcher import Entry
 from perdure.runtime.loaded import Loaded
 from perdure.runtime.messages import Asked, BeginAsked, Fetched, Inline, Message, Noticed, Reported, Resumed, TimerDue
@@ -23,6 +23,17 @@ if TYPE_CHECKING:
     from perdure.runtime.coordinator import Coordinator
 
 logger = logging.getLogger("perdure.coordinator")
+
+
+def _is_current(state: State, result: Result) -> bool:
+    """This attempt goes on: what it keeps counts."""
+    activation = state.find(result.node, result.scope, result.item)
+    if activation is None or state.terminal or state.generation != result.generation:
+        return False
+    if result.undo:
+        undo = activation.undo
+        return undo is not None and undo.attempt == result.attempt and undo.state in ("queued", "running")
+    return activation.attempt == result.attempt and activation.state in (NodeState.QUEUED, NodeState.RUNNING)
 
 
 class Handling:
@@ -98,6 +109,7 @@ class Handling:
     def _report(self, loaded: Loaded, message: Reported) -> None:
         coordinator, result = self._coordinator, message.delivery.result
         if not self._is_of(loaded, result):
+            message.refused = True
             return
         if result.incarnation != coordinator.incarnation:
             self._ask_again(result)
@@ -110,6 +122,7 @@ class Handling:
             coordinator.dispatcher_done(result.task_id)
         command = message.command(coordinator.clock, loaded.state)
         coordinator.decisions.decide(loaded, coordinator.renderer.accepted(loaded.state, command))
+        message.refused = result.kind == "checkpointed" and not _is_current(loaded.state, result)
 
     def _is_of(self, loaded: Loaded, said: Result | Task) -> bool:
         """Who signs for one tenant speaks for its runs only (S1, X29): what names another tenant is not heard."""

@@ -23,11 +23,13 @@ _GOING_ON = (RunState.RUNNING, RunState.PAUSED, RunState.COMPENSATING)
 class Reported:
     """A worker's result."""
 
-    __slots__ = ("delivery", "run_id")
+    __slots__ = ("delivery", "refused", "run_id")
 
     def __init__(self, delivery: Delivery) -> None:
         self.delivery = delivery
         self.run_id = delivery.result.run_id
+        self.refused = False
+        """A checkpoint of an attempt that is over: its worker must not go on to the next step."""
 
     def hold(self, clock: Clock) -> c.Hold:
         """Nobody here can execute it."""

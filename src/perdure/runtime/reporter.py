@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from perdure.clock import Clock
-from perdure.transport import Result, Transport, TransportClosed
+from perdure.transport import CheckpointsRefused, Result, Transport, TransportClosed
 
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 5.0
@@ -26,9 +26,9 @@ class Reporter:
         self._worker = worker
         self._ready: list[Result] = []
         self._delivering: list[Result] = []
-        self._waiters: list[asyncio.Future[None]] = []
-        """For what is ready."""
-        self._delivery_waiters: list[asyncio.Future[None]] = []
+        self._waiters: list[tuple[asyncio.Future[None], str]] = []
+        """For what is ready, and whose checkpoint they wait for."""
+        self._delivery_waiters: list[tuple[asyncio.Future[None], str]] = []
         """For what is being delivered."""
         self._wake: asyncio.Future[None] | None = None
         self.failing = False
@@ -47,16 +47,16 @@ class Reporter:
             wake.set_result(None)
 
     def add_and_wait(self, result: Result) -> asyncio.Future[None]:
-        """Done when everything added so far was delivered."""
+        """Done when everything added so far was delivered; cancelled when it is a checkpoint that counts for nothing."""
         self.add(result)
-        return self.flushed()
+        return self.flushed(result.task_id)
 
-    def flushed(self) -> asyncio.Future[None]:
+    def flushed(self, task_id: str = "") -> asyncio.Future[None]:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._ready:
-            self._waiters.append(waiter)
+            self._waiters.append((waiter, task_id))
         elif self._delivering:
-            self._delivery_waiters.append(waiter)
+            self._delivery_waiters.append((waiter, task_id))
         else:
             waiter.set_result(None)
         return waiter
@@ -70,19 +70,24 @@ class Reporter:
                     await self._wake
                 self._delivering, self._ready = self._ready, []
                 self._delivery_waiters, self._waiters = self._waiters, []
-                await self._deliver()
-                for waiter in self._delivery_waiters:
-                    if not waiter.done():
+                refused = await self._deliver()
+                for waiter, task_id in self._delivery_waiters:
+                    if task_id in refused:
+                        waiter.cancel("its attempt is over: another one is current")
+                    elif not waiter.done():
                         waiter.set_result(None)
         finally:
-            for waiter in self._delivery_waiters + self._waiters:
+            for waiter, _ in self._delivery_waiters + self._waiters:
                 waiter.cancel()
 
-    async def _deliver(self) -> None:
-        pause = FIRST_PAUSE_SECONDS
+    async def _deliver(self) -> Collection[str]:
+        """The tasks whose checkpoints were refused."""
+        pause, refused = FIRST_PAUSE_SECONDS, frozenset[str]()
         while True:
             try:
                 await self._transport.report(self._delivering)
+            except CheckpointsRefused as found:  # all were delivered
+                refused = found.task_ids
             except TransportClosed:
                 raise
             except Exception as error:  # noqa: BLE001  whatever an adapter raises, the results must not be lost
@@ -97,4 +102,4 @@ class Reporter:
             if self.failing:
                 self.failing = False
                 self.changed()
-            return
+            return refused

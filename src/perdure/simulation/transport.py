@@ -106,9 +106,11 @@ class Broker(LocalTransport):
         return partition_of(run_id, self.partition_count)
 
     async def report(self, results: Sequence[Result]) -> None:
-        await super().report(results)
-        if self.partitions:
-            _wake_all(self._receivers)
+        try:
+            await super().report(results)
+        finally:
+            if self.partitions:
+                _wake_all(self._receivers)
 
     async def receive_for(self, link: SimTransport, limit: int) -> list[Delivery]:
         while True:
@@ -265,11 +267,11 @@ class SimTransport:
             self._lost_a_receive = True
             raise
 
-    async def acknowledge(self, receipts: Sequence[str]) -> None:
+    async def acknowledge(self, receipts: Sequence[str], refused: Collection[str] = ()) -> None:
         for receipt in receipts:
             if (delivery := self._broker._unacknowledged.get(receipt)) is not None:
                 self._world.checks.promises.acknowledged(delivery.result)
-        await self._call("acknowledge", self._broker.acknowledge, receipts)
+        await self._call("acknowledge", self._broker.acknowledge, receipts, refused)
 
     async def receive_begin(self) -> BeginRequest:
         receiving = self._broker.receive_begin_for(self) if self._divided else self._broker.receive_begin()

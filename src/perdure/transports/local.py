@@ -24,6 +24,7 @@ from typing import Literal
 from perdure.clock import Clock, system
 from perdure.transport import (
     BeginRequest,
+    CheckpointsRefused,
     Delivery,
     Result,
     Task,
@@ -54,7 +55,7 @@ class LocalTransport:
         checkpoint counts as reported when it is acknowledged, so that a step begins only after the one before is durable."""
         self._one_queue = one_queue
         self._durable_checkpoints = durable_checkpoints
-        self._checkpoints: dict[str, asyncio.Future[None]] = {}
+        self._checkpoints: dict[str, asyncio.Future[bool]] = {}
         self._clock = clock
         self.limits = LocalLimits(clock)
         self._capacity = capacity
@@ -140,11 +141,11 @@ class LocalTransport:
             _wake_all(self._reporters)
         return received
 
-    async def acknowledge(self, receipts: Sequence[str]) -> None:
+    async def acknowledge(self, receipts: Sequence[str], refused: Collection[str] = ()) -> None:
         self._check_open()
         for receipt in receipts:
             delivery = self._unacknowledged.pop(receipt, None)
-            self._release(self._checkpoints.pop(receipt, None))
+            self._release(self._checkpoints.pop(receipt, None), kept=receipt not in refused)
             if delivery is not None and delivery.result.kind != "checkpointed":
                 task_id = delivery.result.task_id
                 held = self._held.get(task_id)
@@ -233,7 +234,7 @@ class LocalTransport:
         self._check_open()
         while len(self._results) >= self._max_results:
             await self._wait(self._reporters)
-        waits: list[asyncio.Future[None]] = []
+        waits: list[tuple[str, asyncio.Future[bool]]] = []
         for result in results:
             if result.kind != "checkpointed":
                 held = self._held.get(result.task_id)
@@ -242,13 +243,14 @@ class LocalTransport:
             receipt = str(next(self._receipts))
             if self._durable_checkpoints and result.kind == "checkpointed":
                 self._checkpoints[receipt] = asyncio.get_running_loop().create_future()
-                waits.append(self._checkpoints[receipt])
+                waits.append((result.task_id, self._checkpoints[receipt]))
             self._results.append(Delivery(receipt, result))
         _wake_one(self._receivers)
-        for wait in waits:
-            await wait
+        refused = [task_id for task_id, wait in waits if not await wait]
         if waits:
             self._check_open()
+        if refused:
+            raise CheckpointsRefused(refused)
 
     def beat(self, beat: WorkerBeat) -> tuple[str, ...]:
         with self._lock:
@@ -281,9 +283,9 @@ class LocalTransport:
         if self._closed:
             raise TransportClosed("the transport was closed")
 
-    def _release(self, checkpoint: asyncio.Future[None] | None) -> None:
+    def _release(self, checkpoint: asyncio.Future[bool] | None, *, kept: bool = True) -> None:
         if checkpoint is not None and not checkpoint.done():
-            checkpoint.set_result(None)
+            checkpoint.set_result(kept)
 
     def _queue_name(self, task: Task) -> str:
         return self._one_queue or task.queue

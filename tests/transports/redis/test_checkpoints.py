@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from perdure.envelopes import Keyring
-from perdure.transport import TransportClosed
+from perdure.transport import CheckpointsRefused, Delivery, TransportClosed
 from tests.conformance.transport.messages import claim, is_waiting, result, soon, task
 from tests.transports.redis.helpers import wait_until
 
@@ -25,6 +25,22 @@ async def test_a_report_of_a_checkpoint_waits_until_it_is_acknowledged(keyring, 
         await soon(reporting)
     await soon(worker.report([result("a")]))
     assert [one.result.kind for one in await soon(transport.receive(1))] == ["completed"]
+
+
+@pytest.mark.parametrize("keyring", [None, Keyring({"k": b"k" * 32})], ids=["unsigned", "signed"])
+async def test_a_worker_hears_that_its_checkpoint_is_refused(keyring, opened):
+    transport = await opened(keyring=keyring)
+    worker = await opened(keyring=keyring, partitions=(), durable_checkpoints=True)
+    said = [result("a", "checkpointed"), result("b", "checkpointed")]
+    reporting = asyncio.ensure_future(worker.report(said))
+    deliveries: list[Delivery] = []
+    while len(deliveries) < 2:
+        deliveries += await soon(transport.receive(2))
+    refused = [one.receipt for one in deliveries if one.result.node == "a"]
+    await transport.acknowledge([one.receipt for one in deliveries], refused)
+    with pytest.raises(CheckpointsRefused) as caught:
+        await soon(reporting)
+    assert caught.value.task_ids == {said[0].task_id}
 
 
 @pytest.mark.slow

@@ -46,17 +46,19 @@ class Checkpoints:
         ask = self._clock.new_id()
         return Sent(partition, task_id, ask, [*fields, "ask", ask, "process", self._process])
 
-    async def wait(self, checkpoints: Sequence[Sent], check_open: Callable[[], None]) -> None:
-        """Until all of them are durable."""
+    async def wait(self, checkpoints: Sequence[Sent], check_open: Callable[[], None]) -> set[str]:
+        """Until all of them are durable, or refused: the tasks of those."""
         ticket = Ticket()
         done = self._wakes.on([self._keys.wake_process(self._process)], ticket.wake)
-        left = list(checkpoints)
+        left, refused = list(checkpoints), set[str]()
         try:
             while True:
                 ticket.clear()
-                left = [one for one in left if not await self._is_durable(one)]
+                answers = [(one, await self._answer(one)) for one in left]
+                left = [one for one, kept in answers if kept is None]
+                refused |= {one.task_id for one, kept in answers if kept is False}
                 if not left:
-                    return
+                    return refused
                 woken = await ticket.wait(POLL_SECONDS)
                 check_open()
                 if not woken:
@@ -64,15 +66,16 @@ class Checkpoints:
         finally:
             done()
 
-    async def _is_durable(self, checkpoint: Sent) -> bool:
+    async def _answer(self, checkpoint: Sent) -> bool | None:
+        """It is durable, it is refused, or nobody has answered."""
         said = await self._link.call("GETDEL", self._keys.grant(checkpoint.partition, checkpoint.ask))
         if said is None:
-            return False
+            return None
         try:
             answer: Answer = self._messages.decode_lines("grant", said)
         except EnvelopeRefused:
-            return False
-        return answer.granted and (answer.ask, answer.task_id) == (checkpoint.ask, checkpoint.task_id)
+            return None
+        return answer.granted if (answer.ask, answer.task_id) == (checkpoint.ask, checkpoint.task_id) else None
 
     async def _send_lost(self, checkpoints: Sequence[Sent]) -> None:
         for one in checkpoints:
@@ -84,9 +87,11 @@ class Checkpoints:
 
     # coordinator
 
-    def saying(self, partition: int, task_id: str, tenant: str, ask: str, process: str) -> list[Arguments]:
+    def saying(
+        self, partition: int, task_id: str, tenant: str, ask: str, process: str, *, kept: bool = True
+    ) -> list[Arguments]:
         """The commands that tell the worker."""
-        answer = Answer(tenant=tenant, ask=ask, task_id=task_id, granted=True)
+        answer = Answer(tenant=tenant, ask=ask, task_id=task_id, granted=kept)
         said = self._messages.encode_lines("grant", answer, tenant)
         return [
             ["SET", self._keys.grant(partition, ask), said, "EX", BEGIN_SECONDS],

@@ -20,7 +20,7 @@ import msgspec
 from perdure.clock import Clock
 from perdure.envelopes import EnvelopeRefused
 from perdure.journal import partition_of
-from perdure.transport import Delivery, Result
+from perdure.transport import CheckpointsRefused, Delivery, Result
 from perdure.transports.redis.checkpoints import Checkpoints, Sent
 from perdure.transports.redis.claims import Claims
 from perdure.transports.redis.keys import Keys
@@ -258,7 +258,7 @@ class Results:
 
     # acknowledging
 
-    async def acknowledge(self, receipts: Sequence[str]) -> None:
+    async def acknowledge(self, receipts: Sequence[str], refused: Collection[str] = ()) -> None:
         known = [(receipt, self._received[receipt]) for receipt in receipts if receipt in self._received]
         entries: dict[int, list[str]] = {}
         ended: dict[str, list[str]] = {}
@@ -279,7 +279,10 @@ class Results:
             if one.ends:
                 self._tasks.over(one.task_id)
             elif one.ask:
-                said += self._checkpoints.saying(one.partition, one.task_id, one.tenant, one.ask, one.process)
+                kept = receipt not in refused
+                said += self._checkpoints.saying(
+                    one.partition, one.task_id, one.tenant, one.ask, one.process, kept=kept
+                )
         if said:  # Crash here: the worker finds its checkpoint gone and sends it again
             await self._link.call_all(said)
 
@@ -318,7 +321,9 @@ class Results:
         for number, sent in waits.items():
             sent.entry = replies[number]
         if waits:
-            await self._checkpoints.wait(list(waits.values()), check_open)
+            refused = await self._checkpoints.wait(list(waits.values()), check_open)
+            if refused:
+                raise CheckpointsRefused(refused)
 
     def _fields(self, task_id: str, result: Result) -> Arguments:
         claim = self._claims.running.get(task_id)

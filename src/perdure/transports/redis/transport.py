@@ -200,9 +200,9 @@ class RedisTransport:
         self._check_open()
         return await self._results.receive(limit, self._check_open)
 
-    async def acknowledge(self, receipts: Sequence[str]) -> None:
+    async def acknowledge(self, receipts: Sequence[str], refused: Collection[str] = ()) -> None:
         self._check_open()
-        await self._results.acknowledge(receipts)
+        await self._results.acknowledge(receipts, refused)
 
     async def receive_begin(self) -> BeginRequest:
         self._check_open()
