@@ -26,6 +26,7 @@ def test_defaults_are_the_documented_ones():
         "worker_dead_seconds": 15,
         "lease_seconds": 10,
         "stale_result_seconds": 30,
+        "stale_claim_seconds": 15,
         "sweep_seconds": 15,
         "queue_limits": "",
         "max_backlog": 1_000_000,

@@ -111,6 +111,7 @@ async def open_transport(
     heartbeat_seconds: float,
     dead_seconds: float,
     stale_seconds: float,
+    claim_seconds: float,
 ) -> RedisTransport:
     try:
         from perdure.transports.redis import open_redis
@@ -123,6 +124,7 @@ async def open_transport(
         keyring=signing_keyring(signing_keys),
         clock=clock,
         stale_seconds=stale_seconds,
+        claim_seconds=claim_seconds,
         adopt_seconds=heartbeat_seconds + 1.0,
         unlisted_seconds=dead_seconds,  # a worker that forgot what it had, because it began anew under its old name
         durable_checkpoints=True,

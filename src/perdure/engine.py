@@ -21,7 +21,7 @@ from perdure.archive import Archive
 from perdure.blobs import INLINE_BYTES, BlobStore
 from perdure.clock import Clock, OffsetClock
 from perdure.deployment import database_file, default_vault, is_postgres, open_blobs, open_journal, open_transport
-from perdure.errors import NotFound, SettingsInvalid, StoreUnavailable
+from perdure.errors import NotFound, SettingsInvalid
 from perdure.journal import HeldBy, HolderLock, Journal, RunRecord
 from perdure.kernel import events as e
 from perdure.kernel.segments import pack
@@ -34,7 +34,7 @@ from perdure.nodes import installed
 from perdure.nodes.registry import Registry
 from perdure.runtime import hearing
 from perdure.runtime.checking import Checker
-from perdure.runtime.claims import Claims, root_of
+from perdure.runtime.claims import Claims, Owner, describe_process, root_of, this_process
 from perdure.runtime.contents import Contents
 from perdure.runtime.coordinator import Coordinator, EngineStopped
 from perdure.runtime.handover import Handover
@@ -49,11 +49,13 @@ from perdure.runtime.reclaimer import Reclaimer
 from perdure.runtime.requests import VALUES, Reply, Request, decode_request, encode_request
 from perdure.runtime.roster import Roster
 from perdure.runtime.sharing import Sharing
+from perdure.runtime.sight import Sight
 from perdure.runtime.timekeeper import Timekeeper
 from perdure.runtime.waiting import first_of, insist
 from perdure.runtime.worker import Worker
 from perdure.sandbox import Sandbox
 from perdure.secrets.vault import Vault
+from perdure.transport import WorkerSeen
 from perdure.transports.local import LocalTransport
 
 logger = logging.getLogger("perdure.engine")
@@ -118,6 +120,8 @@ class Engine:
         self.transport: Any = None
         self._logs: LogKeeper | None = None
         self.handover = Handover(journal, clock)
+        ask_workers = None if remote is None else self._list_workers
+        self.sight = Sight(clock, dead_seconds, claims, lambda: self.worker, ask_workers)
 
     # -- life ----------------------------------------------------------------------------------------------------------
 
@@ -138,6 +142,7 @@ class Engine:
         redis_prefix: str = "perdure",
         signing_keys: str = "",
         stale_seconds: float = 30.0,
+        stale_claim_seconds: float = 15.0,
         retention_days: float = 30.0,
         journal_options: Mapping[str, Any] | None = None,
         bounds: Bounds | None = None,
@@ -169,6 +174,7 @@ class Engine:
                 heartbeat_seconds=heartbeat_seconds,
                 dead_seconds=dead_seconds,
                 stale_seconds=stale_seconds,
+                claim_seconds=stale_claim_seconds,
             )
         file = None if is_postgres(database_url) else database_file(database_url)
         return cls(
@@ -224,6 +230,10 @@ class Engine:
             self.transport = await self._remote()
             self.handover.connect(self.transport)
 
+    async def _list_workers(self) -> list[WorkerSeen]:
+        await self.connect()
+        return await self.transport.list_workers()  # type: ignore[no-any-return]
+
     async def coordinate(self, *, lease_seconds: float = 10.0) -> None:
         """Decide for a share of the runs, from now on."""
         await self.connect()
@@ -239,11 +249,11 @@ class Engine:
             recover=self._take_over,
             lease_seconds=lease_seconds,
         )
-        roster = Roster(transport, self.coordinator, self.clock, dead_seconds=self._seconds[1])
-        self.listen(roster.note)
+        self.roster = Roster(transport, self.coordinator, self.clock, dead_seconds=self._seconds[1])
+        self.listen(self.roster.note)
         transport.on_wake("commands", self._commanded)
         self._sweep()
-        self._spawn("roster", roster.run())
+        self._spawn("roster", self.roster.run())
         self._spawn("sharing", self.sharing.run())
         self._spawn("leases", self.sharing.watch())
         self._spawn("recovery", self.sharing.recover())
@@ -295,6 +305,7 @@ class Engine:
             bounds=self._bounds,
         )
         self.coordinator.own = self.own
+        self.coordinator.handling.where = describe_process()
         self._spawn("coordinator", self.coordinator.run())
         self._spawn("fetcher", self.coordinator.fetcher.run())
         self._spawn("limiter", self.coordinator.limiter.run())
@@ -318,11 +329,12 @@ class Engine:
         left = self.coordinator.publisher.left = await find_left_alone(
             self.journal, self.clock, self.others, crashed, self.own
         )
+        worker_id = f"local-{self.clock.new_id()[-8:]}"
         if self._claims_path is not None:
             kept = [name for name in crashed if root_of(name) in left]
-            self._claims = Claims(self._claims_path, self._concurrency, kept)
+            self._claims = Claims(self._claims_path, self._concurrency, kept, Owner(worker_id, *this_process()))
         self._sweep()
-        self._spawn_worker(f"local-{self.clock.new_id()[-8:]}", ("default",), None)
+        self._spawn_worker(worker_id, ("default",), None)
         await self._recover(frozenset(crashed), left)
 
     async def _recover(self, crashed: frozenset[str], left: frozenset[str] = frozenset()) -> None:
@@ -368,6 +380,8 @@ class Engine:
             blobs=self.blobs,
             vault=self.vault,
             keep_line=None if self._logs is None else self._logs.add,
+            tells_starts=self.distributed,
+            process=this_process(),
         )
         self._spawn("worker", self.worker.run())
 
@@ -403,7 +417,7 @@ class Engine:
         if self._logs is not None:
             logs, self._logs = self._logs, None
             hearing.end()
-            await first_of(self._flush_logs(logs), self.clock.sleep(_SETTLE_SECONDS))
+            await first_of(logs.flush_last(), self.clock.sleep(_SETTLE_SECONDS))
         if self.coordinator is not None:
             await self._settle()
             if self.sharing is not None:
@@ -433,12 +447,6 @@ class Engine:
         if self.lock is not None:
             self.lock.release()
             self.lock = None
-
-    async def _flush_logs(self, logs: LogKeeper) -> None:
-        try:
-            await logs.flush()
-        except StoreUnavailable as error:
-            logger.warning("the last lines of handlers are lost: %s", error)
 
     async def _end(self, name: str) -> None:
         for task in self._tasks:

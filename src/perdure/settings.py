@@ -65,6 +65,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     stale_result_seconds: Seconds = 30.0
     """Age at which a result that nobody took is handed to another coordinator."""
 
+    stale_claim_seconds: Seconds = 15.0
+    """How often a coordinator looks for such results."""
+
     sweep_seconds: Seconds = 15.0
     """How often the journal is compared with what is really under way."""
 

@@ -13,8 +13,9 @@ starts only after the coordinator has made the start durable and said so.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -56,7 +57,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     undo: bool = False
     type: str
     function: str = ""
-    """The registered function it calls: only workers that registered it get it. Empty: having the type is enough."""
+    """The registered function it calls: only workers that registered it get it. As `module:name`, where some are known to lack
+    it: the others get it. Empty: having the type is enough."""
     config: Any = None
     inputs: dict[str, Any] = {}
     """The outputs of the taken edges, by node."""
@@ -130,6 +132,35 @@ def task_id(
     return f"{run_id}/{place(node, scope, item)}/{generation}.{attempt}{'u' if undo else ''}"
 
 
+class Place(NamedTuple):
+    """What a task id names."""
+
+    run_id: str
+    node: str
+    scope: tuple[int, ...]
+    item: int | None
+    attempt: int
+    generation: int
+    undo: bool
+
+
+_TASK_ID = re.compile(
+    r"(?P<run>.+)/(?P<node>[^/#\[\]]+)(?:\[(?P<scope>[0-9.]+)\])?(?:#(?P<item>[0-9]+))?"
+    r"/(?P<generation>[0-9]+)\.(?P<attempt>[0-9]+)(?P<undo>u?)",
+    re.DOTALL,
+)
+
+
+def parse_task_id(name: str) -> Place | None:
+    """What `task_id` was given; None: it made no such name. Ids of children hold slashes, names of nodes do not."""
+    found = _TASK_ID.fullmatch(name)
+    if found is None:
+        return None
+    run_id, node, scope, item, generation, attempt, undo = found.groups()
+    numbers = tuple(map(int, scope.split("."))) if scope else ()
+    return Place(run_id, node, numbers, None if item is None else int(item), int(attempt), int(generation), bool(undo))
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What became of an attempt."""
 
@@ -201,6 +232,19 @@ class WorkerBeat(msgspec.Struct, frozen=True):
     types: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
     lag_seconds: float = 0.0
+    started: dict[str, float] | None = None
+    """Since when the handlers of those among `running` are at it that have been for a moment; None: this worker does not say."""
+    host: str = ""
+    pid: int = 0
+    lacking: tuple[str, ...] = ()
+    """Functions, as `module:name`, that this worker found it cannot import."""
+
+
+class QueueSeen(msgspec.Struct, frozen=True):
+    queue: str
+    waiting: int
+    """Tasks that were sent and nobody has claimed."""
+    claimed: int
 
 
 class WorkerSeen(msgspec.Struct, frozen=True):
@@ -211,12 +255,18 @@ class WorkerSeen(msgspec.Struct, frozen=True):
 
 def can_take(beat: WorkerBeat, queue: str, type: str, function: str = "") -> bool:
     """This worker would be given such a task. One that no worker can take should be held, not published."""
-    return queue in beat.queues and fits(type, function, beat.types, beat.functions)
+    return queue in beat.queues and fits(type, function, beat.types, beat.functions, beat.lacking)
 
 
-def fits(type: str, function: str, types: Collection[str] | None, functions: Collection[str]) -> bool:
-    """Whoever has these types and functions can do it; None: every type, with every function."""
-    return types is None or (type in types and (not function or function in functions))
+def fits(
+    type: str, function: str, types: Collection[str] | None, functions: Collection[str], lacking: Collection[str] = ()
+) -> bool:
+    """Whoever has these types and functions can do it; None: every type, with every function. A function that is named as
+    `module:name` anybody may import who has not found that it lacks it."""
+    if types is None:
+        return True
+    has = not function or function in functions or (":" in function and function not in lacking)
+    return type in types and has
 
 
 class Transport(Protocol):
@@ -247,6 +297,10 @@ class Transport(Protocol):
 
     async def list_workers(self) -> list[WorkerSeen]: ...
 
+    async def list_queues(self) -> list[QueueSeen]:
+        """Queues that hold a task, by name."""
+        ...
+
     async def forget_worker(self, worker: str) -> list[str]:
         """The worker is dead: the tasks it had claimed."""
         ...
@@ -259,8 +313,10 @@ class Transport(Protocol):
         limit: int,
         types: Collection[str] | None = None,
         functions: Collection[str] = (),
+        lacking: Collection[str] = (),
     ) -> list[Task]:
-        """Up to `limit` tasks that fit, highest priority first and then oldest first, at least one; waits for it."""
+        """Up to `limit` tasks that fit, highest priority first and then oldest first, at least one; waits for it. `lacking` is
+        looked at each time: the worker may find out more while it waits."""
         ...
 
     async def begin(self, task: Task, worker: str) -> bool: ...

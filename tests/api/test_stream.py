@@ -12,6 +12,7 @@ from perdure.api import streaming
 from perdure.engine import Engine
 from tests.api.helpers import API, served, serving
 from tests.api.test_runs import SIGNALLED, TWO
+from tests.engine import tasks
 from tests.engine.conftest import _nothing_left
 from tests.engine.helpers import DEADLINE, until_true
 
@@ -143,3 +144,67 @@ async def test_a_number_that_is_none_is_refused(server, given):
     run_id = (await server.start(TWO, {"q": 1}))["run_id"]
     response = await server.get(f"/runs/{run_id}/stream", headers={"Last-Event-ID": given})
     assert (response.status_code, response.json()["code"]) == (400, "invalid_query")
+
+
+# -- what is executed --------------------------------------------------------------------------------------------------
+
+GATED = {
+    "name": "gated",
+    "nodes": [{"id": "a", "type": "task", "config": {"function": "tests.engine.tasks:gate", "args": {"name": "g1"}}}],
+}
+
+
+async def frames(response):
+    """Every frame with its name and whether it has an id."""
+    fields = {}
+    async for line in response.aiter_lines():
+        if line:
+            name, _, value = line.partition(": ")
+            fields[name] = value
+        elif fields:
+            if "data" in fields:
+                yield fields["event"], fields.get("id"), msgspec.json.decode(fields["data"])
+            fields = {}
+
+
+async def test_what_is_executed_is_streamed_without_a_number_and_changes_with_it(server):
+    tasks.gates.pop("g1", None)
+    run = await server.start(GATED, wait=0)
+    path = f"{API}/runs/{run['run_id']}/stream"
+    names = []
+    async with asyncio.timeout(DEADLINE), server.client.stream("GET", path, params={"with": "working"}) as response:
+        async for name, number, data in frames(response):
+            names.append(name)
+            assert (number is None) == (name == "working")
+            if name == "working" and data["tasks"]:
+                [task] = data["tasks"]
+                assert (task["node"], task["attempt"], task["scope"], task["item"]) == ("a", 1, [], None)
+                assert task["since"] > 0
+                assert (await server.ok(f"/runs/{run['run_id']}/working"))["tasks"] == [task]
+                view = await server.ok(f"/runs/{run['run_id']}")
+                assert (view["nodes"]["a"]["state"], view["nodes"]["a"]["worker"]) == ("running", task["worker"])
+                assert view["started_at"] == view["nodes"]["a"]["started_at"] == task["since"]
+                node = await server.ok(f"/runs/{run['run_id']}/nodes/a")
+                assert (node["state"], node["visits"][0]["state"]) == ("running", "running")
+                [listed] = (await server.ok("/runs"))["items"]
+                assert listed["started_at"] == task["since"]
+                said = (await server.ok(f"/runs/{run['run_id']}/explain"))["nodes"]["a"]
+                assert said.startswith(f"a is running on worker {task['worker']} (process ")
+                past = await server.ok(f"/runs/{run['run_id']}/state?at=1")
+                assert past["nodes"]["a"]["state"] in ("queued", "pending")
+                tasks.gate_of("g1").set()
+    assert names[-1] == "run.completed" or names[-1] == "working"
+    assert "run.completed" in names
+    assert (await server.ok(f"/runs/{run['run_id']}/working"))["tasks"] == []
+
+
+async def test_a_reader_that_does_not_ask_for_it_gets_events_only(server):
+    run = await server.start(TWO)
+    async with server.client.stream("GET", f"{API}/runs/{run['run_id']}/stream") as response:
+        assert {name for name, _, _ in [one async for one in frames(response)]} & {"working"} == set()
+
+
+async def test_an_unknown_addition_to_the_stream_is_refused(server):
+    run = await server.start(TWO)
+    response = await server.get(f"/runs/{run['run_id']}/stream?with=everything")
+    assert response.status_code == 400

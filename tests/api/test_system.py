@@ -1,6 +1,11 @@
 """What a deployment is made of, and its blobs."""
 
+import os
+import socket
+
+from perdure.transport import WorkerBeat
 from tests.api.helpers import bearer, serving
+from tests.engine import tasks
 from tests.engine.helpers import until_true, workflow
 
 OCTETS = {"Content-Type": "application/octet-stream"}
@@ -22,7 +27,33 @@ async def test_workers_and_queues_are_those_that_beat(server):
     (worker,) = await until_true(look, "the worker has said that it lives")
     assert (worker["queues"], worker["slots"], worker["running"]) == (["default"], 100, 0)
     (queue,) = (await server.ok("/queues"))["items"]
-    assert queue == {"queue": "default", "workers": 1, "slots": 100, "running": 0}
+    assert queue == {"queue": "default", "workers": 1, "slots": 100, "running": 0, "waiting": 0, "backlog": 0}
+    assert (worker["state"], worker["pid"], worker["host"]) == ("alive", os.getpid(), socket.gethostname())
+    assert (await server.client.get("/readyz")).json() == {"status": "ok", "workers": {"alive": 1, "dead": 0}}
+
+
+async def test_a_queue_says_how_many_wait_there(server):
+    tasks.gates.pop("wait", None)
+    call = {"function": "tests.engine.tasks:gate", "args": {"name": "wait"}}
+    node = {"id": "m", "type": "map", "config": {"over": "{{ inputs.all }}", "node": {"type": "task", "config": call}}}
+    run = await server.start({"name": "many", "nodes": [node]}, {"all": list(range(350))}, wait=0)
+
+    async def count():
+        (queue,) = (await server.ok("/queues"))["items"]
+        return queue if queue["running"] == 100 and queue["waiting"] + queue["backlog"] == 250 else None
+
+    queue = await until_true(count, "100 run, 250 wait")
+    assert queue["waiting"] == 100  # the window is twice the slots
+    assert len((await server.ok(f"/runs/{run['run_id']}/working"))["tasks"]) == 100
+    assert (await server.ok(f"/runs/{run['run_id']}"))["nodes"]["m"]["items"]["running"] == 100
+    tasks.gate_of("wait").set()
+
+
+async def test_a_worker_that_fell_silent_is_dead(server):
+    server.engine.transport.beat(WorkerBeat("old"))
+    server.engine.transport._workers["old"] = (WorkerBeat("old"), server.engine.clock.monotonic() - 16.0)
+    assert {one["worker"]: one["state"] for one in (await server.ok("/workers"))["items"]}["old"] == "dead"
+    assert (await server.client.get("/readyz")).json()["workers"]["dead"] == 1
 
 
 async def test_a_blob_is_given_back_byte_for_byte_and_never_as_a_page(server):

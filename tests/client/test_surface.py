@@ -62,7 +62,14 @@ def test_every_operation_of_the_api_is_an_operation_of_the_clients():
     assert endpoints().keys() - {reached(found) for _, _, found in described()} == set()
 
 
-OTHERWISE = {"as": "as_", "object": "object_", "patch": "operations", "versions": "version", "input": "config"}
+OTHERWISE = {
+    "as": "as_",
+    "with": "with_",
+    "object": "object_",
+    "patch": "operations",
+    "versions": "version",
+    "input": "config",
+}
 """What a parameter is called in Python, where the API has another word or two."""
 
 

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+from perdure.kernel.explain import explain
 from tests.distributed.helpers import PARTITIONS, Deployment, eventually
-from tests.engine.helpers import ended, start, task, transform, workflow
+from tests.engine.helpers import ask, ended, start, task, transform, until, workflow
 
 pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
 
 DIAMOND = workflow(
     task("a", args={"value": 1}),
@@ -106,6 +114,77 @@ async def test_what_no_worker_can_take_is_held_and_goes_on_when_one_comes(deploy
     assert (await ended(client, "r1")).state.value == "completed"
 
 
+async def test_a_node_that_nobody_can_take_says_who_lacks_what(deployment: Deployment):
+    await deployment.coordinator()
+    worker = await deployment.worker()
+    client = await deployment.open()
+    nodes = [
+        {"id": "a", "type": "task", "config": {"function": "tests.engine.tasks:echo"}, "queue": "gpu"},
+        {"id": "b", "type": "task", "config": {"function": "never_registered"}},
+    ]
+    await start(client, workflow(*nodes), "r1")
+
+    async def are_held() -> bool:
+        state = await client.state("r1")
+        return state.find("a").state == state.find("b").state == "held"
+
+    await eventually(are_held)
+    state = await client.state("r1")
+    assert explain(state, "a").endswith(": nobody worked on queue 'gpu'.")
+    assert worker.worker is not None
+    assert explain(state, "b").endswith(
+        f"{worker.worker.worker_id} (process {os.getpid()} on {socket.gethostname()}) on queue 'default' lacked the "
+        "function 'never_registered'."
+    )
+
+
+ELSEWHERE = (
+    "import asyncio, sys, json\nfrom perdure.engine import Engine\n"
+    "async def main():\n"
+    "    engine = await Engine.open(sys.argv[1], **json.loads(sys.argv[2]))\n"
+    "    await engine.work(worker_id='able')\n    print('ready', flush=True)\n    await engine.until_broken()\n"
+    "asyncio.run(main())"
+)
+
+
+async def test_a_function_that_one_worker_cannot_import_is_left_to_those_that_can(deployment: Deployment, tmp_path):
+    (tmp_path / "only_elsewhere.py").write_text("def work():\n    return 'done'\n")
+    coordinator = await deployment.coordinator()
+    unable = await deployment.worker(concurrency=50)
+    client = await deployment.open()
+    options = {
+        "redis_url": deployment.redis.url,
+        "redis_prefix": deployment.prefix,
+        "heartbeat_seconds": 0.2,
+        "blob_url": f"file:{deployment.blobs}",
+        "journal_options": {"require_durable": False},
+    }
+    process = subprocess.Popen(  # noqa: ASYNC220
+        [sys.executable, "-c", ELSEWHERE, deployment.database_url, json.dumps(options)],
+        stdout=subprocess.PIPE,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])},
+    )
+    try:
+        assert process.stdout is not None
+        assert await asyncio.to_thread(process.stdout.readline) == b"ready\n"
+        await eventually(lambda: len(coordinator.roster.workers) == 2)
+        node = {"id": "a", "type": "task", "config": {"function": "only_elsewhere:work"}, "retry": {"max_attempts": 1}}
+        names = [f"r{number}" for number in range(20)]
+        for name in names:
+            await start(client, workflow(node), name)
+        states = await asyncio.gather(*(ended(client, name) for name in names))
+        assert {(state.state.value, state.find("a").worker, state.find("a").tries) for state in states} == {
+            ("completed", "able", 1)
+        }
+        assert unable.worker is not None
+        assert list(unable.worker._lacking) == ["only_elsewhere:work"]
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()  # type: ignore[union-attr]
+
+
 async def test_a_function_that_its_worker_cannot_import_fails_its_attempt_and_is_not_held_for_ever(
     deployment: Deployment,
 ):
@@ -116,3 +195,23 @@ async def test_a_function_that_its_worker_cannot_import_fails_its_attempt_and_is
     await start(client, workflow(node), "r1")
     state = await ended(client, "r1")
     assert (state.state.value, state.error.code) == ("failed", "function_not_found")
+
+
+async def test_a_function_that_nobody_can_import_fails_after_everybody_was_asked_and_is_looked_for_anew(
+    deployment: Deployment, tmp_path, monkeypatch
+):
+    coordinator = await deployment.coordinator()
+    await deployment.worker()
+    await deployment.worker()
+    client = await deployment.open()
+    await eventually(lambda: len(coordinator.roster.workers) == 2)
+    node = {"id": "a", "type": "task", "config": {"function": "comes_later:work"}, "retry": {"max_attempts": 1}}
+    await start(client, workflow(node), "r1")
+    state = await ended(client, "r1")
+    assert (state.state.value, state.error.code) == ("failed", "function_not_found")
+    assert coordinator.coordinator.renderer.scarce == set()
+    (tmp_path / "comes_later.py").write_text("def work():\n    return 'done'\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    await ask(client, "retry")
+    state = await until(client, lambda state: state.generation == 2 and state.terminal, "r1")
+    assert state.outputs == {"a": "done"}

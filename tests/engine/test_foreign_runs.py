@@ -1,6 +1,7 @@
 """A run whose functions only another process has is held, not failed."""
 
 import asyncio
+import os
 
 from perdure.engine import Engine
 from perdure.kernel.explain import explain
@@ -32,7 +33,10 @@ async def test_what_this_process_cannot_import_waits_for_one_that_can(tmp_path, 
     await stranger.hold()
     await stranger.request(Request(kind="signal", run_id="r1", name="go"))
     await until(stranger, "r1", "node.held")
-    assert "no worker" in explain(await stranger.state("r1"), "work")
+    assert explain(await stranger.state("r1"), "work") == (
+        "work is ready, and held until a worker is there that can run it: "
+        f"process {os.getpid()} (in {os.getcwd()}) could not import only_there:work."
+    )
     await stranger.close()
 
     (tmp_path / "only_there.py").write_text("def work():\n    return 'done'\n")

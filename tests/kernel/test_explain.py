@@ -102,13 +102,13 @@ def test_held_because_no_worker_can_take_it():
 
 def test_queued():
     run = start(node("a"))
-    assert explain(run.state, "a") == "a is queued in 'default' (attempt 1) until a worker takes it."
+    assert explain(run.state, "a") == "a is queued in 'default' (attempt 1); no worker is known to run it yet."
 
 
 def test_running():
     run = start(node("a"))
     run.begin("a", worker="w1")
-    assert explain(run.state, "a") == "a is running on w1 since 1970-01-01 00:16:40 UTC (attempt 1)."
+    assert explain(run.state, "a") == "a is running on worker w1 since 1970-01-01 00:16:40 UTC, attempt 1."
 
 
 def test_retrying():

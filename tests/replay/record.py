@@ -415,10 +415,15 @@ def expected(state: State) -> dict[str, Any]:
     for activation in state.activations.values():
         scope = list(activation.scope)
         place = f"{state.name(activation.node)}{scope or ''}{'' if activation.item < 0 else f'#{activation.item}'}"
-        nodes[place] = activation_view(state, activation)
+        nodes[place] = activation_view(state, activation) | {"attempt": activation.attempt}
     shown = [index for index, one in enumerate(state.ir.nodes) if one is not None and find_latest(state, index) is None]
+    begun = [one.started_at for one in state.activations.values() if one.started_at is not None]
+    view = run_view(state) | {"started_at": min(begun, default=None)}
+    for name, one in view["nodes"].items():  # the fence, which the journal holds; people are shown their own count
+        latest = find_latest(state, state.index(name))
+        one["attempt"] = 0 if latest is None else latest.attempt
     result = {
-        "view": run_view(state),
+        "view": view,
         "seq": state.seq,
         "counter": state.counter,
         "timers": {name: timer.due_at for name, timer in sorted(state.timers.items())},

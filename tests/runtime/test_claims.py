@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.runtime.claims import SLOT_BYTES, Claims, claim_name
+from perdure.runtime.claims import SLOT_BYTES, Claims, Owner, Running, claim_name
 from tests.runtime.harness import make_task, wait_until, working
 
 
@@ -30,7 +30,7 @@ def test_what_was_entered_and_not_left_is_read_by_the_next(path):
     claims.enter(2, "r1/c/1.1")
     claims.leave(1)
     assert Claims.read_left(path) == ["r1/a/1.1", "r1/c/1.1"]
-    assert path.stat().st_size == 3 * SLOT_BYTES
+    assert path.stat().st_size == 4 * SLOT_BYTES  # the last one says whose they are
     assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -106,3 +106,57 @@ async def test_a_killed_process_leaves_the_names_of_what_it_ran(path):
     process.wait()
     process.stdout.close()
     assert Claims.read_left(path) == ["r1/b/1.1"]
+
+
+# -- seen by others ----------------------------------------------------------------------------------------------------
+
+
+def test_what_runs_is_read_with_its_worker_and_since_when_while_that_lives(path):
+    claims = Claims(path, 2, owner=Owner("local-1", "box", 7))
+    claims.enter(1, "r1/a/1.1", 12.5)
+    assert Claims.read_live(path) == (Owner("local-1", "box", 7), [Running("r1/a/1.1", 12.5)])
+    claims.leave(1)
+    assert Claims.read_live(path) == (Owner("local-1", "box", 7), [])
+    claims.close()
+    assert Claims.read_live(path) is None
+
+
+def test_looking_at_claims_does_not_take_them_away(path):
+    claims = Claims(path, 1, owner=Owner("w"))
+    for _ in range(3):
+        assert Claims.read_live(path) is not None
+    claims.close()
+
+
+async def test_nothing_is_seen_of_a_process_that_was_killed_though_its_claims_are_left(path):
+    code = (
+        "import sys, threading; from perdure.runtime.claims import Claims; claims = Claims(sys.argv[1], 4);"
+        "claims.enter(0, 'r1/a/1.1', 1.0); print('ready', flush=True); threading.Event().wait()"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE)  # noqa: ASYNC220
+    assert process.stdout is not None
+    assert await asyncio.to_thread(process.stdout.readline) == b"ready\n"
+    assert Claims.read_live(path) == (Owner(""), [Running("r1/a/1.1", 1.0)])
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    assert Claims.read_live(path) is None
+    assert Claims.read_left(path) == ["r1/a/1.1"]
+
+
+def test_a_forked_child_that_outlives_its_parent_does_not_keep_it_alive(path):
+    code = (
+        "import os, sys, threading; from perdure.runtime.claims import Claims; claims = Claims(sys.argv[1], 1);"
+        "claims.enter(0, 'r1/a/1.1', 1.0)\n"
+        "if os.fork() == 0:\n    print(os.getpid(), flush=True); threading.Event().wait()\n"
+        "os._exit(0)"
+    )
+    process = subprocess.Popen([sys.executable, "-W", "ignore", "-c", code, str(path)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    child = int(process.stdout.readline())
+    try:
+        process.wait()
+        assert Claims.read_live(path) is None
+    finally:
+        os.kill(child, signal.SIGKILL)
+        process.stdout.close()

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 
+from perdure.runtime.heartbeat import Heartbeat
 from perdure.transports.local import LocalTransport
 from tests.doubles.fake_clock import FakeClock
 from tests.runtime.harness import make_task, wait_until, working
@@ -75,3 +76,23 @@ async def test_in_simulation_heartbeats_come_by_the_clock_and_on_the_loop():
         await h.transport.stop([make_task().task_id])
         await clock.advance(5.0)
         assert (await h.result()).code == "cancelled"
+
+
+def test_a_beat_comes_early_where_there_is_something_to_tell():
+    beats: list[None] = []
+    news = [False]
+    told = threading.Event()
+
+    def beat() -> None:
+        beats.append(None)
+        if len(beats) == 2:
+            told.set()
+        news[0] = False
+
+    heartbeat = Heartbeat(beat, 60.0, "w", has_news=lambda: news[0], look_seconds=0.01)
+    heartbeat.start()
+    try:
+        news[0] = True
+        assert told.wait(10)
+    finally:
+        heartbeat.stop()

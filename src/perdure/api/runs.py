@@ -204,6 +204,10 @@ async def events(call: Call, query: ListEvents) -> Any:
 
 class Follow(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     after: Annotated[Sequence, Meta(description=AFTER_DESCRIPTION)] = 0
+    with_: Annotated[
+        Literal["working"] | None,
+        Meta(description="`working`: also what is executed, as `event: working` without `id`."),
+    ] = msgspec.field(default=None, name="with")
 
 
 @routes.get("/runs/{run_id}/stream", READ, "text/event-stream", also={204: None})
@@ -211,7 +215,9 @@ async def stream(call: Call, query: Follow) -> Response:
     """The journal of a run, live, as server-sent events.
 
     `id` is the sequence number: a reader that comes back with `Last-Event-ID` misses nothing, whichever process it reaches.
-    The stream ends when the run has ended; 204 says that there is nothing after the event named.
+    The stream ends when the run has ended; 204 says that there is nothing after the event named. With `with=working` it also
+    says what is executed, at first and whenever that changes: the whole list each time, as `GET /runs/{run_id}/working` has it.
+    Those are no events of the journal: they have no `id`, and a task whose outcome the journal has told is over.
     """
     run_id = call.path("run_id")
     after = sequence(call.request.headers.get("last-event-id"), query.after)
@@ -219,7 +225,14 @@ async def stream(call: Call, query: Follow) -> Response:
     if record.row.ended_at is not None and after >= record.seq:
         return Response(status_code=204)
     call.context.places.check(call.principal)
-    return EventStream(call, await call.service.runs.follow(run_id, after), READ)
+    events = await call.service.runs.follow(run_id, after, working=query.with_ == "working")
+    return EventStream(call, events, READ)
+
+
+@routes.get("/runs/{run_id}/working", READ, s.WorkingTasks)
+async def working(call: Call) -> Any:
+    """What is executed of a run now: which attempts, by whom, since when. `attempt` is the number its events have."""
+    return await call.service.runs.working(call.path("run_id"))
 
 
 class StateAt(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -114,6 +114,12 @@ class Node(View, frozen=True, kw_only=True):
     retry_at: Maybe[float] = UNSET
     waiting_for: Maybe[dict[str, Any]] = UNSET
     reason: Maybe[str] = UNSET
+    detail: Maybe[str] = UNSET
+    """Of one that is held for want of a worker: who lacks what."""
+    worker: Maybe[str] = UNSET
+    """Who executes it, while it is running."""
+    host: Maybe[str] = UNSET
+    pid: Maybe[int] = UNSET
     route: Maybe[dict[str, Any]] = UNSET
     items: Maybe[dict[str, int]] = UNSET
 
@@ -155,6 +161,22 @@ class Run(View, frozen=True, kw_only=True):
     continued_as: Maybe[str] = UNSET
     quarantined: Maybe[str] = UNSET
     problems: Maybe[list[str]] = UNSET
+
+
+class WorkingTask(View, frozen=True, kw_only=True):
+    node: str
+    scope: list[int]
+    item: int | None
+    attempt: int
+    """As in the events of the run."""
+    worker: str
+    host: str
+    pid: int
+    since: float | None
+
+
+class WorkingTasks(View, frozen=True, kw_only=True):
+    tasks: list[WorkingTask]
 
 
 class RunStarted(View, frozen=True, kw_only=True):
@@ -245,9 +267,18 @@ class PatchResult(View, frozen=True, kw_only=True):
     refused: str
 
 
+class Workers(View, frozen=True, kw_only=True):
+    """How many there are."""
+
+    alive: int
+    dead: int
+
+
 class Health(View, frozen=True, kw_only=True):
     status: Literal["ok", "unavailable"]
     reason: Maybe[str] = UNSET
+    workers: Maybe[Workers] = UNSET
+    """Where they can be asked."""
 
 
 class RunFile(View, frozen=True, kw_only=True):
@@ -455,6 +486,10 @@ class NodeTypePage(View, frozen=True, kw_only=True):
 
 class Worker(View, frozen=True, kw_only=True):
     worker: str
+    state: Literal["alive", "dead"]
+    """Dead: it was silent for `worker_dead_seconds`, and what it had is tried again."""
+    host: str
+    pid: int
     queues: list[str]
     types: list[str]
     slots: int
@@ -471,8 +506,13 @@ class WorkerPage(View, frozen=True, kw_only=True):
 class Queue(View, frozen=True, kw_only=True):
     queue: str
     workers: int
+    """Those that are alive."""
     slots: int
     running: int
+    waiting: int
+    """Sent, and nobody has taken them."""
+    backlog: int
+    """Not sent yet by the process that answers: as many are out as slots could take, or a limit is reached."""
 
 
 class QueuePage(View, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from perdure.access import Permission
 from perdure.api.routing import Call
 from perdure.errors import PerdureError, StoreUnavailable
 from perdure.journal import StoredEvent
-from perdure.service.runs import public_event
+from perdure.service.runs import WorkingTasks, public_event
 
 MEDIA_TYPE = "text/event-stream"
 AGAIN_SECONDS = 0.4
@@ -27,9 +27,12 @@ SLOW_SECONDS = 30.0
 
 
 class EventStream(Response):
-    """`id` is the sequence number, `event` the type, `data` the event as the API shows it."""
+    """`id` is the sequence number, `event` the type, `data` the event as the API shows it. What is executed is no event of the
+    journal and has no `id`: a reader resumes by the events alone."""
 
-    def __init__(self, call: Call, events: AsyncGenerator[list[StoredEvent], None], permission: Permission) -> None:
+    def __init__(
+        self, call: Call, events: AsyncGenerator[list[StoredEvent] | WorkingTasks, None], permission: Permission
+    ) -> None:
         super().__init__(media_type=MEDIA_TYPE, headers={"X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._call = call
@@ -73,7 +76,10 @@ class EventStream(Response):
         await _push(send, b"retry: 1000\n\n")
         async with aclosing(self._events) as batches:
             async for events in batches:
-                await _push(send, b"".join(map(frame, events)) or b": still here\n\n")
+                if isinstance(events, WorkingTasks):
+                    await _push(send, b"event: working\ndata: %s\n\n" % msgspec.json.encode(events))
+                else:
+                    await _push(send, b"".join(map(frame, events)) or b": still here\n\n")
         await _end(send)
 
 

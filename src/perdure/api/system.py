@@ -14,6 +14,7 @@ from perdure.api.metrics import MEDIA_TYPE
 from perdure.api.reading import media_type, read_bytes
 from perdure.api.routing import Answer, Call, Routes
 from perdure.errors import PerdureError
+from perdure.service.system import count_workers
 
 routes = Routes("system")
 outside = Routes("server", prefix="")
@@ -30,14 +31,22 @@ async def health(call: Call) -> Any:
 
 @outside.get("/readyz", None, s.Health, also={503: s.Health})
 async def ready(call: Call) -> Any:
-    """The process can work: its database answers."""
+    """The process can work: its database answers. How many workers there are, it says where they can be asked."""
+    engine = call.context.engine
     try:
         async with asyncio.timeout(READY_SECONDS):
-            await call.context.engine.journal.incarnation()
+            await engine.journal.incarnation()
     except (PerdureError, TimeoutError) as error:
         reason = error.code if isinstance(error, PerdureError) else "the database does not answer"
         return Answer({"status": "unavailable", "reason": reason}, 503)
-    return {"status": "ok"}
+    try:
+        async with asyncio.timeout(READY_SECONDS):
+            workers = await count_workers(engine)
+    except TimeoutError:
+        workers = None
+    return (
+        {"status": "ok"} if workers is None else {"status": "ok", "workers": workers}
+    )  # runs are kept without them, too
 
 
 @outside.get("/metrics", Permission.SYSTEM_READ, MEDIA_TYPE)

@@ -22,17 +22,15 @@ CHILDREN_SECONDS = 0.5
 """Children have events of their own, which are not followed; they are looked at this often."""
 
 
-def make_tree(engine: Engine | None = None) -> Tree | None:
-    """A tree where a person sees it and it can be drawn; with an engine, it shows what runs here."""
+def make_tree(follower: Following) -> Tree | None:
+    """A tree where a person sees it and it can be drawn."""
     if not sys.stderr.isatty():
         return None
     from perdure.cli.output import make_console
     from perdure.cli.tree import Tree
 
     console = make_console(stderr=True)
-    # Asked each time: a process may begin to work while it follows.
-    running = lambda: () if engine is None or engine.worker is None else engine.worker.running  # noqa: E731
-    return Tree(console, running) if not console.is_dumb_terminal else None
+    return Tree(console, follower.look) if not console.is_dumb_terminal else None
 
 
 def may_wait(state: State) -> bool:

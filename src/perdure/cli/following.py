@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from perdure.cli.exits import ExitCode, say
 from perdure.kernel import events as e
+from perdure.kernel.seen import Seen
 from perdure.kernel.state import State
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ class Following(Protocol):
     asks: list[Ask]
 
     async def skip_past(self) -> None: ...
+    async def look(self) -> Seen:
+        """What is executed now, which is in no event."""
+        ...
+
     def events(self) -> AsyncIterator[e.Event]: ...
 
 

@@ -102,7 +102,7 @@ async def _read_run(where: Where, name: str) -> tuple[IR, Marks]:
         await follower.skip_past()
         if not follower.state.irs:
             raise click.UsageError(f"the definition of run {name} is not registered there, so it cannot be drawn")
-        return follower.state.ir, mark_run(follower.state)
+        return follower.state.ir, mark_run(follower.state, await follower.look())
 
 
 def _as_data(picture: Picture, layout: Layout) -> dict[str, Any]:

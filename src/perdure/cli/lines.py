@@ -85,9 +85,10 @@ class Lines:
                     return None
                 if isinstance(event, e.NodeScheduled):
                     why = {"crashed": "its worker died", "handed_back": "it was handed back"}.get(event.after, "")
-                    return who, "queued", _sentence(_attempts(event.attempt), why)
+                    return who, "queued", _sentence(_attempts(_tries(state, event)), why)
                 undo = "compensation, " if event.undo else ""
-                return who, "running", f"{undo}attempt {event.attempt}" if undo or event.attempt > 1 else ""
+                tries = event.attempt if event.undo else _tries(state, event)
+                return who, "running", f"{undo}attempt {tries}" if undo or tries > 1 else ""
             case e.NodesScheduled():
                 nodes = [place(p.node, p.scope) for p in event.places if p.item is None and self._works(state, p.node)]
                 return (
@@ -96,11 +97,15 @@ class Lines:
             case e.ItemCompleted() | e.ItemFailed():
                 return self._item(state, event, who)
             case e.NodeCompleted():
-                return who, "completed", _sentence(self._passed(state, event), _attempts(event.attempt), _way(event))
+                return (
+                    who,
+                    "completed",
+                    _sentence(self._passed(state, event), _attempts(_tries(state, event)), _way(event)),
+                )
             case e.NodeFailed():
                 return who, "failed", _sentence(_HANDLED[event.outcome], error_text(event.error))
             case e.NodeRetrying():
-                after = f"attempt {event.attempt} failed, next in {duration(event.retry_at - event.at)}"
+                after = f"attempt {_tries(state, event)} failed, next in {duration(event.retry_at - event.at)}"
                 return who, "retrying", f"{after}: {error_text(event.error)}"
             case e.NodeSkipped():
                 return who, "skipped", event.reason
@@ -127,7 +132,9 @@ class Lines:
                 return event.node, "looping", f"iteration {event.iteration}"
             case e.LimitReached():
                 return event.node or _RUN, "stopped", f"{event.limit} is {event.maximum}"
-            case e.NodeUpstreamFailed() | e.NodeHeld() | e.NodeRequeued() | e.NodeDiscarded() | e.NodeCancelled():
+            case e.NodeHeld():
+                return who, "held", event.detail or event.reason
+            case e.NodeUpstreamFailed() | e.NodeRequeued() | e.NodeDiscarded() | e.NodeCancelled():
                 return who, event.type.split(".")[1], getattr(event, "reason", "")
             case e.NodeCompensating() | e.NodeCompensated() | e.ApprovalEscalated():
                 return who, event.type.split(".")[1], ""
@@ -168,6 +175,12 @@ def error_text(error: Error, limit: int = 200) -> str:
     said = shorten(f"{error.code}: {error.message}" if error.message else error.code, limit)
     place_of_it = show_place(error.details)
     return f"{said} ({place_of_it})" if place_of_it else said
+
+
+def _tries(state: State, event: e.NodeEvent) -> int:
+    """Which attempt of the handler it is about, as people count them."""
+    activation = state.find(event.node, event.scope, event.item)
+    return event.attempt - (0 if activation is None else activation.idle)
 
 
 def _attempts(attempt: int) -> str:

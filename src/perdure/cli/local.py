@@ -17,6 +17,7 @@ from perdure.service.views import approval_view, dead_letter_view, page_view, ru
 if TYPE_CHECKING:
     from perdure.cli.following import Following, Screen
     from perdure.engine import Engine
+    from perdure.kernel.seen import Seen
     from perdure.kernel.state import State
     from perdure.model import Compiled, Problem
     from perdure.service import Service
@@ -45,23 +46,28 @@ class Local:
         return None if record is None else run_summary(record)
 
     async def list_runs(self, where: RunsWhere, *, limit: int, cursor: str | None) -> View:
+        from perdure.service.runs import find_starts
+
         given = msgspec.structs.asdict(where)
         top = not given.pop("children") and where.parent is None
         if idle := "waiting" in where.states:
             given["states"] = ("running",)
         fields = RunFilter(**given, top=top, idle=idle)
-        return page_view(await self.engine.journal.list_runs(fields, limit=limit, cursor=cursor), run_summary)
+        page = await self.engine.journal.list_runs(fields, limit=limit, cursor=cursor)
+        starts = await find_starts(self.engine, page.items)
+        return page_view(page, lambda record: run_summary(record, starts))
 
     async def get_run(self, run_id: str, at: int | None = None) -> View:
         record, state = await self._load(run_id, at)
-        view = await self.engine.contents.view(state, raw=True)
+        seen = await self._seen(state, at)
+        view = await self.engine.contents.view(state, raw=True, seen=seen)
         return view if record.quarantined is None else {**view, "quarantined": record.quarantined}
 
     async def get_node(self, run_id: str, node: str, at: int | None = None) -> View:
         from perdure.service.views import node_with_visits
 
         _, state = await self._load(run_id, at)
-        view = node_with_visits(state, node)
+        view = node_with_visits(state, node, await self._seen(state, at))
         for one in (view, *view["visits"]):
             if "size" in one:
                 one["output"] = await self.engine.contents.load(state.tenant, one["output"]["$ref"], raw=True)
@@ -75,13 +81,14 @@ class Local:
         record, state = await self._load(run_id)
         if node is not None:
             find_node(state, node)
+        seen = await self._seen(state)
         views = nodes_view(state)
         states = {name: one["state"] for name, one in views.items()}
         names = [node] if node is not None else [name for name in states if states[name] != "completed"]
         return {
             "run_id": run_id,
             "state": state.state.value,
-            "nodes": {name: explain(state, name) for name in names},
+            "nodes": {name: explain(state, name, seen) for name in names},
             "errors": errors_of(views),
             "quarantined": record.quarantined,
             "completed": sum(word == "completed" for word in states.values()),
@@ -133,6 +140,11 @@ class Local:
         from perdure.sdk.following import Follower
 
         return Follower(self.engine, run_id), Lines(self.engine.registry)
+
+    async def _seen(self, state: State, at: int | None = None) -> Seen:
+        from perdure.kernel.seen import JOURNAL
+
+        return JOURNAL if at is not None else await self.engine.sight.of(state)
 
     async def _load(self, run_id: str, at: int | None = None) -> tuple[RunRecord, State]:
         from perdure.service.history import state_at

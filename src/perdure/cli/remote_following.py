@@ -7,7 +7,7 @@ as they come.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,15 +18,18 @@ from perdure.cli.lines import Lines
 from perdure.cli.output import hour
 from perdure.cli.waiting import Ask, Waiting, approve_command
 from perdure.client import ApiError, AsyncClient
+from perdure.clock import system
 from perdure.errors import NotFound
 from perdure.kernel import events as e
 from perdure.kernel.evolve import evolve
 from perdure.kernel.keys import place
-from perdure.kernel.state import RunState, State
+from perdure.kernel.seen import JOURNAL, Seen, Working
+from perdure.kernel.state import Key, RunState, State
 from perdure.model import compile_definition
 from perdure.model.ir import IR
 from perdure.runtime.requests import Request
 
+LOOK_SECONDS = 1.0
 _STATES = {
     "run.created": RunState.RUNNING,
     "run.retried": RunState.RUNNING,
@@ -45,6 +48,8 @@ class RemoteFollower:
         self.state = State(run_id=run_id)
         self.changed = asyncio.Event()
         self.asks: list[Ask] = []
+        self._seen = JOURNAL
+        self._seen_at: float | None = None
         self.blind = False
         """The definition cannot be had: of the state only what events say by themselves is true."""
 
@@ -52,6 +57,20 @@ class RemoteFollower:
         """Begin with what the run is now, not with its first event."""
         async for shown in self._client.runs.events(self.state.run_id, after=self.state.seq, limit=1000):
             await self._fold(read_event(dict(shown)))
+
+    async def look(self) -> Seen:
+        """What is executed now, asked for once a second."""
+        now = system.monotonic()
+        if self._seen_at is None or now - self._seen_at >= LOOK_SECONDS:
+            self._seen_at = now
+            try:
+                async with asyncio.timeout(LOOK_SECONDS):
+                    told = await self._client.runs.working(self.state.run_id)
+            except (ApiError, TimeoutError) as error:  # the stream says by itself when it is over
+                self._seen = Seen(blind=str(error) or "the server does not answer")
+            else:
+                self._seen = Seen({} if self.blind else _match(self.state, told["tasks"]))
+        return self._seen
 
     async def events(self) -> AsyncIterator[e.Event]:
         async for shown in self._client.runs.stream(self.state.run_id, after=self.state.seq):
@@ -85,6 +104,15 @@ class RemoteFollower:
             if compiled is not None:
                 self._known[compiled.hash] = compiled
         return self._known.get(event.ir)
+
+
+def _match(state: State, tasks: Sequence[Mapping[str, Any]]) -> dict[Key, Working]:
+    found: dict[Key, Working] = {}
+    for task in tasks:
+        activation = state.find(task["node"], tuple(task["scope"]), task["item"])
+        if activation is not None and activation.attempt == task["attempt"]:
+            found[activation.key] = Working(task["worker"], task["since"], task["host"], task["pid"])
+    return found
 
 
 class RemoteLines(Lines):

@@ -269,7 +269,7 @@ class Session:
             attendant = Attendant(follower, people, no_wait=self.no_wait, tree=None, asks=False)
             await follow(follower, Silent(), stop, work=follower.engine, beside=attendant.run)
             return
-        tree = make_tree(follower.engine)
+        tree = make_tree(follower)
         asks = tree is not None and asks_on(sys.stdin) and not self.no_wait
         attendant = Attendant(follower, people, no_wait=self.no_wait, tree=tree, asks=asks)
         screen = tree or Lines(follower.engine.registry)

@@ -107,7 +107,7 @@ class Session:
 
         ir = compile_definition(self.source.compiled.definition).get_ir()
         follower = RemoteFollower(self.client, self.run_id, {ir.hash: ir})
-        tree = None if self.as_json else make_tree()
+        tree = None if self.as_json else make_tree(follower)
         people = PeopleThere(self.client, follower)
         asks = tree is not None and asks_on(sys.stdin)
         attendant = Attendant(follower, people, no_wait=False, tree=tree, asks=asks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable
 
 from rich.console import Console
 from rich.text import Text
@@ -13,10 +13,10 @@ from perdure.cli.painter import Painter, Redirection
 from perdure.clock import system
 from perdure.kernel import events as e
 from perdure.kernel.explain import find_latest
+from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.state import ENDED, Activation, NodeState, RunState, State
 from perdure.model.ir import Node
 from perdure.runtime.failures import show_place
-from perdure.transport import task_id
 
 N, R = NodeState, RunState
 FRAMES_PER_SECOND = 8
@@ -54,11 +54,12 @@ _STATE_WIDTH = 60
 class Tree:
     """A screen. It is redrawn by `beat`, which runs beside the follower, never from a thread of its own."""
 
-    def __init__(self, console: Console, running: Callable[[], Collection[str]] = tuple) -> None:
-        """`running` names the tasks that run in this process: the journal may know them as queued only."""
+    def __init__(self, console: Console, look: Callable[[], Awaitable[Seen]] | None = None) -> None:
+        """`look` says what is executed: the journal may know it as queued only."""
         self._painter = Painter(console)
         self._redirection = Redirection(self._painter)
-        self._running = running
+        self._look = look
+        self._seen = JOURNAL
         self._state: State | None = None
         self._paused = True
         self._frame = 0
@@ -77,6 +78,8 @@ class Tree:
 
     async def beat(self) -> None:
         while True:
+            if self._look is not None:
+                self._seen = await self._look()
             begun = system.monotonic()
             self.draw()
             took = system.monotonic() - begun
@@ -90,12 +93,12 @@ class Tree:
             return
         self._frame += 1
         width, height = self._painter.size
-        self._painter.paint(render(self._state, self._frame, width, height - 2, frozenset(self._running())))
+        self._painter.paint(render(self._state, self._frame, width, height - 2, self._seen))
 
     def pause(self) -> None:
         """Give the terminal to a question: of the tree only the first line stays."""
         if self._state is not None and self._state.irs:
-            rows = _rows(self._state, ())
+            rows = _rows(self._state, JOURNAL)
             self._painter.paint([_head(self._state, rows, None, self._painter.size[0])])
         self._stop()
 
@@ -114,17 +117,18 @@ class Tree:
 
 
 class Row:
-    __slots__ = ("activation", "node", "word")
+    __slots__ = ("activation", "node", "word", "working")
 
-    def __init__(self, node: Node, activation: Activation | None, word: NodeState) -> None:
+    def __init__(self, node: Node, activation: Activation | None, seen: Seen) -> None:
         self.node = node
         self.activation = activation
-        self.word = word
+        self.working = None if activation is None else seen.find(activation)
+        self.word = N.PENDING if activation is None else seen.state(activation)
 
 
-def render(state: State, frame: int, width: int, height: int, running: Collection[str] = ()) -> list[Text]:
+def render(state: State, frame: int, width: int, height: int, seen: Seen = JOURNAL) -> list[Text]:
     """At most `height` lines of at most `width` columns."""
-    rows = _rows(state, running)
+    rows = _rows(state, seen)
     lines = [_head(state, rows, frame, width)]
     if height <= _LEAST_ROWS:
         return lines
@@ -139,23 +143,8 @@ def render(state: State, frame: int, width: int, height: int, running: Collectio
     return lines
 
 
-def _rows(state: State, running: Collection[str]) -> list[Row]:
-    rows = []
-    for index, node in enumerate(state.ir.nodes):
-        if node is not None:
-            activation = find_latest(state, index)
-            rows.append(Row(node, activation, _word(state, activation, running)))
-    return rows
-
-
-def _word(state: State, activation: Activation | None, running: Collection[str]) -> NodeState:
-    if activation is None:
-        return N.PENDING
-    if activation.state is N.QUEUED and running:
-        name = state.name(activation.node)
-        place = task_id(state.run_id, name, activation.scope, None, activation.attempt, False, state.generation)
-        return N.RUNNING if place in running else N.QUEUED
-    return activation.state
+def _rows(state: State, seen: Seen) -> list[Row]:
+    return [Row(node, find_latest(state, index), seen) for index, node in enumerate(state.ir.nodes) if node is not None]
 
 
 def _fit(rows: list[Row], height: int) -> tuple[list[Row], list[Row], list[Row]]:
@@ -252,7 +241,7 @@ def _row(state: State, row: Row, names: int, frame: int, width: int) -> Text:
         return text.append(_comes_after(state, row.node, activation), style=_DIM)
     if width >= _STATE_WIDTH:
         text.append(f"  {word.value:<9}", style=style)
-    text.append(f"  {_passed(activation, word):>8}", style=_DIM)
+    text.append(f"  {_passed(row):>8}", style=_DIM)
     for part, colour in _details(state, row, width):
         text.append("  ")
         text.append_text(part) if isinstance(part, Text) else text.append(part, style=colour)
@@ -264,8 +253,11 @@ def _spin(frame: int) -> str:
     return _SPINNER[frame % len(_SPINNER)]
 
 
-def _passed(activation: Activation, word: NodeState) -> str:
-    begun = activation.started_at or activation.scheduled_at
+def _passed(row: Row) -> str:
+    activation, word = row.activation, row.word
+    assert activation is not None
+    since = None if row.working is None else row.working.since
+    begun = since or activation.started_at or activation.scheduled_at
     if not begun or word in (N.SKIPPED, N.QUEUED, N.HELD, N.UPSTREAM_FAILED, N.RETRYING):
         return ""
     return duration((activation.ended_at or system.now()) - begun)
@@ -301,13 +293,15 @@ def _details(state: State, row: Row, width: int) -> list[Detail]:
         parts.append((_waits_for(state, activation), style))
     if word is N.RETRYING and activation.retry_at is not None:
         most = state.pinned(activation).retry.max_attempts
-        parts.append((f"again {until(activation.retry_at)}, attempt {activation.attempt} of {most} failed", style))
-    elif activation.attempt > 1:
-        parts.append((f"attempt {activation.attempt}", _DIM if word is N.RUNNING else style))
+        parts.append((f"again {until(activation.retry_at)}, attempt {activation.failures} of {most} failed", style))
+    elif activation.tries > 1:
+        parts.append((f"attempt {activation.tries}", _DIM if word is N.RUNNING else style))
     if activation.error is not None and word in (N.RUNNING, N.QUEUED):
         parts.append((f"after {_say_error(activation)}", _DIM))
     elif activation.error is not None and word is not N.COMPLETED:
         parts.append((_say_error(activation), style))
+    elif activation.detail and word is N.HELD:
+        parts.append((shorten(activation.detail, 120), style))
     elif activation.reason and word in (N.HELD, N.SKIPPED, N.CANCELLED):
         parts.append((shorten(activation.reason, 60), style))
     if activation.undo is not None and state.state is R.COMPENSATING and activation.undo.state != "planned":

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from perdure.cli.exits import say
-from perdure.cli.output import compact, duration, moment, paint, print_fields, print_pretty, print_table, shorten
+from perdure.cli.output import compact, duration, hour, moment, paint, print_fields, print_pretty, print_table, shorten
 from perdure.clock import system
 from perdure.runtime.failures import show_details, show_place
 
@@ -79,6 +79,13 @@ def _node_cells(node: dict[str, Any]) -> list[str]:
         details = shorten(f"{node['size']:,} bytes: {begins}" if begins else f"{node['size']:,} bytes", 120)
     elif not details and node["state"] == "completed":
         details = compact(node.get("output"), 120)
+    if node["state"] == "running" and "worker" in node:
+        since = f" since {hour(node['started_at'])}" if node.get("started_at") else ""
+        process = f", process {node['pid']}" if node.get("pid") else ""
+        details = f"on {node['worker']}{process}{since}"
+        took = duration(system.now() - node["started_at"]) if node.get("started_at") else ""
+    elif node["state"] == "held":
+        details = node.get("detail") or node.get("reason", "")
     attempt = str(node["attempt"]) if node["attempt"] else ""
     if "scope" in node:
         details = f"[{'.'.join(map(str, node['scope']))}] {details}"

@@ -32,7 +32,7 @@ async def _watch(where: Where, name: str, as_json: bool) -> ExitCode:
     async with connected(where) as backend:
         run_id = (await find_run(backend, name))["run_id"]
         follower, lines = backend.follow(run_id)
-        tree = None if as_json else make_tree()
+        tree = None if as_json else make_tree(follower)
         if tree is not None:
             await follower.skip_past()
         with stopping() as stop:

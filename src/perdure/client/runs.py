@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from perdure.client import views as v
 from perdure.client.calls import (
@@ -117,9 +117,10 @@ class RunsCalls:
         return get("runs", run_id, "events", after=after, limit=limit, cursor=cursor)
 
     @streaming
-    def stream(self, run_id: str, *, after: int = 0) -> Call[v.Event]:
-        """The events of a run as they happen, until it has ended. A stream that is cut goes on where it was."""
-        return get("runs", run_id, "stream", after=after)
+    def stream(self, run_id: str, *, after: int = 0, with_: Literal["working"] | None = None) -> Call[v.Event]:
+        """The events of a run as they happen, until it has ended. A stream that is cut goes on where it was. With `working`, also
+        what is executed, whenever that changes: `{"type": "working", "tasks": […]}`, which is no event and has no `seq`."""
+        return get("runs", run_id, "stream", **{"after": after, "with": with_})
 
     @operation
     def state_at(self, run_id: str, seq: int, *, outputs: bool = True) -> Call[v.Run]:
@@ -130,6 +131,11 @@ class RunsCalls:
     def path(self, run_id: str, *, after: int = 0, limit: int = PAGE, cursor: str | None = None) -> Call[Page[v.Step]]:
         """Which edges were taken, in order, and the rule that chose them."""
         return get("runs", run_id, "path", after=after, limit=limit, cursor=cursor)
+
+    @operation
+    def working(self, run_id: str) -> Call[v.WorkingTasks]:
+        """What is executed of a run now: which attempts, by whom, since when."""
+        return get("runs", run_id, "working")
 
     @operation
     def explain(self, run_id: str, node: str | None = None) -> Call[v.Explanation]:

@@ -36,6 +36,7 @@ class Stream:
         self._patience = options.retries
         self._rest = b""
         self._data: list[bytes] = []
+        self._name = b""
         self.over = False
 
     def request(self) -> Sending:
@@ -70,9 +71,11 @@ class Stream:
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
             name, _, value = line.removesuffix(b"\r").partition(b":")
-            # `id` and `event` stand in the data too; what was cut before its empty line never happened.
+            # `id` and `event` of what is journalled stand in the data too; what was cut before its empty line never happened.
             if name == b"data":
                 self._data.append(value.removeprefix(b" "))
+            elif name == b"event":
+                self._name = value.removeprefix(b" ")
             elif not line.rstrip(b"\r"):
                 yield from self._complete()
             elif not name:  # a comment: the server lives
@@ -83,9 +86,13 @@ class Stream:
             event = msgspec.json.decode(b"\n".join(self._data))
             self._data.clear()
             self._failures = 0
-            self._last_type = event["type"]
-            self._last_id = str(event["seq"])
+            if "seq" in event:
+                self._last_type = event["type"]
+                self._last_id = str(event["seq"])
+            else:  # no event of the journal
+                event = {"type": self._name.decode(), **event}
             yield event
+        self._name = b""
 
     def ended(self) -> Pause | None:
         """The server closed the stream: the run has ended, or that server stops and another goes on."""

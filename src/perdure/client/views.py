@@ -87,6 +87,12 @@ class Node(TypedDict):
     retry_at: NotRequired[float]
     waiting_for: NotRequired[dict[str, Any]]
     reason: NotRequired[str]
+    detail: NotRequired[str]
+    """Of one that is held for want of a worker: who lacks what."""
+    worker: NotRequired[str]
+    """Who executes it, while it is running."""
+    host: NotRequired[str]
+    pid: NotRequired[int]
     route: NotRequired[dict[str, Any]]
     items: NotRequired[dict[str, int]]
 
@@ -123,6 +129,22 @@ class Run(TypedDict):
     continued_as: NotRequired[str]
     quarantined: NotRequired[str]
     problems: NotRequired[list[str]]
+
+
+class WorkingTask(TypedDict):
+    node: str
+    scope: list[int]
+    item: int | None
+    attempt: int
+    """As in the events of the run."""
+    worker: str
+    host: str
+    pid: int
+    since: float | None
+
+
+class WorkingTasks(TypedDict):
+    tasks: list[WorkingTask]
 
 
 class RunStarted(TypedDict):
@@ -201,6 +223,13 @@ class PatchResult(TypedDict):
     edges_added: list[str]
     edges_removed: list[str]
     refused: str
+
+
+class Workers(TypedDict):
+    """How many there are."""
+
+    alive: int
+    dead: int
 
 
 class RunFile(TypedDict):
@@ -370,6 +399,10 @@ class NodeTypeItem(TypedDict):
 
 class Worker(TypedDict):
     worker: str
+    state: Literal["alive", "dead"]
+    """Dead: it was silent for `worker_dead_seconds`, and what it had is tried again."""
+    host: str
+    pid: int
     queues: list[str]
     types: list[str]
     slots: int
@@ -381,8 +414,13 @@ class Worker(TypedDict):
 class Queue(TypedDict):
     queue: str
     workers: int
+    """Those that are alive."""
     slots: int
     running: int
+    waiting: int
+    """Sent, and nobody has taken them."""
+    backlog: int
+    """Not sent yet by the process that answers: as many are out as slots could take, or a limit is reached."""
 
 
 class BlobPut(TypedDict):

@@ -6,12 +6,14 @@ from typing import Any
 
 from perdure.drawing.picture import Marks
 from perdure.drawing.wording import say_duration
+from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.state import ERROR, SKIPPED, TAKEN, State
 from perdure.kernel.view import run_view
 
 
-def mark_run(state: State) -> Marks:
-    nodes = run_view(state)["nodes"]
+def mark_run(state: State, seen: Seen = JOURNAL) -> Marks:
+    """`seen`: what is executed now."""
+    nodes = run_view(state, seen=seen)["nodes"]
     taken, skipped = _find_fates(state)
     return Marks(
         states={name: node["state"] for name, node in nodes.items()},

@@ -187,7 +187,7 @@ def withdraw(d: Decider, command: c.Withdraw) -> None:
 def hold_back(d: Decider, command: c.Hold) -> None:
     activation = d.get(command)
     if command.attempt == activation.attempt and activation.state is N.QUEUED and not activation.begun:
-        hold(d, [activation], command.reason)
+        hold(d, [activation], command.reason, command.detail)
 
 
 def release(d: Decider, command: c.Release) -> None:

@@ -97,6 +97,7 @@ class Fail(NodeCommand, frozen=True, kw_only=True):
     retry_after: float | None = None
     not_done: bool = False
     """The effect certainly did not happen (rule 33)."""
+    started_at: float | None = None
     worker: str = ""
 
 
@@ -131,6 +132,8 @@ class Hold(NodeCommand, frozen=True, kw_only=True):
     """No worker can take this node now."""
 
     reason: str = "no_worker"
+    detail: str = ""
+    """Who lacks what, for people."""
 
 
 class Release(Command, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ from perdure.kernel.values import Error
 from perdure.model.ir import Condition, Node
 
 Q = NodeState.QUEUED
+_FAILURES = (e.NodeFailed, e.NodeRetrying, e.NodeParked, e.ItemFailed)
 
 GRACE_SECONDS = 30.0
 """How long the end of a run waits for what cannot be stopped at once."""
@@ -82,6 +83,8 @@ class Decider:
     def emit_for(self, kind: type[e.NodeEvent], activation: Activation, **fields: Any) -> None:
         """Emit an event about one activation."""
         fields.setdefault("attempt", activation.attempt)
+        if isinstance(self.command, c.Fail) and kind in _FAILURES and self.get(self.command) is activation:
+            fields["started_at"] = self.command.started_at
         item = None if activation.item < 0 else activation.item
         name = self.state.name(activation.node)
         self.emit(kind, node=name, scope=activation.scope, item=item, visit=self._visit(activation), **fields)

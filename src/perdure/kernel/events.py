@@ -224,11 +224,14 @@ class NodeFailed(NodeEvent, frozen=True, kw_only=True, tag="node.failed"):
     outcome: Literal["fatal", "absorbed", "kept", "continue", "path"]
     """What the failure does: ends the run, is decided by a join, is kept while the run ends, or is handled."""
     route: Route | None = None
+    started_at: float | None = None
+    """When the attempt that failed began, where its worker said so."""
 
 
 class NodeRetrying(NodeEvent, frozen=True, kw_only=True, tag="node.retrying"):
     error: Error
     retry_at: float
+    started_at: float | None = None
 
 
 class NodeSkipped(NodeEvent, frozen=True, kw_only=True, tag="node.skipped"):
@@ -247,6 +250,8 @@ class NodeUpstreamFailed(NodeEvent, frozen=True, kw_only=True, tag="node.upstrea
 class NodeHeld(NodeEvent, frozen=True, kw_only=True, tag="node.held"):
     reason: str = ""
     after: Literal["", "crashed", "handed_back"] = ""
+    detail: str = ""
+    """For people: of `no_worker`, who lacks what."""
 
 
 class NodesHeld(Event, frozen=True, kw_only=True, tag="nodes.held"):
@@ -265,6 +270,7 @@ class NodeResumed(NodeEvent, frozen=True, kw_only=True, tag="node.resumed"):
 class NodeParked(NodeEvent, frozen=True, kw_only=True, tag="node.parked"):
     error: Error
     undo: bool = False
+    started_at: float | None = None
 
 
 class NodeRequeued(NodeEvent, frozen=True, kw_only=True, tag="node.requeued"):
@@ -399,6 +405,7 @@ class ItemCompleted(NodeEvent, frozen=True, kw_only=True, tag="item.completed"):
 
 class ItemFailed(NodeEvent, frozen=True, kw_only=True, tag="item.failed"):
     error: Error
+    started_at: float | None = None
 
 
 # -- streams, triggers, limits, audit ----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 from perdure.kernel.edges import in_closed_iteration
 from perdure.kernel.events import Scope
 from perdure.kernel.keys import place
+from perdure.kernel.seen import JOURNAL, Seen, Working
 from perdure.kernel.settle import join_verdict
 from perdure.kernel.state import (
     ERROR,
@@ -27,7 +28,7 @@ from perdure.model.ir import Edge, Node
 N, R = NodeState, RunState
 
 
-def explain(state: State, name: str) -> str:
+def explain(state: State, name: str, seen: Seen = JOURNAL) -> str:
     index = index_of(state.ir).get(name)
     if index is None:
         nodes = [node.id for node in state.ir.nodes if node is not None]
@@ -36,10 +37,10 @@ def explain(state: State, name: str) -> str:
     scope = _current_scope(state, node)
     activation = find_latest(state, index) if scope is None else state.activations.get(key_of(index, scope))
     if activation is not None and activation.state is not N.PENDING:
-        return _reached(state, node, activation)
+        return _reached(state, node, activation, seen)
     if scope is None:
         return f"{node.id} has not run: its loop ended before it was reached."
-    return _not_reached(state, node, scope, activation)
+    return _not_reached(state, node, scope, activation, seen)
 
 
 def _current_scope(state: State, node: Node) -> Scope | None:
@@ -96,7 +97,7 @@ def _civil(days: int) -> tuple[int, int, int]:
     return year_of_era + era * 400 + (month <= 2), month, day_of_year - (153 * shifted + 2) // 5 + 1
 
 
-def _not_reached(state: State, node: Node, scope: Scope, activation: Activation | None) -> str:
+def _not_reached(state: State, node: Node, scope: Scope, activation: Activation | None, seen: Seen) -> str:
     start = f"{place(node.id, scope)} has not run"
     if state.state in (R.FAILED, R.FAILING):
         why = f" because {state.failed_node} failed" if state.failed_node else ""
@@ -121,7 +122,7 @@ def _not_reached(state: State, node: Node, scope: Scope, activation: Activation 
         if status in (TAKEN, ERROR):
             arrived.append(state.name(source))
         elif status is None:
-            waiting.append(_source(state, edges[number], scope))
+            waiting.append(_source(state, edges[number], scope, seen))
     if not waiting:
         return f"{start}: it is about to be scheduled."
     needed = node.join.at_least
@@ -134,7 +135,7 @@ def _not_reached(state: State, node: Node, scope: Scope, activation: Activation 
     return f"{start}: {rule}, and waits for {', '.join(waiting[:5])}{more}{got}."
 
 
-def _source(state: State, edge: Edge, scope: Scope) -> str:
+def _source(state: State, edge: Edge, scope: Scope, seen: Seen) -> str:
     name = state.name(edge.source)
     inner = len(state.node(edge.source).loops) > edge.common
     activation = find_latest(state, edge.source)
@@ -144,15 +145,15 @@ def _source(state: State, edge: Edge, scope: Scope) -> str:
         return f"{name} (not reached yet)"
     if inner and activation.state not in OPEN:
         return f"{name} (its loop has not ended)"
-    return f"{name} ({_word(activation)})"
+    return f"{name} ({_word(activation, seen)})"
 
 
-def _word(activation: Activation) -> str:
+def _word(activation: Activation, seen: Seen) -> str:
     if activation.state is N.PENDING:
         return "not reached yet"
     if activation.state is N.WAITING and activation.wait is not None:
         return f"waiting for {_wait_word(activation.wait.kind)}"
-    return activation.state.value
+    return seen.state(activation).value
 
 
 def _wait_word(kind: str) -> str:
@@ -161,23 +162,28 @@ def _wait_word(kind: str) -> str:
     )
 
 
-def _reached(state: State, node: Node, activation: Activation) -> str:
+def _reached(state: State, node: Node, activation: Activation, seen: Seen) -> str:
     who = _who(state, activation)
     match activation.state:
         case N.HELD:
             return _held(who, node, activation)
         case N.QUEUED:
-            return f"{who} is queued in {node.queue!r} (attempt {activation.attempt}) until a worker takes it."
+            working = seen.find(activation)
+            if working is not None:
+                return _running(who, activation.tries, working)
+            queued = f"{who} is queued in {node.queue!r} (attempt {activation.tries})"
+            if seen.blind:
+                return f"{queued}, and may be running already: {seen.blind}."
+            return f"{queued}; no worker is known to run it yet."
         case N.RUNNING:
-            worker = f" on {activation.worker}" if activation.worker else ""
-            return f"{who} is running{worker} since {_at(activation.started_at)} (attempt {activation.attempt})."
+            return _running(who, activation.tries, Working(activation.worker, activation.started_at))
         case N.RETRYING:
             code = activation.error.code if activation.error is not None else "an error"
             left = state.pinned(activation).retry.max_attempts - activation.failures
             when = _at(activation.retry_at)
             return f"{who} failed with {code} and is tried again at {when}; {_count(left, 'attempt')} left."
         case N.WAITING:
-            return _waiting(state, who, activation)
+            return _waiting(state, who, activation, seen)
         case N.PARKED:
             code = activation.error.code if activation.error is not None else "an error"
             message = (
@@ -205,6 +211,21 @@ def _reached(state: State, node: Node, activation: Activation) -> str:
             return f"{who} has run: it completed{more}."
 
 
+_SILENT_SECONDS = 10.0
+"""A worker that beats every five seconds has missed a beat by then."""
+
+
+def _running(who: str, attempt: int, working: Working) -> str:
+    worker = f" on worker {working.worker}" if working.worker else ""
+    process = f" (process {working.pid} on {working.host})" if working.host else ""
+    since = f" since {_at(working.since)}" if working.since is not None else ""
+    running = f"{who} is running{worker}{process}{since}, attempt {attempt}"
+    if working.silent_seconds < _SILENT_SECONDS:
+        return f"{running}."
+    silent = f"it was last heard of {working.silent_seconds:.0f} s ago"
+    return f"{running}, as far as its worker has said: {silent}; if it is dead, another attempt follows."
+
+
 def _undoing(step: str) -> str:
     return {
         "planned": "will be compensated after what came later",
@@ -219,6 +240,8 @@ def _count(number: int, noun: str) -> str:
 
 
 def _held(who: str, node: Node, activation: Activation) -> str:
+    if activation.reason == "no_worker" and activation.detail:
+        return f"{who} is ready, and held until a worker is there that can run it: {activation.detail}."
     if activation.reason == "no_worker":
         return (
             f"{who} is ready, but no worker on queue {node.queue!r} has what {node.type!r} needs; start one that does."
@@ -230,7 +253,7 @@ def _held(who: str, node: Node, activation: Activation) -> str:
     return f"{who} is ready, but the run is {activation.reason or 'not dispatching'}."
 
 
-def _waiting(state: State, who: str, activation: Activation) -> str:
+def _waiting(state: State, who: str, activation: Activation, seen: Seen) -> str:
     wait = activation.wait
     if wait is None:
         return f"{who} waits."
@@ -257,7 +280,9 @@ def _waiting(state: State, who: str, activation: Activation) -> str:
                 for i in range(activation.items_started)
             )
             parked = sum(item is not None and item.state is N.PARKED for item in known)
-            more = f" ({parked} parked)" if parked else ""
+            running = seen.count_items(activation)
+            notes = [*([f"{running} running"] if running else []), *([f"{parked} parked"] if parked else [])]
+            more = f" ({', '.join(notes)})" if notes else ""
             return f"{who} waits for its items: {done} of {wait.count} ended, {activation.items_open} open{more}."
 
 

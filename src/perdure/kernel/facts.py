@@ -41,6 +41,13 @@ def get(state: State, event: e.NodeEvent | e.Place) -> Activation:
     return activation
 
 
+def began(state: State, activation: Activation, at: float | None) -> None:
+    """The attempt began then; None: nobody says when."""
+    if at is not None:
+        activation.started_at = at
+        state.started_at = at if state.started_at is None else min(at, state.started_at)
+
+
 def finish(state: State, activation: Activation, seq: int, at: float) -> None:
     """The activation ended: timers and waits go."""
     stop_waiting(state, activation)
@@ -97,8 +104,10 @@ def count_item(state: State, item: Activation, *, failed: bool) -> None:
 def succeed(state: State, activation: Activation, event: e.NodeCompleted | e.ItemCompleted) -> None:
     activation.output, activation.output_ref, activation.size = event.output, event.output_ref, event.size
     activation.error, activation.reason = None, ""
-    if event.started_at is not None:
-        activation.started_at = event.started_at
+    if isinstance(event, e.NodeCompleted) and event.adopted:
+        activation.started_at = event.started_at  # elsewhere: nothing began here
+    else:
+        began(state, activation, event.started_at)
     if event.worker:
         activation.worker = event.worker
     state.bytes += event.size

@@ -17,7 +17,7 @@ from perdure.kernel.edges import (
     take_route,
     timer_name,
 )
-from perdure.kernel.facts import count_item, finish, folds, get, planned_done, stop_waiting, succeed, undo_of
+from perdure.kernel.facts import began, count_item, finish, folds, get, planned_done, stop_waiting, succeed, undo_of
 from perdure.kernel.generations import make_ready
 from perdure.kernel.state import ERROR, SKIPPED, TAKEN, Activation, IntegrityError, NodeState, State, Timer
 from perdure.kernel.values import with_data, with_step
@@ -27,8 +27,14 @@ N = NodeState
 
 @folds(e.NodeScheduled)
 def _node_scheduled(state: State, event: e.NodeScheduled) -> None:
-    _schedule(state, event, event)
+    _schedule(state, event, event, event.after)
     _count_crash(state, event)
+
+
+def _count_idle(activation: Activation, after: str) -> None:
+    """The attempt that was out is over without an outcome; what died with its worker was a try all the same."""
+    if activation.state in (N.QUEUED, N.RUNNING) and after != "crashed":
+        activation.idle += 1
 
 
 def _count_crash(state: State, event: e.NodeScheduled | e.NodeHeld) -> None:
@@ -42,10 +48,11 @@ def _nodes_scheduled(state: State, event: e.NodesScheduled) -> None:
         _schedule(state, event, place)
 
 
-def _schedule(state: State, event: e.Event, place: e.NodeScheduled | e.Place) -> None:
+def _schedule(state: State, event: e.Event, place: e.NodeScheduled | e.Place, after: str = "") -> None:
     activation = get(state, place)
     if place.attempt <= activation.attempt:
         raise IntegrityError(f"run {state.run_id}: attempt {place.attempt} of {place.node} is not new (V1)")
+    _count_idle(activation, after)
     _ready(state, activation, event)
     activation.scheduled_seq = activation.scheduled_seq or event.seq
     if activation.retry_at is not None:
@@ -54,7 +61,7 @@ def _schedule(state: State, event: e.Event, place: e.NodeScheduled | e.Place) ->
     stop_waiting(state, activation)
     activation.attempt, activation.begun, activation.started_at = place.attempt, False, None
     activation.checkpoints = 0
-    activation.reason, activation.scheduled_at, activation.worker = "", event.at, ""
+    activation.reason, activation.detail, activation.scheduled_at, activation.worker = "", "", event.at, ""
     set_state(state, activation, N.QUEUED)
     node = state.pinned(activation)
     if node.queue_timeout_seconds is not None:
@@ -80,7 +87,8 @@ def _ready(state: State, activation: Activation, event: e.Event) -> None:
 
 @folds(e.NodeHeld)
 def _node_held(state: State, event: e.NodeHeld) -> None:
-    _hold(state, event, event, event.reason)
+    _hold(state, event, event, event.reason, event.after)
+    get(state, event).detail = event.detail
     _count_crash(state, event)
 
 
@@ -90,8 +98,9 @@ def _nodes_held(state: State, event: e.NodesHeld) -> None:
         _hold(state, event, place, event.reason)
 
 
-def _hold(state: State, event: e.Event, place: e.NodeHeld | e.Place, reason: str) -> None:
+def _hold(state: State, event: e.Event, place: e.NodeHeld | e.Place, reason: str, after: str = "") -> None:
     activation = get(state, place)
+    _count_idle(activation, after)
     guarded = activation.guarded
     _ready(state, activation, event)
     if reason == "redo":  # what it sees is not there yet, its `when` included
@@ -112,7 +121,8 @@ def _node_started(state: State, event: e.NodeStarted) -> None:
         undo = undo_of(state, activation)
         undo.state, undo.started_at = "running", event.at
         return
-    activation.begun, activation.started_at, activation.worker = True, event.at, event.worker
+    activation.begun, activation.worker = True, event.worker
+    began(state, activation, event.at)
     clear_timer(state, timer_name(state, "queue", activation))
     set_state(state, activation, N.RUNNING)
 
@@ -154,6 +164,7 @@ def _node_routed(state: State, event: e.NodeRouted) -> None:
 def _node_failed(state: State, event: e.NodeFailed) -> None:
     activation = get(state, event)
     fire(state, activation)
+    began(state, activation, event.started_at)
     activation.error = event.error
     activation.handled = event.outcome in ("absorbed", "continue", "path")
     finish(state, activation, event.seq, event.at)
@@ -182,6 +193,7 @@ def _node_upstream_failed(state: State, event: e.NodeUpstreamFailed) -> None:
 def _node_retrying(state: State, event: e.NodeRetrying) -> None:
     activation = get(state, event)
     activation.failures += 1
+    began(state, activation, event.started_at)
     activation.error, activation.retry_at = event.error, event.retry_at
     stop_waiting(state, activation)
     clear_timer(state, timer_name(state, "queue", activation))
@@ -222,7 +234,10 @@ def _node_waiting(state: State, event: e.NodeWaiting) -> None:
     _ready(state, activation, event)
     clear_timer(state, timer_name(state, "queue", activation))
     activation.wait = wait
-    activation.started_at = event.at if wait.kind != "delay" else None
+    if wait.kind == "delay":
+        activation.started_at = None
+    else:
+        began(state, activation, event.at)
     set_state(state, activation, N.WAITING)
     if wait.kind == "signal":
         state.put(state.signal_waits, wait.name, [*state.signal_waits.get(wait.name, ()), activation.key])
@@ -260,6 +275,7 @@ def _node_parked(state: State, event: e.NodeParked) -> None:
         undo_of(state, activation).state = "parked"
         return
     fire(state, activation)
+    began(state, activation, event.started_at)
     activation.error, activation.accepted = event.error, activation.state is N.COMPLETED
     finish(state, activation, event.seq, event.at)
     set_state(state, activation, N.PARKED)

@@ -249,9 +249,9 @@ def send(d: Decider, going: list[Activation]) -> None:
         d.dispatch(d.state.activations[activation.key])
 
 
-def hold(d: Decider, held: list[Activation], reason: str) -> None:
+def hold(d: Decider, held: list[Activation], reason: str, detail: str = "") -> None:
     if len(held) == 1:
-        d.emit_for(e.NodeHeld, held[0], reason=reason)
+        d.emit_for(e.NodeHeld, held[0], reason=reason, detail=detail)
     elif held:
         d.emit(e.NodesHeld, places=tuple(d.place(a) for a in held), reason=reason)
 

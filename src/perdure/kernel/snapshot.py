@@ -37,6 +37,7 @@ _PLAIN = (
     "open",
     "undoing",
     "created_at",
+    "started_at",
     "ended_at",
     "deadline_seconds",
     "deadline_at",

@@ -134,6 +134,9 @@ class Activation(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A required dependency was skipped (rule 7)."""
     visit: int = 0
     attempt: int = 0
+    """The fence: it grows with every dispatch. For people there is `tries`."""
+    idle: int = 0
+    """Attempts that no handler saw to its end: withdrawn, held, handed back."""
     failures: int = 0
     crashes: int = 0
     hop: int = 0
@@ -176,6 +179,8 @@ class Activation(msgspec.Struct, kw_only=True, omit_defaults=True):
     checkpoints: int = 0
     """The last checkpoint of the current attempt."""
     reason: str = ""
+    detail: str = ""
+    """Of one that is held: who lacks what it needs, for people."""
     worker: str = ""
     undo: Undo | None = None
     undone: int = 0
@@ -186,6 +191,11 @@ class Activation(msgspec.Struct, kw_only=True, omit_defaults=True):
     @property
     def key(self) -> Key:
         return key_of(self.node, self.scope, self.item)
+
+    @property
+    def tries(self) -> int:
+        """Which attempt of the handler this is, as people count: what was only held or handed back is none."""
+        return self.attempt - self.idle
 
 
 class LoopRun(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -257,6 +267,8 @@ class State(msgspec.Struct, kw_only=True):
     open: int = 0
     undoing: int = 0
     created_at: float = 0.0
+    started_at: float | None = None
+    """When the first attempt that the journal knows of began."""
     ended_at: float | None = None
     deadline_seconds: float | None = None
     deadline_at: float | None = None

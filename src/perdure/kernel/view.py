@@ -10,13 +10,14 @@ from typing import Any
 import msgspec
 
 from perdure.kernel.explain import find_latest
+from perdure.kernel.seen import JOURNAL, Seen, Working
 from perdure.kernel.segments import BlobRef, show
 from perdure.kernel.state import Activation, NodeState, RunState, State
 
 N, R = NodeState, RunState
 
 
-def run_view(state: State, *, nodes: bool = True) -> dict[str, Any]:
+def run_view(state: State, *, nodes: bool = True, seen: Seen = JOURNAL) -> dict[str, Any]:
     view: dict[str, Any] = {
         "run_id": state.run_id,
         "workflow": state.workflow,
@@ -28,18 +29,18 @@ def run_view(state: State, *, nodes: bool = True) -> dict[str, Any]:
         "outputs": show(state.outputs if state.outputs_ref is None else BlobRef(state.outputs_ref)),
         "error": None if state.error is None else msgspec.to_builtins(state.error),
         "created_at": state.created_at,
-        "started_at": _started(state),
+        "started_at": seen.started_at(state),
         "ended_at": state.ended_at,
         "tags": state.tags,
     }
     if state.continued_as is not None:
         view["continued_as"] = state.continued_as
     if nodes:
-        view["nodes"] = nodes_view(state)
+        view["nodes"] = nodes_view(state, seen=seen)
     return view
 
 
-def nodes_view(state: State, after: str = "", most: int | None = None) -> dict[str, Any]:
+def nodes_view(state: State, after: str = "", most: int | None = None, *, seen: Seen = JOURNAL) -> dict[str, Any]:
     """The nodes by id, in the order of the definition: those after the one called `after`, at most so many."""
     failed_below = _below_failure(state)
     views: dict[str, Any] = {}
@@ -48,27 +49,23 @@ def nodes_view(state: State, after: str = "", most: int | None = None) -> dict[s
         if node is not None:
             if len(views) == most:
                 break
-            shown = node_view(state, index)
+            shown = node_view(state, index, seen)
             if shown["state"] == N.PENDING and index in failed_below:
                 shown["state"] = N.UPSTREAM_FAILED.value
             views[node.id] = shown
     return views
 
 
-def _started(state: State) -> float | None:
-    begun = [a.started_at for a in state.activations.values() if a.started_at is not None]
-    return min(begun, default=None)
-
-
-def node_view(state: State, index: int) -> dict[str, Any]:
+def node_view(state: State, index: int, seen: Seen = JOURNAL) -> dict[str, Any]:
     activation = find_latest(state, index)
     if activation is None:
         return {"state": N.PENDING.value, "visit": 0, "attempt": 0}
-    return activation_view(state, activation)
+    return activation_view(state, activation, seen)
 
 
-def activation_view(state: State, activation: Activation) -> dict[str, Any]:
-    view: dict[str, Any] = {"state": activation.state.value, "visit": activation.visit, "attempt": activation.attempt}
+def activation_view(state: State, activation: Activation, seen: Seen = JOURNAL) -> dict[str, Any]:
+    word = seen.state(activation).value
+    view: dict[str, Any] = {"state": word, "visit": activation.visit, "attempt": activation.tries}
     if activation.scope:
         view["scope"] = list(activation.scope)
     if activation.state in (N.COMPLETED, N.FAILED, N.COMPENSATED):
@@ -80,15 +77,35 @@ def activation_view(state: State, activation: Activation) -> dict[str, Any]:
     for name in ("started_at", "ended_at", "retry_at"):
         if getattr(activation, name) is not None:
             view[name] = getattr(activation, name)
+    if activation.worker and word == "running":
+        view["worker"] = activation.worker
+    working = seen.find(activation)
+    if working is not None:
+        view |= working_view(working)
     if activation.wait is not None:
         view["waiting_for"] = msgspec.to_builtins(activation.wait)
     if activation.reason:
         view["reason"] = activation.reason
+    if activation.detail and word == "held":
+        view["detail"] = activation.detail
     if activation.route is not None:
         view["route"] = msgspec.to_builtins(activation.route)
     if activation.items_started:
         counts = {"completed": activation.items_completed, "failed": activation.items_failed}
         view["items"] = {**counts, "open": activation.items_open}
+        running = seen.count_items(activation)
+        if running:
+            view["items"]["running"] = running
+    return view
+
+
+def working_view(working: Working) -> dict[str, Any]:
+    """Who executes it, and since when."""
+    view: dict[str, Any] = {"worker": working.worker}
+    if working.since is not None:
+        view["started_at"] = working.since
+    if working.host:
+        view |= {"host": working.host, "pid": working.pid}
     return view
 
 

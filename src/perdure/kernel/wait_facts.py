@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perdure.kernel import events as e
 from perdure.kernel.edges import clear_timer, set_state, set_timer, timer_name
-from perdure.kernel.facts import count_item, finish, folds, get, succeed
+from perdure.kernel.facts import began, count_item, finish, folds, get, succeed
 from perdure.kernel.state import Activation, Approval, IntegrityError, NodeState, State, Timer
 
 N = NodeState
@@ -104,6 +104,7 @@ def _item_completed(state: State, event: e.ItemCompleted) -> None:
 @folds(e.ItemFailed)
 def _item_failed(state: State, event: e.ItemFailed) -> None:
     activation = get(state, event)
+    began(state, activation, event.started_at)
     activation.error, activation.output = event.error, event.error.as_output()
     finish(state, activation, event.seq, event.at)
     set_state(state, activation, N.FAILED)

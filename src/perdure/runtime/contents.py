@@ -12,6 +12,7 @@ import msgspec
 from perdure.blobs import INLINE_BYTES, BlobStore, parse_ref
 from perdure.errors import PerdureError
 from perdure.kernel import segments
+from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import State
 from perdure.kernel.view import run_view
@@ -66,9 +67,11 @@ class Contents:
         ref = await self._blobs.put(tenant, data)
         return BlobRef(f"{ref}+refs" if refs else ref)
 
-    async def view(self, state: State, *, raw: bool = False, nodes: bool = True) -> dict[str, Any]:
+    async def view(
+        self, state: State, *, raw: bool = False, nodes: bool = True, seen: Seen = JOURNAL
+    ) -> dict[str, Any]:
         """A run as `run_view` shows it, with its inputs and outputs whole, and of large outputs of nodes the beginning."""
-        view = run_view(state, nodes=nodes)
+        view = run_view(state, nodes=nodes, seen=seen)
         outputs = state.outputs if state.outputs_ref is None else BlobRef(state.outputs_ref)
         for name, value in (("inputs", state.inputs), ("outputs", outputs)):
             try:

@@ -113,6 +113,13 @@ class Dispatcher:
         """How many are not published."""
         return len(self._waiting) + len(self._aside)
 
+    def count_backlog(self) -> dict[str, int]:
+        """How many are not published, by queue."""
+        counts: dict[str, int] = {}
+        for entry in (*self._waiting.values(), *(entry for entry, _ in self._aside.values())):
+            counts[entry.queue] = counts.get(entry.queue, 0) + 1
+        return counts
+
     def set_window(self, queue: str, size: int | None) -> None:
         """How many of this queue may be out at once; None: as many as of any queue."""
         found = self._queue(queue)

@@ -178,10 +178,10 @@ class Execution:
         return await context.run_in_thread(found.handler, config, context)
 
     def _begin(self, attempt: Attempt) -> None:
-        if self._claims is not None:
-            self._claims.enter(attempt.slot, attempt.task_id)
-        attempt.started = attempt.last_heartbeat = self._clock.monotonic()
         attempt.started_at = self._clock.now()
+        if self._claims is not None:
+            self._claims.enter(attempt.slot, attempt.task_id, attempt.started_at)
+        attempt.started = attempt.last_heartbeat = self._clock.monotonic()
         task = attempt.task
         if task.timeout_seconds is not None or task.heartbeat_timeout_seconds is not None:
             self._watch.add(attempt)

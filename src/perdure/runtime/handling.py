@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perdure.kernel import commands as c
 from perdure.kernel.decider import sorted_by_schedule
@@ -17,6 +18,7 @@ from perdure.kernel.state import NodeState, State
 from perdure.runtime.dispatcher import Entry
 from perdure.runtime.loaded import Loaded
 from perdure.runtime.messages import Asked, BeginAsked, Fetched, Inline, Message, Noticed, Reported, Resumed, TimerDue
+from perdure.runtime.rendering import named_function
 from perdure.transport import Result, Task
 
 if TYPE_CHECKING:
@@ -36,9 +38,21 @@ def _is_current(state: State, result: Result) -> bool:
     return activation.attempt == result.attempt and activation.state in (NodeState.QUEUED, NodeState.RUNNING)
 
 
+class Need(NamedTuple):
+    """What a worker must have for a task."""
+
+    queue: str
+    type: str
+    function: str
+
+
 class Handling:
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
+        self.where = "this process"
+        """Which process this is, for people."""
+        self.has_others: Callable[[Need, str], bool] | None = None
+        """Whether workers are there that may have what this one has just found it lacks. None: nobody else works."""
 
     def handle(self, loaded: Loaded, message: Message, answers: list[tuple[Asked, Any]]) -> None:
         """Decide it. Raises NotAtHand; then nothing of the run has changed, and the message can be handled again."""
@@ -114,9 +128,7 @@ class Handling:
         if result.incarnation != coordinator.incarnation:
             self._ask_again(result)
             return
-        if self._is_foreign(result):
-            coordinator.dispatcher_done(result.task_id)
-            coordinator.decisions.decide(loaded, message.hold(coordinator.clock))
+        if result.code == "function_not_found" and self._pass_on(loaded, message):
             return
         if result.kind != "checkpointed":
             coordinator.dispatcher_done(result.task_id)
@@ -139,10 +151,24 @@ class Handling:
         lost = Entry(old.run_id, old.node, old.scope, old.item, old.attempt, old.generation, old.undo)
         self._coordinator.put(Resumed(old.run_id, None, lost))
 
-    def _is_foreign(self, result: Result) -> bool:
-        """This process lacks the function, and did not start the run: somebody who has it will come."""
-        # Where workers say what they have, one that was given a task and lacks its module has failed at it, as at any other.
-        if result.code != "function_not_found" or result.undo or self._coordinator.share.divided:
+    def _pass_on(self, loaded: Loaded, message: Reported) -> bool:
+        """A worker lacks the function: leave it to others, if there are any, or may be."""
+        coordinator, result = self._coordinator, message.delivery.result
+        activation = loaded.state.find(result.node, result.scope, result.item)
+        if result.undo or activation is None:
             return False
-        # A child belongs to whoever runs its parent.
-        return root_of(result.run_id) not in self._coordinator.own
+        node = loaded.state.pinned(activation)
+        name = named_function(node.type, node.config)
+        if self.has_others is not None:
+            # One whose start is durable has begun, and only a person may say that it has not.
+            if activation.begun or not name or not self.has_others(Need(node.queue, node.type, name), result.worker):
+                return False
+            command: c.Command = message.hand_back(coordinator.clock)
+        elif root_of(result.run_id) not in coordinator.own:  # a child belongs to whoever runs its parent
+            # This process did not start the run: somebody who has the function will come.
+            command = message.hold(coordinator.clock, f"{self.where} could not import {name or 'its function'}")
+        else:
+            return False
+        coordinator.dispatcher_done(result.task_id)
+        coordinator.decisions.decide(loaded, command)
+        return True

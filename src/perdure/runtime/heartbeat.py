@@ -42,9 +42,20 @@ class LoopLag:
 
 
 class Heartbeat:
-    def __init__(self, beat: Callable[[], None], seconds: float, name: str) -> None:
+    def __init__(
+        self,
+        beat: Callable[[], None],
+        seconds: float,
+        name: str,
+        *,
+        has_news: Callable[[], bool] | None = None,
+        look_seconds: float = 0.5,
+    ) -> None:
+        """`has_news`: looked at every `look_seconds`; where it holds, the next beat comes at once."""
         self._beat = beat
         self._seconds = seconds
+        self._has_news = has_news
+        self._look_seconds = look_seconds
         self._stopped = False
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"{name}-heartbeat", daemon=True)
@@ -71,5 +82,15 @@ class Heartbeat:
                 if not self._failing:
                     _log.warning("%s failed; trying again every %g s", self._thread.name, self._seconds, exc_info=True)
                 self._failing = True
-            self._wake.wait(self._seconds)
+            self._wait()
             self._wake.clear()
+
+    def _wait(self) -> None:
+        if self._has_news is None or self._failing:
+            self._wake.wait(self._seconds)
+            return
+        left = self._seconds
+        while left > 0:
+            if self._wake.wait(min(left, self._look_seconds)) or self._has_news():
+                return
+            left -= self._look_seconds

@@ -434,7 +434,7 @@ def dead_letter_row(state: State, activation: Activation, status: str, at: float
     body = {
         "scope": activation.scope,
         "item": None if activation.item < 0 else activation.item,
-        "attempt": activation.attempt,
+        "attempt": activation.tries,
         "undo": undo,
         "error": activation.error,
         "by": None,
@@ -496,7 +496,7 @@ def row_of(state: State, partition: int) -> RunRow:
         # A parent may have died before its child was durable: it must ask for it again.
         busy=_is_busy(state),
         created_at=state.created_at,
-        started_at=state.created_at,
+        started_at=state.started_at,
         ended_at=state.ended_at if state.state in TERMINAL else None,
         error=None if state.error is None else msgspec.json.encode(state.error),
         parent=None if state.parent is None else state.parent[0],

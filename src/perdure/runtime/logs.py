@@ -64,3 +64,10 @@ class LogKeeper:
                 with self._lock:
                     self._waiting.extendleft(reversed(lines))
                 raise
+
+    async def flush_last(self) -> None:
+        """At the end: what cannot be written now is lost, and that is said."""
+        try:
+            await self.flush()
+        except StoreUnavailable as error:
+            logger.warning("the last lines of handlers are lost: %s", error)

@@ -31,7 +31,7 @@ class Reported:
         self.refused = False
         """A checkpoint of an attempt that is over: its worker must not go on to the next step."""
 
-    def hold(self, clock: Clock) -> c.Hold:
+    def hold(self, clock: Clock, detail: str) -> c.Hold:
         """Nobody here can execute it."""
         result = self.delivery.result
         return c.Hold(
@@ -41,6 +41,20 @@ class Reported:
             item=result.item,
             attempt=result.attempt,
             generation=result.generation,
+            detail=detail,
+        )
+
+    def hand_back(self, clock: Clock) -> c.Lapse:
+        """Another worker may have what this one lacks."""
+        result = self.delivery.result
+        return c.Lapse(
+            at=clock.now(),
+            node=result.node,
+            scope=result.scope,
+            item=result.item,
+            attempt=result.attempt,
+            generation=result.generation,
+            reason="handed_back",
         )
 
     def command(self, clock: Clock, state: State) -> c.Command:
@@ -79,6 +93,7 @@ class Reported:
                     retryable=result.retryable,
                     retry_after=result.retry_after,
                     not_done=result.not_done,
+                    started_at=result.started_at,
                     worker=result.worker,
                 )
             case "handed_back":

@@ -56,6 +56,8 @@ class Renderer:
         self._registry = registry
         self._cache = cache
         self._vault = vault
+        self.scarce: set[str] = set()
+        """Functions, as `module:name`, that some workers cannot import and others may."""
 
     # -- blobs ---------------------------------------------------------------------------------------------------------
 
@@ -238,6 +240,11 @@ class Renderer:
             worker=command.worker,
         )
 
+    def function_of(self, kind: str, config: Any) -> str:
+        """The function that a worker must have; one named as `module:name` is imported by any, unless some lack it."""
+        name = named_function(kind, config)
+        return name if ":" not in name or name in self.scarce else ""
+
     def _slim(self, state: State, command: c.Complete) -> c.Complete:
         """Workers store what is large before they report it; one in another language may not."""
         if command.output is None or 0 < command.size <= INLINE_BYTES:
@@ -273,7 +280,7 @@ class Renderer:
             tenant=state.tenant,
             run_id=state.run_id,
             type=kind,
-            function=function_of(kind, config),
+            function=self.function_of(kind, config),
             config=config,
             inputs=inputs,
             idempotency_key=keys.idempotency_key(
@@ -432,10 +439,10 @@ def _split(value: Any) -> dict[str, Any]:
     return {"output": None, "output_ref": value.ref} if type(value) is BlobRef else {"output": value}
 
 
-def function_of(kind: str, config: Any) -> str:
-    """The registered function that a worker must have; one named as `module:name` is imported by any."""
+def named_function(kind: str, config: Any) -> str:
+    """The function a task calls, as its config names it; empty where that is not known before it is rendered."""
     name = config.get("function") or config.get("action") if kind == "task" and isinstance(config, dict) else None
-    return name if isinstance(name, str) and ":" not in name and "{{" not in name else ""
+    return name if isinstance(name, str) and "{{" not in name else ""
 
 
 def is_ref(text: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from perdure.clock import Clock
 from perdure.kernel import commands as c
@@ -17,22 +17,14 @@ from perdure.kernel.decider import sorted_by_schedule
 from perdure.kernel.events import NodeHeld
 from perdure.kernel.state import NodeState, State
 from perdure.runtime.coordinator import Coordinator
+from perdure.runtime.handling import Need
 from perdure.runtime.messages import Asked
-from perdure.runtime.rendering import function_of
 from perdure.transport import Task, Transport, TransportClosed, TransportUnavailable, WorkerSeen, can_take
 
 logger = logging.getLogger("perdure.roster")
 
 LEAST_WINDOW = 64
 """Tasks per queue that are published although nobody seems to listen: whoever comes finds something to do."""
-
-
-class Need(NamedTuple):
-    """What a worker must have for a task."""
-
-    queue: str
-    type: str
-    function: str
 
 
 class Roster:
@@ -56,6 +48,11 @@ class Roster:
         """Nodes held for want of a worker: need, run, nodes."""
         self._untaken: dict[Need, float] = {}
         """Since when nobody can take it."""
+        self.workers: list[WorkerSeen] = []
+        """The living, when last looked."""
+        self._lacking: dict[str, set[str]] = {}
+        """Workers that found that they cannot import a function."""
+        coordinator.handling.has_others = self.has_others
         coordinator.transport.published = self._published
         coordinator.taken = self._note_held
 
@@ -73,8 +70,26 @@ class Roster:
         for activation in sorted_by_schedule(state, NodeState.HELD):
             if activation.reason == "no_worker":
                 node = state.pinned(activation)
-                need = Need(node.queue, node.type, function_of(node.type, node.config))
+                need = Need(node.queue, node.type, self._coordinator.renderer.function_of(node.type, node.config))
                 self._held.setdefault(need, {}).setdefault(state.run_id, set()).add(node.id)
+
+    def has_others(self, need: Need, worker: str) -> bool:
+        """This worker cannot import the function. Whether somebody else is there who may: then only those are given it."""
+        lacking = self._lacking.setdefault(need.function, set())
+        lacking.add(worker)
+        if worker not in {seen.beat.worker for seen in self.workers}:
+            return True  # who is there was not looked at since it came: nothing fails for good because of that
+        others = [seen for seen in self.workers if seen.beat.worker not in lacking and _can(seen, need)]
+        if others:
+            self._coordinator.renderer.scarce.add(need.function)
+        else:
+            # Everybody lacks it. Should it be put there and the run tried again, whoever is there looks anew.
+            self._forget(need.function)
+        return bool(others)
+
+    def _forget(self, function: str) -> None:
+        self._coordinator.renderer.scarce.discard(function)
+        self._lacking.pop(function, None)
 
     # looking
 
@@ -91,6 +106,10 @@ class Roster:
 
     async def look(self) -> None:
         workers = [seen for seen in await self._transport.list_workers() if seen.silent_seconds <= self._dead_seconds]
+        self.workers = workers
+        living = {seen.beat.worker for seen in workers}
+        for function in [name for name, lacking in self._lacking.items() if not lacking & living]:
+            self._forget(function)
         self._size_windows(workers)
         self._release(workers)
         await self._hold(workers)
@@ -136,9 +155,30 @@ class Roster:
                     item=entry.item,
                     attempt=entry.attempt,
                     generation=entry.generation,
+                    detail=_describe(self._out[name], workers),
                 )
                 self._coordinator.put(Asked(entry.run_id, lambda state, hold=hold: hold))  # type: ignore[misc]
 
 
+def _can(seen: WorkerSeen, need: Need) -> bool:
+    return can_take(seen.beat, need.queue, need.type, need.function)
+
+
 def _is_taken(need: Need, workers: list[WorkerSeen]) -> bool:
-    return any(can_take(seen.beat, need.queue, need.type, need.function) for seen in workers)
+    return any(_can(seen, need) for seen in workers)
+
+
+def _describe(need: Need, workers: list[WorkerSeen]) -> str:
+    """Who lacked what, for people."""
+    there = [seen.beat for seen in workers if need.queue in seen.beat.queues]
+    if not there:
+        return f"nobody worked on queue {need.queue!r}"
+    lacked = f"the node type {need.type!r}"
+    if need.function and any(need.type in beat.types for beat in there):
+        there = [beat for beat in there if need.type in beat.types]
+        lacked = f"the function {need.function!r}"
+    names = ", ".join(
+        f"{beat.worker} (process {beat.pid} on {beat.host})" if beat.host else beat.worker for beat in there[:3]
+    )
+    more = f" and {len(there) - 3} more" if len(there) > 3 else ""
+    return f"{names}{more} on queue {need.queue!r} lacked {lacked}"

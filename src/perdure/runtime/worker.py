@@ -18,6 +18,7 @@ from perdure.archive import LogLine
 from perdure.blobs import BlobStore
 from perdure.clock import Clock
 from perdure.errors import PerdureError
+from perdure.kernel.seen import Working
 from perdure.nodes.registry import Registry
 from perdure.runtime.attempt import Attempt, End
 from perdure.runtime.claims import Claims
@@ -27,6 +28,7 @@ from perdure.runtime.handlers import Handlers
 from perdure.runtime.heartbeat import Heartbeat, LoopLag
 from perdure.runtime.isolation import ProcessPool
 from perdure.runtime.leaving import Leaving
+from perdure.runtime.rendering import named_function
 from perdure.runtime.reporter import Reporter
 from perdure.runtime.threads import ThreadPool
 from perdure.runtime.waiting import wait_at_most
@@ -39,6 +41,9 @@ UNWIND_SECONDS = 5.0
 FLUSH_SECONDS = 5.0
 """How long the last results may take to be delivered at shutdown."""
 LONGEST_PAUSE_SECONDS = 5.0
+MOST_LACKING = 1000
+TOLD_SECONDS = 0.1
+"""What has run for so long is told to others; what is faster is over before anybody could look."""
 
 _log = logging.getLogger(__name__)
 
@@ -68,9 +73,12 @@ class Worker:
         grace_seconds: float = 10.0,
         unwind_seconds: float = UNWIND_SECONDS,
         heartbeat_in_thread: bool = True,
+        tells_starts: bool = False,
+        process: tuple[str, int] = ("", 0),
     ) -> None:
         """`types`: only these are taken, and of `task` only the functions this process has; None: whatever comes, since nobody
-        else is there to take it. `heartbeat_in_thread=False` beats on the loop and by the clock, for simulation."""
+        else is there to take it. `heartbeat_in_thread=False` beats on the loop and by the clock, for simulation. `tells_starts`: what
+        has run for a moment is told before the next beat is due. `process`: the host and the number of this process, for people."""
         if concurrency < 1:
             raise ValueError(f"expected concurrency of at least 1, got {concurrency}")
         if claims is not None and claims.slots < concurrency:
@@ -90,6 +98,12 @@ class Worker:
         self._grace_seconds = grace_seconds
         self._unwind_seconds = unwind_seconds
         self._heartbeat_in_thread = heartbeat_in_thread
+        self._tells_starts = tells_starts
+        self._process = process
+        self._lacking: dict[str, None] = {}
+        """Functions that this process cannot import, oldest first: it is given none of them where somebody else may have them."""
+        self._told: frozenset[str] = frozenset()
+        """What the last beat named as begun."""
         self._handlers = Handlers(registry)
         self._free = list(range(concurrency - 1, -1, -1))
         self._running: dict[str, Attempt] = {}
@@ -133,7 +147,8 @@ class Worker:
             release=self._release,
             keep_line=self._keep_line,
         )
-        heartbeat = Heartbeat(self.beat, self._heartbeat_seconds, self.worker_id)
+        has_news = self._has_news if self._tells_starts else None
+        heartbeat = Heartbeat(self.beat, self._heartbeat_seconds, self.worker_id, has_news=has_news)
         try:
             async with asyncio.TaskGroup() as group:
                 agents = [group.create_task(self._reporter.run()), group.create_task(self._watch.run())]
@@ -202,6 +217,8 @@ class Worker:
     def beat(self) -> None:
         """Say that this worker lives, and stop what the answer names. From the heartbeat thread, or on the loop."""
         running = tuple(self._running)  # one operation, so it is whole also from another thread
+        started = self._list_started(TOLD_SECONDS)
+        self._told = frozenset(started)
         answer = self._transport.beat(
             WorkerBeat(
                 self.worker_id,
@@ -211,6 +228,9 @@ class Worker:
                 tuple(self._handlers) if self._types is None else self._types,
                 self._functions(),
                 self._lag.measure() if self._lag is not None else 0.0,
+                started,
+                *self._process,
+                tuple(self._lacking),
             )
         )
         if not self._was_seen:
@@ -225,6 +245,23 @@ class Worker:
     @property
     def running(self) -> tuple[str, ...]:
         return tuple(self._running)
+
+    def list_working(self) -> dict[str, Working]:
+        """Whose handlers are at it now, by task."""
+        return {name: Working(self.worker_id, since, *self._process) for name, since in self._list_started(0.0).items()}
+
+    def _list_started(self, seconds: float) -> dict[str, float]:
+        """Those that have been at it for so long, and since when. From any thread."""
+        latest = self._clock.monotonic() - seconds
+        attempts = list(self._running.values())
+        return {
+            one.task_id: one.started_at
+            for one in attempts
+            if one.started_at is not None and one.started is not None and one.started <= latest
+        }
+
+    def _has_news(self) -> bool:
+        return self._told != self._list_started(TOLD_SECONDS).keys()
 
     @property
     def free_slots(self) -> int:
@@ -241,7 +278,9 @@ class Worker:
                 await self._room
             try:
                 able = () if self._types is None else self._functions()
-                tasks = await self._transport.claim(self.worker_id, self._queues, len(self._free), self._types, able)
+                tasks = await self._transport.claim(
+                    self.worker_id, self._queues, len(self._free), self._types, able, self._lacking
+                )
             except TransportClosed:
                 raise
             except Exception as error:  # noqa: BLE001  whatever an adapter raises, the worker goes on
@@ -287,6 +326,10 @@ class Worker:
 
     def _report(self, attempt: Attempt, result: Result) -> None:
         attempt.reported = True
+        if result.code == "function_not_found" and (name := named_function(attempt.task.type, attempt.task.config)):
+            self._lacking[name] = None
+            if len(self._lacking) > MOST_LACKING:
+                del self._lacking[next(iter(self._lacking))]
         self._running.pop(attempt.task_id, None)
         self._reporter.add(result)
         if not self._running:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from perdure.kernel import events as e
 from perdure.kernel.evolve import evolve
+from perdure.kernel.seen import Seen
 from perdure.kernel.state import State
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ class Follower:
     async def skip_past(self) -> None:
         """Begin with what the run is now, not with its first event."""
         self.state = await self.engine.state(self.state.run_id)
+
+    async def look(self) -> Seen:
+        """What is executed now, which is in no event."""
+        return await self.engine.sight.of(self.state)
 
     async def events(self) -> AsyncIterator[e.Event]:
         state = self.state

@@ -49,6 +49,7 @@ async def open_engine(settings: Settings) -> Engine:
         redis_prefix=settings.redis_prefix,
         signing_keys=settings.signing_keys,
         stale_seconds=settings.stale_result_seconds,
+        stale_claim_seconds=settings.stale_claim_seconds,
         retention_days=settings.retention_days,
         public_url=settings.public_url,
         bounds=Bounds(

@@ -6,17 +6,19 @@ It must not know HTTP or permissions. Everything goes through a `Scope`, and so 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncGenerator, Mapping
-from typing import Any, Literal
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from perdure import functions
 from perdure.errors import NotFound, Refused
 from perdure.functions import FunctionNotAllowed
-from perdure.journal import RunFilter, StoredEvent
+from perdure.journal import RunFilter, RunRecord, StoredEvent
 from perdure.kernel import events as e
 from perdure.kernel.explain import explain
+from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.state import State
 from perdure.kernel.view import nodes_view
 from perdure.model import Compiled, DefinitionError
@@ -24,6 +26,7 @@ from perdure.model.ir import IR
 from perdure.nodes.checks import find_refused_functions
 from perdure.runtime.patching import PatchInvalid, apply_patch, current_definition, preview
 from perdure.runtime.requests import Request
+from perdure.runtime.sight import list_seen
 from perdure.service.approvals import Approvals
 from perdure.service.diffs import diff_runs
 from perdure.service.errors import Invalid, Trouble
@@ -31,6 +34,10 @@ from perdure.service.history import state_at, steps_of
 from perdure.service.scope import Scope
 from perdure.service.versions import Resolved, resolve
 from perdure.service.views import View, find_node, node_with_visits, page_view, run_summary, without_outputs
+
+if TYPE_CHECKING:
+    from perdure.engine import Engine
+    from perdure.service.feed import Feed
 
 Control = Literal["cancel", "pause", "resume", "rollback"]
 NODES_SHOWN = 1000
@@ -40,6 +47,14 @@ LONGEST_WAIT_SECONDS = 300.0
 _TRIES = 64
 IDLE_SECONDS = 15.0
 """A stream says that it lives when nothing happened for so long."""
+WORKING_SECONDS = 0.5
+"""How often a stream looks for what is executed, where its reader wants to know."""
+
+
+class WorkingTasks(msgspec.Struct, frozen=True):
+    """What workers say they execute of a run. No event: it is not stored, and the journal decides."""
+
+    tasks: list[dict[str, Any]]
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -147,14 +162,16 @@ class Runs:
         """Newest first. The tenant of the filter is that of the principal, whatever it says."""
         mine = msgspec.structs.replace(where, tenant=self._scope.tenant)
         page = await self._engine.journal.list_runs(mine, limit=limit, cursor=cursor)
-        return page_view(page, run_summary)
+        starts = await find_starts(self._engine, page.items)
+        return page_view(page, lambda record: run_summary(record, starts))
 
     async def get(self, run_id: str, *, at: int | None = None, outputs: bool = True) -> View:
         """The whole of a run; of one with very many nodes the first, and `next_nodes` to go on from."""
         record = await self._scope.find_run(run_id)
         state = await (self._engine.state_of(record) if at is None else state_at(self._engine, record, at))
-        view = await self._engine.contents.view(state, raw=True, nodes=False)
-        nodes = await self.nodes_of(state, limit=NODES_SHOWN, outputs=outputs)
+        seen = await self._seen(state, at)
+        view = await self._engine.contents.view(state, raw=True, nodes=False, seen=seen)
+        nodes = await self.nodes_of(state, limit=NODES_SHOWN, outputs=outputs, seen=seen)
         view["nodes"] = nodes["items"]
         if nodes["next_cursor"] is not None:
             view["next_nodes"] = nodes["next_cursor"]
@@ -167,16 +184,23 @@ class Runs:
     async def nodes(self, run_id: str, *, limit: int = 100, cursor: str | None = None, outputs: bool = False) -> View:
         """A page of nodes, as a list with their ids."""
         _, state = await self._scope.load(run_id)
-        page = await self.nodes_of(state, limit=limit, cursor=cursor, outputs=outputs)
+        seen = await self._seen(state)
+        page = await self.nodes_of(state, limit=limit, cursor=cursor, outputs=outputs, seen=seen)
         items = [{"node": name, **view} for name, view in page["items"].items()]
         return {"items": items, "next_cursor": page["next_cursor"]}
 
     async def nodes_of(
-        self, state: State, *, limit: int, cursor: str | None = None, outputs: bool = False
+        self,
+        state: State,
+        *,
+        limit: int,
+        cursor: str | None = None,
+        outputs: bool = False,
+        seen: Seen = JOURNAL,
     ) -> dict[str, Any]:
         if cursor is not None:
             find_node(state, cursor)
-        views = nodes_view(state, cursor or "", limit + 1)
+        views = nodes_view(state, cursor or "", limit + 1, seen=seen)
         more = len(views) > limit
         if more:
             views.popitem()
@@ -190,11 +214,20 @@ class Runs:
         """One node with every visit and its outputs whole."""
         record = await self._scope.find_run(run_id)
         state = await (self._engine.state_of(record) if at is None else state_at(self._engine, record, at))
-        view = node_with_visits(state, node)
+        view = node_with_visits(state, node, await self._seen(state, at))
         for one in (view, *view["visits"]):
             if "size" in one:
                 one["output"] = await self._engine.contents.load(state.tenant, one["output"]["$ref"], raw=True)
         return view
+
+    async def _seen(self, state: State, at: int | None = None) -> Seen:
+        """What runs of it now; of a moment in the past only the journal tells."""
+        return JOURNAL if at is not None else await self._engine.sight.of(state)
+
+    async def working(self, run_id: str) -> View:
+        """What is executed of a run now: by whom, and since when."""
+        _, state = await self._scope.load(run_id)
+        return {"tasks": list_seen(state, await self._seen(state))}
 
     async def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> View:
         record = await self._scope.find_run(run_id)
@@ -202,12 +235,35 @@ class Runs:
         items = [public_event(one) for one in stored[:limit]]
         return {"items": items, "next_cursor": str(stored[limit - 1].seq) if len(stored) > limit else None}
 
-    async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[list[StoredEvent], None]:
-        """As the feed gives them, for a run of this tenant: stored events, and an empty list now and then. Close it."""
+    async def follow(
+        self, run_id: str, after: int = 0, *, working: bool = False
+    ) -> AsyncGenerator[list[StoredEvent] | WorkingTasks, None]:
+        """As the feed gives them, for a run of this tenant: stored events, and an empty list now and then. With `working` also
+        what is executed, first as it is and then whenever it is something else. Close it."""
         record = await self._scope.find_run(run_id)
         if self._scope.feed is None:
             raise RuntimeError("a service without a feed follows nothing")
+        if working:
+            return self._follow_working(self._scope.feed, record.run_id, after)
         return self._scope.feed.follow(record.run_id, after, idle_seconds=IDLE_SECONDS)
+
+    async def _follow_working(
+        self, feed: Feed, run_id: str, after: int
+    ) -> AsyncGenerator[list[StoredEvent] | WorkingTasks, None]:
+        told: WorkingTasks | None = None
+        looks = 0
+        async with aclosing(feed.follow(run_id, after, idle_seconds=WORKING_SECONDS)) as batches:
+            async for events in batches:
+                if events:
+                    yield events
+                found = WorkingTasks(await self._engine.sight.list_tasks(run_id))
+                looks = 0 if events or found != told else looks + 1
+                if found != told:
+                    told = found
+                    yield found
+                elif looks * WORKING_SECONDS >= IDLE_SECONDS:
+                    looks = 0
+                    yield []
 
     async def path(self, run_id: str, *, after: int = 0, limit: int = 1000) -> View:
         """Which edges were taken, in order, and the rule that chose them."""
@@ -220,7 +276,8 @@ class Runs:
         record, state = await self._scope.load(run_id)
         if node is not None:
             find_node(state, node)
-        said = {name: text + self._queued(state, name) for name, text in explain_nodes(state, node).items()}
+        seen = await self._seen(state)
+        said = {name: text + self._queued(state, name) for name, text in explain_nodes(state, node, seen).items()}
         view = {"run_id": run_id, "state": state.state.value, "nodes": said}
         return view if record.quarantined is None else {**view, "quarantined": record.quarantined}
 
@@ -325,13 +382,19 @@ class Runs:
         return await self._engine.checker.check_data(definition, tenant=self._scope.tenant)
 
 
-def explain_nodes(state: State, node: str | None = None) -> dict[str, str]:
+async def find_starts(engine: Engine, records: Iterable[RunRecord]) -> dict[str, float]:
+    """Of runs that have nothing in their journals yet: since when something of them is executed."""
+    waiting = [one.run_id for one in records if one.row.started_at is None and one.row.ended_at is None]
+    return await engine.sight.find_starts(waiting) if waiting else {}
+
+
+def explain_nodes(state: State, node: str | None = None, seen: Seen = JOURNAL) -> dict[str, str]:
     """Sentences by node: of this one, or of those that have not completed."""
     if node is not None:
-        return {node: explain(state, node)}
+        return {node: explain(state, node, seen)}
     views = nodes_view(state)
     waiting = [name for name, view in views.items() if view["state"] != "completed"]
-    return {name: explain(state, name) for name in waiting[:EXPLAINED]}
+    return {name: explain(state, name, seen) for name in waiting[:EXPLAINED]}
 
 
 def public_event(stored: StoredEvent) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from perdure.service.views import View
 from perdure.transport import WorkerSeen
 
 if TYPE_CHECKING:
+    from perdure.engine import Engine
     from perdure.service.scope import Scope
 
 
@@ -33,30 +34,54 @@ class System:
         return type_view(registry, found)
 
     async def workers(self) -> View:
-        """Who executes tasks. A worker that is silent for long is about to be forgotten."""
-        return {"items": [_worker_view(seen) for seen in await self._seen()], "next_cursor": None}
+        """Who executes tasks. One that was silent for `worker_dead_seconds` is dead, and about to be forgotten."""
+        items = [_worker_view(seen, self._engine.sight.is_alive(seen)) for seen in await self._seen()]
+        return {"items": items, "next_cursor": None}
 
     async def queues(self) -> View:
-        """Where tasks wait, as far as workers listen there."""
+        """Where tasks wait and where workers listen. `waiting` are sent and nobody has taken them; `backlog` is what this process
+        decides for and has not sent yet, because as many are out as slots could take, or a limit is reached."""
         queues: dict[str, dict[str, Any]] = {}
+
+        def get(name: str) -> dict[str, Any]:
+            counts = dict.fromkeys(("workers", "slots", "running", "waiting", "backlog"), 0)
+            return queues.setdefault(name, {"queue": name, **counts})
+
         for seen in await self._seen():
-            for name in seen.beat.queues:
-                queue = queues.setdefault(name, {"queue": name, "workers": 0, "slots": 0, "running": 0})
+            for name in seen.beat.queues if self._engine.sight.is_alive(seen) else ():
+                queue = get(name)
                 queue["workers"] += 1
                 queue["slots"] += seen.beat.slots
-                queue["running"] += len(seen.beat.running)
+        engine = self._engine
+        for found in [] if engine.transport is None else await engine.transport.list_queues():
+            queue = get(found.queue)
+            queue["waiting"], queue["running"] = found.waiting, found.claimed
+        for name, count in {} if engine.coordinator is None else engine.coordinator.dispatcher.count_backlog().items():
+            get(name if engine.distributed else "default")["backlog"] += count
         return {"items": [queues[name] for name in sorted(queues)], "next_cursor": None}
 
     async def _seen(self) -> list[WorkerSeen]:
-        transport = self._engine.transport
-        found: list[WorkerSeen] = [] if transport is None else await transport.list_workers()
-        return sorted(found, key=lambda seen: seen.beat.worker)
+        return sorted(await list_workers(self._engine), key=lambda seen: seen.beat.worker)
 
 
-def _worker_view(seen: WorkerSeen) -> View:
+async def list_workers(engine: Engine) -> list[WorkerSeen]:
+    return [] if engine.transport is None else await engine.transport.list_workers()
+
+
+async def count_workers(engine: Engine) -> dict[str, int] | None:
+    """None: they cannot be asked."""
+    workers, blind = await engine.sight.ask_workers() if engine.distributed else (await list_workers(engine), "")
+    alive = sum(map(engine.sight.is_alive, workers))
+    return None if blind else {"alive": alive, "dead": len(workers) - alive}
+
+
+def _worker_view(seen: WorkerSeen, alive: bool) -> View:
     beat = seen.beat
     return {
         "worker": beat.worker,
+        "state": "alive" if alive else "dead",
+        "host": beat.host,
+        "pid": beat.pid,
         "queues": list(beat.queues),
         "types": list(beat.types),
         "slots": beat.slots,

@@ -5,7 +5,7 @@ A run itself is in `perdure.kernel.view`. It must not read anything; it turns wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,6 +13,7 @@ import msgspec
 from perdure.errors import NotFound
 from perdure.journal import ApprovalRow, DeadLetterRow, Page, RunRecord, RunRow
 from perdure.kernel.explain import explain
+from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.state import State, index_of
 from perdure.kernel.view import activation_view, node_view
 from perdure.model.problems import Problem
@@ -30,9 +31,12 @@ def is_waiting(row: RunRow) -> bool:
     return row.state == "running" and not row.busy
 
 
-def run_summary(record: RunRecord) -> View:
-    """A run in a list: what its row says, without nodes."""
+def run_summary(record: RunRecord, starts: Mapping[str, float] | None = None) -> View:
+    """A run in a list: what its row says, without nodes. `starts`: since when something of it is executed now."""
     row = record.row
+    started_at = row.started_at
+    if started_at is None and starts is not None and row.ended_at is None:
+        started_at = starts.get(record.run_id)
     shown = {
         "run_id": record.run_id,
         "workflow": row.workflow,
@@ -43,7 +47,7 @@ def run_summary(record: RunRecord) -> View:
         "generation": row.generation,
         "error": None if row.error is None else msgspec.json.decode(row.error),
         "created_at": row.created_at,
-        "started_at": row.started_at,
+        "started_at": started_at,
         "ended_at": row.ended_at,
         "tags": msgspec.json.decode(row.tags),
         "parent": row.parent,
@@ -95,7 +99,7 @@ def find_node(state: State, name: str) -> int:
     return int(index)
 
 
-def node_with_visits(state: State, name: str) -> View:
+def node_with_visits(state: State, name: str, seen: Seen = JOURNAL) -> View:
     """One node: what it is now, and every visit. Large outputs are references still."""
     index = find_node(state, name)
     visits = [one for one in state.activations.values() if one.node == index and one.item < 0 and one.visit]
@@ -104,8 +108,8 @@ def node_with_visits(state: State, name: str) -> View:
         "run_id": state.run_id,
         "node": name,
         "type": state.node(index).type,
-        **node_view(state, index),
-        "visits": [activation_view(state, one) for one in ordered],
+        **node_view(state, index, seen),
+        "visits": [activation_view(state, one, seen) for one in ordered],
     }
 
 

@@ -42,7 +42,7 @@ class SimClaims(Claims):
         self._left = left
         left.clear()
 
-    def enter(self, slot: int, task_id: str) -> None:
+    def enter(self, slot: int, task_id: str, since: float = 0.0) -> None:
         self._left[slot] = claim_name(task_id)
 
     def leave(self, slot: int) -> None:

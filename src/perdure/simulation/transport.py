@@ -18,6 +18,7 @@ from perdure.simulation.loop import SimTask
 from perdure.transport import (
     BeginRequest,
     Delivery,
+    QueueSeen,
     Result,
     Task,
     TransportClosed,
@@ -170,12 +171,13 @@ class Broker(LocalTransport):
         limit: int,
         types: Collection[str] | None = None,
         functions: Collection[str] = (),
+        lacking: Collection[str] = (),
     ) -> list[Task]:
         self._picky = self._picky or types is not None
         while True:
             if self.strays:
                 return [self.strays.pop(0)]
-            taken = self._take(queues, limit, types, functions)
+            taken = self._take(queues, limit, types, functions, lacking)
             if taken:
                 for held in taken:
                     held.worker = worker
@@ -288,6 +290,9 @@ class SimTransport:
     async def list_workers(self) -> list[WorkerSeen]:
         return await self._call("list_workers", self._broker.list_workers)  # type: ignore[no-any-return]
 
+    async def list_queues(self) -> list[QueueSeen]:
+        return await self._call("list_queues", self._broker.list_queues)  # type: ignore[no-any-return]
+
     async def forget_worker(self, worker: str) -> list[str]:
         if self._divided:
             return await self._call("forget_worker", self._broker.forget_for, self, worker)  # type: ignore[no-any-return]
@@ -314,8 +319,9 @@ class SimTransport:
         limit: int,
         types: Collection[str] | None = None,
         functions: Collection[str] = (),
+        lacking: Collection[str] = (),
     ) -> list[Task]:
-        claiming = self._broker.claim(worker, queues, limit, types, functions)
+        claiming = self._broker.claim(worker, queues, limit, types, functions, lacking)
         return await self._wait("claim", claiming)  # type: ignore[no-any-return]
 
     async def begin(self, task: Task, worker: str) -> bool:

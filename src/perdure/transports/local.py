@@ -26,6 +26,7 @@ from perdure.transport import (
     BeginRequest,
     CheckpointsRefused,
     Delivery,
+    QueueSeen,
     Result,
     Task,
     TransportClosed,
@@ -175,6 +176,14 @@ class LocalTransport:
         with self._lock:
             return [WorkerSeen(beat, now - seen_at) for beat, seen_at in self._workers.values()]
 
+    async def list_queues(self) -> list[QueueSeen]:
+        self._check_open()
+        counts: dict[str, list[int]] = {}
+        for held in self._held.values():
+            if not held.reported:
+                counts.setdefault(self._queue_name(held.task), [0, 0])[held.worker is not None] += 1
+        return [QueueSeen(name, *counts[name]) for name in sorted(counts)]
+
     async def forget_worker(self, worker: str) -> list[str]:
         self._check_open()
         with self._lock:
@@ -200,11 +209,12 @@ class LocalTransport:
         limit: int,
         types: Collection[str] | None = None,
         functions: Collection[str] = (),
+        lacking: Collection[str] = (),
     ) -> list[Task]:
         self._check_open()
         self._picky = self._picky or types is not None
         while True:
-            taken = self._take(queues, limit, types, functions)
+            taken = self._take(queues, limit, types, functions, lacking)
             if taken:
                 stopping = False
                 for held in taken:
@@ -302,9 +312,12 @@ class LocalTransport:
         limit: int,
         types: Collection[str] | None = None,
         functions: Collection[str] = (),
+        lacking: Collection[str] = (),
     ) -> list[Held]:
         if types is not None:
-            return self._take_fitting(names, limit, lambda task: fits(task.type, task.function, types, functions))
+            return self._take_fitting(
+                names, limit, lambda task: fits(task.type, task.function, types, functions, lacking)
+            )
         if len(names) == 1:
             queue = self._queues.get(names[0])
             return queue.take(limit) if queue is not None and queue.count else []

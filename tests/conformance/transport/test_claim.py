@@ -132,3 +132,24 @@ async def test_a_task_that_is_there_already_is_not_sent_twice(transport):
 async def test_another_attempt_is_another_task(transport):
     await transport.publish([task("a"), task("a", attempt=2), task("a", generation=2), task("a", undo=True)])
     assert await claim(transport) == ["a", "a", "a", "a"]
+
+
+async def test_what_is_imported_goes_to_whoever_has_not_said_that_it_lacks_it(transport):
+    await transport.publish([task("a", function="mod:x"), task("b", function="mod:y"), task("c")])
+    claimed = await soon(transport.claim("w1", ["default"], 10, ["task"], ["f"], ["mod:x"]))
+    assert [one.node for one in claimed] == ["b", "c"]
+    claimed = await soon(transport.claim("w2", ["default"], 10, ["task"], [], ["mod:z"]))
+    assert [one.node for one in claimed] == ["a"]
+
+
+async def test_what_a_worker_finds_that_it_lacks_while_it_waits_is_not_given_to_it(transport):
+    lacking: set[str] = set()
+    waiting = asyncio.ensure_future(transport.claim("w1", ["default"], 10, ["task"], [], lacking))
+    await settle()
+    lacking.add("mod:x")
+    await transport.publish([task("a", function="mod:x")])
+    assert await is_waiting(waiting)
+    claimed = await soon(transport.claim("w2", ["default"], 10, ["task"], []))
+    assert [one.node for one in claimed] == ["a"]
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)

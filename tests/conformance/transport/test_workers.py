@@ -2,13 +2,25 @@
 
 import time
 
-from tests.conformance.transport.messages import beat, claim, receive, result, task
+from tests.conformance.transport.messages import beat, claim, receive, result, soon, task
 
 A, B = task("a").task_id, task("b").task_id
 
 
 async def test_a_worker_that_beat_is_listed_with_what_it_said(transport):
-    said = beat("w1", "r1/a/1.1", slots=4, queues=("gpu",), types=("task",), functions=("f",), lag_seconds=0.5)
+    said = beat(
+        "w1",
+        "r1/a/1.1",
+        slots=4,
+        queues=("gpu",),
+        types=("task",),
+        functions=("f",),
+        lag_seconds=0.5,
+        started={"r1/a/1.1": 12.5},
+        host="box",
+        pid=7,
+        lacking=("mod:x",),
+    )
     transport.beat(said)
     [seen] = await transport.list_workers()
     assert seen.beat == said
@@ -110,3 +122,16 @@ async def test_a_late_result_of_a_worker_declared_dead_is_delivered(transport):
     await transport.forget_worker("w1")
     await transport.report([result("a")])
     assert await receive(transport) == ["a"]
+
+
+async def test_a_queue_is_listed_with_how_many_wait_and_how_many_workers_have(transport):
+    assert await transport.list_queues() == []
+    await transport.publish([task("a"), task("b", priority=2), task("c", function="f"), task("d", queue="gpu")])
+    claimed = await soon(transport.claim("w1", ["default"], 1))
+    counts = {one.queue: (one.waiting, one.claimed) for one in await transport.list_queues()}
+    assert counts == {"default": (2, 1), "gpu": (1, 0)}
+    await transport.report([result(claimed[0])])
+    (delivery,) = await soon(transport.receive(10))
+    await transport.acknowledge([delivery.receipt])
+    counts = {one.queue: (one.waiting, one.claimed) for one in await transport.list_queues()}
+    assert counts == {"default": (2, 0), "gpu": (1, 0)}

@@ -25,6 +25,7 @@ async def open_redis(
     clock: Clock = system,
     timeout_seconds: float = 5.0,
     stale_seconds: float = 30.0,
+    claim_seconds: float | None = None,
     adopt_seconds: float = 6.0,
     unlisted_seconds: float = 30.0,
     durable_checkpoints: bool = False,
@@ -35,7 +36,7 @@ async def open_redis(
 
     `partitions` are those whose results this process receives from the start; `take_over` and `hand_back` change them.
     `partition_count` is that of the journal, the same in every process, workers included. `stale_seconds`: what another
-    process received and did not acknowledge for so long is taken over. `adopt_seconds`: a little more than the time between two
+    process received and did not acknowledge for so long is taken over; it is looked for every `claim_seconds`. `adopt_seconds`: a little more than the time between two
     heartbeats; after a loss of everything so much time passes before tasks that a worker may be running are called missing.
     `unlisted_seconds`: what a worker was given so long ago, does not say that it runs and has not reported, is called missing.
     `durable_checkpoints`: a checkpoint counts as reported when it is acknowledged, so that a step begins only after the one before
@@ -50,6 +51,7 @@ async def open_redis(
         partition_count=partition_count,
         seconds=timeout_seconds,
         stale_seconds=stale_seconds,
+        claim_seconds=stale_seconds / 2 if claim_seconds is None else claim_seconds,
         adopt_seconds=adopt_seconds,
         unlisted_seconds=unlisted_seconds,
         durable_checkpoints=durable_checkpoints,

@@ -60,16 +60,17 @@ class Claims:
         limit: int,
         types: Collection[str] | None,
         functions: Collection[str],
+        lacking: Collection[str],
         check_open: Callable[[], None],
     ) -> list[Task]:
-        fitting = _fitting(None if types is None else tuple(types), tuple(functions))
+        has = None if types is None else tuple(types), tuple(functions)
         ticket = Ticket()
         done = self._wakes.on([self._keys.wake_queue(queue) for queue in queues], ticket.wake)
         try:
             while True:
                 check_open()
                 ticket.clear()
-                tasks = await self._try(worker, queues, limit, fitting)
+                tasks = await self._try(worker, queues, limit, _fitting(*has, tuple(lacking)))
                 if tasks:
                     return tasks
                 await ticket.wait(POLL_SECONDS)
@@ -209,7 +210,7 @@ class Claims:
 
 
 @functools.lru_cache(maxsize=64)
-def _fitting(types: tuple[str, ...] | None, functions: tuple[str, ...]) -> Arguments:
+def _fitting(types: tuple[str, ...] | None, functions: tuple[str, ...], lacking: tuple[str, ...]) -> Arguments:
     if types is None:
         return [-1]
-    return [len(types), *map(encode, types), *map(encode, functions)]
+    return [len(types), *map(encode, types), *map(encode, functions), *("!" + encode(name) for name in lacking)]

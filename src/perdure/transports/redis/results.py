@@ -71,6 +71,7 @@ class Results:
         consumer: str,
         partition_count: int,
         stale_seconds: float,
+        claim_seconds: float,
     ) -> None:
         self._link = link
         self._keys = keys
@@ -82,6 +83,7 @@ class Results:
         self._consumer = consumer
         self._count = partition_count
         self._stale_seconds = stale_seconds
+        self._claim_seconds = claim_seconds
         self._looked = self._looked_for_stale = clock.monotonic()
         self._held: dict[int, Held] = {}
         self._dirty: dict[int, None] = {}
@@ -237,7 +239,7 @@ class Results:
         if now - self._looked < POLL_SECONDS:
             return
         self._looked = now
-        is_time = now - self._looked_for_stale > self._stale_seconds
+        is_time = now - self._looked_for_stale > self._claim_seconds
         if is_time:
             self._looked_for_stale = now
         for partition, held in self._held.items():

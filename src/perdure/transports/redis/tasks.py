@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from perdure.clock import Clock
-from perdure.transport import Task, WorkerSeen
+from perdure.transport import QueueSeen, Task, WorkerSeen
 from perdure.transports.redis.keys import ADOPTED, FORGOTTEN_SECONDS, REGISTRY_SECONDS, Keys, lane_of
 from perdure.transports.redis.link import Arguments, Call, Link
 from perdure.transports.redis.messages import Messages, fields_of
@@ -124,6 +124,14 @@ class Tasks:
         """All that had a task lately."""
         names = await self._link.call("SMEMBERS", self._keys.queues)
         return {name.decode() for name in names} | {one.queue for one in self._published.values()}
+
+    async def list_queues(self) -> list[QueueSeen]:
+        names = sorted(await self.queues())
+        calls: list[Call] = [
+            ("list_queues", [self._keys.lanes(name)], [self._keys.lane(name), ADOPTED]) for name in names
+        ]
+        counts = await self._link.run_all(calls)
+        return [QueueSeen(name, *map(int, one)) for name, one in zip(names, counts, strict=True) if any(one)]
 
     async def find_missing(
         self, task_ids: Collection[str], workers: Callable[[], Awaitable[list[WorkerSeen]]], reported: Reported

@@ -17,6 +17,7 @@ from perdure.journal import partition_of
 from perdure.transport import (
     BeginRequest,
     Delivery,
+    QueueSeen,
     Result,
     Task,
     TransportClosed,
@@ -57,6 +58,7 @@ class RedisTransport:
         partition_count: int,
         seconds: float,
         stale_seconds: float,
+        claim_seconds: float,
         adopt_seconds: float,
         unlisted_seconds: float,
         durable_checkpoints: bool,
@@ -106,6 +108,7 @@ class RedisTransport:
             consumer=self.process,
             partition_count=partition_count,
             stale_seconds=stale_seconds,
+            claim_seconds=claim_seconds,
         )
         self._begins = Begins(
             self._link,
@@ -227,6 +230,10 @@ class RedisTransport:
                 continue
         return seen
 
+    async def list_queues(self) -> list[QueueSeen]:
+        self._check_open()
+        return await self._tasks.list_queues()
+
     async def forget_worker(self, worker: str) -> list[str]:
         """Of the runs this process holds. It stays listed while it has tasks of others, which their holders must forget."""
         self._check_open()
@@ -249,9 +256,10 @@ class RedisTransport:
         limit: int,
         types: Collection[str] | None = None,
         functions: Collection[str] = (),
+        lacking: Collection[str] = (),
     ) -> list[Task]:
         self._check_open()
-        return await self._claims.claim(worker, queues, limit, types, functions, self._check_open)
+        return await self._claims.claim(worker, queues, limit, types, functions, lacking, self._check_open)
 
     async def begin(self, task: Task, worker: str) -> bool:
         self._check_open()

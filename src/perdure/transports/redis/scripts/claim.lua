@@ -2,7 +2,7 @@
 -- claim: gives a worker the most urgent tasks of one queue that it can do.
 -- KEYS  1 lanes
 -- ARGV  1 what the names of lanes begin with, 2 worker, 3 how many at most, 4 how many types follow (-1: everything fits),
---       then the types, then the functions
+--       then the types, then the functions, and with a ! in front those it lacks
 -- returns a list of {lane, entry id, fields}, highest priority first, then oldest first
 local taken = {}
 

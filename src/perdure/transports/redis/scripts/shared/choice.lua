@@ -1,6 +1,7 @@
 -- Which lanes a worker may take from, and what stands in them. A claim and a look use the same.
 
--- Lanes that fit, as {priority, lane}, highest priority first. Names of types and functions are encoded as in lanes.
+-- Lanes that fit, as {priority, lane}, highest priority first. Names of types and functions are encoded as in lanes. A function
+-- with a colon, encoded as %3A, is imported: it fits everybody who did not say that it lacks it.
 local function fitting(lanes, first)
   local rows = redis.call('ZREVRANGE', lanes, 0, -1, 'WITHSCORES')
   local number = tonumber(ARGV[first])
@@ -10,7 +11,8 @@ local function fitting(lanes, first)
   end
   for i = 1, #rows, 2 do
     local type, name = string.match(rows[i], '^[^:]*:([^:]*):(.*)$')
-    if number < 0 or (types[type] and functions[name]) then
+    local has = functions[name] or (name and string.find(name, '%3A', 1, true) and not functions['!' .. name])
+    if number < 0 or (types[type] and has) then
       found[#found + 1] = { tonumber(rows[i + 1]), rows[i] }
     end
   end
