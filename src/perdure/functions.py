@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import logging
+import os
 import sys
 import threading
 import types
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from perdure.errors import NotFound
 
 Function = Callable[..., Any]
 
+_logger = logging.getLogger("perdure.functions")
 _lock = threading.Lock()
 _registered: dict[str, Function] = {}
 _shared: dict[str, set[str]] = {}
@@ -324,8 +327,108 @@ def loading(name: str) -> Iterator[None]:
         yield
     finally:
         _loading.reset(token)
+        if _watch is not None:
+            _note_modules()
 
 
 def loading_now() -> str:
     """The module that is being imported here; empty when none is."""
     return _loading.get()
+
+
+# -- code that changes -------------------------------------------------------------------------------------------------
+
+_OWN = str(Path(__file__).parent)
+_INSTALLED = (str(Path(importlib.__file__).parent.parent), "site-packages", "dist-packages")
+_imported: dict[str, tuple[str, int]] = {}
+"""Modules of the user: where they stand, and when that was changed last as it was imported."""
+_known_modules = 0
+_LOOK_SECONDS = 0.2
+_looked = 0.0
+_watch: tuple[Callable[[list[str]], None], bool] | None = None
+"""Who is told of files that change, and whether they are loaded anew; None: nobody looks."""
+
+
+def watch(tell: Callable[[list[str]], None] | None, *, load: bool = False) -> None:
+    """From now on, look for code that changes while it is used, between attempts; with `load`, use it then."""
+    global _watch  # noqa: PLW0603
+    _watch = None if tell is None else (tell, load)
+
+
+def follow_changes(now: float) -> None:
+    """Before an attempt. Without `load`, each change is told once."""
+    global _looked  # noqa: PLW0603
+    if _watch is None or now < _looked + _LOOK_SECONDS:
+        return
+    _looked = now
+    tell, load = _watch
+    changed = reload() if load else find_changed()
+    if changed and not load:
+        for name, (file, _) in list(_imported.items()):
+            if file in changed:
+                _imported[name] = (file, _changed_at(file))
+    if changed:
+        tell(changed)
+
+
+def loads_changes() -> bool:
+    return _watch is not None and _watch[1]
+
+
+def _note_modules() -> None:
+    """Right after an import: what is changed later is changed since then."""
+    global _known_modules  # noqa: PLW0603  beside the table it is about
+    if len(sys.modules) != _known_modules:
+        for name, module in list(sys.modules.items()):
+            if name not in _imported and name != "__main__" and (file := _source(module)) is not None:
+                _imported[name] = (file, _changed_at(file))
+        _known_modules = len(sys.modules)
+
+
+def find_changed() -> list[str]:
+    """Files of imported modules that are not as they were when they were imported."""
+    _note_modules()
+    return sorted({file for file, before in _imported.values() if _changed_at(file) != before})
+
+
+def reload() -> list[str]:
+    """Forget the modules of the user if one of them has changed: whoever needs one imports it anew. Calls under way go on with what
+    they have. Returns the files that changed."""
+    changed = find_changed()
+    if not changed:
+        return []
+    gone = set(_imported)
+    with _lock:
+        again = {module_of(function) for function in _registered.values()} & gone
+        for table in (_registered, _known, _resolved):
+            for name in [name for name, function in table.items() if module_of(function) in gone]:
+                del table[name]
+        _shared.clear()
+    for name in gone:
+        sys.modules.pop(name, None)
+    _imported.clear()
+    for file in changed:  # compiled files are told apart by whole seconds
+        with suppress(OSError):
+            os.unlink(importlib.util.cache_from_source(file))
+    importlib.invalidate_caches()
+    for name in sorted(again):  # what is known by its name alone has to be there before anybody asks
+        try:
+            load_module(name)
+        except Exception as error:  # noqa: BLE001  whoever needs it fails with the same words
+            _logger.warning("%s cannot be imported any more: %s: %s", name, type(error).__name__, error)
+    find_changed()
+    return changed
+
+
+def _source(module: object) -> str | None:
+    file = getattr(module, "__file__", None)
+    if not isinstance(file, str) or not file.endswith(".py") or file.startswith(_OWN):
+        return None
+    return None if any(part in file for part in _INSTALLED) else file
+
+
+def _changed_at(file: str) -> int:
+    try:
+        return os.stat(file).st_mtime_ns
+    except OSError:  # it is being written anew, or gone
+        return 0

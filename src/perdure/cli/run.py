@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from perdure import functions
 from perdure.cli.exits import ExitCode, say, say_details, say_error
 from perdure.cli.group import json_option, leave
 from perdure.cli.parameters import tag_option
@@ -145,6 +146,7 @@ class Session:
 
         settings = load_settings(self.db)
         make_folder(settings)
+        functions.watch(_tell_changed)
         with stopping() as stop:
             engine = await open_engine(settings)
             try:
@@ -160,6 +162,7 @@ class Session:
                     self._say_stopping(engine)
                 self.view = await engine.contents.view(follower.state, raw=True)
             finally:
+                functions.watch(None)
                 await engine.close(GRACE_SECONDS)
         if stop.code is not None and not follower.state.terminal:
             self._say_going_on()
@@ -171,6 +174,7 @@ class Session:
     async def _start(self, engine: Any) -> str:
         """Begin the run, or find that it exists; then it is shown from where it was before this process held it."""
         from perdure.cli.database import holder
+        from perdure.cli.others import tell_newer
         from perdure.errors import Refused
         from perdure.runtime.requests import Request
 
@@ -185,7 +189,11 @@ class Session:
             await self._hold(engine)
             return self.run_id
         if not await self._hold(engine) and not engine.distributed:
-            self._tell(f"{holder(engine)} runs this database; the run is handed to it and followed here.")
+            self._tell(
+                f"{holder(engine)} runs this database; the run is handed to it, with the code it has loaded, and followed here."
+            )
+            for line in tell_newer(self.source, self.db):
+                self._tell(line)
         request = Request(
             kind="start",
             run_id=self.run_id,
@@ -349,6 +357,11 @@ class Session:
     def _tell(self, message: str) -> None:
         if not self.as_json:
             say(message)
+
+
+def _tell_changed(files: list[str]) -> None:
+    names = ", ".join(os.path.basename(file) for file in files)
+    say(f"{names} changed; this process goes on with the code it has loaded. `perdure dev` loads changed code anew.")
 
 
 def _give_up() -> None:

@@ -73,8 +73,10 @@ class Tree:
 
     def end(self) -> None:
         if not self._paused:
-            self.draw()
-            self._stop()
+            try:
+                self.draw()
+            finally:  # or whatever is said afterwards, this error too, would never be seen
+                self._stop()
 
     async def beat(self) -> None:
         while True:
@@ -97,10 +99,12 @@ class Tree:
 
     def pause(self) -> None:
         """Give the terminal to a question: of the tree only the first line stays."""
-        if self._state is not None and self._state.irs:
-            rows = _rows(self._state, JOURNAL)
-            self._painter.paint([_head(self._state, rows, None, self._painter.size[0])])
-        self._stop()
+        try:
+            if self._state is not None and self._state.irs:
+                rows = _rows(self._state, JOURNAL)
+                self._painter.paint([_head(self._state, rows, None, self._painter.size[0])])
+        finally:
+            self._stop()
 
     def go_on(self) -> None:
         if self._paused:
@@ -108,9 +112,9 @@ class Tree:
         self._paused = False
 
     def _stop(self) -> None:
-        self._painter.leave()
         self._redirection.__exit__(None, None, None)
         self._paused = True
+        self._painter.leave()
 
 
 # -- what is drawn -----------------------------------------------------------------------------------------------------

@@ -100,7 +100,7 @@ async def handle(config: Any, ctx: Any) -> Any:
     if shape.is_async:
         if shape.context is not None:
             await ctx.prepare_inputs()
-        return await function(**arguments)
+        return await ctx.watched(function(**arguments), reference)
     value = await ctx.run_in_thread(function, **arguments)
     return await value if inspect.isawaitable(value) else value
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from perdure.errors import Refused
-from perdure.private_servers.postgres import Postgres
+from perdure.private_servers.postgres import Postgres, get_installation
 from perdure.private_servers.users import can_enter, server_user
-from perdure.private_servers.valkey import Valkey
+from perdure.private_servers.valkey import Valkey, find_program
 
 FOR_ROOT = Path("/var/lib/perdure")
 """Where the data of PostgreSQL is when root runs this in a folder that the server's user cannot enter."""
@@ -27,6 +27,8 @@ class Pair(NamedTuple):
 @contextmanager
 def start_pair(folder: Path, say: Callable[[str], None] = lambda message: None) -> Iterator[Pair]:
     """Both servers on the data in this folder, until the end of the block."""
+    get_installation()  # both are looked for before anything is made
+    find_program()
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder), ExitStack() as stack:

@@ -109,9 +109,11 @@ class Postgres:
             try:
                 return self._start()
             except ServerFailed:
-                # The one before, whose process was killed, is just ending.
+                # The one before, whose process was killed, is just ending; where nobody tells it to, it is told to now.
                 if not left or not any('lock file "postmaster.pid" already exists' in line for line in self._log):
                     raise
+                if left == LOCK_TRIES // 2:
+                    self.run("pg_ctl", "stop", "-D", str(self.data), "-m", "fast", "-w")
             tick.wait(LOCK_PAUSE_SECONDS)
         return None
 
@@ -139,6 +141,12 @@ class Postgres:
         if not any(READY in line for line in self._log):
             self._process.wait(PATIENCE_SECONDS)
             self._process = None
+            if any("database files are incompatible with server" in line for line in self._log):
+                made_by = (self.data / "PG_VERSION").read_text().strip()
+                raise ServerFailed(
+                    f"the data in {self.data} was made by PostgreSQL {made_by}, and {self._bin} has another version; delete {self.data} "
+                    f"to begin anew, or bring version {made_by} back"
+                )
             raise ServerFailed(f"PostgreSQL in {self.folder} did not start:\n{self.log()}")
 
     def _read(self, process: subprocess.Popen[str], ready: threading.Event) -> None:

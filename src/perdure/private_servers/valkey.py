@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
@@ -21,6 +22,7 @@ from perdure.private_servers.users import as_user
 
 PATIENCE_SECONDS = 20.0
 LONGEST_SOCKET = 100
+_PID = "pid"
 
 
 def find_system_program() -> str | None:
@@ -66,8 +68,10 @@ class Valkey:
     def start(self) -> Self:
         if len(os.fsencode(self.socket)) > LONGEST_SOCKET:
             self.sockets = Path(tempfile.mkdtemp(prefix="perdure-valkey-"))
+        self._end_left()
         self.socket.unlink(missing_ok=True)
         command = [self.program, "--port", "0", "--unixsocket", str(self.socket), "--unixsocketperm", "700"]
+        command += ["--set-proc-title", "no"]  # so that it is known by its folder
         with open(self.folder / "log", "ab") as log:
             self._process = subprocess.Popen(  # noqa: S603  our own program
                 as_user(os.getuid(), os.getgid(), *command, "--dir", str(self.folder), *self.options),
@@ -77,12 +81,28 @@ class Valkey:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C is for whoever started it; this one is stopped afterwards
             )
+        (self.folder / _PID).write_text(str(self._process.pid))
         try:
             self._wait()
         except BaseException:
             self.kill()
             raise
         return self
+
+    def _end_left(self) -> None:
+        """One that outlived the process that started it, which was killed where nobody tells its children: it has this folder's data."""
+        try:
+            pid = int((self.folder / _PID).read_text())
+        except (OSError, ValueError):
+            return
+        tick = threading.Event()
+        end = system.monotonic() + PATIENCE_SECONDS
+        while str(self.folder) in _command_of(pid):  # or the number is somebody else's by now
+            if system.monotonic() > end:
+                raise ServerFailed(f"process {pid} has the data in {self.folder} and does not end; stop it: kill {pid}")
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+            tick.wait(0.05)
 
     def _wait(self) -> None:
         """Until it answers; while it loads what it saved it says so."""
@@ -110,9 +130,16 @@ class Valkey:
         if process is not None:
             process.send_signal(how)
             process.wait(PATIENCE_SECONDS)
+            (self.folder / _PID).unlink(missing_ok=True)
         if self.sockets != self.folder:
             shutil.rmtree(self.sockets, ignore_errors=True)
             self.sockets = self.folder
+
+
+def _command_of(pid: int) -> str:
+    """What a process was started with; empty when it is gone."""
+    found = subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False)  # noqa: S603, S607
+    return found.stdout if "<defunct>" not in found.stdout else ""
 
 
 def _answers(path: Path) -> bool:

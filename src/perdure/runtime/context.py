@@ -166,6 +166,10 @@ class Context:
         """
         raise NotImplementedError
 
+    def watched(self, awaited: Awaitable[Any], function: str) -> Awaitable[Any]:
+        """For node types: what an async function gives, watched while it is awaited on a loop that others need."""
+        return awaited
+
     async def _step(
         self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:

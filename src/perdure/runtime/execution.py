@@ -10,15 +10,17 @@ import asyncio
 import concurrent.futures
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 
+from perdure import functions
 from perdure.archive import LogLine
 from perdure.clock import Clock
 from perdure.outcomes import Chosen, Failure
 from perdure.runtime.attempt import Attempt
+from perdure.runtime.blocking import Timed
 from perdure.runtime.claims import Claims
 from perdure.runtime.context import Context, running_loop
 from perdure.runtime.filling import Filling
@@ -69,11 +71,15 @@ class Execution:
         self._keep_line = keep_line
         self.loop = asyncio.get_running_loop()
         self._contexts: dict[str, WorkerContext] = {}
+        self.monotonic = clock.monotonic
+        self._blocked: set[str] = set()
+        """Functions that were seen to keep the loop."""
 
     async def execute(self, attempt: Attempt) -> Result:
         """Its result; raises only when cancelled."""
         task = attempt.task
         try:
+            functions.follow_changes(self._clock.monotonic())
             found = self._handlers.get(task.type)
             if found is None:
                 raise Failure("unknown_type", self._handlers.explain(task.type))
@@ -202,6 +208,18 @@ class Execution:
             )
         )
 
+    def tell_blocked(self, task: Task, function: str, seconds: float) -> None:
+        if function not in self._blocked:  # once: a map may call it a thousand times
+            self._blocked.add(function)
+            _log.warning(
+                "run %s, node %s: the async function %s kept the event loop for %.1f s, and everything else in this process "
+                "stood still; await what waits, or make it a plain `def`, which runs in a thread",
+                task.run_id,
+                task.node,
+                function,
+                seconds,
+            )
+
     def heartbeat(self, attempt: Attempt) -> None:
         attempt.last_heartbeat = self._clock.monotonic()
 
@@ -218,6 +236,10 @@ class WorkerContext(Context):
 
     def _keep_line(self, level: int, text: str) -> None:
         self._execution.keep_line(self._task, level, text)
+
+    def watched(self, awaited: Awaitable[Any], function: str) -> Awaitable[Any]:
+        tell = functools.partial(self._execution.tell_blocked, self._task, function)
+        return Timed(awaited, self._execution.monotonic, tell)
 
     def heartbeat(self) -> None:
         """In a thread whose attempt is over, this raises, so that the slot becomes free."""

@@ -172,6 +172,9 @@ def _prepare(message: dict[str, Any], task: Task) -> None:
     """Import what registered functions in the parent, so that their names are known here too."""
     if (allowed := message.get("allowed")) is not None:
         functions.restrict(allowed)
+    if message.get("reloads"):
+        functions.watch(lambda files: None, load=True)
+        functions.reload()
     modules = set(message.get("modules") or ())
     config = task.config if isinstance(task.config, dict) else {}
     if str(config.get("function", "")).startswith("__main__:"):

@@ -163,6 +163,7 @@ class IsolatedProcess:
                 "values": pack([task.config, task.inputs, task.checkpoint]),
                 "modules": functions.modules(),
                 "allowed": functions.allowed(),
+                "reloads": functions.loads_changes(),
                 "main": getattr(sys.modules.get("__main__"), "__file__", None),
             }
         )

@@ -1,0 +1,108 @@
+"""Code that changes while a process uses it: `perdure dev` loads it anew, others say that they do not."""
+
+import json
+import os
+import signal
+import time
+import urllib.request
+
+import pytest
+
+from tests.cli.helpers import human, task, wait_until, workflow
+from tests.cli.test_dev import address, get, post
+
+pytestmark = pytest.mark.slow
+
+
+def write(path, text):
+    """In a way that no clock hides: a file of the same size, written in the same instant, is another one."""
+    before = path.stat().st_mtime_ns if path.exists() else 0
+    path.write_text(text)
+    os.utime(path, ns=(before + 10**9, max(before + 10**9, time.time_ns())))
+
+
+def node(name, function, *dependencies, **more):
+    return {"id": name, "type": "task", "dependencies": [*dependencies], "config": {"function": function}, **more}
+
+
+@pytest.mark.parametrize("isolation", ["none", "process"])
+def test_dev_loads_changed_code_between_attempts(shell, tmp_path, isolation):
+    write(tmp_path / "helper.py", "VALUE = 1\n")
+    write(tmp_path / "steps.py", "import helper\n\ndef give():\n    return helper.VALUE\n")
+    process = shell.start("dev", "--port", "0")
+    where = address(process)
+    more = {} if isolation == "none" else {"isolation": "process"}
+    body = {"definition": {"name": "one", "nodes": [node("a", "steps:give", **more)]}, "wait_seconds": 30}
+    assert post(f"{where}/api/v1/runs", body)["outputs"] == {"a": 1}
+    write(tmp_path / "helper.py", "VALUE = 2\n")
+    wait_until(lambda: post(f"{where}/api/v1/runs", body)["outputs"] == {"a": 2}, "the new code")
+    if isolation == "none":
+        process.wait_for("helper.py changed: loaded anew.")
+    process.signal(signal.SIGINT)
+    process.wait(0)
+
+
+def test_a_second_run_is_told_whose_code_runs_and_that_its_file_is_newer(shell, tmp_path):
+    write(tmp_path / "steps.py", "def give():\n    return 1\n")
+    waits = workflow(tmp_path, "waits", node("a", "steps:give"), human("h", "a"))
+    first = shell.start("run", waits).wait_for("waiting")
+    file = workflow(tmp_path, "one", node("a", "steps:give"))
+    text = shell.start("run", file).wait(0)
+    assert "handed to it, with the code it has loaded, and followed here" in text
+    assert "changed after that process began" not in text
+    write(tmp_path / "steps.py", "def give():\n    return 2\n")
+    os.utime(tmp_path / "steps.py", (time.time() + 5, time.time() + 5))
+    text = shell.start("run", file).wait(0)
+    assert "steps.py changed after that process began." in text
+    assert text.endswith('{\n  "a": 1\n}\n')
+    first.wait_for("steps.py changed; this process goes on with the code it has loaded.")
+    first.signal(signal.SIGINT)
+    first.wait(130)
+
+
+def test_dev_says_what_starts_fails_and_ends_and_has_a_page_to_begin_with(shell, tmp_path):
+    process = shell.start("dev", "--port", "0")
+    where = address(process)
+    assert "perdure run FILE    " in process.text
+    retry = {"max_attempts": 2, "backoff_ms": 10}
+    nodes = [task("a", "boom", retry=retry)]
+    run_id = post(f"{where}/api/v1/runs", {"definition": {"name": "bad", "nodes": nodes}, "wait_seconds": 30})["run_id"]
+    process.wait_for(f"bad {run_id}  failed  after ")
+    assert f"bad {run_id}  started" in process.text
+    assert f"bad {run_id}  retrying  a: error: ValueError: kaputt (work.py:" in process.text
+    assert f"bad {run_id}  failed  a: error: ValueError: kaputt (work.py:" in process.text
+    with urllib.request.urlopen(where, timeout=30) as page:
+        text = page.read().decode()
+        policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "<script" not in text
+    assert "script-src" not in policy
+    for path in (
+        "/api/v1/runs",
+        "/api/v1/approvals?state=pending",
+        "/api/v1/dead-letters?state=pending",
+        "/openapi.json",
+    ):
+        assert f'href="{path}"' in text
+        get(where + path)
+    process.signal(signal.SIGINT)
+    process.wait(0)
+
+
+def test_an_async_function_that_keeps_the_loop_is_named(shell, tmp_path):
+    write(tmp_path / "steps.py", "import time\n\nasync def doze():\n    time.sleep(1.3)\n    return 1\n")
+    result = shell.run("run", workflow(tmp_path, "slow", node("a", "steps:doze")), "--run-id", "r1")
+    assert "run r1, node a: the async function steps:doze kept the event loop for 1." in result.stderr
+    assert json.loads(result.stdout) == {"a": 1}
+
+
+def test_debug_shows_the_traceback_of_a_bug_on_a_terminal(shell, tmp_path):
+    write(
+        tmp_path / "planted.py",
+        "from perdure.cli import tree\n\ndef bad(*args):\n    raise RuntimeError('planted')\n\ntree._head = bad\n",
+    )
+    file = workflow(tmp_path, "one", task("a", "echo"))
+    text = shell.start_on_terminal("run", file, "--import", "planted.py", "--debug").wait(1)
+    assert "Traceback" in text
+    assert "RuntimeError: planted" in text
+    assert "--debug" in shell.run("run", "--help").stdout
