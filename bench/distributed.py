@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import base64
 import contextlib
 import os
 import platform
@@ -123,6 +124,7 @@ class Deployment:
             **{name: value for name, value in os.environ.items() if not name.startswith("PERDURE_")},
             "PERDURE_DATABASE_URL": self.url,
             "PERDURE_REDIS_URL": self.redis.url,
+            "PERDURE_SIGNING_KEYS": f"bench:{base64.b64encode(bytes(32)).decode()}",
             "PERDURE_REDIS_PREFIX": self.prefix,
             "PERDURE_BLOB_URL": self._blobs,
         }

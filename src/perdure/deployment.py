@@ -95,7 +95,7 @@ def open_blobs(journal: Journal, database_url: str, blob_url: str, clock: Clock)
 
 def signing_keyring(keys: str, where: str = "signing_keys") -> Keyring | None:
     """`id:base64,…`: the first one signs, all of them verify. None: messages are not signed."""
-    if not keys:
+    if keys in ("", "none"):
         return None
     ring = parse_keys(keys, where)
     return Keyring({name: ring.key(name) for name in ring.ids})

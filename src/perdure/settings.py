@@ -48,7 +48,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What every key in Redis begins with; deployments that share a server have one each."""
 
     signing_keys: str = ""
-    """Keys that messages between processes are signed with, `id:base64,…`, the current one first; empty: unsigned."""
+    """Keys that messages between processes are signed with, `id:base64,…`, the current one first. `serve` and `worker`
+    do not start without, unless it is `none`."""
 
     blob_url: Annotated[str, msgspec.Meta(pattern=r"^$|^[a-z][a-z0-9+.-]*:\S+$")] = ""
     """Values too large for an event: `file:folder`, `s3://bucket/prefix`, …; empty: a folder beside the database file."""

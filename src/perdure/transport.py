@@ -75,6 +75,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sealed: bool = False
     """Its config, inputs or checkpoint may hold sealed fields."""
     incarnation: int = 1
+    expires_at: float | None = None
+    """A copy of it is worth nothing after that: whoever still wants it sent sends it anew."""
     packed: bool = False
     """On the wire: config, inputs and checkpoint hold secrets or blobs, written as in `perdure.kernel.segments`."""
 
@@ -198,6 +200,91 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def task_id(self) -> str:
         return task_id(self.run_id, self.node, self.scope, self.item, self.attempt, self.undo, self.generation)
+
+
+LONGEST_CODE = 200
+LONGEST_MESSAGE = 10_000
+LARGEST_DETAILS = 32 * 1024
+DEEPEST_OUTPUT = 200
+
+
+def measured(result: Result) -> Result:
+    """A result as it may be decided on, whoever wrote it: its size is what it is, and its words have an end."""
+    try:
+        data = msgspec.json.encode(result.output)
+    except (RecursionError, ValueError, TypeError, OverflowError):
+        data = b""
+    problem = "" if data else "it is not JSON, or too deep"
+    if b"\\u0000" in data and _has_nul(result.output):
+        problem = "it holds the character NUL"
+    elif data.count(b"[") + data.count(b"{") > DEEPEST_OUTPUT and not is_shallow(result.output):
+        problem = f"it is nested more than {DEEPEST_OUTPUT} levels deep"
+    details = result.details
+    if details is not None and not _fits(details):
+        details = None
+    changed = msgspec.structs.replace(
+        result,
+        size=len(data) if result.output_ref is None else max(0, result.size),
+        code=_text(result.code, LONGEST_CODE),
+        message=_text(result.message, LONGEST_MESSAGE),
+        reasoning=_text(result.reasoning, LONGEST_MESSAGE),
+        worker=_text(result.worker, LONGEST_CODE),
+        step=_text(result.step, LONGEST_MESSAGE),
+        details=details,
+    )
+    if not problem:
+        return changed
+    return msgspec.structs.replace(
+        changed,
+        kind="failed",
+        output=None,
+        size=0,
+        code="bad_output",
+        message=f"the output: {problem}",
+        retryable=False,
+    )
+
+
+def _text(text: str, most: int) -> str:
+    text = text.replace("\0", "\ufffd")
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def _fits(details: Any) -> bool:
+    try:
+        data = msgspec.json.encode(details)
+    except (RecursionError, ValueError, TypeError, OverflowError):
+        return False
+    return len(data) <= LARGEST_DETAILS and is_shallow(details) and not _has_nul(details)
+
+
+def is_shallow(value: Any, most: int = DEEPEST_OUTPUT) -> bool:
+    level = [value]
+    for _ in range(most + 1):
+        level = [
+            inner
+            for one in level
+            for inner in (one.values() if type(one) is dict else one if type(one) is list else ())
+            if type(inner) is dict or type(inner) is list
+        ]
+        if not level:
+            return True
+    return False
+
+
+def _has_nul(value: Any) -> bool:
+    stack = [value]
+    while stack:
+        one = stack.pop()
+        if type(one) is str:
+            if "\0" in one:
+                return True
+        elif type(one) is dict:
+            stack += one
+            stack += one.values()
+        elif type(one) is list:
+            stack += one
+    return False
 
 
 class Delivery(msgspec.Struct, frozen=True):

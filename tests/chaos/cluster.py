@@ -7,6 +7,7 @@ Everything may be killed, and `heal` brings everything back.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import os
 import re
@@ -31,6 +32,7 @@ PATIENCE_SECONDS = 120.0
 PARTITIONS = 16
 LEASE_SECONDS = 1.5
 DEAD_SECONDS = 1.0
+SIGNING_KEYS = "chaos:" + base64.b64encode(b"c" * 32).decode()
 SETTINGS = {
     "PERDURE_WORKER_HEARTBEAT_SECONDS": "0.2",
     "PERDURE_WORKER_DEAD_SECONDS": str(DEAD_SECONDS),
@@ -170,6 +172,7 @@ class Cluster:
                 "PERDURE_DATABASE_URL": f"postgresql://perdure@{Proxy.host}:{network.postgres.port}/{self.database}",
                 "PERDURE_REDIS_URL": f"redis://{Proxy.host}:{network.redis.port}/0",
                 "PERDURE_REDIS_PREFIX": self.prefix,
+                "PERDURE_SIGNING_KEYS": SIGNING_KEYS,
                 "PERDURE_BLOB_URL": f"file:{self.folder / 'blobs'}",
             }
         )

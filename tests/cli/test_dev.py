@@ -150,7 +150,7 @@ def test_with_private_servers_data_stays_processes_join_and_nothing_outlives_it(
     assert started["outputs"] == {"a": 7}
     # Another process with the settings that were printed.
     settings = dict(re.findall(r"export (\w+)='(.*)'", first.text))
-    assert set(settings) == {"PERDURE_DATABASE_URL", "PERDURE_REDIS_URL"}
+    assert set(settings) == {"PERDURE_DATABASE_URL", "PERDURE_REDIS_URL", "PERDURE_SIGNING_KEYS"}
     show = [sys.executable, "-m", "perdure", "runs", "show", started["run_id"], "--json"]
     shown = subprocess.run(show, cwd=folder, env=distributed.environment | settings, capture_output=True, check=True)
     assert json.loads(shown.stdout)["state"] == "completed"

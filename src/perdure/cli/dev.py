@@ -110,6 +110,7 @@ def _run_distributed(settings: Settings, port: int, *, browser: bool) -> None:
             say("Other processes join with these settings:")
             say(f"  export PERDURE_DATABASE_URL='{settings.database_url}'")
             say(f"  export PERDURE_REDIS_URL='{settings.redis_url}'")
+            say("  export PERDURE_SIGNING_KEYS='none'")  # nobody else reaches the sockets of this folder
             await _serve(engine, settings, port, stop, " --server {where}", browser=browser)
 
         run(host(settings, begin))

@@ -162,6 +162,12 @@ def _need_both(settings: Settings, command: str) -> None:
     from perdure.deployment import is_postgres
     from perdure.errors import SettingsInvalid
 
+    if not settings.signing_keys:
+        raise SettingsInvalid(
+            f"`perdure {command}` does not start without keys that sign what goes through Redis, or whoever can write there decides for "
+            'every run; set PERDURE_SIGNING_KEYS the same everywhere, for example to "k1:$(openssl rand -base64 32)", or to "none" '
+            "where nobody else reaches Redis"
+        )
     missing = [] if is_postgres(settings.database_url) else ["database_url=postgresql://… (PERDURE_DATABASE_URL)"]
     missing += [] if settings.redis_url else ["redis_url=redis://… (PERDURE_REDIS_URL)"]
     if missing:

@@ -17,12 +17,49 @@ from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import State
 from perdure.kernel.view import run_view
 
+MIB = 1024 * 1024
+ANSWER_BYTES = 8 * MIB
+"""Of values that are stored as blobs, what one answer holds."""
 PREVIEW_BYTES = 200
 PREVIEWS = 20
 """Outputs of one run that a look at it shows the beginning of."""
 
 
 _SEALED = msgspec.json.encode(segments.SEALED)
+
+
+class TooMuch(PerdureError):
+    """A value is larger than whoever asked has room for."""
+
+    code = "too_large"
+    status = 413
+
+
+class Room:
+    """What may still be loaded: values name blobs, blobs name more of them, and all of it adds up.
+
+    `partial`: what does not fit stays a reference, `{"$ref": …, "size": …}`, to be fetched by itself; else it is an error.
+    """
+
+    __slots__ = ("bytes", "partial", "references")
+
+    def __init__(self, size: int = 256 * MIB, references: int = 100_000, *, partial: bool = False) -> None:
+        self.bytes = size
+        self.references = references
+        self.partial = partial
+
+    @classmethod
+    def of_an_answer(cls) -> Room:
+        return cls(ANSWER_BYTES, 10_000, partial=True)
+
+    def take(self, size: int) -> bool:
+        if self.references < 1 or size > self.bytes:
+            if self.partial:
+                return False
+            raise TooMuch("a value with all it refers to is too large to be loaded here; fetch its parts one by one")
+        self.references -= 1
+        self.bytes -= size
+        return True
 
 
 class NoBlobStore(PerdureError):
@@ -39,25 +76,30 @@ class Contents:
             raise NoBlobStore("there is no blob store here; set PERDURE_BLOB_URL")
         return self._blobs
 
-    async def resolve(self, tenant: str, value: Any, *, raw: bool = False) -> Any:
+    async def resolve(self, tenant: str, value: Any, *, raw: bool = False, room: Room | None = None) -> Any:
         """The value itself, whatever of it is stored as blobs. With `raw` such parts are `msgspec.Raw`: JSON to be written
         out as it is, which takes a fraction of the memory."""
         kind = type(value)
+        room = room or Room()
         if kind is BlobRef:
-            return await self.load(tenant, value.ref, raw=raw)
+            return await self.load(tenant, value.ref, raw=raw, room=room)
         if not segments.has_refs(value):
             return segments.mask(value) if segments.find_sealed(value) else value
         if kind is dict:
-            return {key: await self.resolve(tenant, item, raw=raw) for key, item in value.items()}
-        return [await self.resolve(tenant, item, raw=raw) for item in value]
+            return {key: await self.resolve(tenant, item, raw=raw, room=room) for key, item in value.items()}
+        return [await self.resolve(tenant, item, raw=raw, room=room) for item in value]
 
-    async def load(self, tenant: str, ref: str, *, raw: bool = False) -> Any:
+    async def load(self, tenant: str, ref: str, *, raw: bool = False, room: Room | None = None) -> Any:
         """What a reference names."""
         refs = parse_ref(ref)[1]
+        room = room or Room()
+        size = (await self.blobs.stat(tenant, ref)).size
+        if not room.take(size):
+            return {"$ref": ref, "size": size}
         data = await self.blobs.get(tenant, ref)
         if raw and not refs and _SEALED not in data:
             return msgspec.Raw(data)
-        return await self.resolve(tenant, segments.decode(data, refs), raw=raw)
+        return await self.resolve(tenant, segments.decode(data, refs), raw=raw, room=room)
 
     async def keep(self, tenant: str, value: Any) -> Any:
         """The value as it may be handed to a coordinator: a large one as the reference to it, which is written by then."""
@@ -68,14 +110,15 @@ class Contents:
         return BlobRef(f"{ref}+refs" if refs else ref)
 
     async def view(
-        self, state: State, *, raw: bool = False, nodes: bool = True, seen: Seen = JOURNAL
+        self, state: State, *, raw: bool = False, nodes: bool = True, seen: Seen = JOURNAL, room: Room | None = None
     ) -> dict[str, Any]:
         """A run as `run_view` shows it, with its inputs and outputs whole, and of large outputs of nodes the beginning."""
+        room = room or Room()
         view = run_view(state, nodes=nodes, seen=seen)
         outputs = state.outputs if state.outputs_ref is None else BlobRef(state.outputs_ref)
         for name, value in (("inputs", state.inputs), ("outputs", outputs)):
             try:
-                view[name] = await self.resolve(state.tenant, value, raw=raw)
+                view[name] = await self.resolve(state.tenant, value, raw=raw, room=room)
             except PerdureError as error:  # the run is as it is; what cannot be had is said
                 view.setdefault("problems", []).append(f"{name}: {error.message}")
         await self.preview(state.tenant, view.get("nodes", {}))

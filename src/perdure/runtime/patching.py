@@ -5,6 +5,7 @@ Owns how a patch is read and shown. Whether a run can take it is the kernel's to
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import jsonpatch
@@ -20,7 +21,7 @@ from perdure.model.rebase import rebase
 from perdure.runtime.loaded import Library
 
 MOST_OPERATIONS = 10_000
-LARGEST_BYTES = 64 * 1024 * 1024
+MOST_COPIED_BYTES = 2 * 1024 * 1024
 
 
 class PatchInvalid(PerdureError):
@@ -64,15 +65,27 @@ def apply_patch(definition: Any, operations: Any) -> Any:
     problems = [f"operation {n}: {problem}" for n, one in enumerate(operations) if (problem := _problem(one))]
     if problems:
         raise PatchInvalid("not a JSON Patch: " + "; ".join(problems[:20]))
+    definition = copy.deepcopy(definition)  # once: what is applied in place must not show in the original
+    copied = 0
     for number, operation in enumerate(operations):
+        copied += _measure(definition, operation)
+        if copied > MOST_COPIED_BYTES:
+            raise PatchInvalid(
+                f"operation {number}: a JSON Patch may copy {MOST_COPIED_BYTES} bytes in all, this copies more"
+            )
         try:
-            definition = jsonpatch.JsonPatch([operation]).apply(definition)
+            definition = jsonpatch.JsonPatch([operation]).apply(definition, in_place=True)
         except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError) as error:
             what = "the value there is another one" if operation["op"] == "test" else "there is no such place"
             raise PatchInvalid(f"operation {number} ({operation['op']} {operation['path']}): {what}") from error
-        if operation["op"] == "copy" and len(msgspec.json.encode(definition)) > LARGEST_BYTES:
-            raise PatchInvalid(f"operation {number} makes the definition larger than {LARGEST_BYTES} bytes")
     return definition
+
+
+def _measure(definition: Any, operation: Any) -> int:
+    """Bytes that an operation copies within the definition."""
+    if operation["op"] != "copy":
+        return 0
+    return len(msgspec.json.encode(jsonpointer.resolve_pointer(definition, operation["from"], None)))
 
 
 def _problem(operation: Any) -> str:

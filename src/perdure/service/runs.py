@@ -5,6 +5,7 @@ It must not know HTTP or permissions. Everything goes through a `Scope`, and so 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
@@ -24,6 +25,7 @@ from perdure.kernel.view import nodes_view
 from perdure.model import Compiled, DefinitionError
 from perdure.model.ir import IR
 from perdure.nodes.checks import find_refused_functions
+from perdure.runtime.contents import ANSWER_BYTES, Room
 from perdure.runtime.patching import PatchInvalid, apply_patch, current_definition, preview
 from perdure.runtime.requests import Request
 from perdure.runtime.sight import list_seen
@@ -153,7 +155,9 @@ class Runs:
         view["outputs"] = None
         if record.row.ended_at is not None:
             state = await self._engine.state_of(record)
-            view["outputs"] = (await self._engine.contents.view(state, raw=True, nodes=False))["outputs"]
+            view["outputs"] = (
+                await self._engine.contents.view(state, raw=True, nodes=False, room=Room.of_an_answer())
+            )["outputs"]
         return view
 
     # -- looking -------------------------------------------------------------------------------------------------------
@@ -170,7 +174,7 @@ class Runs:
         record = await self._scope.find_run(run_id)
         state = await (self._engine.state_of(record) if at is None else state_at(self._engine, record, at))
         seen = await self._seen(state, at)
-        view = await self._engine.contents.view(state, raw=True, nodes=False, seen=seen)
+        view = await self._engine.contents.view(state, raw=True, nodes=False, seen=seen, room=Room.of_an_answer())
         nodes = await self.nodes_of(state, limit=NODES_SHOWN, outputs=outputs, seen=seen)
         view["nodes"] = nodes["items"]
         if nodes["next_cursor"] is not None:
@@ -206,6 +210,7 @@ class Runs:
             views.popitem()
         if outputs:
             await self._engine.contents.preview(state.tenant, views)
+            _keep_within(views, ANSWER_BYTES)
         else:
             without_outputs(views.values())
         return {"items": views, "next_cursor": next(reversed(views)) if more and views else None}
@@ -215,9 +220,12 @@ class Runs:
         record = await self._scope.find_run(run_id)
         state = await (self._engine.state_of(record) if at is None else state_at(self._engine, record, at))
         view = node_with_visits(state, node, await self._seen(state, at))
+        room = Room.of_an_answer()
         for one in (view, *view["visits"]):
             if "size" in one:
-                one["output"] = await self._engine.contents.load(state.tenant, one["output"]["$ref"], raw=True)
+                one["output"] = await self._engine.contents.load(
+                    state.tenant, one["output"]["$ref"], raw=True, room=room
+                )
         return view
 
     async def _seen(self, state: State, at: int | None = None) -> Seen:
@@ -378,7 +386,8 @@ class Runs:
 
     async def _patched(self, state: State, definition: Any, operations: Any) -> Compiled:
         if operations is not None:
-            definition = apply_patch(await current_definition(self._engine.library, state), operations)
+            before = await current_definition(self._engine.library, state)
+            definition = await asyncio.to_thread(apply_patch, before, operations)
         return await self._engine.checker.check_data(definition, tenant=self._scope.tenant)
 
 
@@ -406,3 +415,12 @@ def _hash(asked: Any) -> str:
 
 
 __all__ = ["DefinitionError", "NotFound", "PatchInvalid", "Runs", "Started", "explain_nodes"]
+
+
+def _keep_within(views: dict[str, View], most: int) -> None:
+    """Outputs of many nodes add up: those behind the first megabytes are left out, and said to be."""
+    for view in views.values():
+        if "output" in view:
+            most -= len(msgspec.json.encode(view["output"]))
+            if most < 0:
+                view["output"], view["omitted"] = None, True

@@ -6,6 +6,7 @@ know HTTP or permissions.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -71,7 +72,9 @@ class Workflows:
         if base is not None and found.version != base:
             raise Conflict(f"workflow {name} is at version {found.version}, not {base}; read it and patch again")
         before = await self._definition(found)
-        compiled = await self._engine.checker.check_data(apply_patch(before, operations), tenant=self._scope.tenant)
+        compiled = await self._engine.checker.check_data(
+            await asyncio.to_thread(apply_patch, before, operations), tenant=self._scope.tenant
+        )
         if compiled.get_ir().name != name:
             message = "a patch may not rename a workflow; register it under its new name"
             raise Invalid(message, [Trouble("name", "wrong_value", message)])

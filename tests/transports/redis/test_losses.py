@@ -165,7 +165,10 @@ async def test_a_task_reported_once_sent_again_and_given_in_a_lost_answer_is_fou
         proxy.cut_at(A.encode())
         with pytest.raises(TransportUnavailable):
             await soon(worker.claim("w1", ["default"], 1))
-        assert [one.node for one in await insist(worker.claim, "w1", ["default"], 1)] == ["a"]
+        async with asyncio.TaskGroup() as group:  # it is done, and said to be once more
+            waiting = group.create_task(insist(worker.claim, "w1", ["default"], 1))
+            assert [one.result.node for one in await soon(transport.receive(1))] == ["a"]
+            waiting.cancel()
         await worker.close()
 
 

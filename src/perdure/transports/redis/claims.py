@@ -3,7 +3,8 @@
 It owns waiting for a task, and what becomes of an answer that came too late or not at all. Whoever gives up waiting takes
 nothing along: what is given to it afterwards goes back. What was given in an answer that got lost is found again.
 
-Bounds: one small entry per task claimed; reported tasks are remembered for RECENT_SECONDS.
+Bounds: one small entry per task claimed; results are remembered for RECENT_SECONDS, up to RECENT_BYTES of them. A task that comes
+once more, as a copy or because everything here was lost, is not executed again: its result is.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ import msgspec
 
 from perdure.clock import Clock
 from perdure.envelopes import EnvelopeRefused
-from perdure.transport import Task, TransportUnavailable
+from perdure.transport import Result, Task, TransportUnavailable
 from perdure.transports.redis.keys import ADOPTED, Keys, encode
 from perdure.transports.redis.link import Arguments, Call, Link
 from perdure.transports.redis.messages import Messages, fields_of
-from perdure.transports.redis.tasks import Tasks, task_of
+from perdure.transports.redis.tasks import TASK_SECONDS, Tasks, task_of
 from perdure.transports.redis.wakes import POLL_SECONDS, Ticket, Wakes
 
-RECENT_SECONDS = 120.0
+RECENT_SECONDS = TASK_SECONDS + 60.0
+RECENT_BYTES = 16 * 1024 * 1024
 SLACK_SECONDS = 1.0
 
 Taken = tuple[int, int, Task]
@@ -38,6 +40,13 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     """A task that is sent again is another entry."""
 
 
+class Reported(msgspec.Struct, frozen=True, gc=False):
+    at: float
+    entry: bytes
+    result: Result
+    size: int
+
+
 class Claims:
     def __init__(self, link: Link, wakes: Wakes, keys: Keys, messages: Messages, tasks: Tasks, clock: Clock) -> None:
         self._link = link
@@ -48,8 +57,10 @@ class Claims:
         self._clock = clock
         self.running: dict[str, Claim] = {}
         """Claimed here and not yet reported. The heartbeat's thread reads it, one operation at a time."""
-        self._reported: dict[str, tuple[float, bytes]] = {}
-        """When, and which entry."""
+        self._reported: dict[str, Reported] = {}
+        self._reported_bytes = 0
+        self.report_again: Callable[[Result], None] = lambda result: None
+        """Told by whoever carries results: says once more what became of a task."""
         self._unsure: dict[str, float] = {}
         """Workers with a claim whose answer was lost, and since when."""
 
@@ -77,15 +88,33 @@ class Claims:
         finally:
             done()
 
-    def reported(self, task_id: str) -> None:
+    def reported(self, task_id: str, result: Result) -> None:
         claim = self.running.pop(task_id, None)
         if claim is None:
             return
         now = self._clock.monotonic()
-        self._reported.pop(task_id, None)
-        self._reported[task_id] = (now, claim.entry)
-        while self._reported[oldest := next(iter(self._reported))][0] < now - RECENT_SECONDS:
-            del self._reported[oldest]
+        self._forget(task_id)
+        self._reported[task_id] = Reported(now, claim.entry, result, result.size + 500)
+        self._reported_bytes += result.size + 500
+        while True:
+            oldest, first = next(iter(self._reported.items()))
+            if first.at >= now - RECENT_SECONDS and self._reported_bytes <= RECENT_BYTES:
+                return
+            self._forget(oldest)
+            if not self._reported:
+                return
+
+    def _forget(self, task_id: str) -> None:
+        known = self._reported.pop(task_id, None)
+        if known is not None:
+            self._reported_bytes -= known.size
+
+    def _find_result(self, task: Task) -> Result | None:
+        """What this process has reported for the very same task; what it handed back was not done."""
+        known = self._reported.get(task.task_id)
+        if known is None or known.result.kind == "handed_back" or known.result.incarnation != task.incarnation:
+            return None
+        return known.result
 
     # asking
 
@@ -158,6 +187,12 @@ class Claims:
                 if task_id.encode() != name or task.queue != queue:
                     self._messages.refuse("task", f"{task_id}: it stands in another's place, in queue {queue!r}")
                     raise EnvelopeRefused("it belongs elsewhere")
+                if task.expires_at is not None and task.expires_at < self._clock.now():
+                    self._messages.refuse("task", f"{task_id}: it was sent too long ago, or is a copy")
+                    raise EnvelopeRefused("it has expired")
+                if (result := self._find_result(task)) is not None:
+                    self.report_again(result)
+                    raise EnvelopeRefused("it is done")
             except EnvelopeRefused:
                 discarded += (lane, entry, name)
                 continue
@@ -206,7 +241,7 @@ class Claims:
 
     def _is_known(self, task_id: str, entry: bytes) -> bool:
         claim, reported = self.running.get(task_id), self._reported.get(task_id)
-        return (claim is not None and claim.entry == entry) or (reported is not None and reported[1] == entry)
+        return (claim is not None and claim.entry == entry) or (reported is not None and reported.entry == entry)
 
 
 @functools.lru_cache(maxsize=64)

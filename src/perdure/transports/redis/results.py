@@ -20,7 +20,7 @@ import msgspec
 from perdure.clock import Clock
 from perdure.envelopes import EnvelopeRefused
 from perdure.journal import partition_of
-from perdure.transport import CheckpointsRefused, Delivery, Result
+from perdure.transport import CheckpointsRefused, Delivery, Result, measured
 from perdure.transports.redis.checkpoints import Checkpoints, Sent
 from perdure.transports.redis.claims import Claims
 from perdure.transports.redis.keys import Keys
@@ -78,6 +78,7 @@ class Results:
         self._messages = messages
         self._tasks = tasks
         self._claims = claims
+        claims.report_again = self._report_again
         self._checkpoints = checkpoints
         self._clock = clock
         self._consumer = consumer
@@ -215,6 +216,7 @@ class Results:
                     "result", f"{task_id}: its result stands in another's place, partition {partition}"
                 )
                 raise EnvelopeRefused("it belongs elsewhere")
+            result = measured(result)
         except EnvelopeRefused:
             # Which task it was about is not known. One that is over for its worker and has no result is found by the sweep.
             for call in self._acknowledging({partition: [entry]}):
@@ -319,13 +321,19 @@ class Results:
         replies = await self._link.call_all(commands)
         for task_id, result in named:
             if result.kind != "checkpointed":
-                self._claims.reported(task_id)
+                self._claims.reported(task_id, result)
         for number, sent in waits.items():
             sent.entry = replies[number]
         if waits:
             refused = await self._checkpoints.wait(list(waits.values()), check_open)
             if refused:
                 raise CheckpointsRefused(refused)
+
+    def _report_again(self, result: Result) -> None:
+        """Crash here, or away: whoever misses it sends the task again."""
+        partition = partition_of(result.run_id, self._count)
+        self._link.send("XADD", self._keys.results(partition), "*", *self._fields(result.task_id, result))
+        self._link.send("PUBLISH", self._keys.wake_results, str(partition))
 
     def _fields(self, task_id: str, result: Result) -> Arguments:
         claim = self._claims.running.get(task_id)

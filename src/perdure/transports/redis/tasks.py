@@ -23,6 +23,8 @@ from perdure.transports.redis.messages import Messages, fields_of
 BATCH = 200
 """Tasks in one call of a script, so that none holds the server up for long."""
 MOST_CLAIMS = 10_000
+TASK_SECONDS = 900.0
+"""How long a task that was sent may be taken; one that waits longer is missed by the sweep, and sent anew."""
 
 Found = Literal["withdrawn", "claimed", "unknown"]
 Reported = Callable[[Collection[str]], Awaitable[set[str]]]
@@ -62,7 +64,9 @@ class Tasks:
     async def publish(self, tasks: Sequence[Task]) -> None:
         now = self._clock.monotonic()
         queues: dict[str, list[tuple[int, str, Task]]] = {}
+        expires_at = self._clock.now() + TASK_SECONDS
         for task in tasks:
+            task = msgspec.structs.replace(task, expires_at=expires_at)
             self._last_sent_at = max(self._last_sent_at + 1, int(self._clock.now() * 1_000_000))
             task_id = task.task_id
             queues.setdefault(task.queue, []).append((self._last_sent_at, task_id, task))

@@ -1,0 +1,104 @@
+"""Answers, references and patches have a size, over all their pieces (S13, S18, S19)."""
+
+import time
+
+import pytest
+
+from perdure.kernel.segments import BlobRef
+from perdure.runtime.contents import ANSWER_BYTES, Contents, Room, TooMuch
+from perdure.runtime.patching import PatchInvalid, apply_patch
+from perdure.service import runs
+from tests.api.helpers import serving
+from tests.attack.marks import attack
+from tests.attack.watchdog import watching
+
+MIB = 1024 * 1024
+
+
+@attack("S13", "a small definition whose answer is hundreds of megabytes")
+async def test_an_answer_holds_so_much_and_refers_to_the_rest(tmp_path):
+    definition = {
+        "name": "w",
+        "nodes": [{"id": "big", "type": "transform", "config": {"value": "{{ inputs.s ~ inputs.s }}"}}],
+        "outputs": {f"o{number}": "{{ big }}" for number in range(100)},
+    }
+    inputs = {"s": "x" * 450_000}
+    async with serving(tmp_path) as server:
+        run = await server.start(definition, inputs)
+        response = await server.get(f"/runs/{run['run_id']}")
+        assert len(response.content) < ANSWER_BYTES + MIB
+        outputs = response.json()["outputs"]
+        whole = [value for value in outputs.values() if isinstance(value, str)]
+        rest = [value for value in outputs.values() if isinstance(value, dict)]
+        assert len(whole) == (ANSWER_BYTES - 450_008) // 900_002  # the inputs are in the answer too
+        assert len(rest) == 100 - len(whole)
+        assert rest[0]["size"] == 900_002
+        found = await server.get(f"/blobs/{rest[0]['$ref'].removeprefix('cas://')}")
+        assert found.status_code == 200, found.text[:200]
+
+
+@attack("S13", "many nodes whose outputs add up")
+async def test_outputs_of_many_nodes_are_left_out_behind_the_first_megabytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(runs, "ANSWER_BYTES", 10_000)
+    nodes = [{"id": f"n{number}", "type": "transform", "config": {"value": "x" * 1_000}} for number in range(50)]
+    async with serving(tmp_path) as server:
+        run = await server.start({"name": "w", "nodes": nodes, "outputs": {}})
+        view = await server.ok(f"/runs/{run['run_id']}")
+        left_out = [one for one in view["nodes"].values() if one.get("omitted")]
+        assert 35 < len(left_out) < 45
+        assert all(one["output"] is None for one in left_out)
+        assert (await server.ok(f"/runs/{run['run_id']}/nodes/{'n49'}"))["output"] == "x" * 1_000
+
+
+@attack("S18", "blobs that name each other twice, forty levels deep")
+async def test_references_that_multiply_are_counted(tmp_path):
+    from perdure.kernel import segments
+
+    async with serving(tmp_path) as server:
+        contents: Contents = server.engine.contents
+        value: object = {"end": "x" * 50}
+        for _ in range(40):
+            data, refs = segments.encode([value, value])
+            ref = await contents.blobs.put("default", data)
+            value = BlobRef(f"{ref}+refs" if refs else ref)
+        room = Room(references=2_000, partial=True)
+        begun = time.thread_time()
+        await contents.resolve("default", value, room=room)
+        assert room.references == 0
+        assert time.thread_time() - begun < 5
+        with pytest.raises(TooMuch, match="one by one"):
+            await contents.resolve("default", value, room=Room(references=500))
+
+
+LARGE = {
+    "name": "w",
+    "nodes": [{"id": f"n{number}", "type": "transform", "config": {"value": "x" * 300}} for number in range(2_000)],
+}
+
+
+@attack("S19", "a patch of many operations on a large definition")
+async def test_a_patch_copies_the_definition_once_and_holds_up_nobody(tmp_path):
+    async with serving(tmp_path) as server:
+        await server.ok("/workflows", LARGE)
+        operations = [{"op": "test", "path": "/name", "value": "w"}] * 10_000
+        with watching():
+            await server.ok("/workflows/w/patch", {"patch": operations, "dry_run": True})
+        begun = time.thread_time()
+        assert apply_patch(LARGE, operations) == LARGE
+        assert time.thread_time() - begun < 5
+
+
+@attack("S19", "a patch that copies a definition into itself")
+def test_what_a_patch_copies_is_counted():
+    with pytest.raises(PatchInvalid, match="copy 2097152 bytes"):
+        apply_patch(LARGE, [{"op": "copy", "from": "/nodes", "path": "/nodes/-"}] * 10_000)
+    with pytest.raises(PatchInvalid, match="no such place"):
+        apply_patch(LARGE, [{"op": "copy", "from": "/nope/1", "path": "/nodes/-"}])
+
+
+def test_the_definition_that_is_patched_stays_as_it_is():
+    given = {"a": {"b": [1, 2]}}
+    assert apply_patch(given, [{"op": "add", "path": "/a/b/-", "value": 3}, {"op": "remove", "path": "/a/b/0"}]) == {
+        "a": {"b": [2, 3]}
+    }
+    assert given == {"a": {"b": [1, 2]}}

@@ -1,0 +1,129 @@
+"""Nothing forged between processes: what goes through Redis is signed, has an end, and is measured (S09, S10, S20)."""
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from perdure.cli.app import app
+from perdure.envelopes import Keyring
+from perdure.transport import LONGEST_CODE, LONGEST_MESSAGE, measured
+from perdure.transports.redis import claims, tasks
+from tests.attack.marks import attack
+from tests.conformance.transport.messages import claim, result, soon, task
+from tests.transports.redis.conftest import opened
+from tests.transports.redis.helpers import wait_until
+
+__all__ = ["opened"]
+
+RING = Keyring({"k": b"k" * 32})
+
+
+@attack("S09", "processes that take unsigned messages without a word")
+@pytest.mark.parametrize("command", ["serve", "worker"])
+def test_a_process_does_not_start_unsigned_unless_that_is_said(command, monkeypatch):
+    monkeypatch.setenv("PERDURE_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
+    monkeypatch.setenv("PERDURE_REDIS_URL", "redis://127.0.0.1:1/0")
+    refused = CliRunner().invoke(app, [command])
+    assert refused.exit_code != 0
+    assert "PERDURE_SIGNING_KEYS" in refused.stderr
+    assert "openssl rand -base64 32" in refused.stderr
+
+
+def copies(opened):
+    """Every task there is, as an attacker who reads Redis has it."""
+    client = opened.server.client()
+    found = []
+    for lane in client.scan_iter(match=f"{opened.prefix}:*:tasks:*"):
+        found += [(lane, fields) for _, fields in client.xrange(lane)]
+    return found
+
+
+@attack("S10", "a signed task is put back after it was done")
+async def test_a_copy_of_a_task_that_was_done_is_not_executed_again(opened):
+    transport = await opened(keyring=RING)
+    await transport.publish([task("a")])
+    [(lane, fields)] = copies(opened)
+    assert await claim(transport) == ["a"]
+    await transport.report([result("a", output=7)])
+    [delivery] = await soon(transport.receive(100))
+    assert delivery.result.output == 7
+    await transport.acknowledge([delivery.receipt])
+    for _ in range(3):
+        opened.server.client().xadd(lane, fields)
+    await transport.publish([task("b")])
+    assert await claim(transport) == ["b"]
+    again = await soon(
+        transport.receive(100)
+    )  # what it came to, once more: the attempt is over, and this changes nothing
+    assert {delivery.result.output for delivery in again} == {7}
+    await transport.report([result("b")])
+
+
+@attack("S10", "a signed task is kept, and sent much later")
+async def test_a_copy_is_worth_nothing_when_its_time_is_over(opened, monkeypatch):
+    monkeypatch.setattr(tasks, "TASK_SECONDS", -1.0)
+    old, other = await opened(keyring=RING), await opened(keyring=RING, partitions=())
+    await old.publish([task("a")])
+    monkeypatch.setattr(tasks, "TASK_SECONDS", 900.0)
+    await old.publish([task("b")])
+    assert await claim(other) == ["b"]
+    assert other.refused == {"task": 1}
+    await wait_until(lambda: len(copies(opened)) == 1, "the old one is gone")
+    assert await old.find_missing([task("a").task_id, task("b").task_id]) == {task("a").task_id}
+    await old.publish([task("a")])
+    assert await claim(other) == ["a"]  # whoever wants it still sends it anew
+
+
+async def test_results_are_remembered_up_to_a_size(opened, monkeypatch):
+    monkeypatch.setattr(claims, "RECENT_BYTES", 5_000)
+    transport = await opened(keyring=RING)
+    names = [f"n{number}" for number in range(20)]
+    await transport.publish([task(name) for name in names])
+    assert sorted(await claim(transport, 20)) == sorted(names)
+    await transport.report([result(name, output="x" * 400, size=402) for name in names])
+    assert 1 <= len(transport._claims._reported) <= 6
+    assert transport._claims._reported_bytes <= 5_000
+
+
+def nested(depth):
+    value: object = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@attack("S20", "a worker that lies about sizes, or sends what breaks readers")
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({"output": "x" * 100_000, "size": 8}, ""),
+        ({"output": nested(900)}, "bad_output"),
+        ({"output": {"a": "\0"}}, "bad_output"),
+        ({"output": {"a\0": 1}}, "bad_output"),
+        ({"kind": "failed", "code": "c" * 100_000, "message": "m" * 5_000_000}, "c" * LONGEST_CODE + "…"),
+        ({"kind": "failed", "code": "a\0b", "details": "d" * 5_000_000}, "a\ufffdb"),
+        ({"kind": "failed", "code": "deep", "details": nested(300)}, "deep"),
+        ({"reasoning": "r" * 1_000_000, "worker": "w" * 10_000}, ""),
+    ],
+)
+def test_what_a_worker_sends_is_measured(given, code):
+    got = measured(result("a", **given))
+    assert got.code == code
+    assert got.size == (len(msgspec.json.encode(got.output)) if got.kind == "completed" else got.size)
+    assert len(got.message) <= LONGEST_MESSAGE + 1
+    assert len(got.reasoning) <= LONGEST_MESSAGE + 1
+    assert len(got.worker) <= LONGEST_CODE + 1
+    assert got.details is None
+    if code == "bad_output":
+        assert (got.kind, got.output, got.retryable) == ("failed", None, False)
+
+
+@attack("S20", "the same, through Redis")
+async def test_the_size_of_an_output_is_found_out_where_it_is_received(opened):
+    transport = await opened(keyring=RING)
+    await transport.publish([task("a")])
+    await claim(transport)
+    await transport.report([result("a", output="x" * 100_000, size=8)])
+    [delivery] = await soon(transport.receive(100))
+    assert delivery.result.size == 100_002
+    await transport.acknowledge([delivery.receipt])
