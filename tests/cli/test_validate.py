@@ -163,3 +163,56 @@ def test_a_handler_nobody_has_is_marked_where_it_stands(shell, tmp_path):
     (tmp_path / "handler.json").write_text('{"name": "x", "nodes": [\n{"id": "a", "handler": "nobody_has_it"}]}')
     (problem,) = shell.json("validate", "handler.json")["problems"]
     assert (problem["path"], problem["line"], problem["column"]) == ("nodes[0].handler", 2, 13)
+
+
+SHOP = """
+import perdure
+
+print("nobody imports this to look at it", file=open("imported.txt", "w"))
+
+@perdure.task
+def charge(amount, currency="EUR", *, ctx: perdure.Context):
+    return amount
+
+def open_ended(**anything):
+    return anything
+"""
+
+
+def calling(tmp_path, reference, **args):
+    node = {"id": "a", "type": "task", "config": {"function": reference, "args": args}}
+    return workflow(tmp_path, "calls", node)
+
+
+@pytest.mark.parametrize(
+    ("reference", "args", "said"),
+    [
+        ("shop:chrage", {"amount": 1}, "module 'shop' has no 'chrage'; did you mean 'charge'?"),
+        ("shop:charge", {"amuont": 1}, "takes no 'amuont'; did you mean 'amount'?"),
+        ("shop:charge", {}, "needs amount"),
+        ("shop:charge", {"amount": 1}, None),
+        ("shop:open_ended", {"anything": 1}, None),
+        ("nowhere_here:f", {}, None),
+        ("textwrap:shorten", {"text": "x", "width": 3}, None),
+    ],
+)
+def test_functions_are_looked_for_in_the_files_beside_it_and_never_imported(shell, tmp_path, reference, args, said):
+    (tmp_path / "shop.py").write_text(SHOP)
+    view = shell.json("validate", calling(tmp_path, reference, **args))
+    assert view["valid"]
+    assert not (tmp_path / "imported.txt").exists()
+    if said is None:
+        assert view["problems"] == []
+    else:
+        assert any(said in one["message"] for one in view["problems"])
+        assert {one["code"] for one in view["problems"]} == {"bad_call"}
+        assert all(one["line"] for one in view["problems"])
+
+
+def test_with_import_functions_are_looked_at_as_they_are(shell, tmp_path):
+    (tmp_path / "real_shop.py").write_text("def charge(amount):\n    return amount\n")
+    file = calling(tmp_path, "real_shop:charge", amuont=1)
+    (problem,) = shell.json("validate", file, "--import", "real_shop")["problems"]
+    assert "amuont" in problem["message"] or "amount" in problem["message"]
+    (problem,) = shell.json("validate", calling(tmp_path, "real_shop:nope"), "--import", "real_shop")["problems"]
+    assert "nope" in problem["message"]

@@ -112,10 +112,14 @@ def _by_id(problem: Problem, names: list[str]) -> Problem:
 
 
 def _add(source: Source, problems: tuple[Any, ...]) -> Compiled:
+    return add_problems(source, source.compiled, problems)
+
+
+def add_problems(source: Source, compiled: Compiled, problems: tuple[Any, ...]) -> Compiled:
+    """What was compiled of a source with more problems, each once and with its line."""
     from perdure.model.placement import place
     from perdure.nodes.checks import joined
 
-    compiled: Compiled = source.compiled
     if source.kind is not None:
         problems = place(problems, source.text, source.kind)
     said = {(one.code, one.message) for one in compiled.problems}

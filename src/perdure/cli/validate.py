@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
 from perdure.cli.exits import ExitCode, say
@@ -9,24 +12,37 @@ from perdure.cli.group import json_option, leave
 from perdure.cli.output import print_json
 from perdure.cli.where import Where, where_options
 
+if TYPE_CHECKING:
+    from perdure.cli.source import Source
+    from perdure.model import Problem
+
 
 @click.command(short_help="Check a workflow without running it.")
 @click.argument("file")
+@click.option(
+    "--import",
+    "modules",
+    metavar="MODULE",
+    multiple=True,
+    help="Import a module or file.py, and what tasks name, and look.",
+)
 @where_options
 @json_option
-def validate(file: str, where: Where, as_json: bool) -> None:
+def validate(file: str, modules: tuple[str, ...], where: Where, as_json: bool) -> None:
     """Check the workflow in FILE (YAML, JSON, FILE.py[:workflow] or module:workflow; - reads standard input).
 
     Blobs that it names are looked for, and looked into, in the database; with --server, the server checks all of it.
 
+    Functions are looked for in the files beside FILE, without importing anything; with --import, they are imported.
+
     Exit code 0 when it is valid, 2 when it is not. Warnings do not make it invalid.
     """
     from perdure.cli.problems import as_data, count, show_problems
-    from perdure.cli.refusals import check_source
+    from perdure.cli.refusals import add_problems, check_source
     from perdure.cli.source import read_source
 
     source = read_source(file)
-    compiled = check_source(source, where)
+    compiled = add_problems(source, check_source(source, where), _check_calls(source, file, modules))
     ir = compiled.ir
     if as_json:
         problems = [as_data(problem) for problem in compiled.problems]
@@ -40,3 +56,18 @@ def validate(file: str, where: Where, as_json: bool) -> None:
             warnings = f", {count(compiled.problems)}" if compiled.problems else ""
             click.echo(f"{source.name} is valid: {ir.name}, {nodes} node{'s' * (nodes != 1)}{warnings}")
     leave(ExitCode.OK if ir is not None else ExitCode.USAGE)
+
+
+def _check_calls(source: Source, file: str, modules: tuple[str, ...]) -> tuple[Problem, ...]:
+    """Of a Python file the functions are known already."""
+    if source.kind is None:
+        return ()
+    from perdure.cli.calls import check_files, check_imported
+
+    if modules:
+        from perdure.cli.source import import_modules
+
+        import_modules(modules, file)
+        return check_imported(source.compiled)
+    folders = [Path.cwd()] if file == "-" else [Path(file).resolve().parent, Path.cwd()]
+    return check_files(source.compiled, folders)

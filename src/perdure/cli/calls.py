@@ -1,0 +1,173 @@
+"""Functions that a definition names, looked for in the files beside it: their names and their parameters.
+
+Only reads source. Code is imported for the asking (`perdure validate --import`), never by looking.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from perdure.model import Compiled, Problem
+    from perdure.model.ir import Node
+
+_LARGEST = 1_000_000
+_PLAIN_DECORATORS = {"task", "perdure.task"}
+
+
+class Call(msgspec.Struct, frozen=True):
+    path: str
+    what: str
+    reference: str
+    args: Any
+
+
+def find_calls(compiled: Compiled) -> Iterator[Call]:
+    """What tasks call as `module:name`, as far as the definition says it plainly."""
+    draft = None if compiled.draft is None else compiled.draft.ir
+    ir = compiled.ir or draft
+    for node in ir.nodes if ir is not None else ():
+        if node is not None:
+            yield from _calls_of(node, f"nodes.{node.id}", f"node '{node.id}'")
+
+
+def _calls_of(node: Node, path: str, what: str) -> Iterator[Call]:
+    undo = node.compensator
+    parts = [(node.type, node.config, f"{path}.config", what)]
+    if undo is not None:
+        parts.append((undo.type, undo.config, f"{path}.compensator.config", f"compensator of {what}"))
+    for kind, config, place, name in parts:
+        reference = config.get("function") if kind == "task" and isinstance(config, dict) else None
+        if isinstance(reference, str) and ":" in reference and "{{" not in reference:
+            yield Call(place, name, reference, config.get("args"))
+    if node.item is not None and isinstance(node.config, dict) and "node" in node.config:
+        yield from _calls_of(node.item, f"{path}.config.node", f"the item of {what}")
+
+
+def check_files(compiled: Compiled, folders: list[Path]) -> tuple[Problem, ...]:
+    """Warnings about functions whose module is a file in one of these folders."""
+    problems: list[Problem] = []
+    trees: dict[str, ast.Module | None] = {}
+    for call in find_calls(compiled):
+        module, _, name = call.reference.partition(":")
+        if module not in trees:
+            trees[module] = _read(module, folders)
+        tree = trees[module]
+        if tree is not None and "." not in name:
+            problems += _check(call, module, name, tree)
+    return tuple(problems)
+
+
+def check_imported(compiled: Compiled) -> tuple[Problem, ...]:
+    """The same of what is imported for it, signatures as they are. For who asked for it."""
+    from perdure import functions
+    from perdure.nodes.task import Shape
+
+    problems: list[Problem] = []
+    for call in find_calls(compiled):
+        try:
+            function = functions.resolve(call.reference)
+        except functions.FunctionNotFound as error:
+            problems.append(_warn(f"{call.path}.function", f"{call.what}: {error.message}"))
+            continue
+        shape = Shape(function)
+        given = dict(call.args) if isinstance(call.args, dict) else {}
+        if shape.context is not None:
+            given[shape.context] = None
+        mistake = shape.find_mistake(given)
+        if mistake is not None:
+            problems.append(_warn(call.path, f"{call.what}: {call.reference}: {mistake}"))
+    return tuple(problems)
+
+
+def _read(module: str, folders: list[Path]) -> ast.Module | None:
+    """None: it is no file here, or none that can be read; it may be installed, where workers run."""
+    parts = module.split(".")
+    if not all(part.isidentifier() for part in parts):
+        return None
+    for folder in folders:
+        for file in (folder.joinpath(*parts).with_suffix(".py"), folder.joinpath(*parts, "__init__.py")):
+            if file.is_file() and file.stat().st_size <= _LARGEST:
+                try:
+                    return ast.parse(file.read_bytes())
+                except (SyntaxError, ValueError):
+                    return None
+    return None
+
+
+def _check(call: Call, module: str, name: str, tree: ast.Module) -> Iterator[Problem]:
+    names, functions, closed = _names_of(tree)
+    if name not in names:
+        if closed:
+            close = difflib.get_close_matches(name, sorted(names), n=1)
+            hint = (
+                f"did you mean '{close[0]}'?" if close else f"it has {', '.join(sorted(functions)) or 'no functions'}"
+            )
+            yield _warn(f"{call.path}.function", f"{call.what}: module '{module}' has no '{name}'; {hint}")
+        return
+    function = functions.get(name)
+    if function is not None and isinstance(call.args, dict | None):
+        for message in _find_misfits(function, set(call.args or ())):
+            yield _warn(f"{call.path}.args" if call.args else call.path, f"{call.what}: {name}() {message}")
+
+
+def _names_of(tree: ast.Module) -> tuple[set[str], dict[str, Any], bool]:
+    """Names at the top of a module, those that are plain functions, and whether there can be no others."""
+    names: set[str] = set()
+    functions: dict[str, Any] = {}
+    closed = True
+    for one in tree.body:
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
+            names.add(one.name)
+            if all(_decorator(each) in _PLAIN_DECORATORS for each in one.decorator_list):
+                functions[one.name] = one
+            closed = closed and one.name != "__getattr__"
+        elif isinstance(one, ast.ClassDef):
+            names.add(one.name)
+        elif isinstance(one, ast.Import | ast.ImportFrom):
+            names |= {(each.asname or each.name).partition(".")[0] for each in one.names}
+            closed = closed and all(each.name != "*" for each in one.names)
+        elif isinstance(one, ast.Assign | ast.AnnAssign):
+            targets = one.targets if isinstance(one, ast.Assign) else [one.target]
+            names |= {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+        elif not isinstance(one, ast.Expr):  # if, try, with, …: names may come from there
+            closed = False
+    return names, functions, closed
+
+
+def _decorator(node: ast.expr) -> str:
+    return ast.unparse(node.func if isinstance(node, ast.Call) else node)
+
+
+def _find_misfits(function: Any, given: set[str]) -> Iterator[str]:
+    found = function.args
+    positional = [*found.posonlyargs, *found.args]
+    required = positional[: len(positional) - len(found.defaults)]
+    required += [one for one, default in zip(found.kwonlyargs, found.kw_defaults, strict=True) if default is None]
+    known = [*found.args, *found.kwonlyargs]
+    context = {one.arg for one in known if _is_context(one)}
+    if missing := [one.arg for one in required if one.arg not in given and one.arg not in context]:
+        yield f"needs {', '.join(missing)}; give it under args"
+    names = [one.arg for one in known if one.arg not in context]
+    for name in sorted(given - set(names)) if found.kwarg is None else ():
+        close = difflib.get_close_matches(name, names, n=1)
+        yield f"takes no '{name}'; " + (
+            f"did you mean '{close[0]}'?" if close else f"it takes {', '.join(names) or 'nothing'}"
+        )
+
+
+def _is_context(argument: ast.arg) -> bool:
+    written = "" if argument.annotation is None else ast.unparse(argument.annotation).strip("'\"")
+    return argument.arg == "ctx" or written in ("perdure.Context", "Context")
+
+
+def _warn(path: str, message: str) -> Problem:
+    from perdure.model import Problem
+
+    return Problem(path, None, None, "bad_call", message, "warning")
