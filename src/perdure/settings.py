@@ -168,8 +168,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         path: Path | str | None = None,
     ) -> Settings:
         """Read all three places. A flag that is None was not given. Without `path`, `perdure.toml` may be missing."""
+        file = _find_file() if path is None else Path(path)
         layers = [
-            _read_file(path),
+            {} if file is None else _read_file(file),
             _read_environment(os.environ if environ is None else environ),
             _read_flags(flags or {}),
         ]
@@ -179,6 +180,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             for name, (value, source) in layer.items():
                 values[name] = _convert(name, value, source)
                 sources[name] = source
+        if path is None and file is not None and file.is_absolute():  # of a folder above: what it names stands there
+            values |= _beside(file, values, sources)
         settings = cls(**values, sources=sources)
         settings._check()
         return settings
@@ -217,10 +220,35 @@ NAMES = tuple(_FIELDS)
 _HIDDEN = frozenset({"api_key", "encryption_keys", "jwt_secret", "signing_keys"})
 
 
-def _read_file(path: Path | str | None) -> Layer:
-    file = Path(DEFAULT_FILE if path is None else path)
-    if path is None and not file.exists():
-        return {}
+def _find_file() -> Path | None:
+    """`perdure.toml` here, or in the nearest folder above, up to the top of the repository or the home; never one of another user."""
+    if (here := Path(DEFAULT_FILE)).exists():
+        return here
+    for folder in (Path.cwd(), *Path.cwd().parents):
+        file = folder / DEFAULT_FILE
+        if file.is_file() and file.stat().st_uid in (os.getuid() if hasattr(os, "getuid") else 0, 0):
+            return file
+        if (folder / ".git").exists() or folder == Path.home():
+            return None
+    return None
+
+
+def _beside(file: Path, values: Mapping[str, Any], sources: dict[str, str]) -> dict[str, Any]:
+    """Relative paths that the file names, and the database where nothing names one, are relative to its folder."""
+    found: dict[str, Any] = {}
+    for name in ("database_url", "blob_url", "secrets_file", "jwt_keys_file"):
+        if sources[name] != str(file) and not (name == "database_url" and sources[name] == "default"):
+            continue
+        value = str(values.get(name, _FIELDS[name].default))
+        match = re.fullmatch(r"(sqlite:///|file:|(?![a-z][a-z0-9+.-]*:))([^/].*)", value)
+        if match is not None:
+            path = (file.parent / match[2]).as_posix()
+            found[name] = f"{match[1]}/{path.lstrip('/')}"
+            sources[name] = str(file)
+    return found
+
+
+def _read_file(file: Path) -> Layer:
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

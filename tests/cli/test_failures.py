@@ -78,3 +78,13 @@ def test_a_program_sees_them_below_the_error_it_catches(tmp_path):
     with pytest.raises(perdure.RunFailed) as caught:
         run.result()
     assert any(FRAME in note for note in caught.value.__notes__)
+
+
+def test_a_missing_secret_and_a_refused_host_are_named_with_the_line_to_type(shell, tmp_path):
+    once = {"retry": {"max_attempts": 1}}
+    args = {"value": "{{ secrets.SHOP_TOKEN }}"}
+    text = shell.error("run", workflow(tmp_path, "secret", task("a", "echo", args=args, **once)), code=1)
+    assert "export PERDURE_SECRET_SHOP_TOKEN=" in text
+    call = {"id": "a", "type": "http", "config": {"url": "http://localhost:8000/x"}, **once}
+    text = shell.error("run", workflow(tmp_path, "call", call), code=1)
+    assert "export PERDURE_EGRESS_ALLOW='localhost:8000'" in text

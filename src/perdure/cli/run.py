@@ -146,6 +146,7 @@ class Session:
 
         settings = load_settings(self.db)
         make_folder(settings)
+        self._say_where(settings)
         functions.watch(_tell_changed)
         with stopping() as stop:
             engine = await open_engine(settings)
@@ -168,6 +169,16 @@ class Session:
             self._say_going_on()
             return stop.code
         return self._finish(follower)
+
+    def _say_where(self, settings: Any) -> None:
+        """Where nobody looks for it: perdure.toml of a folder above says where the database is."""
+        from pathlib import Path
+
+        from perdure.deployment import database_file, is_postgres
+
+        source = Path(settings.sources["database_url"])
+        if not is_postgres(settings.database_url) and source.is_absolute():
+            self._tell(f"The database is {database_file(settings.database_url)}, by {source}.")
 
     # -- starting ------------------------------------------------------------------------------------------------------
 

@@ -90,7 +90,7 @@ class Policy(msgspec.Struct, frozen=True):
         if kind != PUBLIC and not fitting:
             raise EgressRefused(
                 f"{url.shown} is refused: {url.host} {'is' if url.address is not None else 'leads to'} a {kind} address; "
-                f"who runs Perdure may allow it with {SETTING}"
+                f"who runs Perdure may allow it{_how(url) if kind in _BY_NAME else f' with {SETTING}'}"
             )
         usual = kind == PUBLIC and url.port in self.ports
         if not usual and not any(entry.has_port(url.port, self.ports) for entry in fitting):
@@ -99,8 +99,14 @@ class Policy(msgspec.Struct, frozen=True):
     def _refuse_port(self, url: Url) -> EgressRefused:
         usual = ", ".join(str(port) for port in sorted(self.ports))
         return EgressRefused(
-            f"{url.shown} is refused: port {url.port} is not one of {usual}; who runs Perdure may allow it with {SETTING}"
+            f"{url.shown} is refused: port {url.port} is not one of {usual}; who runs Perdure may allow it{_how(url)}"
         )
+
+
+def _how(url: Url) -> str:
+    """The line to type; what is allowed already goes before it, with a comma."""
+    host = f"[{url.host}]" if ":" in url.host else url.host
+    return f": export {SETTING}='{host}:{url.port}'"
 
 
 def _read_entry(word: str) -> Entry:

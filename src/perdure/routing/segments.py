@@ -114,7 +114,8 @@ def _reveal(segment: Secret, secret: Callable[[str], Any]) -> Any:
         return secret(segment.name)
     except LookupError:
         raise TemplateError(
-            f"secret {segment.name!r} is not available here; add it for this tenant and queue"
+            f"secret {segment.name!r} is not available here; where the worker runs: export PERDURE_SECRET_{segment.name}=…, "
+            "or add it to its secrets file, for this tenant and queue"
         ) from None
 
 
