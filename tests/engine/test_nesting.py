@@ -12,6 +12,7 @@ from perdure.kernel import continuations
 from perdure.kernel.keys import LONGEST_ID, child_id
 from perdure.kernel.state import NodeState, RunState
 from perdure.kernel.waits import MAX_DEPTH
+from perdure.runtime.children import explain_children
 from tests.engine import tasks
 from tests.engine.helpers import ask, compiled, ended, events, finish, running, start, task, until, until_true, workflow
 
@@ -118,3 +119,16 @@ async def test_a_continuation_that_can_never_begin_is_a_fact_of_its_sender_and_s
             assert len(await engine.journal.read_notices(None, 0, 10)) == 1, "a newer process may understand it"
         assert await engine.journal.find_run("r1~2") is None
         assert (await finish(engine, workflow(task("a", "echo")), "r2")).state is R.COMPLETED
+
+
+async def test_a_parent_does_not_wait_in_silence_for_a_child_that_is_quarantined(tmp_path):
+    waits = {"id": "s", "type": "wait", "config": {"signal": "go"}}
+    async with running(tmp_path) as engine:
+        await engine.register(compiled(workflow(waits, name="mid")))
+        await start(engine, workflow(calls("w", "mid")))
+        await until_asleep(engine, MID)
+        assert await explain_children(engine.journal, await engine.state("r1")) == {}
+        await engine.journal.mark_quarantined(MID, "IntegrityError: it is not as it was")
+        said = await explain_children(engine.journal, await engine.state("r1"))
+        assert f"The child {MID} is quarantined and cannot go on (IntegrityError: it is not as it was)" in said["w"]
+        assert not (await ask(engine, "cancel", force=True)).refused, "it can be given up"

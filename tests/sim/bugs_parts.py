@@ -9,8 +9,9 @@ import msgspec
 
 from perdure.blobs import ref_of
 from perdure.engine import Engine
+from perdure.kernel import attempts, guards, patches, reruns
 from perdure.kernel import commands as c
-from perdure.kernel import patches, reruns
+from perdure.kernel import events as e
 from perdure.runtime.courier import Courier
 from perdure.runtime.leaving import Leaving
 from perdure.runtime.rendering import Renderer
@@ -45,6 +46,40 @@ def _() -> Iterator[None]:
                 state.edit(activation).ir = len(state.irs) - 1
 
     with swapped(real, install):
+        yield
+
+
+_ASKED = focused(
+    {"id": "a"},
+    {"id": "ask", "type": "human", "config": {}, "dependencies": ["a"], "rejection_path": ["no"]},
+    {"id": "no"},
+    {"id": "pay", "dependencies": ["ask"]},
+    {"id": "x", "dependencies": ["a"]},
+    rates={"patch": 12.0},
+    handler_seconds=5.0,
+)
+"""A person is asked, and says no, while the graph is patched."""
+
+
+@bug("a patch may lead around an approval", "E6", _ASKED)
+def _() -> Iterator[None]:
+    with swapped(guards.check, lambda state, old, new: iter(())):
+        yield
+
+
+@bug("a checkpoint is kept as often as it is delivered", "T2")
+def _() -> Iterator[None]:
+    def keeps(real: Any) -> Any:
+        def checkpoint(d: Any, command: c.Checkpoint) -> None:
+            activation = d.get(command)
+            if command.undo or not 0 < command.number <= activation.checkpoints:
+                real(d, command)
+            elif attempts.fence(d, command) is not None:
+                d.emit_for(e.NodeCheckpointed, activation, data=command.data, step=command.step, number=command.number)
+
+        return checkpoint
+
+    with deciding(c.Checkpoint, keeps):
         yield
 
 

@@ -23,7 +23,7 @@ from perdure.kernel import (
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider
 from perdure.kernel.state import NodeState, RunState
-from tests.sim.planting import bug, swapped
+from tests.sim.planting import bug, focused, method, swapped
 
 N, R = NodeState, RunState
 
@@ -191,4 +191,20 @@ def _() -> Iterator[None]:
             run.timers = timers
 
     with patch.object(snapshot, "encode", encode):
+        yield
+
+
+_WITH_CHILD = focused(
+    {"id": "w", "type": "workflow", "config": {"workflow": "child"}},
+    {"id": "a", "retry": {"max_attempts": 1}},
+    {"id": "b", "dependencies": ["a"], "retry": {"max_attempts": 1}},
+    rates={"raise": 0.6},
+    handler_seconds=5.0,
+)
+
+
+@bug("a run fails and leaves its children behind", "rule-25", _WITH_CHILD)
+def _() -> Iterator[None]:
+    real = settle._has_children
+    with method(Decider, "stop_children", lambda d: False), swapped(real, lambda run: False):
         yield

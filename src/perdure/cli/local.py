@@ -76,6 +76,7 @@ class Local:
     async def explain(self, run_id: str, node: str | None) -> View:
         from perdure.kernel import explain
         from perdure.kernel.view import nodes_view
+        from perdure.runtime.children import explain_children
         from perdure.service.views import find_node
 
         record, state = await self._load(run_id)
@@ -85,10 +86,11 @@ class Local:
         views = nodes_view(state)
         states = {name: one["state"] for name, one in views.items()}
         names = [node] if node is not None else [name for name in states if states[name] != "completed"]
+        below = await explain_children(self.engine.journal, state)
         return {
             "run_id": run_id,
             "state": state.state.value,
-            "nodes": {name: explain(state, name, seen) for name in names},
+            "nodes": {name: explain(state, name, seen) + below.get(name, "") for name in names},
             "errors": errors_of(views),
             "quarantined": record.quarantined,
             "completed": sum(word == "completed" for word in states.values()),

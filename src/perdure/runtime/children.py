@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from perdure.blobs import BlobDamaged, BlobMissing
 from perdure.errors import StoreUnavailable
+from perdure.journal import Journal
 from perdure.kernel import commands as c
-from perdure.kernel.state import RunState, State
+from perdure.kernel.decider import sorted_by_schedule
+from perdure.kernel.state import NodeState, RunState, State
 from perdure.kernel.values import Error
 from perdure.model.ir import IR
 from perdure.routing.errors import ContentLost, NotAtHand
@@ -29,6 +31,25 @@ _TROUBLE_SECONDS = 0.05
 def _can_go_on(child: State) -> bool:
     """It failed, or was cancelled only because its parent went on no longer (rule 35)."""
     return child.state is R.FAILED or (child.state is R.CANCELLED and child.orphaned)
+
+
+_LOOKED_AT = 100
+"""Children of one run that are looked up to explain it."""
+
+
+async def explain_children(journal: Journal, state: State) -> dict[str, str]:
+    """What to say of nodes whose children cannot go on, by node: a parent must not wait for them in silence."""
+    waiting = [a for a in sorted_by_schedule(state, NodeState.WAITING) if a.wait is not None and a.wait.kind == "child"]
+    said: dict[str, str] = {}
+    for activation in waiting[:_LOOKED_AT]:
+        record = await journal.find_run(activation.child)
+        if record is not None and record.quarantined is not None:
+            why = record.quarantined.split("\n")[0][:200]
+            said[state.name(activation.node)] = (
+                f" The child {activation.child} is quarantined and cannot go on ({why}): `perdure doctor` says more, and"
+                " cancelling this run gives it up."
+            )
+    return said
 
 
 class Children:

@@ -25,6 +25,7 @@ from perdure.kernel.view import nodes_view
 from perdure.model import Compiled, DefinitionError
 from perdure.model.ir import IR
 from perdure.nodes.checks import find_refused_functions
+from perdure.runtime.children import explain_children
 from perdure.runtime.contents import ANSWER_BYTES, Room
 from perdure.runtime.patching import PatchInvalid, apply_patch, current_definition, preview
 from perdure.runtime.requests import Request
@@ -285,7 +286,11 @@ class Runs:
         if node is not None:
             find_node(state, node)
         seen = await self._seen(state)
-        said = {name: text + self._queued(state, name) for name, text in explain_nodes(state, node, seen).items()}
+        below = await explain_children(self._engine.journal, state)
+        said = {
+            name: text + below.get(name, "") + self._queued(state, name)
+            for name, text in explain_nodes(state, node, seen).items()
+        }
         view = {"run_id": run_id, "state": state.state.value, "nodes": said}
         return view if record.quarantined is None else {**view, "quarantined": record.quarantined}
 
