@@ -70,6 +70,7 @@ class Leaving:
         scrubber = self._vault.scrubber
         return msgspec.structs.replace(
             result,
+            code=scrubber.text(result.code),
             message=scrubber.text(result.message),
             details=scrubber.value(result.details),
             reasoning=scrubber.text(result.reasoning),

@@ -27,7 +27,8 @@ def make_folder(settings: Settings) -> None:
     from perdure.deployment import database_file, is_postgres
 
     if not is_postgres(settings.database_url):
-        database_file(settings.database_url).parent.mkdir(parents=True, exist_ok=True)
+        # Inputs, outputs and hashes of keys are nobody else's: a folder that is made here is its owner's alone.
+        database_file(settings.database_url).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 async def open_engine(settings: Settings) -> Engine:

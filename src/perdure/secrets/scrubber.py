@@ -17,6 +17,8 @@ from urllib.parse import quote, quote_plus
 
 import msgspec
 
+URL_SAFE = ("/%:@!$&'()*+,;=~", "/%:@!$&'()*+,;=~?")
+"""What `perdure.egress` leaves as it is in the path and in the query of a URL."""
 SHORTEST = 4
 """Characters below which a value is masked only where it stands alone: it would be found everywhere."""
 _MASK = "***"
@@ -88,7 +90,7 @@ def encodings(value: str) -> set[str]:
     """The forms a secret is found in: itself, in JSON, in URLs, and in base64 at each of the three alignments."""
     data = value.encode("utf-8", "surrogatepass")
     forms = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
-    forms |= {quote(value, safe=""), quote(value), quote_plus(value)}
+    forms |= {quote(value, safe=""), quote(value), quote_plus(value), *(quote(value, safe=safe) for safe in URL_SAFE)}
     forms |= {form.lower() for form in (quote(value, safe=""), quote_plus(value)) if "%" in form}
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         for before in range(3):

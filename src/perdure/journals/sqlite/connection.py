@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import sys
 from pathlib import Path
@@ -35,6 +36,7 @@ def connect_writer(options: Options) -> sqlite3.Connection:
         )
     if path.is_dir():
         raise JournalUnavailable(f"journal {path} is a folder; name a file in it")
+    _make_file(path)
     connection = _connect(options, f"{path.as_uri()}?mode=rwc")
     try:
         if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
@@ -51,6 +53,14 @@ def connect_writer(options: Options) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _make_file(path: Path) -> None:
+    """For its owner alone; the files beside it, which SQLite makes, get the same rights. One that is there keeps those it has."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600))
+    except OSError:  # it is there, or cannot be made, which SQLite says better
+        pass
 
 
 def connect_reader(options: Options) -> sqlite3.Connection:

@@ -43,7 +43,7 @@ def hold(path: Path) -> FileLock | HeldBy:
     """Take the lock of the database at `path`, or say who has it. Never waits."""
     name = Path(f"{path}.lock")
     try:
-        descriptor = os.open(name, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
+        descriptor = os.open(name, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
     except OSError as error:
         raise JournalUnavailable(
             f"cannot open the lock {name}: {error.strerror}; check the rights of its folder"
