@@ -181,8 +181,8 @@ def test_the_same_signal_twice_counts_once(client):
 
 
 def test_what_is_not_there_is_not_found(client):
-    with pytest.raises(NotFound, match="there is no run nobody/knows it") as caught:
-        client.runs.get("nobody/knows it")
+    with pytest.raises(NotFound, match="there is no run nobody knows it") as caught:
+        client.runs.get("nobody knows it")
     assert isinstance(caught.value, errors.NotFound)
     assert (caught.value.code, caught.value.http_status) == ("not_found", 404)
     assert caught.value.request_id

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from enum import IntEnum
 
 import click
-import msgspec
 
 
 class ExitCode(IntEnum):
@@ -62,6 +61,8 @@ def say_error(message: str) -> None:
 
 def say_problem(code: str, message: str) -> None:
     """An error for programs, which read `code`."""
+    import msgspec  # late: `perdure --help` needs none of it
+
     click.echo(msgspec.json.encode({"error": {"code": code, "message": message}}).decode(), err=True)
 
 
