@@ -58,7 +58,7 @@ while True:
         fields = dict(zip(pairs[::2], pairs[1::2], strict=True))
         running.add(name := fields[b"task"].decode())
         result = execute(json.loads(fields[b"message"]))
-        partition = zlib.crc32(result["run_id"].split("/")[0].encode()) % PARTITIONS
+        partition = zlib.crc32(result["run_id"].split(":")[0].encode()) % PARTITIONS
         report = {"task": name, "kind": result["kind"], "queue": QUEUE, "message": json.dumps(result), "signature": ""}
         pairs = [part for pair in report.items() for part in pair]
         server.execute_command("XADD", f"{PREFIX}:{{partition:{partition}}}:results", "*", *pairs)

@@ -77,6 +77,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     incarnation: int = 1
     expires_at: float | None = None
     """A copy of it is worth nothing after that: whoever still wants it sent sends it anew."""
+    correlation_id: str = ""
+    """What whoever started the run, or the run it is a child of, calls this work."""
     packed: bool = False
     """On the wire: config, inputs and checkpoint hold secrets or blobs, written as in `perdure.kernel.segments`."""
 

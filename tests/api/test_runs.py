@@ -1,6 +1,7 @@
 """Runs over HTTP: what is asked is what happens, and what is shown is what the engine says."""
 
 import asyncio
+from typing import Any
 
 from perdure.model import compile_definition
 from tests.api.helpers import serving
@@ -8,6 +9,7 @@ from tests.engine import tasks
 from tests.engine.helpers import check, task, transform, until_true, workflow
 
 TWO = workflow(transform("a", {"x": "{{ inputs.q }}"}), transform("b", "{{ a.x }}", ["a"]))
+PARKED: dict[str, Any] = {"on_failure": "park", "retry": {"max_attempts": 1}}
 SIGNALLED = workflow({"id": "w", "type": "wait", "config": {"signal": "go"}}, transform("after", "{{ w }}", ["w"]))
 
 
@@ -315,3 +317,22 @@ async def test_a_list_has_no_children_unless_they_are_asked_for(server):
     assert await look("") == [run_id]
     assert sorted(await look("children=true")) == [run_id, f"{run_id}:call"]
     assert (await server.get("/runs?state=waiting&state=failed")).status_code == 422
+
+
+async def test_a_run_says_who_started_it_by_which_alias_and_what_its_work_is_called(server):
+    await server.engine.register(compile_definition(workflow(task("about", "correlated"), name="child")))
+    call = {"id": "call", "type": "workflow", "config": {"workflow": "child"}}
+    parent = workflow(task("mine", "correlated"), call, task("bad", "fail", **PARKED), name="parent")
+    await server.ok("/workflows", parent)
+    started = await server.ok("/runs", {"workflow": "parent", "correlation_id": "order-7"})
+    run_id = started["run_id"]
+    await until_node(server, run_id, "bad", "parked")
+    await until_node(server, run_id, "call", "completed")
+    shown = await server.ok(f"/runs/{run_id}")
+    assert (shown["submitted_by"], shown["alias"], shown["correlation_id"]) == ("local", "latest", "order-7")
+    assert (shown["dlq_count"], shown["inputs"], shown["parent"]) == (1, {}, None)
+    assert shown["last_event_at"] == (await server.ok(f"/runs/{run_id}/events"))["items"][-1]["at"]
+    assert shown["nodes"]["mine"]["output"] == "order-7"
+    child = await server.ok(f"/runs/{run_id}:call")
+    assert (child["outputs"], child["correlation_id"]) == ({"about": "order-7"}, "order-7")
+    assert (child["submitted_by"], child["parent"]) == (f"run {run_id}", run_id)

@@ -38,6 +38,10 @@ def record(ctx: perdure.Context, what: str = "run") -> None:
             os.close(descriptor)
 
 
+def correlated(ctx: perdure.Context) -> str:
+    return ctx.correlation_id
+
+
 async def echo(ctx: perdure.Context, value: Any = None) -> Any:
     record(ctx)
     return {"value": value, "node": ctx.node, "attempt": ctx.attempt}

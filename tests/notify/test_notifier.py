@@ -50,6 +50,7 @@ async def test_the_other_system_is_told_what_people_see_and_where_to_answer(tmp_
             "approval_id": "r1:ask:1",
             "run_id": "r1",
             "node": "ask",
+            "correlation_id": None,
             "workflow": "asking",
             "version": data["version"],
             "shown": {"show": {"amount": 50}},

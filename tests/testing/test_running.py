@@ -91,7 +91,7 @@ def test_failures_have_the_code_they_are_given(error, code):
 def test_an_exception_is_raised():
     found = run(flow(task("a")), stubs={"a": perdure.Abort("closed")})
     assert_run(found, state="failed", error="aborted", attempts={"a": 1})
-    assert found.error == {"code": "aborted", "message": "closed", "attempts": 1}
+    assert found.error == {"code": "aborted", "message": "closed", "attempts": 1, "node": "a"}
 
 
 def test_a_delay_beyond_the_timeout_is_a_timeout():

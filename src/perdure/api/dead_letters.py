@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from perdure.access import Permission
-from perdure.api import schemas as s
+from perdure.api import dead_letter_schemas as s
 from perdure.api.approvals import Id
 from perdure.api.parameters import Limit, Text
 from perdure.api.reading import Body, Query

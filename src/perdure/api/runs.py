@@ -50,6 +50,9 @@ class StartRun(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tags: Tags = msgspec.field(default_factory=dict)
     deadline_seconds: Annotated[float, Meta(gt=0, le=1e9)] | None = None
     wait_seconds: Annotated[float, Meta(ge=0, le=LONGEST_WAIT_SECONDS)] = 0.0
+    correlation_id: Annotated[
+        str, Meta(description="What you call this work; children and tasks of the run have the same.", max_length=200)
+    ] = ""
     rollout_key: (
         Annotated[
             str,
@@ -110,6 +113,7 @@ async def _start(call: Call, body: StartRun) -> Started:
         wait_seconds=body.wait_seconds,
         key=call.key,
         rollout_key=body.rollout_key,
+        correlation_id=body.correlation_id,
     )
 
 

@@ -1,7 +1,7 @@
 """What answers look like, as types: for the OpenAPI document and for whoever reads it. Nothing is converted with them.
 
 The views themselves are made in `perdure.service` and `perdure.kernel.view`. Fields that are not always there are `Maybe`.
-Those of approvals are in `approval_schemas.py`.
+Those of approvals are in `approval_schemas.py`, those of dead letters in `dead_letter_schemas.py`.
 """
 
 from __future__ import annotations
@@ -154,6 +154,16 @@ class Run(View, frozen=True, kw_only=True):
     started_at: float | None
     ended_at: float | None
     tags: dict[str, str]
+    parent: str | None
+    submitted_by: str | None
+    """Who started it; for a child, `run` and the run that did."""
+    alias: str | None
+    """By which alias its version was chosen."""
+    correlation_id: str | None
+    """What whoever started it calls this work; children and tasks have the same."""
+    dlq_count: int
+    """Dead letters of it that wait for somebody."""
+    last_event_at: Maybe[float] = UNSET
     nodes: dict[str, Node]
     next_nodes: Maybe[str] = UNSET
     """There are more nodes: the cursor for GET /runs/{run_id}/nodes."""
@@ -398,52 +408,6 @@ class AliasPage(View, frozen=True, kw_only=True):
 class AliasDeleted(View, frozen=True, kw_only=True):
     name: str
     alias: str
-
-
-# -- dead letters ------------------------------------------------------------------------------------------------------
-
-
-class DeadLetter(View, frozen=True, kw_only=True):
-    dead_letter_id: str
-    run_id: str
-    node: str
-    state: Literal["pending", "requeued", "discarded"]
-    created_at: float
-    resolved_at: float | None
-    reprocessed_at: float | None
-    scope: list[int]
-    item: int | None
-    attempt: int
-    undo: bool
-    error: Error | None
-    by: str | None
-    """Who tried it again or gave it up."""
-
-
-class DeadLetterDetails(DeadLetter, frozen=True, kw_only=True):
-    config: Any
-    """What the node was given, as it was rendered; secrets and sensitive fields are masked."""
-    inputs: Any
-    """The outputs of the nodes before it, by name; what is stored as a blob is `{"$ref": "cas://…"}`."""
-    problem: str | None
-    """Why `config` and `inputs` cannot be said."""
-
-
-class DeadLetterPage(View, frozen=True, kw_only=True):
-    items: list[DeadLetter]
-    next_cursor: str | None
-
-
-class ChangeRefused(View, frozen=True, kw_only=True):
-    dead_letter_id: str
-    code: str
-    message: str
-
-
-class ManyChanged(View, frozen=True, kw_only=True):
-    matched: int
-    done: int
-    refused: list[ChangeRefused]
 
 
 # -- the deployment and its administration -----------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from perdure.cli.database import ask, going_on, user
 from perdure.errors import NotFound, Refused
 from perdure.journal import RunFilter, RunRecord
 from perdure.runtime.requests import Request
+from perdure.service.history import last_event_at
 from perdure.service.views import approval_view, dead_letter_view, page_view, run_summary
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Local:
         record, state = await self._load(run_id, at)
         seen = await self._seen(state, at)
         view = await self.engine.contents.view(state, raw=True, seen=seen)
+        view["last_event_at"] = await last_event_at(self.engine, record.run_id, state.seq)
         return view if record.quarantined is None else {**view, "quarantined": record.quarantined}
 
     async def get_node(self, run_id: str, node: str, at: int | None = None) -> View:

@@ -42,6 +42,7 @@ class RunsCalls:
         deadline_seconds: float | None = None,
         wait_seconds: float = 0.0,
         rollout_key: str | None = None,
+        correlation_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> Call[v.RunStarted]:
         """Start a run of a registered workflow (`name`, `name@3`, `name@alias`), of one written in Python, or of a `definition`.
@@ -49,7 +50,7 @@ class RunsCalls:
         It returns when the start is durable; with `wait_seconds`, when the run has ended or the time is up. Each call has a key
         of its own, so that a try that is repeated starts nothing twice; give `idempotency_key` where the program itself may be
         repeated: the same key gives the run that it started. Where an alias means several versions, the same `rollout_key` (a
-        customer, …) gets the same one each time.
+        customer, …) gets the same one each time. `correlation_id` is what you call this work: children, tasks and webhooks have it.
         """
         before: tuple[Call[Any], ...] = ()
         if workflow is not None and not isinstance(workflow, str):
@@ -64,6 +65,7 @@ class RunsCalls:
             deadline_seconds=deadline_seconds,
             wait_seconds=wait_seconds or None,
             rollout_key=rollout_key,
+            correlation_id=correlation_id,
         )
         key = system.new_id() if idempotency_key is None else idempotency_key
         if not is_header(key) or not 1 <= len(key) <= 255:

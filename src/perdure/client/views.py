@@ -122,6 +122,16 @@ class Run(TypedDict):
     started_at: float | None
     ended_at: float | None
     tags: dict[str, str]
+    parent: str | None
+    submitted_by: str | None
+    """Who started it; for a child, `run` and the run that did."""
+    alias: str | None
+    """By which alias its version was chosen."""
+    correlation_id: str | None
+    """What whoever started it calls this work; children and tasks have the same."""
+    dlq_count: int
+    """Dead letters of it that wait for somebody."""
+    last_event_at: NotRequired[float]
     nodes: dict[str, Node]
     next_nodes: NotRequired[str]
     """There are more nodes: the cursor for GET /runs/{run_id}/nodes."""
@@ -329,44 +339,6 @@ class AliasDeleted(TypedDict):
     alias: str
 
 
-class DeadLetter(TypedDict):
-    dead_letter_id: str
-    run_id: str
-    node: str
-    state: Literal["pending", "requeued", "discarded"]
-    created_at: float
-    resolved_at: float | None
-    reprocessed_at: float | None
-    scope: list[int]
-    item: int | None
-    attempt: int
-    undo: bool
-    error: Error | None
-    by: str | None
-    """Who tried it again or gave it up."""
-
-
-class DeadLetterDetails(DeadLetter):
-    config: Any
-    """What the node was given, as it was rendered; secrets and sensitive fields are masked."""
-    inputs: Any
-    """The outputs of the nodes before it, by name; what is stored as a blob is `{"$ref": "cas://…"}`."""
-    problem: str | None
-    """Why `config` and `inputs` cannot be said."""
-
-
-class ChangeRefused(TypedDict):
-    dead_letter_id: str
-    code: str
-    message: str
-
-
-class ManyChanged(TypedDict):
-    matched: int
-    done: int
-    refused: list[ChangeRefused]
-
-
 class NodeType(TypedDict):
     name: str
     version: str
@@ -552,3 +524,41 @@ class ApprovalLinks(TypedDict):
     expires_at: float
     approve: str
     reject: str
+
+
+class DeadLetter(TypedDict):
+    dead_letter_id: str
+    run_id: str
+    node: str
+    state: Literal["pending", "requeued", "discarded"]
+    created_at: float
+    resolved_at: float | None
+    reprocessed_at: float | None
+    scope: list[int]
+    item: int | None
+    attempt: int
+    undo: bool
+    error: Error | None
+    by: str | None
+    """Who tried it again or gave it up."""
+
+
+class DeadLetterDetails(DeadLetter):
+    config: Any
+    """What the node was given, as it was rendered; secrets and sensitive fields are masked."""
+    inputs: Any
+    """The outputs of the nodes before it, by name; what is stored as a blob is `{"$ref": "cas://…"}`."""
+    problem: str | None
+    """Why `config` and `inputs` cannot be said."""
+
+
+class ChangeRefused(TypedDict):
+    dead_letter_id: str
+    code: str
+    message: str
+
+
+class ManyChanged(TypedDict):
+    matched: int
+    done: int
+    refused: list[ChangeRefused]

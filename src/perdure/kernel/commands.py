@@ -55,6 +55,8 @@ class Start(Command, frozen=True, kw_only=True):
     pauses: tuple[tuple[str, str], ...] = ()
     """What the run this one continues is paused for, and by whom."""
     depth: int = 0
+    alias: str = ""
+    correlation_id: str = ""
 
 
 class NodeCommand(Command, frozen=True, kw_only=True):

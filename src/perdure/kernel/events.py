@@ -84,6 +84,10 @@ class RunCreated(Event, frozen=True, kw_only=True, tag="run.created"):
     """Ids of signals that the run this one continues has had: one of them that comes again is the same signal."""
     imported: str = ""
     """The run whose journal this is, as a file told it: to look at, and never decided on."""
+    alias: str = ""
+    """By which alias its version was chosen."""
+    correlation_id: str = ""
+    """What whoever started it calls this work; children and tasks have the same."""
 
 
 class RunPaused(Event, frozen=True, kw_only=True, tag="run.paused"):

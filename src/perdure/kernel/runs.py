@@ -46,6 +46,8 @@ def start(d: Decider, command: c.Start) -> None:
         by=command.by,
         depth=command.depth,
         signals_seen=command.signals_seen,
+        alias=command.alias,
+        correlation_id=command.correlation_id,
     )
     _adopt(d, command.adopted)
     for name, payload in command.signals:

@@ -14,7 +14,7 @@ from perdure.kernel.state import Activation, Approval, IntegrityError, Key, Loop
 from perdure.model.ir import IR
 from perdure.model.rebase import rebase
 
-SNAPSHOT_VERSION = 3
+SNAPSHOT_VERSION = 4
 
 _PLAIN = (
     "run_id",
@@ -29,6 +29,9 @@ _PLAIN = (
     "depth",
     "pauses",
     "orphaned",
+    "submitted_by",
+    "alias",
+    "correlation_id",
     "imported",
     "state",
     "generation",

@@ -258,6 +258,9 @@ class State(msgspec.Struct, kw_only=True):
     """What it is paused for, and by whom. It goes on when none is left (rule 30)."""
     orphaned: bool = False
     """Cancelled by its parent, which may want it again."""
+    submitted_by: str = ""
+    alias: str = ""
+    correlation_id: str = ""
     imported: str = ""
     """Read from a file, whose word is all there is for it: nothing of it is ever executed."""
     state: RunState = RunState.RUNNING

@@ -56,6 +56,23 @@ def nodes_view(state: State, after: str = "", most: int | None = None, *, seen: 
     return views
 
 
+def about_view(state: State) -> dict[str, Any]:
+    """Where a run comes from, and whether it needs somebody."""
+    return {
+        "parent": None if state.parent is None else state.parent[0],
+        "submitted_by": state.submitted_by or None,
+        "alias": state.alias or None,
+        "correlation_id": state.correlation_id or None,
+        "dlq_count": _parked(state),
+    }
+
+
+def _parked(state: State) -> int:
+    """Dead letters that somebody has to look at."""
+    undone = state.activations[state.plan[-1]].undo if state.plan else None
+    return state.tally.get(N.PARKED, 0) + (undone is not None and undone.state == "parked")
+
+
 def node_view(state: State, index: int, seen: Seen = JOURNAL) -> dict[str, Any]:
     activation = find_latest(state, index)
     if activation is None:

@@ -130,6 +130,7 @@ class Children:
             parent=(parent.run_id, effect.node, effect.scope, effect.item),
             depth=parent.depth + 1,
             by=f"run {parent.run_id}",
+            correlation_id=parent.correlation_id,
         )
         self._coordinator.put(Asked(effect.child, lambda state: start, starts=True))
 

@@ -15,7 +15,7 @@ from perdure.kernel import segments
 from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import State
-from perdure.kernel.view import run_view
+from perdure.kernel.view import about_view, run_view
 
 MIB = 1024 * 1024
 ANSWER_BYTES = 8 * MIB
@@ -114,9 +114,9 @@ class Contents:
     ) -> dict[str, Any]:
         """A run as `run_view` shows it, with its inputs and outputs whole, and of large outputs of nodes the beginning."""
         room = room or Room()
-        view = run_view(state, nodes=nodes, seen=seen)
+        view = run_view(state, nodes=nodes, seen=seen) | about_view(state)
         outputs = state.outputs if state.outputs_ref is None else BlobRef(state.outputs_ref)
-        for name, value in (("inputs", state.inputs), ("outputs", outputs)):
+        for name, value in (("inputs", {} if state.inputs is None else state.inputs), ("outputs", outputs)):
             try:
                 view[name] = await self.resolve(state.tenant, value, raw=raw, room=room)
             except PerdureError as error:  # the run is as it is; what cannot be had is said

@@ -69,6 +69,11 @@ class Context:
         return self._task.idempotency_key
 
     @property
+    def correlation_id(self) -> str:
+        """What whoever started the run calls this work; children have that of their parent. Empty: nothing was given."""
+        return self._task.correlation_id
+
+    @property
     def timeout_seconds(self) -> float | None:
         """What the node allows an attempt; the worker ends it then."""
         return self._task.timeout_seconds

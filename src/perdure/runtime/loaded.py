@@ -334,6 +334,8 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True):
     signals: tuple[tuple[str, Any], ...]
     signals_seen: tuple[str, ...] = ()
     pauses: tuple[tuple[str, str], ...] = ()
+    alias: str = ""
+    correlation_id: str = ""
     refs: bool = False
     """Its values hold references to blobs and are packed."""
 
@@ -353,6 +355,8 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True):
             pauses=self.pauses,
             origin=(self.continues, ""),
             by=f"run {self.continues}",
+            alias=self.alias,
+            correlation_id=self.correlation_id,
         )
 
 
@@ -369,6 +373,8 @@ def continuation_notice(state: State, effect: c.ContinueRun) -> bytes:
         signals=effect.signals,
         signals_seen=effect.signals_seen,
         pauses=effect.pauses,
+        alias=state.alias,
+        correlation_id=state.correlation_id,
     )
     try:
         return _encoder.encode(continuation)

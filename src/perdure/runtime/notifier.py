@@ -164,10 +164,13 @@ class Notifier:
         """What is told: what people are shown, with sealed fields masked as it is stored, and no secret known here."""
         about = msgspec.json.decode(row.body)
         run = await self._journal.find_run(row.run_id)
+        first = await self._journal.read_events(row.run_id, 0, 1)
+        created = e.decode(first[0].body) if first else None
         data = {
             "approval_id": row.approval_id,
             "run_id": row.run_id,
             "node": row.node,
+            "correlation_id": (created.correlation_id or None) if isinstance(created, e.RunCreated) else None,
             "workflow": None if run is None else run.row.workflow,
             "version": None if run is None else run.row.workflow_version,
             "shown": about["shown"],

@@ -296,6 +296,7 @@ class Renderer:
             sensitive=() if entry.undo else node.sensitive,
             sealed=bool(sensitive_paths(state.ir)) or keys.is_child(state.run_id),
             incarnation=incarnation,
+            correlation_id=state.correlation_id,
         )
 
     def given(self, loaded: Loaded, activation: Activation, undo: bool) -> tuple[Any, dict[str, Any]]:

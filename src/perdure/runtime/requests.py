@@ -53,6 +53,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     inputs: Any = None
     tags: dict[str, str] = {}
     deadline_seconds: float | None = None
+    alias: str = ""
+    correlation_id: str = ""
     # undelivered: `to` is who was to continue the run, `reason` why it cannot
     # signal
     name: str = ""
@@ -109,6 +111,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                     tags=self.tags,
                     tenant=self.tenant,
                     deadline_seconds=self.deadline_seconds,
+                    alias=self.alias,
+                    correlation_id=self.correlation_id,
                 )
             case "cancel":
                 return c.Cancel(**about, reason=self.reason, force=self.force)
@@ -163,6 +167,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             tenant=source.tenant,
             deadline_seconds=source.deadline_seconds if self.deadline_seconds is None else self.deadline_seconds,
             origin=(source.run_id, self.node),
+            correlation_id=self.correlation_id or source.correlation_id,
             adopted=reruns.adopt(source, self.node) if kept else (),
             overrides={self.node: self.inputs} if kept and self.inputs else {},
         )

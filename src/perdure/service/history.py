@@ -32,6 +32,10 @@ async def read_all(engine: Engine, run_id: str, last: int | None = None) -> Asyn
         after = stored[-1].seq
 
 
+async def last_event_at(engine: Engine, run_id: str, seq: int) -> float:
+    return (await engine.journal.read_events(run_id, seq - 1, 1))[0].at
+
+
 async def state_at(engine: Engine, record: RunRecord, seq: int) -> State:
     """The run as it was when event `seq` had just happened."""
     if seq > record.seq:

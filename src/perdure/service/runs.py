@@ -33,7 +33,7 @@ from perdure.runtime.sight import list_seen
 from perdure.service.approvals import Approvals
 from perdure.service.diffs import diff_runs
 from perdure.service.errors import Invalid, Trouble
-from perdure.service.history import state_at, steps_of
+from perdure.service.history import last_event_at, state_at, steps_of
 from perdure.service.scope import Scope
 from perdure.service.versions import Resolved, resolve
 from perdure.service.views import View, find_node, node_with_visits, page_view, run_summary, without_outputs
@@ -85,6 +85,7 @@ class Runs:
         key: str | None = None,
         run_id: str | None = None,
         rollout_key: str | None = None,
+        correlation_id: str = "",
     ) -> Started:
         """Start a run of a registered workflow (`name`, `name@3`, `name@alias`) or of a definition, which is not registered by
         that. The same `key` again gives the run it started, if the same was asked for. Where an alias means several
@@ -111,6 +112,8 @@ class Runs:
             inputs=inputs,
             tags=dict(tags or {}),
             deadline_seconds=deadline_seconds,
+            alias=found.alias,
+            correlation_id=correlation_id,
         )
         reply = await scope.ask(request)
         if reply.run_id != run_id:  # somebody with the same key was faster
@@ -182,6 +185,7 @@ class Runs:
             view["next_nodes"] = nodes["next_cursor"]
         if record.quarantined is not None:
             view["quarantined"] = record.quarantined
+        view["last_event_at"] = await last_event_at(self._engine, record.run_id, state.seq)
         if at is not None:
             view["at"] = at
         return view

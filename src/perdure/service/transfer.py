@@ -21,11 +21,11 @@ from perdure.kernel import events as e
 from perdure.kernel import segments
 from perdure.kernel.evolve import evolve
 from perdure.kernel.state import State
-from perdure.kernel.view import run_view
+from perdure.kernel.view import about_view, run_view
 from perdure.model.ir import IR
 from perdure.runtime.loaded import row_of
 from perdure.service.errors import Invalid, Trouble
-from perdure.service.history import read_all
+from perdure.service.history import last_event_at, read_all
 from perdure.service.views import View
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ FORMAT = 1
 async def export_run(engine: Engine, record: RunRecord, *, lines: bool = False) -> AsyncIterator[str]:
     """The file, piece by piece: one object, or with `lines` one object a line, each with its `kind`."""
     state = await engine.state_of(record)
-    run = run_view(state)
+    run = run_view(state) | about_view(state)
+    run["inputs"] = {} if run["inputs"] is None else run["inputs"]
+    run["last_event_at"] = await last_event_at(engine, record.run_id, state.seq)
     if record.quarantined is not None:
         run["quarantined"] = record.quarantined
     definitions = [await _definition(engine, name) for name in dict.fromkeys(state.ir_hashes)]

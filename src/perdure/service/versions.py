@@ -21,13 +21,16 @@ class Resolved(msgspec.Struct, frozen=True):
     name: str
     version: int
     ir: str
+    alias: str = ""
+    """By which it was chosen."""
 
 
 async def resolve(scope: Scope, reference: str, key: str) -> Resolved:
     """`key` decides between the versions of a rollout: the same key, the same version, until the alias moves."""
     name, _, which = reference.partition("@")
     found = await find_version(scope, name, which, key)
-    return Resolved(found.name, found.version, found.ir_hash)
+    alias = "" if which.isdecimal() else which or LATEST
+    return Resolved(found.name, found.version, found.ir_hash, alias)
 
 
 async def find_version(scope: Scope, name: str, which: str = "", key: str = "") -> WorkflowVersion:
