@@ -179,7 +179,7 @@ def db_option(function: F) -> F:
     return click.option(
         "--db",
         metavar="URL",
-        help="The database: a file, or sqlite:///path. Default: the setting database_url (see perdure config show).",
+        help="The database: a file, sqlite:///path or postgresql://host/name. Default: the setting database_url.",
     )(function)
 
 
