@@ -6,6 +6,8 @@ about is run by `make check`, which shows the longest ones at its end: mark what
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.shuffle import shuffle
@@ -16,7 +18,7 @@ WITHOUT = frozenset({"sqlite", "memory", "faultless", "simulated", "local", "fol
 """Adapters that could be given a server and do not ask for it."""
 
 
-def is_slow(item: pytest.Item) -> bool:
+def is_slow(item: Any) -> bool:
     if item.get_closest_marker("slow"):
         return True
     if NEEDED.isdisjoint(getattr(item, "fixturenames", ())):
