@@ -208,6 +208,21 @@ def test_maps_retries_and_handled_failures_are_lines_too(shell, tmp_path):
         inputs={"type": "object"},
     )
     text = shell.run("run", file, "-i", "n=[1,2,3]").stderr
-    assert "each   items      3 of 3" in text
-    assert "shaky  retrying   attempt 1 failed" in text
-    assert "shaky  failed     the run goes on, " in text
+    assert "each      items      3 of 3" in text
+    assert "shaky     retrying   attempt 1 failed" in text
+    assert "shaky     failed     the run goes on, " in text
+
+
+def test_children_of_a_map_are_counted_and_the_columns_stay(shell, tmp_path):
+    child = workflow(tmp_path, "child", task("a", "echo", args={"value": "{{ inputs.n }}"}))
+    shell.run("run", child, "-i", "n=0")
+    node = {"type": "workflow", "config": {"workflow": "child", "inputs": {"n": "{{ item }}"}}}
+    each = {"id": "each", "type": "map", "config": {"over": list(range(40)), "node": node}}
+    lines = shell.run("run", workflow(tmp_path, "many", each)).stderr.splitlines()
+    assert not any("child run" in line for line in lines)
+    assert any("items      40 of 40" in line for line in lines)
+    assert len(lines) < 20
+    bad = {"type": "task", "config": {"function": "tests.cli.work:boom"}, "retry": {"max_attempts": 1}}
+    failing = {"id": "each", "type": "map", "config": {"over": [1, 2], "node": bad, "tolerated_failures": 2}}
+    lines = shell.run("run", workflow(tmp_path, "bad", failing)).stderr.splitlines()
+    assert {line.index(word) for line in lines for word in ("created", "failed", "completed") if word in line} == {20}

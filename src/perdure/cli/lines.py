@@ -52,8 +52,13 @@ class Lines:
         pass
 
     def _measure(self, state: State) -> None:
+        """With room for the iteration of a loop and the number of an item, so that the columns stay where they are."""
         longest = max(
-            (len(node.id) + (2 + len(node.loops)) * bool(node.loops) for node in state.ir.nodes if node is not None),
+            (
+                len(node.id) + (2 + len(node.loops)) * bool(node.loops) + len("#999") * (node.type == "map")
+                for node in state.ir.nodes
+                if node is not None
+            ),
             default=4,
         )
         self._width = min(max(longest, 4), 40)
@@ -112,6 +117,8 @@ class Lines:
             case e.NodesSkipped() | e.NodesHeld() | e.NodesCancelled():
                 nodes = [place(p.node, p.scope, p.item) for p in event.places]
                 return nodes[0] if len(nodes) == 1 else "", event.type.split(".")[1], _some(nodes) * (len(nodes) > 1)
+            case e.ChildStarted() | e.NodeWaiting() if event.item is not None:
+                return None  # the items of a map are counted
             case e.NodeWaiting():
                 return None if event.wait.kind == "approval" else (who, "waiting", _wait(event))
             case e.ApprovalRequested():
