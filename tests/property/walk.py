@@ -487,7 +487,8 @@ class Walk:
                 ended: Any = "completed" if state.state is R.RUNNING else "cancelled"
                 self.do(c.EndChild(at=now, child=wait.name, generation=wait.generation, state=ended, output={}))
                 return True
-        held = sorted({state.name(a.node) for a in state.activations.values() if a.state is N.HELD})
+        lacking = [a for a in state.activations.values() if a.state is N.HELD and a.reason == "no_worker"]
+        held = sorted({state.name(a.node) for a in lacking})
         if held and state.state is R.RUNNING:
             self.do(c.Release(at=now, nodes=tuple(held)))
             return True
