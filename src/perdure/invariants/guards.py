@@ -18,16 +18,15 @@ def remember(model: Model) -> None:
     for person in graph.people:
         if _is_given(model, person):
             continue
-        reached = _without(graph, person)
+        reached = _without(model, graph, person)
         for name in graph.nodes.keys() - reached:
-            act = model.acts.get((name, (), None))
-            if act is None or act.state not in _HAS_RUN:
+            if not _has_run(model, name):
                 model.guarded.setdefault(name, set()).add(person)
 
 
-def _without(graph: Graph, person: str) -> set[str]:
-    """What paths lead to when this person approves nothing."""
-    found = [name for name, edges in graph.incoming.items() if not edges]
+def _without(model: Model, graph: Graph, person: str) -> set[str]:
+    """What paths lead to when this person approves nothing. What has begun leads on, whatever a patch put before it since."""
+    found = [name for name, edges in graph.incoming.items() if not edges or _has_run(model, name)]
     reached = set(found)
     while found:
         name = found.pop()
@@ -36,6 +35,11 @@ def _without(graph: Graph, person: str) -> set[str]:
                 reached.add(edge.target)
                 found.append(edge.target)
     return reached
+
+
+def _has_run(model: Model, name: str) -> bool:
+    act = model.acts.get((name, (), None))
+    return act is not None and act.state in _HAS_RUN
 
 
 def _is_given(model: Model, person: str) -> bool:

@@ -123,6 +123,9 @@ class _Ways:
             most = len(seen) - node.join.at_least + 1
             self._skip[index] = self._at_least(most, [skip for _, _, skip, _ in seen])
         self.free[index] |= called
+        if not node.loops and _has_run(self._state, index):
+            # It has begun: what a patch put before it since does not keep it.
+            self.free[index], self._root[index] = self._all, index
         for edge, _, skip, late in seen:
             if edge.required:
                 self._skip[index] |= skip

@@ -1,5 +1,6 @@
 """SEMANTICS, Waits, children, maps, signals: rules 39 and 40 (patch and rerun)."""
 
+from perdure.invariants import Checker
 from perdure.kernel import commands as c
 from perdure.kernel.inputs import context, parents
 from perdure.model.ir import Reference
@@ -451,6 +452,28 @@ def test_rule_39_a_node_that_went_and_comes_back_is_guarded_as_before():
     patch(run, node("a"), ASK, node("no"))
     assert run.refused is None
     guarded(run, node("a"), ASK, node("no"), node("pay", "a"))
+
+
+def test_rule_39_what_has_begun_is_not_guarded_by_an_approval_that_a_patch_puts_before_it():
+    """`x` runs on, whoever approves: what is hung behind it would run without `h`."""
+    run = start(human("h"), node("x"), node("pay", "h"))
+    run.begin("x")
+    patch(run, human("h"), node("x", "h"), node("pay", "h"))
+    assert run.refused is None
+    patch(run, human("h"), node("x", "h"), node("pay", "x"))
+    assert run.refused is not None
+    run.complete("x")
+    assert run.state_of("pay") == "pending"
+
+
+def test_rule_39_what_is_behind_something_that_has_begun_was_never_guarded_by_what_a_patch_put_before_that():
+    run = start(human("h"), node("x"), node("y", "x"))
+    patch(run, human("h"), node("x", "h"), node("y", "x"))
+    patch(run, human("h"), node("x", "h"), node("y", "x"), node("z"))
+    checker = Checker({ir.hash: ir for ir in run.state.library.values()})
+    run.complete("x")
+    assert run.state_of("y") == "queued"
+    assert [violation for event in run.journal for violation in checker.feed(event)] == []
 
 
 def test_rule_39_a_loop_that_goes_back_brings_its_head_without_an_approval():
