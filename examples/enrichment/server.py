@@ -1,6 +1,6 @@
 """The three services, on this machine: `python server.py COMMAND` runs a command while they are up.
 
-`{services}` in the command becomes their address, which PERDURE_EGRESS_ALLOW allows: nodes may not call this machine otherwise.
+They are on port 8766, which PERDURE_EGRESS_ALLOW allows: nodes may not call this machine otherwise.
 """
 
 import json
@@ -62,8 +62,7 @@ class Services(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Services)
+    server = ThreadingHTTPServer(("127.0.0.1", 8766), Services)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    place = f"127.0.0.1:{server.server_port}"
-    command = [word.replace("{services}", f"http://{place}") for word in sys.argv[1:]]
-    sys.exit(subprocess.run(command, env=os.environ | {"PERDURE_EGRESS_ALLOW": place}, check=False).returncode)
+    environment = os.environ | {"PERDURE_EGRESS_ALLOW": "127.0.0.1:8766"}
+    sys.exit(subprocess.run(sys.argv[1:], env=environment, check=False).returncode)

@@ -22,6 +22,7 @@ from perdure.egress.errors import EgressError, EgressRefused
 from perdure.egress.urls import parse
 from perdure.nodes.registry import NodeType, Path, has_template
 from perdure.outcomes import Failure
+from perdure.routing.templates import has_literal_host
 
 if TYPE_CHECKING:
     from perdure.egress.client import Answer, Request
@@ -40,6 +41,7 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
 _STATUS = re.compile(r"[1-5](?:xx|[0-9]{2})")
 _BODIES = ("json", "body", "form")
+_SECRET = re.compile(r"\{\{-?\s*+secrets\b")
 # Who sets these breaks the message or leaves the checked host.
 _OWN_HEADERS = frozenset(
     "host content-length transfer-encoding connection keep-alive upgrade te trailer expect "
@@ -239,6 +241,8 @@ def _check(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
             yield ("url",), error.message
     elif (problem := _check_beginning(url)) is not None:
         yield ("url",), problem
+    if _names_secret(config) and not has_literal_host(url):
+        yield ("url",), "a config with a secret needs its host written out: else the data would say who gets the secret"
     given = [key for key in _BODIES if config.get(key) is not None or (key == "json" and key in config)]
     if len(given) > 1:
         yield (given[1],), f"'{given[0]}' and '{given[1]}' both are the body; keep one of them"
@@ -254,6 +258,20 @@ def _check(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
             yield ("headers", name), f"the header {name!r} is set by Perdure; leave it out"
     if config.get("auth") is not None and not has_template(config["auth"]):
         yield from _check_auth(config["auth"])
+
+
+def _names_secret(value: Any) -> bool:
+    stack = [value]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, str):
+            if _SECRET.search(one):
+                return True
+        elif isinstance(one, dict):
+            stack.extend(one.values())
+        elif isinstance(one, list):
+            stack.extend(one)
+    return False
 
 
 def _check_beginning(url: str) -> str | None:
@@ -301,6 +319,7 @@ _PAIRS = {
 TYPE = NodeType(
     name="http",
     description="Calls a service over HTTP and gives its status, headers and body.",
+    urls=(("url",),),
     config_schema={
         "type": "object",
         "required": ["url"],

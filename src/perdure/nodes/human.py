@@ -61,6 +61,7 @@ def _check(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
 
 TYPE = NodeType(
     name="human",
+    urls=(("notify", "url"),),
     description="Waits for a person, or `quorum` of the `approvers`, to approve or reject; a timeout rejects.",
     config_schema={
         "type": "object",

@@ -118,6 +118,10 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True):
     """Coordinator types: top-level config keys that `answer` only passes on, so that they may hold references to blobs
     instead of their content. `key[]`: a list whose items are passed on. None: all of the config is."""
 
+    urls: tuple[tuple[str, ...], ...] = ()
+    """Where URLs stand in the config, keys from the top, `*` for any item of a list: what templates put into one is encoded for the
+    part it stands in, and a config with secrets needs the host written out."""
+
     def is_answered(self, config: Any) -> bool:
         """By the coordinator; otherwise it takes a worker."""
         return self.answer is not None and (self.on_worker is None or not self.on_worker(config))

@@ -105,6 +105,7 @@ def _check(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
 
 TYPE = NodeType(
     name="transform",
+    urls=(("pipeline", "*", "url"),),
     description="Gives `value`, rendered, or what `jq` or a `pipeline` makes of `input`.",
     config_schema={
         "type": "object",

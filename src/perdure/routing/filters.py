@@ -259,6 +259,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "replace": _replace,
     "reverse": _reverse,
     "round": _round,
+    "slashes": lambda budget, value: _text(value, "slashes"),  # in the path of a URL: its slashes are slashes
     "sort": _sort,
     "string": lambda budget, value: concat([to_text(value, budget)], budget),
     "sum": _sum,

@@ -11,6 +11,7 @@ import functools
 import re
 from collections.abc import Collection
 from typing import Any
+from urllib.parse import quote
 
 from perdure.kernel.segments import SEALED, Sealed, Secret, Segments, is_sealed
 from perdure.model.references import BadExpression, tokenize
@@ -28,6 +29,10 @@ _COMPILING, _COMPILING_EACH = 250, 12  # steps of a `Budget`: for an expression,
 _PLAIN = re.compile(r"\s*+([A-Za-z_]\w*+)((?:\.[A-Za-z_]\w*+)*+)\s*+\}\}", re.ASCII)
 _HYPHENATED = re.compile(r"\b[A-Za-z_]\w*+(?:-\w++)++", re.ASCII)  # \b: or every letter of a long word is a beginning
 _MARKS = re.compile(r"\{[{%#]")
+_LITERAL_HOST = re.compile(r"(?:https?://)?+[^/?#{}\s]++[/?#]", re.IGNORECASE)
+_NO_HOST = re.compile(r"[^A-Za-z0-9.:\[\]-]")
+_NO_BASE = re.compile(r"[?#@\\\s]|(?:^|/)\.\.?(?:/|$)")
+_SLASHES = re.compile(r"\|\s*slashes\s*\Z")
 _KEYWORDS = frozenset("and or not in is if else true false none True False None".split())
 _NOTHING: frozenset[str] = frozenset()
 
@@ -113,6 +118,26 @@ class Template:
         ]
         return _join(texts, scope.budget)
 
+    def render_url(self, scope: Scope) -> Any:
+        """As `render`, but what is put in stays within the part of the URL it stands in. A URL that is data as a whole is as it is.
+        Raises TemplateError or NotAtHand."""
+        if self.whole:
+            return self.render(scope)
+        try:
+            scope.budget.spend(1 + len(self.parts))
+            texts: list[Any] = []
+            before = ""
+            for part in self.parts:
+                if type(part) is str or type(part) is Secret:
+                    texts.append(part)
+                else:
+                    text = self._read_text(part, scope)
+                    texts.append(text if type(text) is Sealed else _quoted(text, before, part, self.text))
+                before += texts[-1] if type(texts[-1]) is str else "x"
+            return _join(texts, scope.budget)
+        except OverBudget as error:
+            raise TemplateError(str(error), template=self.text) from None
+
     def _read_text(self, part: Any, scope: Scope) -> str | Sealed:
         value = part.read(scope, self.text)
         if is_sealed(value):
@@ -125,6 +150,28 @@ class Template:
                 return to_text(resolve(value, path, scope.at_hand, scope.budget), scope.budget)
         except Trouble as trouble:
             raise TemplateError(str(trouble), template=self.text) from None
+
+
+def _quoted(value: Any, before: str, part: Any, template: str) -> str:
+    """Data in a URL, as the part it stands in needs it; `before` is the URL up to there."""
+    text = str(value)
+    _, scheme, rest = before.partition("://")
+    rest = rest if scheme else before  # a pipeline may leave the scheme out
+    if "?" in rest or "#" in rest:
+        return quote(text, safe="", errors="replace")
+    keeps_slashes = type(part) is Expression and _SLASHES.search(part.source) is not None
+    begins_path = keeps_slashes and rest and text.startswith("/")
+    if "/" not in rest and not begins_path:  # the host, or all of the beginning
+        if (_NO_BASE if not before else _NO_HOST).search(text):
+            raise TemplateError(
+                "what is put into the host of a URL may hold letters, digits, '.', '-' and ':'; at its beginning, a scheme and a path",
+                template=template,
+            )
+        return text
+    segments = text.split("/") if keeps_slashes else [text]
+    if any(segment in (".", "..") for segment in segments):
+        raise TemplateError("'.' and '..' cannot be put into the path of a URL: they lead elsewhere", template=template)
+    return "/".join(quote(segment, safe="", errors="replace") for segment in segments)
 
 
 def _join(texts: list[Any], budget: Budget) -> str | Segments:
@@ -144,28 +191,64 @@ def _join(texts: list[Any], budget: Budget) -> str | Segments:
     return Segments(tuple(merged))
 
 
-def render(value: Any, scope: Scope) -> Any:
+Urls = tuple[tuple[str, ...], ...]
+"""Where in a config URLs stand: keys from the top; `*` is any item of a list."""
+
+
+def render(value: Any, scope: Scope, urls: Urls = ()) -> Any:
     """The config with every template in it replaced. Keys are not templates. Raises TemplateError or NeedsBlob.
 
     A value put in whole stays a reference where it is stored as a blob; only what a template looks into must be at hand.
-    Parts without templates, and outputs put in whole, are shared with the definition and the state: never change them.
+    Parts without templates, and outputs put in whole, are shared with the definition and the state: never change them. What is put
+    into a URL (`urls`) is data of the part it stands in, and changes no other.
     """
-    return _render(value, scope, 0)
+    return _render(value, scope, 0, urls)
 
 
-def _render(value: Any, scope: Scope, depth: int) -> Any:
+def _render(value: Any, scope: Scope, depth: int, urls: Urls = ()) -> Any:
     kind = type(value)
     if kind is str:
         if "{{" in value or "{%" in value or "{#" in value:
+            if () in urls:
+                return get_template(value, scope.known).render_url(scope)
             return get_template(value, scope.known).render(scope)
         return value
     if depth > MAX_NESTING:
         raise TemplateError(f"a config is nested more than {MAX_NESTING} deep")
     if kind is dict:
+        if urls:
+            return {key: _render(item, scope, depth + 1, _below(urls, key)) for key, item in value.items()}
         return {key: _render(item, scope, depth + 1) for key, item in value.items()}
     if kind is list or kind is tuple:
-        return [_render(item, scope, depth + 1) for item in value]
+        inner = _below(urls, "*")
+        return [_render(item, scope, depth + 1, inner) for item in value]
     return value
+
+
+def _below(urls: Urls, key: str) -> Urls:
+    return tuple(url[1:] for url in urls if url and url[0] == key)
+
+
+def find_urls(config: Any, urls: Urls) -> list[str]:
+    """The texts at these places."""
+    found: list[str] = []
+    for url in urls:
+        here = [config]
+        for key in url:
+            below = []
+            for one in here:
+                if key == "*":
+                    below += one if type(one) is list else []
+                elif type(one) is dict and key in one:
+                    below.append(one[key])
+            here = below
+        found += [one for one in here if type(one) is str]
+    return found
+
+
+def has_literal_host(url: str) -> bool:
+    """Whoever wrote the definition says where it goes, not the data."""
+    return "{{" not in url or _LITERAL_HOST.match(url) is not None
 
 
 def get_template(text: str, known: Collection[str] = ()) -> Template:

@@ -36,7 +36,7 @@ from perdure.routing.schemas import find_misfits
 from perdure.routing.scope import Run, Scope, outcome
 from perdure.routing.segments import find_secret
 from perdure.routing.sight import sensitive_paths
-from perdure.routing.templates import render
+from perdure.routing.templates import find_urls, has_literal_host, render
 from perdure.runtime.cache import Cache
 from perdure.runtime.dispatcher import Entry
 from perdure.runtime.loaded import Loaded
@@ -320,7 +320,9 @@ class Renderer:
                 "config": self._config(loaded, activation, False, None),
                 "error": None if state.error is None else state.error.as_output()["error"],
             }
-            return render(node.compensator.config, self._scope(state, activation, references, shown))
+            return self._render(
+                node.compensator.type, node.compensator.config, self._scope(state, activation, references, shown)
+            )
         if activation.config is not None:
             return activation.config  # a person gave it on requeue: data, not a template
         config, references = node.config, node.references
@@ -332,7 +334,20 @@ class Renderer:
             raw = {key: value for key, value in config.items() if key in kind.raw_keys}
             rest = {key: value for key, value in config.items() if key not in kind.raw_keys}
             return {**render(rest, scope), **raw}
-        return render(config, scope)
+        return self._render(node.type, config, scope)
+
+    def _render(self, type_name: str, config: Any, scope: Scope) -> Any:
+        found = self._registry.find(type_name)
+        if found is None or not found.urls:
+            return render(config, scope)
+        rendered = render(config, scope, found.urls)
+        for url in find_urls(config, found.urls):
+            if not has_literal_host(url) and find_secret(rendered) is not None:
+                raise TemplateError(
+                    "a config with a secret needs the host of its URL written out: else the data would say who gets the secret",
+                    template=url,
+                )
+        return rendered
 
     def _fetch_config(self, state: State, node: Node) -> tuple[Any, tuple[Reference, ...]]:
         """A config that the definition keeps as a blob, with what stands beside it: part of the definition, so its templates
