@@ -275,7 +275,8 @@ def end_child(d: Decider, command: c.EndChild) -> None:
     if command.state == "completed":
         d.emit_for(e.NodeResumed, activation, reason="child completed")
         accept(d, activation, output=command.output, output_ref=command.output_ref, size=command.size)
-    elif command.orphaned and d.state.state in (R.RUNNING, R.PAUSED):  # stopped for an end that is over: it is wanted
+    elif command.orphaned and command.state == "cancelled" and d.state.state in (R.RUNNING, R.PAUSED):
+        # Stopped for an end that is over: it is wanted. One that was rolled back since has no later generation.
         workflow, inputs = activation.child_workflow, activation.child_inputs
         _start_generation(d, activation, activation.child, command.generation + 1, workflow, inputs)
     elif command.state == "failed":

@@ -147,6 +147,19 @@ def test_rule_35_a_child_that_ends_late_is_started_again_by_the_generation_that_
     assert (run.state_of("w"), run.state_of("z")) == ("completed", "queued")
 
 
+def test_rule_35_a_child_that_was_stopped_and_then_rolled_back_is_not_started_for_ever():
+    """It has no later generation: each start was answered by the same end, and led to the next."""
+    run = start(node("w", type="workflow", config={"workflow": "inner"}), node("bad"))
+    name = child(run, "w")
+    run.fail("bad")
+    end_child(run, name, "cancelled", orphaned=True)
+    run.tell(c.Retry)
+    child(run, "w")
+    end_child(run, name, "rolled_back", 2, orphaned=True)
+    assert effects(run, c.StartChild) == []
+    assert run.get("w").error.code == "child_cancelled"
+
+
 def test_rule_35_a_child_that_its_parent_stopped_can_be_retried_by_it_and_by_nobody_else():
     run = start(node("a"), node("b", "a"))
     run.complete("a", 1)
