@@ -19,6 +19,8 @@ from tests.engine import tasks
 from tests.engine.helpers import compiled, crash, ended, finish, opened, running, start, task, workflow
 from tests.engine.test_blobs import BIG, big, content
 
+pytestmark = pytest.mark.slow
+
 R = RunState
 HOUR = 3600.0
 GRACE = 24 * HOUR

@@ -10,6 +10,8 @@ from tests.engine import tasks
 from tests.engine.helpers import finish, output_of, running, workflow
 from tests.engine.test_blobs import AGAIN, BIG, big, content, journal_bytes, ref_to
 
+pytestmark = pytest.mark.slow
+
 ISOLATED: Any = {"isolation": "process"}
 
 

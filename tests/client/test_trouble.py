@@ -23,6 +23,8 @@ from tests.client.helpers import DEADLINE, ONE, SIGNALLED, TWO, Background
 from tests.client.scripted import Scripted, answer, events, problem
 from tests.proxy import Proxy
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def proxy(server):

@@ -35,6 +35,8 @@ from tests.engine.helpers import (
 )
 from tests.engine.test_blobs import BIG, big, content, ref_to
 
+pytestmark = pytest.mark.slow
+
 R = RunState
 LOOKS = task("b", "echo", ["a"], args={"value": "{{ a.size }}"})
 PASSES = big("b", "measure", ["a"], args={"value": "{{ a }}"})

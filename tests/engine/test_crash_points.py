@@ -26,6 +26,8 @@ from tests.engine.helpers import (
     workflow,
 )
 
+pytestmark = pytest.mark.slow
+
 INNER = {"type": "task", "config": {"function": "tests.engine.tasks:crowd", "args": {"item": "{{ item }}"}}}
 CHILD = workflow(
     task("inner", "add", args={"a": "{{ inputs.n }}", "b": 1}), name="child", outputs={"n": "{{ inner.sum }}"}

@@ -31,6 +31,8 @@ from tests.engine.helpers import (
 )
 from tests.engine.runner import Folder
 
+pytestmark = pytest.mark.slow
+
 R = RunState
 CHILD = workflow(task("inner"), name="child")
 SMALL = workflow(

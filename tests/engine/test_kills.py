@@ -13,6 +13,8 @@ import pytest
 from tests.engine.helpers import check, opened, task, workflow
 from tests.engine.runner import Folder
 
+pytestmark = pytest.mark.slow
+
 KILLS = 10
 WIDTH = 20
 PER_RUN = 1 + WIDTH + 1 + 3 + 1

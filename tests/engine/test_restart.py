@@ -28,6 +28,8 @@ from tests.engine.helpers import (
 )
 from tests.engine.runner import Folder
 
+pytestmark = pytest.mark.slow
+
 R = RunState
 
 

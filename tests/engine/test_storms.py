@@ -32,6 +32,8 @@ from tests.engine.helpers import (
 )
 from tests.engine.test_crash_points import CHILD, EVERYTHING
 
+pytestmark = pytest.mark.slow
+
 R = RunState
 
 

@@ -26,6 +26,8 @@ from tests.engine.helpers import (
 )
 from tests.engine.runner import Folder
 
+pytestmark = pytest.mark.slow
+
 R = RunState
 
 

@@ -17,6 +17,8 @@ from tests.routing.helpers import NODES, RUN, ask, ask_about, scope
 from tests.routing.test_patterns import EVIL
 from tests.routing.test_patterns import TEXTS as LONG
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 1.0
 GROWTH_MB = 50
 OPAQUE = re.compile(r"Traceback|<class|object at 0x|internal", re.IGNORECASE)

@@ -5,6 +5,8 @@ import pytest
 from tests.fuzz.running import LIMIT_SECONDS, fuzz
 from tests.fuzz.targets import TARGETS, Sandboxes
 
+pytestmark = pytest.mark.slow
+
 CASES = {
     "json": 1000,
     "yaml": 500,

@@ -14,6 +14,8 @@ from perdure.nodes import BUILTIN, installed
 from perdure.nodes.registry import NodeTypeInvalid, Registry
 from tests.engine.helpers import finish, running, workflow
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "plugin"
 SALES = "region,amount\nnorth,12.5\nsouth,30\n"

@@ -15,6 +15,8 @@ from perdure.nodes.checks import check_configs
 from tests.egress.server import reply, serving
 from tests.engine.helpers import events, finish, output_of, running, state_of, workflow
 
+pytestmark = pytest.mark.slow
+
 ROWS = [{"name": "b", "price": 20}, {"name": "a", "price": 10}, {"name": "c", "price": 30}]
 
 

@@ -5,6 +5,7 @@ calls can be kept waiting; workers are the test's.
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -35,7 +36,7 @@ class Connection:
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._inner, name)
-        if not asyncio.iscoroutinefunction(attribute):
+        if not inspect.iscoroutinefunction(attribute):
             return attribute
 
         async def call(*arguments: Any, **named: Any) -> Any:

@@ -12,6 +12,8 @@ from perdure import functions
 from tests.doubles.fake_clock import FakeClock
 from tests.runtime.harness import call, make_task, wait_until, working
 
+pytestmark = pytest.mark.slow
+
 HERE = "tests.runtime.functions"
 
 

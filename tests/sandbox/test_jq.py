@@ -10,6 +10,8 @@ import pytest
 
 from perdure.sandbox.jq import Call, Jq, JqError
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 0.4
 
 

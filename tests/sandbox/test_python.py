@@ -16,6 +16,8 @@ from perdure.routing.python_code import Job
 from perdure.sandbox import Sandbox, SandboxUnavailable
 from perdure.sandbox.python import PROCESSES
 
+pytestmark = pytest.mark.slow
+
 FOREVER = "def evaluate(output, context):\n    while True: pass"
 
 

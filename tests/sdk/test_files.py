@@ -15,6 +15,8 @@ import pytest
 from perdure import functions
 from perdure.sdk.loading import LoadError, is_python, load
 
+pytestmark = pytest.mark.slow
+
 FLOWS = """
 import perdure
 

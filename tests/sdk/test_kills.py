@@ -13,6 +13,8 @@ import pytest
 from perdure.cli.app import app
 from tests.sdk import script
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(script.__file__)
 ROOT = SCRIPT.parents[2]
 

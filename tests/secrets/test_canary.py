@@ -23,6 +23,8 @@ from perdure.settings import Settings, read_secrets
 from tests.engine.helpers import compiled, start, until
 from tests.secrets.leaky import Echo
 
+pytestmark = pytest.mark.slow
+
 CANARY = "canary/+7f3a9=c&Zz"
 TOKEN = "{{ secrets.canary }}"
 

@@ -10,6 +10,8 @@ import pytest
 
 from tests.servers.postgres import FAST, PostgresServer, installations
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 60.0
 

@@ -9,6 +9,8 @@ import pytest
 from tests.sim.planted import KNOWN, caught, clean
 from tests.sim.planting import BUGS, Bug
 
+pytestmark = pytest.mark.slow
+
 OTHERS = 400
 """Seeds that are tried when the known one has become another history."""
 known = json.loads(KNOWN.read_text())

@@ -10,6 +10,8 @@ from click.testing import CliRunner
 
 from perdure.cli.app import app
 
+pytestmark = pytest.mark.slow
+
 GUIDE = Path(__file__).parent.parent.parent / "docs" / "guides" / "testing-workflows.md"
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 

@@ -3,10 +3,14 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from perdure.journal import Accepted
 from perdure.journals.sqlite import SqliteJournal
 from tests.journals.sqlite.children import child, kill, line
 from tests.journals.whole import check_whole, next_commit
+
+pytestmark = pytest.mark.slow
 
 KILLS = 6
 

@@ -11,6 +11,8 @@ from perdure.journal import HeldBy, HolderLock
 from perdure.journals.sqlite import SqliteJournal
 from tests.journals.sqlite.children import child, kill, line
 
+pytestmark = pytest.mark.slow
+
 
 async def try_hold(path: Path) -> HolderLock | HeldBy:
     journal = await SqliteJournal.open(path)
