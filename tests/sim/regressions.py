@@ -49,7 +49,7 @@ FOUND: dict[int, str] = {
     888998: "what was parked behind something undone was sent without what came of it when done again (E3)",
     558342: "of the checker: a join was judged by the one a patch made of it after it had fired (E3)",
     309651: "a patch that hung a node behind one that had begun, and an approval before that, let it run without (E6)",
-    15857001: "of the checker: a failure that was ignored, of an attempt that counted as begun afterwards, is not lost (T1)",
+    15857001: "an attempt was given back while it was recalled, began by what the recall had found, and nobody missed it (T1, R2)",
     720: "of the simulator: an edge that a patch brought after its target was activated is not given to it",
     4113: "of the simulator: a run whose child waits for a time stands still rightly",
 }

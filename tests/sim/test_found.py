@@ -62,25 +62,6 @@ def test_what_a_join_is_given_is_judged_by_the_join_it_fired_with() -> None:
     assert said == []
 
 
-def test_an_ignored_result_of_an_attempt_that_began_again_is_in_the_journal() -> None:
-    """A pause: one delivery was stopped and the attempt held, the failure of the other was ignored, and the transport said that it
-    was claimed. The acknowledgement of the failure loses nothing."""
-    run = begin(node("a"))
-    run.tell(c.Pause)
-    run.lapse("a", reason="handed_back")
-    run.fail("a")
-    run.begin("a")
-    assert [event.type for event in run.journal[-3:]] == ["node.held", "result.ignored", "node.started"]
-    checker = Checker({run.state.irs[0].hash: run.state.irs[0]})
-    assert [violation for event in run.journal for violation in checker.feed(event)] == []
-    said: list[str] = []
-    checks = SimpleNamespace(fail=lambda rule, message: said.append(message), checkers={"r": checker})
-    store = SimpleNamespace(incarnation=1, runs={"r": SimpleNamespace(quarantined=None)})
-    world: Any = SimpleNamespace(checks=checks, store=store)
-    Promises(world).acknowledged(Result(run_id="r", node="a", kind="failed", code="error"))
-    assert said == []
-
-
 # -- the kernel --------------------------------------------------------------------------------------------------------
 
 

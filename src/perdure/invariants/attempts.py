@@ -487,7 +487,6 @@ def _undone(model: Model, act: Act) -> None:
 
 def ignored(model: Model, event: e.ResultIgnored) -> None:
     """The one thing an old attempt may leave behind (V4)."""
-    model.get(event.node, event.scope, event.item).ignored = event.attempt
 
 
 def each(handler: Any, *fields: str) -> Any:

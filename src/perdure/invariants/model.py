@@ -66,8 +66,6 @@ class Act(msgspec.Struct, kw_only=True):
     cut: str = ""
     """What it was doing when the run ended."""
     redo: bool = False
-    ignored: int = 0
-    """The last attempt a result of which was ignored."""
     """Made ready again by a new generation."""
     undone: int = 0
     undo_attempt: int = 0

@@ -159,8 +159,14 @@ class Publisher:
             "generation": state.generation,
             "undo": effect.undo,
         }
-        kind: Any = c.Begin if claimed else c.Withdraw
-        coordinator.put(Asked(state.run_id, lambda state: kind(at=coordinator.clock.now(), **fields), None))
+
+        def say(state: State) -> c.Command:
+            # Its result may have come first: then no worker has it any more, and nobody would miss it.
+            begun = claimed and self.dispatcher.get(name) is not None
+            kind: Any = c.Begin if begun else c.Withdraw
+            return kind(at=coordinator.clock.now(), **fields)  # type: ignore[no-any-return]
+
+        coordinator.put(Asked(state.run_id, say, None))
 
     # -- sending -------------------------------------------------------------------------------------------------------
 

@@ -133,8 +133,8 @@ class Promises:
             pending = (
                 act.state in ("queued", "running") and act.attempt == result.attempt and model.state not in RUN_OVER
             )
-            if act.state == "running" and (result.stopped or act.ignored == result.attempt):
-                pending = False  # it was held since, and sent again: another one runs now
+            if result.stopped and act.state == "running":  # it was held since, and sent again: another one runs now
+                pending = False
         if pending:
             self._fail("T1", f"the result of {result.task_id} is acknowledged, and the journal does not have it")
 
