@@ -226,7 +226,7 @@ def measured(result: Result) -> Result:
         details = None
     changed = msgspec.structs.replace(
         result,
-        size=len(data) if result.output_ref is None else max(0, result.size),
+        size=len(data) if result.output is not None else max(0, result.size),
         code=_text(result.code, LONGEST_CODE),
         message=_text(result.message, LONGEST_MESSAGE),
         reasoning=_text(result.reasoning, LONGEST_MESSAGE),

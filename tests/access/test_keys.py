@@ -131,7 +131,7 @@ async def test_only_the_whole_secret_of_a_living_key_is_valid(archive, clock):
     assert is_valid(key, presented, now)
     assert is_valid(key, presented, now + 9.9)
     assert not is_valid(key, presented, now + 10)
-    for place in range(22, len(issued.text)):
+    for place in range(issued.text.rindex("_") + 1, len(issued.text)):
         other = issued.text[:place] + ("a" if issued.text[place] != "a" else "b") + issued.text[place + 1 :]
         assert not is_valid(key, present(other), now)
     revoked = await archive.revoke_key("acme", key.key_id, now)
