@@ -69,6 +69,7 @@ OTHERWISE = {
     "patch": "operations",
     "versions": "version",
     "input": "config",
+    "description": "reason",
 }
 """What a parameter is called in Python, where the API has another word or two."""
 

@@ -79,9 +79,6 @@ async def patch(call: Call, body: PatchWorkflow) -> Any:
     The patch is applied to the canonical form, as GET /workflows/{name} shows it, which always has `nodes` and `edges`.
     """
     operations = either("patch", body.patch, "operations", body.operations)
-    if operations is None:
-        message = "give patch, a list of operations"
-        raise Invalid(message, [Trouble("patch", "missing_key", message)])
     reason = either("reason", body.reason or None, "description", body.description or None) or ""
     view = await call.service.workflows.patch(
         call.path("name"), operations, base=body.base_version, reason=reason, dry_run=body.dry_run

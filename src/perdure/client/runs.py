@@ -38,6 +38,7 @@ class RunsCalls:
         inputs: Mapping[str, Any] | None = None,
         *,
         definition: Mapping[str, Any] | None = None,
+        tag: str | None = None,
         tags: Mapping[str, str] | None = None,
         deadline_seconds: float | None = None,
         wait_seconds: float = 0.0,
@@ -47,6 +48,7 @@ class RunsCalls:
     ) -> Call[v.RunStarted]:
         """Start a run of a registered workflow (`name`, `name@3`, `name@alias`), of one written in Python, or of a `definition`.
 
+        `tag` is the version or alias, for a `workflow` that is a name alone; `tags` are what the run is found by.
         It returns when the start is durable; with `wait_seconds`, when the run has ended or the time is up. Each call has a key
         of its own, so that a try that is repeated starts nothing twice; give `idempotency_key` where the program itself may be
         repeated: the same key gives the run that it started. Where an alias means several versions, the same `rollout_key` (a
@@ -61,6 +63,7 @@ class RunsCalls:
             workflow=workflow,
             definition=definition,
             inputs=inputs,
+            tag=tag,
             tags=tags,
             deadline_seconds=deadline_seconds,
             wait_seconds=wait_seconds or None,

@@ -69,6 +69,9 @@ class Workflows:
     ) -> View:
         """A JSON Patch of the highest version is the next one. With `base`, only if that is the highest still."""
         found = await find_version(self._scope, name)
+        if operations is None:  # asked only now: who may not see the workflow learns nothing by a wrong body
+            message = "give patch, a list of operations"
+            raise Invalid(message, [Trouble("patch", "missing_key", message)])
         if base is not None and found.version != base:
             raise Conflict(f"workflow {name} is at version {found.version}, not {base}; read it and patch again")
         before = await self._definition(found)
