@@ -62,7 +62,7 @@ def test_a_script_that_is_interrupted_stops_soon_and_goes_on_when_run_again(tmp_
             while not effects(tmp_path):  # until the task has begun
                 assert process.poll() is None
             process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=20)
+            _, errors = process.communicate(timeout=120)
         finally:
             process.kill()
     assert "KeyboardInterrupt" in errors
