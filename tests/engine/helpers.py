@@ -20,6 +20,7 @@ from perdure.kernel.state import NodeState, State
 from perdure.model import compile_definition
 from perdure.model import ir as irs
 from perdure.model.ir import IR
+from perdure.runtime import hearing
 from perdure.runtime.loaded import DEFINITIONS, load, row_of
 from perdure.runtime.requests import Reply, Request
 
@@ -80,6 +81,10 @@ async def crash(engine: Engine) -> None:
         await engine.transport.close()
     if engine._claims is not None:
         engine._claims._map.close()  # the file stays
+        engine._claims.unlock()
+    if engine._logs is not None:
+        engine._logs = None
+        hearing.end()
     if engine.lock is not None:
         engine.lock.release()
     await engine.blobs.close()
