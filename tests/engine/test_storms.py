@@ -82,7 +82,7 @@ async def test_commands_that_cross_each_other_and_the_work_leave_every_run_sound
             await ended(engine, name, 40)
         await until_true(lambda: len(engine.coordinator.dispatcher) == 0, "nothing is out any more")
         await engine.coordinator.drained()
-        assert engine.coordinator.runs == {}
+        await until_true(lambda: not engine.coordinator.runs, "no run is in memory")
 
 
 @pytest.mark.parametrize("times", [2, 3])
@@ -102,7 +102,7 @@ async def test_every_message_that_comes_again_changes_nothing(tmp_path, times):
         assert len(tasks.seen) == len(set(tasks.seen)) == 10
         await check(engine.journal, state.find("call").child)
         await engine.coordinator.drained()
-        assert engine.coordinator.runs == {}
+        await until_true(lambda: not engine.coordinator.runs, "no run is in memory")
 
 
 async def test_runs_that_leave_memory_whenever_they_can(tmp_path):
@@ -113,7 +113,7 @@ async def test_runs_that_leave_memory_whenever_they_can(tmp_path):
             await start(engine, EVERYTHING, f"r{number}")
         for number in range(5):
             assert (await ended(engine, f"r{number}")).outputs == {"all": [2, [2, 4, 6], 2]}
-        assert engine.coordinator.runs == {}
+        await until_true(lambda: not engine.coordinator.runs, "no run is in memory")
 
 
 @pytest.mark.parametrize("every", [1, 3, 7])
@@ -174,7 +174,7 @@ async def test_the_same_idempotency_key_is_the_same_run(tmp_path):
         await ended(engine, "x1")
         assert await engine.journal.find_run("x2") is None
         assert len(tasks.seen) == 1
-        assert engine.coordinator.runs == {}
+        await until_true(lambda: not engine.coordinator.runs, "no run is in memory")
         assert engine.coordinator._resting == {}
 
 
