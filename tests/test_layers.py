@@ -15,7 +15,7 @@ LONGEST_FILE = 600
 
 PORTS = {"journal", "archive", "leases", "limits", "transport", "blobs"}
 ADAPTERS = {"journals", "transports", "blob_stores"}
-BASE = {"errors", "clock", "model", "plain"}
+BASE = {"errors", "clock", "model", "plain", "plain_text"}
 MIDDLE = {"routing", "nodes", "agents", "functions", "outcomes", "secrets", "egress", "sandbox", "pipeline"}
 
 # A part of `perdure` (a module or a folder) -> the parts it may import. Itself is always allowed.
@@ -23,6 +23,7 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "clock": set(),
     "plain": set(),
+    "plain_text": set(),  # what may be seen of a text
     "settings": {"errors"},
     "model": {"errors"},
     "kernel": {"model"},
@@ -48,7 +49,7 @@ ALLOWED: dict[str, set[str]] = {
     "pipeline": {"routing"},  # operators and patterns are the same as in conditions
     "nodes": BASE | {"kernel", "routing", "functions", "outcomes", "egress", "sandbox", "pipeline"} | PORTS,
     "agents": BASE | {"kernel", "routing", "nodes", "egress", "sandbox", "pipeline"} | PORTS,
-    "access": {"errors", "clock", "settings", "archive"},  # it knows credentials and no route
+    "access": {"errors", "clock", "settings", "archive", "plain_text"},  # it knows credentials and no route
     "runtime": BASE | {"kernel", "settings"} | PORTS | MIDDLE,
     "deployment": BASE | {"settings", "envelopes", "runtime"} | PORTS | ADAPTERS | MIDDLE,  # from URLs to adapters
     "engine": BASE | {"deployment", "kernel", "settings", "runtime"} | PORTS | ADAPTERS | MIDDLE,

@@ -1,6 +1,10 @@
 """What is secret stays so: in every form, and in files of the machine (S21, S26)."""
 
+import json
+import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from urllib.parse import quote
 
@@ -55,3 +59,48 @@ def test_a_database_that_is_there_keeps_its_rights(tmp_path):
 
     _make_file(file)
     assert rights(file) == 0o640
+
+
+CHILD = """
+import logging, os, sys
+import perdure
+
+@perdure.task
+def leak(token, ctx: perdure.Context):
+    print("printed", token)
+    print("to standard error", token, file=sys.stderr)
+    os.write(2, f"written {token}\\n".encode())
+    logging.getLogger("mine").error("logged %s", token)
+    ctx.log.error("told %s", token)
+    try:
+        raise ValueError(f"raised {token}")
+    except ValueError:
+        logging.getLogger("mine").exception("with its traceback")
+    raise ValueError(f"failed {token}")
+"""
+
+
+@attack("S21", "a secret that an isolated process prints, logs or raises")
+def test_an_isolated_process_says_no_secret(tmp_path):
+    (tmp_path / "child.py").write_text(CHILD)
+    node = {
+        "id": "a",
+        "type": "task",
+        "isolation": "process",
+        "retry": {"max_attempts": 1},
+        "config": {"function": "child:leak", "args": {"token": "{{ secrets.CANARY }}"}},
+    }
+    (tmp_path / "flow.json").write_text(json.dumps({"name": "leaky", "nodes": [node]}))
+    done = subprocess.run(
+        [sys.executable, "-m", "perdure", "run", "flow.json", "--debug"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "PERDURE_SECRET_CANARY": SECRET},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    said = done.stdout + done.stderr
+    for word in ("printed", "to standard error", "written", "logged", "told", "raised", "failed"):
+        assert f"{word} ***" in said, said
+    assert not [form for form in encodings(SECRET) if form in said], said

@@ -14,6 +14,7 @@ import msgspec
 from perdure.access.principal import Principal
 from perdure.archive import NO_HASH, Archive, AuditEntry, AuditHead, audit_hash, audit_payload
 from perdure.clock import Clock
+from perdure.plain_text import clean_line
 
 DETAIL_BYTES = 16_384
 """What is longer is kept as its hash."""
@@ -66,7 +67,7 @@ class Audit:
 
 def _line(text: str) -> str:
     """What every database can hold and one line can show: ids come from requests."""
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text[:TARGET_CHARACTERS])
+    return clean_line(text[:TARGET_CHARACTERS])
 
 
 def _short(value: object) -> object:

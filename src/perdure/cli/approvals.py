@@ -13,6 +13,7 @@ from perdure.cli.group import Group, json_option
 from perdure.cli.listing import Listed, find_one, list_options, read_page, show_page
 from perdure.cli.output import compact, print_fields, print_json, print_pretty, print_table, since, until
 from perdure.cli.parameters import data_option
+from perdure.cli.saying import echo
 from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
@@ -80,11 +81,11 @@ def show(approval_id: str, where: Where, as_json: bool) -> None:
         }
     )
     if view["ballots"]:
-        click.echo()
+        echo()
         rows = [[one["by"], one["decision"], since(one["at"]), one["comments"]] for one in view["ballots"]]
         print_table(["vote of", "decision", "when", "comments"], rows, flexible="comments")
     if view["shown"]:
-        click.echo()
+        echo()
         print_pretty(view["shown"])
 
 
@@ -170,7 +171,7 @@ def delegate(approval_id: str, to: str, comments: str, by: str | None, where: Wh
     if as_json:
         print_json(view)
         return
-    click.echo(f"{to} is asked about {view['approval_id']}")
+    echo(f"{to} is asked about {view['approval_id']}")
     if hint:
         say(hint)
 
@@ -183,7 +184,7 @@ def _decide(
     if as_json:
         print_json(view)
         return
-    click.echo(_said(view, decision))
+    echo(_said(view, decision))
     if hint:
         say(hint)
 

@@ -6,12 +6,12 @@ import asyncio
 import sys
 from typing import Any
 
-import click
 import msgspec
 
 from perdure.cli.database import user
 from perdure.cli.exits import say
 from perdure.cli.output import shorten
+from perdure.cli.saying import echo, style
 from perdure.cli.waiting import Ask
 from perdure.runtime.forms import fields_of, read_fields
 from perdure.runtime.requests import Request
@@ -21,7 +21,7 @@ _APPROVE, _REJECT, _LATER = ("a", "approve", "y", "yes"), ("r", "reject", "n", "
 
 async def read_line(prompt: str) -> str | None:
     """A line from the terminal, or None at its end. Unlike a read in a thread, it can be cancelled."""
-    click.echo(prompt, nl=False, err=True)
+    echo(prompt, nl=False, err=True)
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[str] = loop.create_future()
 
@@ -41,7 +41,7 @@ async def ask_person(ask: Ask, form: Any = None) -> Request | None:
     """What the person decides, as a request; None: not now."""
     say()
     people = f" (for {', '.join(ask.approvers)})" if ask.approvers else ""
-    say(click.style("? ", fg="yellow", bold=True) + click.style(ask.node, bold=True) + f" asks for a decision{people}")
+    say(style("? ", fg="yellow", bold=True) + style(ask.node, bold=True) + f" asks for a decision{people}")
     for line in _shown(ask.shown):
         say(f"    {line}")
     decision = await _decision()

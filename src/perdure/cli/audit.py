@@ -10,6 +10,7 @@ from perdure.cli.exits import ExitCode, say
 from perdure.cli.group import Group, json_option, leave, page_options
 from perdure.cli.keys import execute, tenant_option
 from perdure.cli.output import moment, print_json, print_page, print_table
+from perdure.cli.saying import echo, style
 from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def list_(
         print_page(page["items"], page["next_cursor"])
         return
     if not page["items"]:
-        click.echo(f"Nothing is recorded in tenant {tenant}, or nothing that was asked for.")
+        echo(f"Nothing is recorded in tenant {tenant}, or nothing that was asked for.")
         return
     rows = [[one["seq"], moment(one["at"]), one["principal"], one["action"], one["object"]] for one in page["items"]]
     print_table(["seq", "at", "by", "action", "object"], rows)
@@ -89,11 +90,11 @@ def verify(known: tuple[str, ...], tenant: str, where: Where, as_json: bool) -> 
     if as_json:
         print_json(verdict)
     elif verdict["intact"]:
-        click.echo(f"{entries:,} {'entry is' if entries == 1 else 'entries are'} as written")
+        echo(f"{entries:,} {'entry is' if entries == 1 else 'entries are'} as written")
         if head is not None:
-            click.echo(f"{entries}:{head}")
+            echo(f"{entries}:{head}")
     else:
-        say(f"{click.style('Wrong:', fg='red')} {verdict['problem']}; the {entries:,} before it are as written")
+        say(f"{style('Wrong:', fg='red')} {verdict['problem']}; the {entries:,} before it are as written")
     leave(ExitCode.OK if verdict["intact"] else ExitCode.FAILED)
 
 

@@ -12,6 +12,7 @@ import click
 from perdure.cli.exits import say
 from perdure.cli.group import Group, json_option
 from perdure.cli.output import moment, print_fields, print_json
+from perdure.cli.saying import echo
 from perdure.cli.where import Where, where_options
 
 MAX_BYTES = 1024 * 1024 * 1024
@@ -33,7 +34,7 @@ def put(file: str, where: Where, as_json: bool) -> None:
     if as_json:
         print_json({"ref": ref, "size": len(data)})
     else:
-        click.echo(ref)
+        echo(ref)
 
 
 def _read(file: str) -> bytes:
@@ -59,7 +60,8 @@ async def _put(where: Where, data: bytes) -> str:
 @where_options
 @json_option
 def get(ref: str, output: str | None, where: Where, as_json: bool) -> None:
-    """Print the content that REF (cas://sha256:…, or sha256:…) names, byte for byte, checked against its hash."""
+    """Print the content that REF (cas://sha256:…, or sha256:…) names, checked against its hash: byte for byte,
+    but on a terminal, which must not obey it, as text."""
     data = asyncio.run(_get(where, ref))
     if output is not None:
         try:
@@ -75,6 +77,9 @@ def get(ref: str, output: str | None, where: Where, as_json: bool) -> None:
 
         print_json({"ref": ref, "size": len(data), "content_base64": base64.b64encode(data).decode()})
     else:
+        if sys.stdout.isatty():
+            echo(data.decode(errors="replace"), nl=not data.endswith(b"\n"))
+            return
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
 

@@ -12,6 +12,7 @@ from perdure.cli.exits import ExitCode, say, say_error
 from perdure.cli.group import json_option, leave
 from perdure.cli.output import paint, print_json
 from perdure.cli.run import check_run_id
+from perdure.cli.saying import echo
 from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ async def _patch(
         if as_json:
             print_json(await backend.get_run(run_id))
             return ExitCode.OK
-        click.echo(f"Patched {run_id}; it is {paint(changes['state'])} now")
+        echo(f"Patched {run_id}; it is {paint(changes['state'])} now")
         _list(changes)
         if hint := backend.go_on(run_id, changes["state"]):
             say(hint)
@@ -102,13 +103,13 @@ def _show(changes: dict[str, Any], *, as_json: bool) -> None:
     if changes["refused"]:
         say(f"{run_id} cannot be patched so: {changes['refused']}")
     else:
-        click.echo(f"{run_id} can be patched so; nothing was changed")
+        echo(f"{run_id} can be patched so; nothing was changed")
 
 
 def _list(changes: dict[str, Any]) -> None:
     for word in ("added", "removed", "changed", "edges_added", "edges_removed"):
         if changes[word]:
-            click.echo(f"  {word.replace('_', ' ')}: {', '.join(changes[word])}")
+            echo(f"  {word.replace('_', ' ')}: {', '.join(changes[word])}")
 
 
 # -- retry -------------------------------------------------------------------------------------------------------------
@@ -149,7 +150,7 @@ def retry(run_id: str, file: str | None, reason: str, by: str | None, where: Whe
         say(f"  look:  perdure runs show {view['run_id']}{where.flags}")
         say(f"  mend:  perdure runs retry {view['run_id']} --definition {name}{where.flags}")
     else:
-        click.echo(f"Retrying {view['run_id']}; it is {paint(view['state'])} now")
+        echo(f"Retrying {view['run_id']}; it is {paint(view['state'])} now")
         if hint:
             say(hint)
     leave(ExitCode.FAILED if failed else ExitCode.OK)
@@ -237,7 +238,7 @@ def rerun(
     if as_json:
         print_json(view)
         return
-    click.echo(f"Started {view['run_id']} out of {view['origin']}; it is {paint(view['state'])} now")
+    echo(f"Started {view['run_id']} out of {view['origin']}; it is {paint(view['state'])} now")
     if hint:
         say(hint)
 

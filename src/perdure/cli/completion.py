@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from perdure.cli.group import json_option
+from perdure.cli.saying import echo
 
 _VARIABLE = "_PERDURE_COMPLETE"
 _SHELLS = ("bash", "fish", "zsh")
@@ -32,4 +33,4 @@ def completion(shell: str, as_json: bool) -> None:
 
         print_json({"shell": shell, "script": text})
         return
-    click.echo(text.strip())
+    echo(text.strip())

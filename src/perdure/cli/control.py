@@ -16,6 +16,7 @@ from perdure.cli.exits import say
 from perdure.cli.group import json_option
 from perdure.cli.output import paint, print_json
 from perdure.cli.parameters import tag_option
+from perdure.cli.saying import echo
 from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def _decide(where: Where, name: str, as_json: bool, done: str, ask: Ask) -> None
     if as_json:
         print_json(view)
         return
-    click.echo(f"{done} {view['run_id']}; it is {paint(view['state'])} now")
+    echo(f"{done} {view['run_id']}; it is {paint(view['state'])} now")
     if hint:
         say(hint)
 
@@ -78,7 +79,7 @@ def start(
     if as_json:
         print_json(view)
         return
-    click.echo(view["run_id"])
+    echo(view["run_id"])
     say(hint or f"Started; follow it with: perdure runs watch {view['run_id']}{where.flags}")
 
 

@@ -14,6 +14,7 @@ from perdure.cli.group import Group, json_option
 from perdure.cli.listing import Listed, find_one, find_pending, list_options, read_page, show_page
 from perdure.cli.output import print_fields, print_json, print_page, print_pretty, shorten, since
 from perdure.cli.parameters import data_option
+from perdure.cli.saying import echo
 from perdure.cli.where import Where, where_options
 from perdure.kernel.keys import place
 
@@ -82,7 +83,7 @@ def show(dead_letter_id: str, where: Where, as_json: bool) -> None:
     )
     for name in ("config", "inputs"):
         if view[name] not in (None, {}):
-            click.echo(f"\n{name}")
+            echo(f"\n{name}")
             print_pretty(view[name])
     if view["state"] == "pending":
         say(
@@ -175,7 +176,7 @@ def _repair(
         print_json(items[0]) if letter is not None else print_page(items, None)
         return
     for view in items:
-        click.echo(f"{done} {view['dead_letter_id']}")
+        echo(f"{done} {view['dead_letter_id']}")
     if hint:
         say(hint)
 

@@ -11,6 +11,7 @@ import click
 from perdure.cli.exits import ExitCode, say
 from perdure.cli.group import db_option, json_option, leave
 from perdure.cli.output import print_json
+from perdure.cli.saying import echo, redraw, style
 from perdure.cli.where import check_here, here_only
 from perdure.clock import system
 
@@ -46,11 +47,11 @@ def doctor(repair: bool, db: str | None, as_json: bool) -> None:
 
 def _print_repaired(repaired: Repaired) -> None:
     for run_id in repaired.runs:
-        click.echo(f"run {run_id} was derived anew")
+        echo(f"run {run_id} was derived anew")
     for run_id in repaired.released:
-        click.echo(f"run {run_id} is no longer quarantined")
+        echo(f"run {run_id} is no longer quarantined")
     for run_id, why in repaired.left.items():
-        click.echo(f"run {run_id} was left as it is: {why}")
+        echo(f"run {run_id} was left as it is: {why}")
 
 
 async def _examine(db: str | None, *, repair: bool, show: bool) -> tuple[Report, Repaired | None]:
@@ -64,13 +65,13 @@ async def _examine(db: str | None, *, repair: bool, show: bool) -> tuple[Report,
         nonlocal last
         if show and system.monotonic() - last > 0.1:
             last = system.monotonic()
-            click.echo(f"\r\x1b[Kchecked {report.runs} runs, {report.events} events", nl=False, err=True)
+            redraw(f"checked {report.runs} runs, {report.events} events")
 
     async with opened(db) as engine:
         report = await examine(engine.journal, engine.library, progress)
         repaired = await mend(engine.journal, engine.library, engine.clock, report) if repair else None
     if show:
-        click.echo("\r\x1b[K", nl=False, err=True)
+        redraw()
     return report, repaired
 
 
@@ -79,20 +80,18 @@ def _print(report: Report) -> None:
     for finding in report.findings:
         if finding.run_id != run_id:
             run_id = finding.run_id
-            click.echo(click.style(f"run {run_id}", bold=True))
-        click.echo(f"  {click.style(finding.invariant.ljust(3), fg='red')} {finding.message}")
+            echo(style(f"run {run_id}", bold=True))
+        echo(f"  {style(finding.invariant.ljust(3), fg='red')} {finding.message}")
     for run_id, reason in report.quarantined.items():
-        click.echo(f"{click.style(f'run {run_id}', bold=True)} is quarantined: {reason}")
+        echo(f"{style(f'run {run_id}', bold=True)} is quarantined: {reason}")
     for run_id in report.moving:
         say(f"run {run_id} changed all the time and was left out; check again")
     checked = f"Checked {_count(report.runs, 'run')} and {_count(report.events, 'event')}"
     if report.sound:
-        click.echo(f"{checked}: {click.style('all is well', fg='green')}.")
+        echo(f"{checked}: {style('all is well', fg='green')}.")
         return
     wrong = len({finding.run_id for finding in report.findings} | set(report.quarantined))
-    click.echo(
-        f"{checked}: {click.style(_count(wrong, 'run') + (' is' if wrong == 1 else ' are') + ' not well', fg='red')}."
-    )
+    echo(f"{checked}: {style(_count(wrong, 'run') + (' is' if wrong == 1 else ' are') + ' not well', fg='red')}.")
 
 
 def _count(number: int, noun: str) -> str:

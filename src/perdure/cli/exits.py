@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from enum import IntEnum
 
-import click
+from perdure.cli.saying import echo, echo_json, style
 
 
 class ExitCode(IntEnum):
@@ -56,19 +56,19 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def say_error(message: str) -> None:
-    click.echo(click.style("Error: ", fg="red", bold=True) + message, err=True)
+    echo(style("Error: ", fg="red", bold=True) + message, err=True)
 
 
 def say_problem(code: str, message: str) -> None:
     """An error for programs, which read `code`."""
     import msgspec  # late: `perdure --help` needs none of it
 
-    click.echo(msgspec.json.encode({"error": {"code": code, "message": message}}).decode(), err=True)
+    echo_json(msgspec.json.encode({"error": {"code": code, "message": message}}), err=True)
 
 
 def say(message: str = "") -> None:
     """For people: progress, hints. Standard output is for results."""
-    click.echo(message, err=True)
+    echo(message, err=True)
 
 
 def say_details(details: object) -> None:
@@ -76,7 +76,7 @@ def say_details(details: object) -> None:
     from perdure.runtime.failures import show_details
 
     for line in show_details(details):
-        say(click.style(line, fg="bright_black"))
+        say(style(line, fg="bright_black"))
 
 
 class Logs(logging.Handler):
@@ -88,8 +88,9 @@ class Logs(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         text = self.format(record) if self._debug else record.getMessage()
+        text = text.replace("\n", "\n  ")  # no line of a message looks like a message
         colour = "red" if record.levelno >= logging.ERROR else "yellow"
-        click.echo(click.style(f"{record.levelname.lower()}: ", fg=colour) + text, err=True)
+        echo(style(f"{record.levelname.lower()}: ", fg=colour) + text, err=True)
 
 
 def show_logs(debug: bool) -> None:

@@ -11,6 +11,7 @@ import msgspec
 from perdure.cli.exits import say
 from perdure.cli.group import db_option, json_option
 from perdure.cli.output import print_json
+from perdure.cli.saying import echo, style
 from perdure.cli.where import check_here, here_only
 
 if TYPE_CHECKING:
@@ -43,16 +44,16 @@ def gc(dry_run: bool, grace_hours: float, db: str | None, as_json: bool) -> None
     would = "would be " if dry_run else ""
     runs, kept = "run" if done.runs == 1 else "runs", "blob stays" if done.kept == 1 else "blobs stay"
     if forgotten:
-        click.echo(f"{forgotten:,} {'run' if forgotten == 1 else 'runs'} {would}forgotten: they ended long ago")
-    click.echo(f"{done.runs:,} {runs} looked at; {done.kept:,} {kept}")
-    click.echo(f"{done.discarded:,} {would}discarded ({_size(done.discarded_bytes)})")
-    click.echo(f"{done.deleted:,} {would}deleted for good ({_size(done.deleted_bytes)})")
+        echo(f"{forgotten:,} {'run' if forgotten == 1 else 'runs'} {would}forgotten: they ended long ago")
+    echo(f"{done.runs:,} {runs} looked at; {done.kept:,} {kept}")
+    echo(f"{done.discarded:,} {would}discarded ({_size(done.discarded_bytes)})")
+    echo(f"{done.deleted:,} {would}deleted for good ({_size(done.deleted_bytes)})")
     if done.restored:
-        click.echo(f"{done.restored:,} {would}restored: something names them after all")
+        echo(f"{done.restored:,} {would}restored: something names them after all")
     if done.unfinished:
-        click.echo(f"{done.unfinished:,} unfinished writes removed")
+        echo(f"{done.unfinished:,} unfinished writes removed")
     for ref in done.missing:
-        say(f"{click.style('warning:', fg='yellow')} {ref} is named and not there")
+        say(f"{style('warning:', fg='yellow')} {ref} is named and not there")
 
 
 async def _collect(db: str | None, grace_seconds: float, dry_run: bool) -> tuple[int, Collected]:

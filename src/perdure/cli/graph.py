@@ -10,6 +10,7 @@ import click
 
 from perdure.cli.exits import ExitCode, say
 from perdure.cli.group import json_option, leave
+from perdure.cli.saying import echo
 from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def graph(
     format_ = format_ or SUFFIXES.get(kind, "mermaid")
     text = draw(ir, format_, marks=marks, direction=direction)  # type: ignore[arg-type]
     if output is None:
-        click.echo(text, nl=False)
+        echo(text, nl=False)
         return
     Path(output).write_text(text, encoding="utf-8")
     say(f"Wrote {output} ({format_}, {len(ir.nodes)} nodes).")

@@ -13,6 +13,7 @@ import click
 
 from perdure.cli.exits import ExitCode, leaves, report, say_problem, show_logs
 from perdure.cli.results import results
+from perdure.cli.saying import clean_error, echo
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -105,12 +106,13 @@ class Root(Group):
         except click.exceptions.Exit:
             raise
         except click.ClickException as error:
+            clean_error(error)
             if not ctx.meta.get(JSON):
                 raise
             say_problem("usage" if isinstance(error, click.UsageError) else "error", error.format_message())
             raise click.exceptions.Exit(error.exit_code) from None
         except (KeyboardInterrupt, click.Abort):
-            click.echo("Interrupted.", err=True)
+            echo("Interrupted.", err=True)
             raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
         except Exception as error:
             if any(isinstance(one, BrokenPipeError) for one in leaves(error)):

@@ -15,8 +15,10 @@ import msgspec
 from perdure.cli.exits import ExitCode, say
 from perdure.cli.group import json_option, leave
 from perdure.cli.output import compact, instant, print_page, print_table
+from perdure.cli.saying import echo, echo_json
 from perdure.cli.where import Where, where_options
 from perdure.clock import system
+from perdure.plain_text import clean_json, clean_line
 from perdure.runtime.logs import PAUSE_SECONDS
 
 _MANY = 1000
@@ -140,9 +142,9 @@ async def _follow_logs(where: Where, name: str, node: str | None, after: int, as
 
 def _print_line(line: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        click.echo(msgspec.json.encode(line))
+        echo_json(msgspec.json.encode(line))
     else:
-        click.echo(f"{instant(line['at'])}  {line['node']}  {line['level']:<7}  {line['message']}")
+        echo(f"{instant(line['at'])}  {line['node']}  {line['level']:<7}  {clean_line(line['message'])}")
 
 
 # -- export ------------------------------------------------------------------------------------------------------------
@@ -177,7 +179,7 @@ def export(run_id: str, output: str | None, format_: str | None, where: Where, a
 @contextmanager
 def _opened_output(output: str | None) -> Iterator[Callable[[str], Any]]:
     if output is None:
-        yield sys.stdout.write
+        yield lambda text: sys.stdout.write(clean_json(text))
         sys.stdout.flush()
         return
     with Path(output).open("w", encoding="utf-8", newline="\n") as file:

@@ -11,6 +11,7 @@ import click
 from perdure.cli.exits import say
 from perdure.cli.group import json_option
 from perdure.cli.output import print_json
+from perdure.cli.saying import echo, style
 
 FILES = {
     "order.yaml": "the workflow",
@@ -63,8 +64,8 @@ def _say_next(directory: Path, written: list[str]) -> None:
     width = max(map(len, FILES))
     for name in written:
         if what := FILES[name]:
-            click.echo(
-                f"{click.style('+', fg='green')} {(directory / name).as_posix():<{width + len(directory.as_posix()) + 1}}  {what}"
+            echo(
+                f"{style('+', fg='green')} {(directory / name).as_posix():<{width + len(directory.as_posix()) + 1}}  {what}"
             )
     say("\nNext:")
     steps = [] if directory == Path() else [f"cd {directory}"]
@@ -76,4 +77,4 @@ def _say_next(directory: Path, written: list[str]) -> None:
         "python -m pytest",
     ]
     for step in steps:
-        say(f"  {click.style(step, bold=True)}")
+        say(f"  {style(step, bold=True)}")

@@ -11,6 +11,7 @@ import msgspec
 from perdure.cli.exits import say
 from perdure.cli.group import Group, json_option, page_options
 from perdure.cli.output import moment, print_json, print_page, print_table
+from perdure.cli.saying import echo
 from perdure.cli.where import Server, Where, where_options
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def create(
     if as_json:
         print_json(made)
         return
-    click.echo(made["key"])
+    echo(made["key"])
     say(f"Key {made['key_id']} for {name}: keep it now, it is not shown again.")
 
 
@@ -107,7 +108,7 @@ def list_(tenant: str, limit: int, cursor: str | None, where: Where, as_json: bo
         print_page(page["items"], page["next_cursor"])
         return
     if not page["items"]:
-        click.echo(f"Tenant {tenant} has no keys. `perdure keys create NAME --role operator` makes one.")
+        echo(f"Tenant {tenant} has no keys. `perdure keys create NAME --role operator` makes one.")
         return
     columns = ["key_id", "name", "roles", "scopes", "created", "expires", "last used", "state"]
     print_table(columns, [_cells(key) for key in page["items"]])
@@ -133,7 +134,7 @@ def revoke(key_id: str, tenant: str, where: Where, as_json: bool) -> None:
     if as_json:
         print_json(revoked)
     else:
-        click.echo(f"Key {revoked['key_id']} of {revoked['name']} is revoked.")
+        echo(f"Key {revoked['key_id']} of {revoked['name']} is revoked.")
 
 
 def execute(

@@ -8,6 +8,7 @@ import traceback
 
 import msgspec
 
+from perdure.plain_text import clean_json
 from perdure.settings import Settings
 
 FIELDS = ("run_id", "node", "attempt", "tenant", "worker", "request_id")
@@ -27,7 +28,7 @@ class JsonFormatter(logging.Formatter):
         line |= {name: value for name in FIELDS if (value := record.__dict__.get(name)) is not None}
         if record.exc_info and record.exc_info[1] is not None:
             line["error"] = "".join(traceback.format_exception(record.exc_info[1]))
-        return msgspec.json.encode(line, enc_hook=str).decode()
+        return clean_json(msgspec.json.encode(line, enc_hook=str).decode())
 
 
 def configure(settings: Settings) -> None:

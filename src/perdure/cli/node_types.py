@@ -11,6 +11,7 @@ import click
 from perdure.cli.exits import say
 from perdure.cli.group import json_option
 from perdure.cli.output import print_fields, print_json, print_page, print_table
+from perdure.cli.saying import echo, style
 from perdure.cli.where import Server, Where, server_options
 
 
@@ -37,7 +38,7 @@ def node_types(name: str | None, server: str | None, api_key: str | None, as_jso
         print_table(["name", "version", "from", "can", "description"], rows, flexible="description")
         for one in types:
             if one["problem"] is not None:
-                say(f"{click.style('warning:', fg='yellow')} {one['problem']}")
+                say(f"{style('warning:', fg='yellow')} {one['problem']}")
 
 
 def _installed() -> list[dict[str, Any]]:
@@ -78,15 +79,15 @@ def _print(data: dict[str, Any]) -> None:
     from perdure.nodes.registry import CAPABILITIES
 
     known = {str(name): said for name, said in CAPABILITIES.items()}
-    click.echo(f"{click.style(data['name'], bold=True)}  {data['description']}\n")
+    echo(f"{style(data['name'], bold=True)}  {data['description']}\n")
     fields = {key: data[key] for key in ("version", "source", "runs_on")}
     print_fields({**fields, "aliases": ", ".join(data["aliases"])})
     for capability in data["capabilities"]:
-        click.echo(f"  {capability}: {known.get(capability, '')}")
+        echo(f"  {capability}: {known.get(capability, '')}")
     for key in ("config_schema", "output_schema", "example"):
         if data[key]:
-            click.echo(f"\n{click.style(key.replace('_', ' '), bold=True)}")
-            click.echo(as_yaml(data[key]))
+            echo(f"\n{style(key.replace('_', ' '), bold=True)}")
+            echo(as_yaml(data[key]))
 
 
 def as_yaml(value: Any) -> str:

@@ -10,7 +10,9 @@ import click
 import msgspec
 
 from perdure.cli.results import results
+from perdure.cli.saying import echo, echo_json, style
 from perdure.clock import system
+from perdure.plain_text import clean_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,14 +65,13 @@ def make_console(*, stderr: bool = False) -> Console:
 
 def paint(state: str) -> str:
     """A state in its colour; click takes colours off where there is no terminal."""
-    return click.style(state, fg=COLOURS.get(state))
+    return style(state, fg=COLOURS.get(state))
 
 
 def print_json(value: Any) -> None:
     data = msgspec.json.encode(value)
-    click.echo(
-        msgspec.json.format(data, indent=2) if on_terminal() and len(data) <= MAX_PRETTY else data, file=results()
-    )
+    pretty = on_terminal() and len(data) <= MAX_PRETTY
+    echo_json(msgspec.json.format(data, indent=2) if pretty else data, file=results())
 
 
 def print_pretty(value: Any) -> None:
@@ -78,17 +79,17 @@ def print_pretty(value: Any) -> None:
     data = msgspec.json.encode(value)
     if len(data) > MAX_PRETTY:
         if on_terminal():
-            click.echo(data[:MAX_SHOWN].decode(errors="ignore") + "…", file=results())
-            click.echo(f"… {len(data):,} bytes in all; --json has everything", err=True)
+            echo_json(data[:MAX_SHOWN].decode(errors="ignore") + "…", file=results())
+            echo(f"… {len(data):,} bytes in all; --json has everything", err=True)
         else:
-            click.echo(data, file=results())
+            echo_json(data, file=results())
         return
     lines = msgspec.json.format(data, indent=2).decode().split("\n")
     if on_terminal() and len(lines) > MAX_LINES:
-        click.echo("\n".join(lines[:MAX_LINES]), file=results())
-        click.echo(f"… {len(lines) - MAX_LINES:,} more lines; --json has everything", err=True)
+        echo_json("\n".join(lines[:MAX_LINES]), file=results())
+        echo(f"… {len(lines) - MAX_LINES:,} more lines; --json has everything", err=True)
     else:
-        click.echo("\n".join(lines), file=results())
+        echo_json("\n".join(lines), file=results())
 
 
 def print_page(items: Sequence[Any], next_cursor: str | None) -> None:
@@ -167,14 +168,14 @@ def until(seconds: float) -> str:
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, flexible: str = "") -> None:
     """On a terminal the table is made to fit, the column named `flexible` first; elsewhere nothing is cut."""
-    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    texts = [["" if cell is None else clean_line(str(cell)) for cell in row] for row in rows]
     widths = [max([len(name), *(len(row[n]) for row in texts)]) for n, name in enumerate(columns)]
     if on_terminal():
         _print_rich(columns, texts, widths, columns.index(flexible) if flexible else len(columns) - 1)
         return
     for row in [[name.upper() for name in columns], *texts]:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        click.echo("  ".join(cells).rstrip(), file=results())
+        echo("  ".join(cells).rstrip(), file=results())
 
 
 def _print_rich(columns: Sequence[str], rows: Sequence[Sequence[str]], widths: list[int], flexible: int) -> None:
@@ -215,11 +216,12 @@ def print_prose(text: str) -> None:
         import textwrap
 
         text = textwrap.fill(text, make_console().width, subsequent_indent="  ", break_long_words=False)
-    click.echo(text, file=results())
+    echo(text, file=results())
 
 
 def print_fields(fields: Mapping[str, str]) -> None:
     width = max(len(name) for name, value in fields.items() if value)
     for name, value in fields.items():
-        if value:
-            click.echo(f"{click.style(name.ljust(width), fg='bright_black')}  {value}", file=results())
+        if value:  # further lines stand below the first: none looks like a field
+            lines = value.replace("\n", "\n" + " " * (width + 2))
+            echo(f"{style(name.ljust(width), fg='bright_black')}  {lines}", file=results())

@@ -15,6 +15,7 @@ from typing import IO, Any
 from rich.console import Console
 from rich.text import Text
 
+from perdure.plain_text import clean_line, clean_text
 from perdure.runtime.hearing import Tee
 
 _HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"
@@ -39,6 +40,7 @@ class Painter:
     def paint(self, lines: Sequence[Text]) -> None:
         """Show these lines instead of those before. Each is cut to the width of the terminal."""
         width = self.size[0]
+        lines = [self._clean(line) for line in lines]
         texts = [self._render(line, width) for line in lines]
         parts = [] if self._hidden else [_HIDE]
         self._hidden = True
@@ -86,6 +88,13 @@ class Painter:
         rows = sum(max(-(-one // width), 1) for one in self._widths) if self._shown else 0
         return (f"\x1b[{rows}A" if rows else "") + "\r" + _REST_OF_SCREEN
 
+    def _clean(self, line: Text) -> Text:
+        """What stands in a line is data: it must not move the cursor that is owned here."""
+        if clean_line(line.plain) == line.plain:
+            return line
+        parts = [(clean_line(one.text), one.style or "") for one in line.render(self._console)]
+        return Text.assemble(*parts, no_wrap=True, end="")
+
     def _render(self, line: Text, width: int) -> str:
         if line.cell_len > width:
             line = line.copy()
@@ -104,7 +113,7 @@ class Painter:
     def print_above(self, text: str) -> None:
         """From any thread; it appears with the next lines that are painted."""
         with self._lock:
-            self._printed.append(text)
+            self._printed.append(clean_text(text))
 
     def _take_printed(self) -> str:
         with self._lock:

@@ -7,9 +7,8 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from perdure.cli.exits import say
+from perdure.cli.saying import style
 
 if TYPE_CHECKING:
     from perdure.model import Problem
@@ -59,9 +58,9 @@ def _show(name: str, lines: list[str], problem: Problem) -> None:
         column, width = aim(line, problem.column or 1, said)
     place = ":".join(str(part) for part in (name, problem.line, column) if part is not None)
     colour = "red" if problem.severity == "error" else "yellow"
-    severity = click.style(f"{problem.severity}:", fg=colour, bold=True)
-    code = click.style(f"[{problem.code}]", fg="bright_black")
-    say(f"{click.style(place, bold=True)}: {severity} {said} {code}")
+    severity = style(f"{problem.severity}:", fg=colour, bold=True)
+    code = style(f"[{problem.code}]", fg="bright_black")
+    say(f"{style(place, bold=True)}: {severity} {said} {code}")
     if not shown or column is None:
         if problem.path:
             say(f"      at {problem.path}")
@@ -71,13 +70,13 @@ def _show(name: str, lines: list[str], problem: Problem) -> None:
         start = max(column - 40, 0)
         line, column = line[start : start + 120], column - start
     margin = str(problem.line).rjust(5)
-    bar = click.style("|", fg="bright_black")
-    say(f"{click.style(margin, fg='bright_black')} {bar} {line}")
+    bar = style("|", fg="bright_black")
+    say(f"{style(margin, fg='bright_black')} {bar} {line}")
     indent = "".join("\t" if char == "\t" else " " * _cells(char) for char in line[: column - 1])
     marked = line[column - 1 : column - 1 + width]
-    caret = click.style("^" * max(sum(map(_cells, marked)), 1), fg=colour, bold=True)
+    caret = style("^" * max(sum(map(_cells, marked)), 1), fg=colour, bold=True)
     beside = len(indent) + len(marked) + len(way_out) <= _BESIDE
-    hint = f" {click.style(way_out, fg='cyan')}" if way_out and beside else ""
+    hint = f" {style(way_out, fg='cyan')}" if way_out and beside else ""
     say(f"{' ' * 5} {bar} {indent}{caret}{hint}")
     if not beside:
         _say_way_out(way_out)
@@ -85,7 +84,7 @@ def _show(name: str, lines: list[str], problem: Problem) -> None:
 
 def _say_way_out(way_out: str) -> None:
     if way_out:
-        say(f"{' ' * 5} {click.style('= help:', fg='bright_black')} {click.style(way_out, fg='cyan')}")
+        say(f"{' ' * 5} {style('= help:', fg='bright_black')} {style(way_out, fg='cyan')}")
 
 
 def aim(line: str, column: int, said: str) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from perdure.cli.exits import ExitCode, say, say_details, say_error
 from perdure.cli.group import json_option, leave
 from perdure.cli.parameters import tag_option
 from perdure.cli.results import divert, results
+from perdure.cli.saying import echo
 from perdure.cli.where import Where, where_options
 from perdure.kernel.keys import RUN_ID, RUN_ID_RULE
 
@@ -322,7 +323,7 @@ class Session:
         if self.as_json:
             print_json(self.view)
         else:
-            click.echo(self.run_id, file=results())
+            echo(self.run_id, file=results())
             say(f"Run {self.run_id} is {self.view['state']}; watch it with: perdure runs watch {self.run_id}")
         return ExitCode.OK
 

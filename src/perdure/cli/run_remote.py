@@ -9,6 +9,7 @@ import click
 
 from perdure.cli.exits import ExitCode, say, say_details, say_error
 from perdure.cli.results import results
+from perdure.cli.saying import echo
 from perdure.cli.where import Server
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Session:
         if self.as_json:
             print_json(await self.backend.get_run(self.run_id))
         else:
-            click.echo(self.run_id, file=results())
+            echo(self.run_id, file=results())
             say(f"Started; follow it with: {self._command('watch')}")
         return ExitCode.OK
 

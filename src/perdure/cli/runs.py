@@ -13,6 +13,7 @@ from perdure.cli.group import Group, json_option, page_options
 from perdure.cli.listing import say_more
 from perdure.cli.output import duration, print_json, print_page, print_prose, print_table, shorten, since
 from perdure.cli.parameters import Moment, Tag
+from perdure.cli.saying import echo
 from perdure.cli.views import error_of_summary, print_details, print_node, print_run
 from perdure.cli.where import Where, where_options
 from perdure.clock import system
@@ -172,9 +173,9 @@ def explain(run_id: str, name: str | None, node: str | None, where: Where, as_js
         print_json({key: said[key] for key in ("run_id", "state", "nodes")})
         return
     if said["quarantined"] is not None:
-        click.echo(f"The run is quarantined: {said['quarantined']}")
+        echo(f"The run is quarantined: {said['quarantined']}")
     if chosen is None and said["completed"]:
-        click.echo(f"{said['completed']} of {said['total']} nodes have completed.")
+        echo(f"{said['completed']} of {said['total']} nodes have completed.")
     for one, text in said["nodes"].items():
         print_prose(text)
         print_details({"error": said["errors"].get(one)})

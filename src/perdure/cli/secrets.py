@@ -6,6 +6,7 @@ import click
 
 from perdure.cli.group import Group, db_option, json_option
 from perdure.cli.output import print_json, print_page, print_table
+from perdure.cli.saying import echo
 from perdure.cli.where import check_here, here_only
 
 ELSEWHERE = "secrets and keys belong to the machine they are on, and travel nowhere"
@@ -29,7 +30,7 @@ def list_(as_json: bool) -> None:
     if as_json:
         print_page(rows, None)
     elif not rows:
-        click.echo("No secrets. Set PERDURE_SECRET_<NAME>, or PERDURE_SECRETS_FILE, and write {{ secrets.NAME }}.")
+        echo("No secrets. Set PERDURE_SECRET_<NAME>, or PERDURE_SECRETS_FILE, and write {{ secrets.NAME }}.")
     else:
         columns = ["name", "tenant", "queue", "source"]
         print_table(columns, [[row[column] for column in columns] for row in rows])
@@ -56,10 +57,10 @@ def rotate(db: str | None, as_json: bool) -> None:
         if as_json:
             print_json({"current": ring.current, "keys": ring.ids, "encryption_keys": ring.dumps()})
         else:
-            click.echo(
+            echo(
                 f"Set PERDURE_ENCRYPTION_KEYS to this in every process, then restart them; it writes with {ring.current}:"
             )
-            click.echo(ring.dumps())
+            echo(ring.dumps())
         return
     make_folder(settings)
     path = keys_file(settings.database_url)
@@ -68,7 +69,5 @@ def rotate(db: str | None, as_json: bool) -> None:
     if as_json:
         print_json({"current": ring.current, "keys": ring.ids, "file": str(path)})
     else:
-        click.echo(
-            f"{path}: new fields are encrypted under {ring.current}; kept for reading: {', '.join(ring.ids[1:])}"
-        )
-        click.echo("Back the file up with the database: without its key a field cannot be read.")
+        echo(f"{path}: new fields are encrypted under {ring.current}; kept for reading: {', '.join(ring.ids[1:])}")
+        echo("Back the file up with the database: without its key a field cannot be read.")

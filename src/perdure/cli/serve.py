@@ -10,6 +10,7 @@ import click
 
 from perdure.cli.exits import say
 from perdure.cli.group import db_option, debug_option, json_option
+from perdure.cli.saying import echo
 from perdure.cli.where import here_only
 
 if TYPE_CHECKING:
@@ -107,11 +108,11 @@ def migrate(restored: bool, db: str | None, as_json: bool) -> None:
         print_json({"applied": applied, "incarnation": incarnation})
         return
     if applied:
-        click.echo(f"Applied {len(applied)} migrations: {', '.join(f'{number:04}' for number in applied)}.")
+        echo(f"Applied {len(applied)} migrations: {', '.join(f'{number:04}' for number in applied)}.")
     else:
-        click.echo("The database is up to date.")
+        echo("The database is up to date.")
     if restored:
-        click.echo(f"Its incarnation is {incarnation} now: what is remembered from before is refused.")
+        echo(f"Its incarnation is {incarnation} now: what is remembered from before is refused.")
 
 
 RESTORED_BY = 1000

@@ -12,6 +12,7 @@ import click
 from perdure.cli.exits import ExitCode, say
 from perdure.cli.group import json_option, leave
 from perdure.cli.output import compact, paint, print_json, print_table
+from perdure.cli.saying import echo, redraw, style
 from perdure.cli.where import here_only
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def simulate(
         print_json(_as_data(report, setting))
     else:
         if seed is not None:
-            click.echo("\n".join([*tell_history(setting, seed), ""]))
+            echo("\n".join([*tell_history(setting, seed), ""]))
         _print(report, setting, again=f"perdure simulate {file}{f' --stubs {stubs_file}' if stubs_file else ''}")
     leave(ExitCode.OK if report.ok else ExitCode.FAILED)
 
@@ -120,9 +121,9 @@ def _make_progress(count: int) -> tuple[Callable[[int, int], None], Callable[[],
         return lambda done, bad: None, lambda: None
 
     def progress(done: int, bad: int) -> None:
-        click.echo(f"\r{done} of {count} histories, {bad} bad", nl=False, err=True)
+        redraw(f"{done} of {count} histories, {bad} bad")
 
-    return progress, lambda: click.echo("\r\033[K", nl=False, err=True)
+    return progress, redraw
 
 
 def _print(report: Report, setting: Setting, *, again: str) -> None:
@@ -132,23 +133,23 @@ def _print(report: Report, setting: Setting, *, again: str) -> None:
         say(f"inputs: {compact(setting.inputs, 200)}")
     rows = report.rows()
     print_table(["end state", "seeds", "share", "example seed", "why"], rows, flexible="why")
-    click.echo()
+    echo()
     if report.never_reached:
-        click.echo(f"Never reached: {', '.join(report.never_reached)}.")
-    click.echo(
+        echo(f"Never reached: {', '.join(report.never_reached)}.")
+    echo(
         f"{report.seeds} histor{'y' if report.seeds == 1 else 'ies'}, {report.faults} faults, "
         f"{duration(report.virtual_seconds)} of virtual time."
     )
     if report.bad is None:
-        click.echo(f"{paint('completed')}: {report.verdict()}" if sys.stdout.isatty() else report.verdict())
+        echo(f"{paint('completed')}: {report.verdict()}" if sys.stdout.isatty() else report.verdict())
         return
-    click.echo(report.verdict())
-    click.echo()
+    echo(report.verdict())
+    echo()
     first, second = report.describe_bad()
-    click.echo(f"{first[0].upper()}{first[1:]}")
-    click.echo("\n".join(report.bad.history))
-    click.echo(click.style(second, fg="red"))
-    click.echo(f"\nAs it was: {again} --seed {report.bad.seed}")
+    echo(f"{first[0].upper()}{first[1:]}")
+    echo("\n".join(report.bad.history))
+    echo(style(second, fg="red"))
+    echo(f"\nAs it was: {again} --seed {report.bad.seed}")
 
 
 def _as_data(report: Report, setting: Setting) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import msgspec
 from perdure import functions
 from perdure.cli.exits import say
 from perdure.cli.results import diverted
+from perdure.cli.saying import style
 
 if TYPE_CHECKING:
     from perdure.model import Compiled
@@ -139,7 +140,7 @@ def warn_unknown(schema: Any, inputs: Any) -> None:
     from perdure.routing.inputs import find_unknown
 
     for said in find_unknown(schema, inputs):
-        say(f"{click.style('warning:', fg='yellow', bold=True)} {said}")
+        say(f"{style('warning:', fg='yellow', bold=True)} {said}")
 
 
 def read_value(text: str) -> Any:

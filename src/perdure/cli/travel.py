@@ -12,6 +12,7 @@ import click
 from perdure.cli.exits import say
 from perdure.cli.group import json_option
 from perdure.cli.output import compact, instant, print_json, print_page, print_table
+from perdure.cli.saying import echo
 from perdure.cli.where import Where, where_options
 
 _id = click.argument("run_id", metavar="ID")
@@ -86,13 +87,13 @@ def diff(run_id: str, other: str | None, at: int | None, to: int | None, where: 
         return
     for side in ("before", "after"):
         one = found[side]
-        click.echo(f"{side.ljust(6)}  {one['run_id']} at event {one['seq']}, {one['state']}")
+        echo(f"{side.ljust(6)}  {one['run_id']} at event {one['seq']}, {one['state']}")
     rows = [_difference("", change) for change in found["run"]]
     rows += [_difference(node, change) for node, changes in found["nodes"].items() for change in changes]
     if not rows:
-        click.echo("No difference.")
+        echo("No difference.")
         return
-    click.echo()
+    echo()
     print_table(["node", "where", "before", "after"], rows, flexible="after")
 
 
@@ -127,7 +128,7 @@ def import_(file: str, where: Where, as_json: bool) -> None:
     if as_json:
         print_json(found)
     else:
-        click.echo(f"Imported {found['imported_from']} as {found['run_id']}; it is to look at, not to run")
+        echo(f"Imported {found['imported_from']} as {found['run_id']}; it is to look at, not to run")
 
 
 def _read(file: str) -> Any:

@@ -10,6 +10,7 @@ import click
 from perdure.cli.exits import ExitCode, say
 from perdure.cli.group import json_option, leave
 from perdure.cli.output import print_json
+from perdure.cli.saying import echo
 from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def validate(file: str, modules: tuple[str, ...], where: Where, as_json: bool) -
         else:
             nodes = sum(node is not None for node in ir.nodes)
             warnings = f", {count(compiled.problems)}" if compiled.problems else ""
-            click.echo(f"{source.name} is valid: {ir.name}, {nodes} node{'s' * (nodes != 1)}{warnings}")
+            echo(f"{source.name} is valid: {ir.name}, {nodes} node{'s' * (nodes != 1)}{warnings}")
     leave(ExitCode.OK if ir is not None else ExitCode.USAGE)
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from perdure.cli.exits import say
 from perdure.cli.output import compact, duration, hour, moment, paint, print_fields, print_pretty, print_table, shorten
+from perdure.cli.saying import echo, style
 from perdure.clock import system
 from perdure.runtime.failures import show_details, show_place
 
@@ -34,13 +33,13 @@ def print_run(view: dict[str, Any]) -> None:
         }
     )
     print_details(view)
-    click.echo()
+    echo()
     rows = [[name, *_node_cells(node)] for name, node in view["nodes"].items()]
     print_table(["node", "state", "attempt", "took", "details"], rows, flexible="details")
     if "next_nodes" in view:
         say(f"There are more nodes than these {len(rows):,}.")
     if view["outputs"] is not None:
-        click.echo()
+        echo()
         print_pretty(view["outputs"])
 
 
@@ -56,11 +55,11 @@ def print_node(view: dict[str, Any]) -> None:
     )
     print_details(view)
     if view["visits"]:
-        click.echo()
+        echo()
         rows = [[str(visit["visit"]), *_node_cells(visit)] for visit in view["visits"]]
         print_table(["visit", "state", "attempt", "took", "details"], rows, flexible="details")
     if view.get("output") is not None:
-        click.echo()
+        echo()
         print_pretty(view["output"])
 
 
@@ -95,7 +94,7 @@ def _node_cells(node: dict[str, Any]) -> list[str]:
 def print_details(view: dict[str, Any]) -> None:
     """Where the error was raised, line by line."""
     for line in show_details((view.get("error") or {}).get("details")):
-        click.echo(click.style(line, fg="bright_black"))
+        echo(style(line, fg="bright_black"))
 
 
 def _error_of(view: dict[str, Any]) -> str:

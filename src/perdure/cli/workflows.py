@@ -13,6 +13,7 @@ from perdure.cli.group import Group, json_option, leave, page_options
 from perdure.cli.listing import say_more
 from perdure.cli.output import moment, print_fields, print_json, print_page, print_table, since
 from perdure.cli.parameters import ParamType
+from perdure.cli.saying import echo
 from perdure.cli.where import Where, where_options
 from perdure.errors import PerdureError
 
@@ -104,8 +105,8 @@ def show(reference: str, where: Where, as_json: bool) -> None:
             "hash": view["hash"],
         }
     )
-    click.echo()
-    click.echo(as_yaml(view["definition"]))
+    echo()
+    echo(as_yaml(view["definition"]))
 
 
 @workflows.command(short_help="List the versions of a workflow, highest first.")
@@ -156,7 +157,7 @@ def push(file: str, reason: str, where: Where, as_json: bool) -> None:
         print_json(view)
     else:
         word = "is now" if view["created"] else "was already"
-        click.echo(f"{view['name']} {word} version {view['version']}")
+        echo(f"{view['name']} {word} version {view['version']}")
 
 
 def _push(where: Where, source: Source, reason: str) -> View | None:
@@ -211,12 +212,12 @@ def patch(name: str, file: str, base: int | None, dry_run: bool, reason: str, wh
     changes = view["changes"]
     for word in ("added", "removed", "changed", "edges_added", "edges_removed"):
         if changes[word]:
-            click.echo(f"  {word.replace('_', ' ')}: {', '.join(changes[word])}")
+            echo(f"  {word.replace('_', ' ')}: {', '.join(changes[word])}")
     if dry_run:
-        click.echo(f"{name} can be patched so; nothing was changed")
+        echo(f"{name} can be patched so; nothing was changed")
     else:
         word = "is now" if view["created"] else "was already"
-        click.echo(f"{view['name']} {word} version {view['version']}")
+        echo(f"{view['name']} {word} version {view['version']}")
 
 
 # -- aliases -----------------------------------------------------------------------------------------------------------
@@ -260,7 +261,7 @@ def alias(
     if as_json:
         print_json(view)
     else:
-        click.echo(f"{name}@{alias} " + ("is forgotten" if forget else f"means {_meaning(view)}"))
+        echo(f"{name}@{alias} " + ("is forgotten" if forget else f"means {_meaning(view)}"))
 
 
 def _print_aliases(page: View, as_json: bool) -> None:

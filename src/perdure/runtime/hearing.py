@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from perdure.plain_text import clean_text
+
 MOST_LINES = 2_000
 """Of what one attempt prints and logs; a run has a budget of its own in the archive."""
 _LONGEST_PART = 10_000
@@ -95,7 +97,7 @@ class Tee:
         speaker = _speaker.get()
         if speaker is not None:
             speaker.print(text)
-        return self.inner.write(text)
+        return self.inner.write(text if speaker is None or not self.inner.isatty() else clean_text(text))
 
     def writelines(self, lines: Iterable[str]) -> None:
         for line in lines:

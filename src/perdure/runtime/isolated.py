@@ -10,6 +10,7 @@ import asyncio
 import functools
 import importlib
 import inspect
+import io
 import logging
 import os
 import queue
@@ -202,6 +203,8 @@ def _load_main(path: str | None) -> None:
 def main(descriptor: int) -> None:
     channel = Channel(descriptor)
     channel.start()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # the parent reads it
     hearing.begin()
     with asyncio.Runner() as runner:
         runner.get_loop()

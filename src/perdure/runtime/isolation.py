@@ -2,21 +2,24 @@
 
 It owns the processes and the wire to them: a socket pair, each message four bytes of length and then JSON; one that has `bytes`
 is followed by so many, which are passed on as they are (the JSON of an output, the content of a blob). Nothing is pickled. A process is started when first needed, used again while it behaves, and killed with everything it started when
-its attempt times out, is stopped, or breaks the protocol. At most one per slot of the worker. A process whose parent
+its attempt times out, is stopped, or breaks the protocol. What it prints comes by way of this process, which takes out the
+secrets it gave it. At most one per slot of the worker. A process whose parent
 died sees its socket end and exits.
 """
 
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
+import contextvars
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -25,6 +28,7 @@ from perdure import functions
 from perdure.clock import Clock
 from perdure.kernel.segments import pack
 from perdure.outcomes import Chosen, Failure
+from perdure.plain_text import clean_text
 from perdure.runtime.failures import describe
 from perdure.runtime.outputs import MAX_BYTES, Encoded
 from perdure.runtime.waiting import wait_at_most
@@ -34,6 +38,7 @@ START_SECONDS = 60.0
 REAP_SECONDS = 5.0
 MAX_FRAME = 64 * 1024 * 1024
 _CHUNK = 1024 * 1024
+_LONGEST_LINE = 1024 * 1024
 
 _BOOTSTRAP = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[2]); descriptor = int(sys.argv[1]); del sys.argv[1:]; "
@@ -42,8 +47,10 @@ _BOOTSTRAP = (
 
 
 class ProcessPool:
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, clean: Callable[[str], str] = str) -> None:
+        """`clean` is applied to what processes print."""
         self._clock = clock
+        self._clean = clean
         self._idle: list[IsolatedProcess] = []
         self._all: set[IsolatedProcess] = set()
 
@@ -85,7 +92,7 @@ class ProcessPool:
         return None
 
     async def _start(self) -> IsolatedProcess:
-        process = await IsolatedProcess.start()
+        process = await IsolatedProcess.start(self._clean)
         self._all.add(process)
         try:
             if not await wait_at_most(self._clock, START_SECONDS, process.ready):
@@ -102,6 +109,7 @@ class ProcessPool:
         process.kill()
         try:
             await process.reap()
+            await wait_at_most(self._clock, REAP_SECONDS, process.heard)
         finally:
             process.close()
             self._all.discard(process)
@@ -109,21 +117,28 @@ class ProcessPool:
 
 class IsolatedProcess:
     def __init__(
-        self, popen: subprocess.Popen[bytes], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        popen: subprocess.Popen[bytes],
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        said: Sequence[asyncio.Task[None]],
     ) -> None:
         self._popen = popen
+        self._said = said
         self._reader = reader
         self._writer = writer
         self.is_clean = True
         """No call is under way: it can be used for the next."""
 
     @classmethod
-    async def start(cls) -> IsolatedProcess:
+    async def start(cls, clean: Callable[[str], str]) -> IsolatedProcess:
         ours, theirs = socket.socketpair()
         try:
             popen = subprocess.Popen(  # noqa: S603, ASYNC220  our own interpreter; forking takes a millisecond or two
                 [sys.executable, "-c", _BOOTSTRAP, str(theirs.fileno()), json.dumps(sys.path)],
                 stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # so that Ctrl-C does not reach it, and killing it kills what it started
             )
@@ -133,7 +148,12 @@ class IsolatedProcess:
         finally:
             theirs.close()
         reader, writer = await asyncio.open_connection(sock=ours)
-        return cls(popen, reader, writer)
+        said = [
+            # In a context of its own: lines are kept with the attempt by the process itself.
+            asyncio.get_running_loop().create_task(_pass_on(pipe, name, clean), context=contextvars.Context())
+            for pipe, name in ((popen.stdout, "stdout"), (popen.stderr, "stderr"))
+        ]
+        return cls(popen, reader, writer, said)
 
     @property
     def is_alive(self) -> bool:
@@ -209,7 +229,13 @@ class IsolatedProcess:
         except subprocess.TimeoutExpired:
             pass  # stuck in the kernel; it is dead to us, and `Popen` collects it when the next one starts
 
+    async def heard(self) -> None:
+        """What it printed has been passed on."""
+        await asyncio.wait(self._said)
+
     def close(self) -> None:
+        for one in self._said:
+            one.cancel()
         self._writer.transport.abort()
 
     async def _send(self, message: Any, data: bytes | bytearray = b"") -> None:
@@ -271,6 +297,32 @@ class IsolatedProcess:
     def _broken(self, what: str) -> Failure:
         self.is_clean = False
         return Failure("process_died", f"the isolated process broke its protocol: {what}; it was killed")
+
+
+async def _pass_on(pipe: Any, name: str, clean: Callable[[str], str]) -> None:
+    """To the stream of that name, whole lines at a time: half a secret is not known."""
+    reader = asyncio.StreamReader()
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), pipe
+    )
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    try:
+        rest = ""
+        while part := await reader.read(_CHUNK):
+            whole, end, rest = (rest + decoder.decode(part)).rpartition("\n")
+            if len(rest) > _LONGEST_LINE:
+                whole, end, rest = whole + end + rest, "", ""
+            _print(name, clean(whole + end))
+        _print(name, clean(rest + decoder.decode(b"", True)))
+    finally:
+        transport.close()
+
+
+def _print(name: str, text: str) -> None:
+    stream = getattr(sys, name)
+    if text and stream is not None:
+        stream.write(clean_text(text) if stream.isatty() else text)
+        stream.flush()
 
 
 def _with_choice(message: dict[str, Any], value: Encoded) -> Any:

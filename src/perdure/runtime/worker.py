@@ -191,7 +191,7 @@ class Worker:
         return ThreadPool(loop, self._concurrency, self.worker_id)
 
     def _make_processes(self) -> ProcessPool:
-        return ProcessPool(self._clock)
+        return ProcessPool(self._clock, Leaving(self._blobs, self._clock, self._vault).clean_text)
 
     async def drain(self, grace_seconds: float | None = None) -> None:
         """Claim nothing more; what runs gets its grace, and what runs then is cancelled and handed back."""

@@ -1,0 +1,50 @@
+"""The one way to a terminal: everything a command prints goes through `echo`, and every colour is made by `style`.
+
+What stands in a text may come from anybody: a node, an error, a server. Only colours that `style` made are obeyed; it marks them
+with something that changes with each process, which no data can know.
+"""
+
+from __future__ import annotations
+
+from typing import IO, Any
+
+import click
+
+from perdure.clock import new_key
+from perdure.plain_text import clean_json, clean_text
+
+_OURS = f"\ufdd0{new_key(8).hex()}:"
+_CSI = "\x1b["
+
+
+def style(text: str, *, fg: str | None = None, bold: bool | None = None) -> str:
+    """A text in colour, for `echo`."""
+    return click.style(clean_text(_plain(text)), fg=fg, bold=bold).replace(_CSI, _OURS)
+
+
+def echo(text: str = "", *, file: IO[str] | None = None, err: bool = False, nl: bool = True) -> None:
+    """Print a text. Lines stay lines; whatever else a terminal would obey is shown escaped."""
+    click.echo(_CSI.join(map(clean_text, text.split(_OURS))), file=file, err=err, nl=nl)
+
+
+def echo_json(data: bytes | str, *, file: IO[str] | None = None, err: bool = False) -> None:
+    """Print JSON: escaped as JSON does it, so that it means the same."""
+    click.echo(clean_json(data if isinstance(data, str) else data.decode()), file=file, err=err)
+
+
+def redraw(text: str = "") -> None:
+    """Progress in the last line of standard error; without a text it vanishes."""
+    click.echo(f"\r{_CSI}K{clean_text(text)}", nl=False, err=True)
+
+
+def clean_error(error: click.ClickException) -> None:
+    """click prints its errors itself, with what was given on the command line or found in a file."""
+    for name in ("message", "option_name", "param_hint"):
+        said: Any = getattr(error, name, None)
+        if isinstance(said, str):
+            setattr(error, name, clean_text(_plain(said)))
+
+
+def _plain(text: str) -> str:
+    """Without colours of ours: in another colour, or where nobody knows them."""
+    return click.unstyle(text.replace(_OURS, _CSI)) if _OURS in text else text

@@ -1,0 +1,45 @@
+"""Text for a terminal or a log: what is not to be seen is shown escaped, so that data never moves the cursor, hides or turns round
+what stands beside it.
+
+Owns which characters those are. Knows nothing of where text goes.
+"""
+
+from __future__ import annotations
+
+import re
+
+_HIDDEN = (
+    r"\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, ESC and those of C1 among them
+    r"\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2064\u3164\ufeff\uffa0"  # of no width
+    r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # which turn the direction of writing
+    r"\u2028\u2029\ufdd0-\ufdef\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff"  # lines, no characters, tags
+)
+_IN_TEXT = re.compile(f"[{_HIDDEN}]")
+_IN_LINE = re.compile(rf"[\n{_HIDDEN}]")
+_IN_JSON = re.compile(f"[{_HIDDEN}]")
+_SHORT = {"\n": "\\n", "\r": "\\r"}
+
+
+def clean_text(text: str) -> str:
+    """Text that may have several lines."""
+    return _IN_TEXT.sub(_escape, text)
+
+
+def clean_line(text: str) -> str:
+    """Text that is one line: a second one would be taken for something else."""
+    return _IN_LINE.sub(_escape, text)
+
+
+def clean_json(text: str) -> str:
+    """JSON that means the same: its writer leaves characters as they are that a terminal obeys."""
+    return _IN_JSON.sub(_escape_json, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    character = found[0]
+    return _SHORT.get(character) or ascii(character)[1:-1]
+
+
+def _escape_json(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
