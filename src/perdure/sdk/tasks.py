@@ -36,9 +36,8 @@ class Task(Generic[P, R_co]):
     def __init__(self, function: Callable[..., R_co], name: str | None, options: TaskOptions) -> None:
         if isinstance(function, Task):
             raise BuildError(f"{function.name} is a task already; use task.options(…) to change it for one call")
-        if not inspect.isroutine(function) or isinstance(
-            function, functools.partial
-        ):  # since 3.14 it looks like a method
+        is_partial = isinstance(function, functools.partial)  # since Python 3.14 it looks like a method
+        if is_partial or not inspect.isroutine(function):
             raise BuildError(f"@perdure.task is for functions, got {type(function).__name__}; wrap it in one")
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise BuildError(f"{function.__name__} yields; a task returns its result, a list if there are several")
