@@ -193,7 +193,7 @@ WITH_SERVER = {
     "node-types",
 }
 """They work through a server too; the rest is for whoever has the database, or needs neither."""
-WITHOUT_DATABASE = {"simulate", "init", "completion", "secrets list", "node-types"}
+WITHOUT_DATABASE = {"schema", "simulate", "init", "completion", "secrets list", "node-types"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

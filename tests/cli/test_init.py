@@ -1,12 +1,16 @@
 """`perdure init`: a project that runs at once, whose tests pass, and that overwrites nothing."""
 
+import json
 import os
 import subprocess
 import sys
 
+import jsonschema_rs
 import pytest
+import yaml
 
 from perdure.cli.init import FILES, read_starter
+from perdure.cli.schema import FILE as SCHEMA
 from tests.cli.helpers import ROOT
 
 
@@ -38,7 +42,7 @@ def test_without_a_folder_it_is_the_current_one(shell, tmp_path):
     assert (tmp_path / "order.yaml").exists()
 
 
-@pytest.mark.parametrize("name", ["README.md", ".gitignore"])
+@pytest.mark.parametrize("name", ["README.md", ".gitignore", "perdure.schema.json"])
 def test_a_repository_keeps_its_own_readme(shell, tmp_path, name):
     (tmp_path / name).write_text("mine")
     result = shell.run("init")
@@ -69,6 +73,20 @@ def test_a_file_in_the_way_of_the_folder_is_a_usage_error(shell, tmp_path):
 def test_the_starter_is_valid_without_warnings(shell):
     shell.run("init")
     assert shell.json("validate", "order.yaml") | {"hash": ""} == {"valid": True, "hash": "", "problems": []}
+
+
+def test_the_workflow_names_the_schema_beside_it_and_fits_it(shell, tmp_path):
+    shell.run("init")
+    first = (tmp_path / "order.yaml").read_text().splitlines()[0]
+    schema = (tmp_path / first.removeprefix("# yaml-language-server: $schema=")).read_text()
+    jsonschema_rs.validate(json.loads(schema), yaml.safe_load((tmp_path / "order.yaml").read_text()))
+    assert shell.run("schema").stdout == schema
+
+
+def test_the_schema_is_written_to_a_file_and_the_line_for_it_is_said(shell, tmp_path):
+    said = shell.run("schema", "-o", "mine.json").stderr
+    assert "# yaml-language-server: $schema=mine.json" in said
+    assert (tmp_path / "mine.json").read_text() == shell.run("schema").stdout
 
 
 @pytest.mark.slow
@@ -122,5 +140,5 @@ def test_the_commands_of_its_readme_are_commands_there_are(tmp_path):
 def test_the_starter_is_part_of_the_package():
     assert all(read_starter(name) for name in FILES)
     assert {path.name for path in (ROOT / "src/perdure/cli/starter").iterdir()} == {
-        f"{name.removeprefix('.')}.txt" for name in FILES
+        f"{name.removeprefix('.')}.txt" for name in FILES if name != SCHEMA
     }

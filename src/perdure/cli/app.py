@@ -13,6 +13,7 @@ HELPS = {
     "serve": "Serve the API and decide for a share of the runs.",
     "worker": "Execute tasks of some queues.",
     "validate": "Check a workflow without running it.",
+    "schema": "Print the JSON Schema of definitions, for editors.",
     "graph": "Draw a workflow, or how far a run of it is.",
     "simulate": "Put a workflow through crashes, duplicates and delays.",
     "runs": "Runs: look at them, and change their course.",
@@ -39,6 +40,7 @@ COMMANDS = {
     "serve": "perdure.cli.serve:serve",
     "worker": "perdure.cli.serve:worker",
     "validate": "perdure.cli.validate:validate",
+    "schema": "perdure.cli.schema:schema",
     "graph": "perdure.cli.graph:graph",
     "simulate": "perdure.cli.simulate:simulate",
     "runs": "perdure.cli.runs:runs",
@@ -58,7 +60,7 @@ COMMANDS = {
 }
 
 SECTIONS = {
-    "Write and check": ("init", "validate", "graph", "simulate"),
+    "Write and check": ("init", "validate", "schema", "graph", "simulate"),
     "Run": ("run", "dev", "serve", "worker"),
     "Look and act": ("runs", "approvals", "dlq", "workflows", "triggers", "schedules"),
     "Look after": (

@@ -12,16 +12,19 @@ from perdure.cli.exits import say
 from perdure.cli.group import json_option
 from perdure.cli.output import print_json
 from perdure.cli.saying import echo, style
+from perdure.cli.schema import FILE as SCHEMA
+from perdure.cli.schema import read_schema
 
 FILES = {
     "order.yaml": "the workflow",
     "tasks.py": "the functions its nodes call",
     "test_order.py": "its tests",
+    SCHEMA: "for editors",
     "README.md": "what to try",
     ".gitignore": "",
 }
-_LEFT_OUT = ("README.md", ".gitignore")
-"""A repository has its own; the project needs neither."""
+_LEFT_OUT = ("README.md", ".gitignore", SCHEMA)
+"""A repository has its own; the project needs none."""
 
 
 @click.command(short_help="Write a small project to start from.")
@@ -30,8 +33,9 @@ _LEFT_OUT = ("README.md", ".gitignore")
 def init(directory: Path, as_json: bool) -> None:
     """Write a small project into DIR (made if it is not there; by default the current folder).
 
-    A workflow with a retry, a branch and an approval, the functions it calls, tests and a README. It runs at once.
-    Nothing is overwritten: a README.md or .gitignore that is there stays, and where another of its files is already, nothing is
+    A workflow with a retry, a branch and an approval, the functions it calls, tests, a README, and a JSON Schema by which
+    editors complete and check workflows. It runs at once.
+    Nothing is overwritten: a README.md, .gitignore or perdure.schema.json that is there stays, and where another of its files is already, nothing is
     written at all.
     """
     from perdure.errors import Refused
@@ -52,6 +56,8 @@ def init(directory: Path, as_json: bool) -> None:
 
 
 def read_starter(name: str) -> str:
+    if name == SCHEMA:  # made here and now: it knows the node types that are installed, and needs no network
+        return read_schema()
     return (resources.files("perdure.cli") / "starter" / f"{name.removeprefix('.')}.txt").read_text(encoding="utf-8")
 
 

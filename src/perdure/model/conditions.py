@@ -27,6 +27,7 @@ _KEYS: dict[str, frozenset[str]] = {
     "composite": frozenset({"type", "operator", "conditions"}),
     "python_sandbox": frozenset({"type", "code", "code_ref", "timeout_ms", "max_memory_mb"}),
 }
+_OPERAND_KEYS = ("source", "node", "path", "value")
 _EVERY_KEY = frozenset().union(*_KEYS.values())
 
 
@@ -141,9 +142,7 @@ def _read_schema(fields: Fields) -> dict[str, Any]:
 
 def _read_operand(fields: Fields, key: str) -> dict[str, Any] | None:
     what = f"'{key}' of {fields.what}"
-    operand = as_fields(
-        fields.data[key], (*fields.path, key), what, fields.problems, ("source", "node", "path", "value")
-    )
+    operand = as_fields(fields.data[key], (*fields.path, key), what, fields.problems, _OPERAND_KEYS)
     if operand is None:
         return None
     if "value" in operand.data:

@@ -41,6 +41,11 @@ _WORKFLOW_KEYS = frozenset(
 )
 _ROUTING_KEYS = frozenset({"join", "wait_for_all", "branch", "loop", "rejection_path", "when", "on_failure"})
 _GRAPH_KEYS = _ROUTING_KEYS | {"dependencies", "depends_on", "dependents"}
+_LIMIT_KEYS = ("max_hops", "max_fanout", "deadline_seconds", "deadline_s", "max_bytes")
+_EDGE_KEYS = ("from", "to", "required")
+_MAP_KEYS = frozenset({"over", "node", "workflow", "inputs", "max_concurrency", "tolerated_failures"})
+_EFFECTS = ("pure", "idempotent", "at_most_once")
+_ISOLATIONS = ("thread", "process")
 _TIMEOUTS = ("queue_timeout_seconds", "total_timeout_seconds", "heartbeat_timeout_seconds")
 _POLICY_KEYS = frozenset(
     {
@@ -164,8 +169,7 @@ def _read_workflow(fields: Fields) -> dict[str, Any]:
 def _read_workflow_limits(fields: Fields) -> dict[str, Any]:
     if not fields.has("limits"):
         return {}
-    known = ("max_hops", "max_fanout", "deadline_seconds", "deadline_s", "max_bytes")
-    inner = as_fields(fields.data["limits"], ("limits",), "limits of the workflow", fields.problems, known)
+    inner = as_fields(fields.data["limits"], ("limits",), "limits of the workflow", fields.problems, _LIMIT_KEYS)
     if inner is None:
         return {}
     deadline = inner.one_of("deadline_seconds", "deadline_s")
@@ -310,13 +314,13 @@ def _read_policies(fields: Fields, type: str) -> dict[str, Any]:
     return {
         "config_ref": _read_config_ref(fields),
         "retry": read_retry(fields, default_attempts(type)) or None,
-        "effect": _unless(fields.choice("effect", ("pure", "idempotent", "at_most_once")), "idempotent"),
+        "effect": _unless(fields.choice("effect", _EFFECTS), "idempotent"),
         "queue": _unless(fields.name("queue"), "default"),
         "priority": fields.integer("priority", -1_000_000, 1_000_000) or None,
         "sensitive": fields.texts("sensitive") or None,
         "output_schema": _read_schema(fields),
         "compensator": read_compensator(fields),
-        "isolation": _unless(fields.choice("isolation", ("thread", "process")), "thread"),
+        "isolation": _unless(fields.choice("isolation", _ISOLATIONS), "thread"),
         "max_crashes": _unless(fields.integer("max_crashes", 1, 1000), 5),
         "concurrency": read_gate(fields, "concurrency", ("key", "limit")),
         "rate": read_gate(fields, "rate", ("key", "limit", "per_seconds")),
@@ -352,8 +356,7 @@ def _read_config_ref(fields: Fields) -> Any:
 
 def _read_map(config: dict[str, Any], node: Fields) -> dict[str, Any]:
     path: Path = (*node.path, "config")
-    known = frozenset({"over", "node", "workflow", "inputs", "max_concurrency", "tolerated_failures"})
-    fields = Fields(config, path, f"config of {node.what}", node.problems, known)
+    fields = Fields(config, path, f"config of {node.what}", node.problems, _MAP_KEYS)
     canonical = {key: value for key, value in config.items() if value is not None}
     if not fields.has("over"):
         fields.error(
@@ -419,7 +422,7 @@ def _read_node_links(fields: Fields, id: str, links: list[Link]) -> None:
 def _read_edges(fields: Fields, definition: Definition) -> None:
     for index, item in enumerate(fields.items("edges") or ()):
         path: Path = ("edges", index)
-        edge = as_fields(item, path, f"edge {index + 1}", fields.problems, ("from", "to", "required"))
+        edge = as_fields(item, path, f"edge {index + 1}", fields.problems, _EDGE_KEYS)
         if edge is None:
             continue
         ends = []

@@ -20,6 +20,10 @@ _RETRY_KEYS = frozenset(
 )
 _RETRY_DEFAULTS = {"backoff_ms": 1000, "multiplier": 2, "max_backoff_ms": 60_000, "jitter": True}
 
+_JOIN_KEYS = ("at_least", "cancel_rest")
+_NODE_LIMIT_KEYS = ("deadline_s", "deadline_seconds", "max_hops")
+_COMPENSATOR_KEYS = ("type", "handler", "config", "action", "timeout_seconds", "timeout_sec", "retry")
+
 ON_TIMEOUT = ("reject", "approve", "fail", "escalate")
 _ESCALATION_POLICIES = {
     "auto_approve": "approve",
@@ -91,9 +95,7 @@ def read_join(fields: Fields) -> Any:
         value = fields.choice("join", ("all", "any"))
         canonical: Any = None if value == "all" else value
     else:
-        inner = as_fields(
-            value, (*fields.path, "join"), f"join of {fields.what}", fields.problems, ("at_least", "cancel_rest")
-        )
+        inner = as_fields(value, (*fields.path, "join"), f"join of {fields.what}", fields.problems, _JOIN_KEYS)
         if inner is None:
             return None
         if not inner.has("at_least"):
@@ -121,9 +123,7 @@ def read_node_limits(fields: Fields) -> dict[str, Any]:
     if value is None:
         return {}
     what = f"limits of {fields.what}"
-    inner = as_fields(
-        value, (*fields.path, "limits"), what, fields.problems, ("deadline_s", "deadline_seconds", "max_hops")
-    )
+    inner = as_fields(value, (*fields.path, "limits"), what, fields.problems, _NODE_LIMIT_KEYS)
     if inner is None:
         return {}
     key = inner.one_of("deadline_s", "deadline_seconds")
@@ -154,8 +154,9 @@ def read_compensator(fields: Fields) -> dict[str, Any] | None:
     value = fields.data.get("compensator")
     if value is None:
         return None
-    known = ("type", "handler", "config", "action", "timeout_seconds", "timeout_sec", "retry")
-    inner = as_fields(value, (*fields.path, "compensator"), f"compensator of {fields.what}", fields.problems, known)
+    inner = as_fields(
+        value, (*fields.path, "compensator"), f"compensator of {fields.what}", fields.problems, _COMPENSATOR_KEYS
+    )
     if inner is None:
         return None
     config = inner.mapping("config")

@@ -16,6 +16,11 @@ _LOOP_KEYS = frozenset(
     {"enabled", "condition", "max_iterations", "loop_back_to", "break_path", "timeout_path", "delay_ms", "endless"}
 )
 
+_BRANCH_TYPES = ("conditional", "agent_driven")
+_RULE_KEYS = ("condition", "next_nodes")
+_DEPENDENCY_KEYS = ("node", "required")
+_ON_FAILURE = ("fail", "park", "continue")
+
 
 def _enabled(fields: Fields) -> bool:
     return fields.flag("enabled") is not False
@@ -28,7 +33,7 @@ def read_branch(node: Fields) -> dict[str, Any] | None:
     fields = as_fields(value, (*node.path, "branch"), f"branch of {node.what}", node.problems, _BRANCH_KEYS)
     if fields is None or not _enabled(fields):
         return None
-    kind = fields.choice("type", ("conditional", "agent_driven")) or "conditional"
+    kind = fields.choice("type", _BRANCH_TYPES) or "conditional"
     canonical: dict[str, Any] = {}
     default = fields.texts("default")
     if default:
@@ -62,10 +67,10 @@ def read_branch(node: Fields) -> dict[str, Any] | None:
 def _read_rule(branch: Fields, index: int, value: Any) -> dict[str, Any] | None:
     path = (*branch.path, "rules", index)
     what = f"rule {index + 1} of {branch.what}"
-    fields = as_fields(value, path, what, branch.problems, ("condition", "next_nodes"))
+    fields = as_fields(value, path, what, branch.problems, _RULE_KEYS)
     if fields is None:
         return None
-    for key in ("condition", "next_nodes"):
+    for key in _RULE_KEYS:
         if not fields.has(key):
             fields.error("missing_key", "", f"{what} has no '{key}'")
     canonical: dict[str, Any] = {"next_nodes": fields.texts("next_nodes") or []}
@@ -119,7 +124,7 @@ def read_on_failure(node: Fields) -> Any:
     if value is None:
         return None
     if isinstance(value, str):
-        choice = node.choice("on_failure", ("fail", "park", "continue"))
+        choice = node.choice("on_failure", _ON_FAILURE)
         return None if choice == "fail" else choice
     if not isinstance(value, dict):
         node.wrong_type("on_failure", "fail, park, continue or {path: [node, …]}")
@@ -139,7 +144,7 @@ def read_dependency(item: Any, path: tuple[str | int, ...], node: Fields) -> tup
     if isinstance(item, str) and item:
         return item, False
     if isinstance(item, dict):
-        fields = Fields(item, path, f"a dependency of {node.what}", node.problems, ("node", "required"))
+        fields = Fields(item, path, f"a dependency of {node.what}", node.problems, _DEPENDENCY_KEYS)
         target = fields.text("node")
         if target is None:
             if not fields.has("node"):

@@ -1,0 +1,52 @@
+"""`perdure schema`: what an editor needs to complete and check definitions while they are written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from perdure.cli.exits import say
+from perdure.cli.group import json_option
+from perdure.cli.output import print_json
+from perdure.cli.saying import echo_json
+
+FILE = "perdure.schema.json"
+LINE = "# yaml-language-server: $schema="
+
+
+@click.command(short_help="Print the JSON Schema of definitions, for editors.")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write it to a file instead of printing it."
+)
+@json_option
+def schema(output: Path | None, as_json: bool) -> None:
+    """Print the JSON Schema (draft 2020-12) of definitions, with the configs of the node types installed here.
+
+    An editor that knows YAML (VS Code with the YAML extension, Neovim, JetBrains) completes and checks with it. Write it
+    beside your workflows, `perdure schema -o perdure.schema.json`, and begin each of them with
+
+    \b
+    # yaml-language-server: $schema=perdure.schema.json
+
+    The schema knows the shape of a definition; `perdure validate` checks all of it.
+    """
+    text = read_schema()
+    if output is None:
+        echo_json(text.rstrip())
+        return
+    output.write_text(text, encoding="utf-8")
+    if as_json:
+        print_json({"file": str(output)})
+        return
+    say(f"{output} is written. The first line of a workflow beside it: {LINE}{output.name}")
+
+
+def read_schema() -> str:
+    import json
+
+    from perdure.model.schema import Kind, describe_language
+    from perdure.nodes import installed
+
+    kinds = [Kind(one.name, one.aliases, one.description, one.config_schema) for one in installed()]
+    return json.dumps(describe_language(kinds), indent=1, ensure_ascii=False) + "\n"
