@@ -50,6 +50,11 @@ def keys_file(url: str) -> Path:
     return file.with_name(file.name + ".keys")
 
 
+def handled_file(url: str) -> Path:
+    """Where a process says which run is at hand, for the next one to read."""
+    return keys_file(url).with_suffix(".handled")
+
+
 def blob_url_of(database_url: str, blob_url: str) -> str:
     """Where blobs are: what the settings say, else a folder beside the database file."""
     if blob_url:

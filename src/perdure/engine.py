@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from perdure import clock as clocks
+from perdure import deployment
 from perdure.archive import Archive
 from perdure.blobs import INLINE_BYTES, BlobStore
 from perdure.clock import Clock, OffsetClock
@@ -37,6 +38,7 @@ from perdure.runtime.checking import Checker
 from perdure.runtime.claims import Claims, Owner, describe_process, root_of, this_process
 from perdure.runtime.contents import Contents
 from perdure.runtime.coordinator import Coordinator, EngineStopped
+from perdure.runtime.handled import Handled, begin_handled
 from perdure.runtime.handover import Handover
 from perdure.runtime.leftovers import Others, find_left_alone, list_active
 from perdure.runtime.listener import Listener, handle
@@ -74,6 +76,7 @@ class Engine:
         clock: Clock,
         registry: Registry,
         claims: Path | None,
+        handled: Path | None = None,
         concurrency: int,
         heartbeat_seconds: float,
         dead_seconds: float,
@@ -106,6 +109,8 @@ class Engine:
         self.holder: HeldBy | None = None
         self._claims_path = claims
         self._claims: Claims | None = None
+        self._handled_path = handled
+        self._handled: Handled | None = None
         self._concurrency = concurrency
         self._seconds = (heartbeat_seconds, dead_seconds, sweep_seconds)
         self._sandbox: Sandbox | None = None
@@ -188,6 +193,7 @@ class Engine:
             clock=clock,
             registry=registry or installed(),
             claims=None if file is None else file.with_name(file.name + ".claims"),
+            handled=deployment.handled_file(database_url),
             concurrency=concurrency,
             heartbeat_seconds=heartbeat_seconds,
             dead_seconds=dead_seconds,
@@ -215,6 +221,7 @@ class Engine:
                 return False
             self.lock, self.holder = taken, None
             self.transport = LocalTransport(clock=self.clock, one_queue="default", durable_checkpoints=True)
+            self._handled = await begin_handled(self._handled_path, self.journal, self.clock)
             self._start(Listener)
         if work and self.worker is None:
             try:
@@ -238,6 +245,7 @@ class Engine:
         """Decide for a share of the runs, from now on."""
         await self.connect()
         transport = self.transport
+        self._handled = await begin_handled(self._handled_path, self.journal, self.clock)
         self._start(partial(Listener, answered=self.handover.tell_answered))
         assert self.coordinator is not None
         self.sharing = Sharing(
@@ -306,6 +314,7 @@ class Engine:
         )
         self.coordinator.own = self.own
         self.coordinator.handling.where = describe_process()
+        self.coordinator.handling.watch(self._handled)
         self._spawn("coordinator", self.coordinator.run())
         self._spawn("fetcher", self.coordinator.fetcher.run())
         self._spawn("limiter", self.coordinator.limiter.run())
@@ -442,8 +451,9 @@ class Engine:
             await sandbox.close()
         if self.transport is not None:
             await self.transport.close()
-        if self._claims is not None:
-            self._claims.close()
+        for file in (self._claims, self._handled):
+            if file is not None:
+                file.close()
         if self.lock is not None:
             self.lock.release()
             self.lock = None

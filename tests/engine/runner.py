@@ -113,6 +113,8 @@ async def main(folder: Path) -> int:
     if limit := os.environ.get("PERDURE_TEST_FILE_LIMIT"):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), resource.RLIM_INFINITY))
+    if word := os.environ.get("PERDURE_TEST_BOMB"):
+        _plant_bomb(word)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -137,6 +139,22 @@ async def main(folder: Path) -> int:
         await engine.close(spec.get("grace", 5.0))
         say("closed")
     return 0
+
+
+def _plant_bomb(word: str) -> None:
+    """Whatever has this word in it kills the process when it is looked at, as taking all memory would."""
+    from perdure.runtime import rendering
+
+    def armed(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(what: Any, *more: Any) -> Any:
+            if word in repr(what):
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(what, *more)
+
+        return call
+
+    rendering.render = armed(rendering.render)
+    rendering.evaluate = armed(rendering.evaluate)
 
 
 async def until_ended(engine: Any, runs: dict[str, Any], stop: asyncio.Event) -> None:

@@ -43,7 +43,7 @@ from perdure.runtime.quarantine import Quarantine, Quarantined
 from perdure.runtime.rendering import Renderer
 from perdure.runtime.requests import Reply, encode_reply
 from perdure.runtime.share import Share
-from perdure.runtime.waiting import insist, side_by_side
+from perdure.runtime.waiting import AT_ONCE, insist, side_by_side
 from perdure.secrets.vault import Vault
 from perdure.transport import Transport
 
@@ -168,9 +168,8 @@ class Coordinator:
                 await self._gather()
                 batch = [self._inbox.popleft() for _ in range(min(len(self._inbox), BATCH))]
                 self._progress.taken += len(batch)
-                if any(
-                    isinstance(one, Reported) and one.delivery.result.incarnation > self.incarnation for one in batch
-                ):
+                told = [one.delivery.result.incarnation for one in batch if isinstance(one, Reported)]
+                if max(told, default=0) > self.incarnation:
                     # A result of a later time: this process may have missed that the database was restored.
                     await insist(self.clock, self.check_incarnation)
                 await self._process([message for message in batch if self._is_ours(message)])
@@ -263,7 +262,8 @@ class Coordinator:
             if record.quarantined is not None:
                 raise Quarantined(f"run {run_id} is quarantined: {record.quarantined}")
             kept = await self.journal.find_snapshot(run_id)
-            state = await load_from(self.journal, self.library.get_now, record, kept)
+            with self.handling.at_hand(run_id, record.seq):
+                state = await load_from(self.journal, self.library.get_now, record, kept)
             if state.imported:  # whatever its row says
                 raise Quarantined(f"run {run_id} was imported from {state.imported}: to look at, not to run")
             found = Loaded(state, self.journal.partition_count, 0 if kept is None else kept.seq)
@@ -315,9 +315,8 @@ class Coordinator:
                 self._set_aside(message, need, touched, decided)
                 continue
             except StoreUnavailable as error:
-                logger.warning(
-                    "run %s cannot be loaded now: %s", message.run_id, error, extra={"run_id": message.run_id}
-                )
+                about = {"run_id": message.run_id}
+                logger.warning("run %s cannot be loaded now: %s", message.run_id, error, extra=about)
                 later.append(message)
                 troubled = True
             except Exception as error:  # noqa: BLE001  whatever one run does, the others go on (X34)
@@ -361,9 +360,7 @@ class Coordinator:
         for run_id, loaded in touched.items():
             if run_id not in refused and self.share.still_holds(run_id):
                 await self._act(loaded)
-            elif (
-                run_id not in refused
-            ):  # written, perhaps long ago: whoever has the run by now acts, and may have gone on
+            elif run_id not in refused:  # written, perhaps long ago: whoever has the run by now acts
                 self._drop(run_id)
         await self.publisher.publish()
         await self._answer([message for messages in decided.values() for message in messages], answers, receipts)
@@ -417,7 +414,9 @@ class Coordinator:
             for message in batch
             if message.run_id not in self.runs and not (isinstance(message, Asked) and message.starts)
         }
-        return await side_by_side(self.get, sorted(missing)) if missing else {}
+        if not missing:
+            return {}
+        return await side_by_side(self.get, sorted(missing), 1 if self.handling.careful else AT_ONCE)
 
     def _find(self, message: Message, problems: dict[str, Exception]) -> Loaded | None:
         loaded = self.runs.get(message.run_id)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perdure.kernel import commands as c
@@ -16,8 +17,10 @@ from perdure.kernel.events import NodeStarted
 from perdure.kernel.keys import root_of
 from perdure.kernel.state import NodeState, State
 from perdure.runtime.dispatcher import Entry
+from perdure.runtime.handled import CAREFUL_SECONDS, Handled
 from perdure.runtime.loaded import Loaded
 from perdure.runtime.messages import Asked, BeginAsked, Fetched, Inline, Message, Noticed, Reported, Resumed, TimerDue
+from perdure.runtime.quarantine import Quarantined
 from perdure.runtime.rendering import named_function
 from perdure.transport import Result, Task
 
@@ -53,9 +56,40 @@ class Handling:
         """Which process this is, for people."""
         self.has_others: Callable[[Need, str], bool] | None = None
         """Whether workers are there that may have what this one has just found it lacks. None: nobody else works."""
+        self._handled: Handled | None = None
+        self._careful_until = 0.0
+
+    def watch(self, handled: Handled | None) -> None:
+        """Write down there which run is at hand."""
+        self._handled = handled
+        if handled is not None and handled.after_death:
+            self._careful_until = self._coordinator.clock.monotonic() + CAREFUL_SECONDS
+
+    @property
+    def careful(self) -> bool:
+        """A process died lately, perhaps of a run: one at a time, so that the right one is named if it happens again."""
+        return bool(self._careful_until) and self._coordinator.clock.monotonic() < self._careful_until
+
+    @contextmanager
+    def at_hand(self, run_id: str, seq: int) -> Iterator[None]:
+        """If the process dies in here, it is of this run."""
+        if self._handled is None:
+            yield
+            return
+        self._handled.enter(run_id, seq)
+        try:
+            yield
+        finally:
+            self._handled.leave()
 
     def handle(self, loaded: Loaded, message: Message, answers: list[tuple[Asked, Any]]) -> None:
         """Decide it. Raises NotAtHand; then nothing of the run has changed, and the message can be handled again."""
+        if self._handled is not None and message.run_id in self._handled.barred:
+            raise Quarantined(f"run {message.run_id} is quarantined: {self._handled.barred[message.run_id]}")
+        with self.at_hand(message.run_id, loaded.durable_seq):
+            self._handle(loaded, message, answers)
+
+    def _handle(self, loaded: Loaded, message: Message, answers: list[tuple[Asked, Any]]) -> None:
         coordinator, decide = self._coordinator, self._coordinator.decisions.decide
         clock = coordinator.clock
         match message:

@@ -216,7 +216,8 @@ class Publisher:
             coordinator.dispatcher_done(name)
             return None
         try:
-            rendered = coordinator.renderer.task(loaded, entry, coordinator.incarnation or 1)
+            with coordinator.handling.at_hand(entry.run_id, loaded.durable_seq):
+                rendered = coordinator.renderer.task(loaded, entry, coordinator.incarnation or 1)
         except NotAtHand as need:
             self._fetch(name, entry, loaded, need)
             return None

@@ -56,11 +56,13 @@ async def insist(clock: Clock, call: Callable[[], Awaitable[T]]) -> T:
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
 
-async def side_by_side(call: Callable[[str], Awaitable[Any]], names: Sequence[str]) -> dict[str, Exception]:
+async def side_by_side(
+    call: Callable[[str], Awaitable[Any]], names: Sequence[str], at_once: int = AT_ONCE
+) -> dict[str, Exception]:
     """Call it for each of these, some at a time; what went wrong, by name."""
     problems: dict[str, Exception] = {}
-    for first in range(0, len(names), AT_ONCE):
-        some = names[first : first + AT_ONCE]
+    for first in range(0, len(names), at_once):
+        some = names[first : first + at_once]
         results = await asyncio.gather(*map(call, some), return_exceptions=True)
         for name, result in zip(some, results, strict=True):
             if isinstance(result, Exception):
