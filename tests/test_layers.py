@@ -24,6 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "clock": set(),
     "plain": set(),
     "plain_text": set(),  # what may be seen of a text
+    "turns": set(),  # who is next
     "settings": {"errors"},
     "model": {"errors"},
     "kernel": {"model"},
@@ -45,12 +46,12 @@ ALLOWED: dict[str, set[str]] = {
     "blob_stores": BASE | PORTS,
     "transports": BASE | PORTS | {"envelopes"},  # what arrives is verified before it is read
     "routing": BASE | {"kernel"} | PORTS,
-    "sandbox": {"errors", "routing"},  # runs the jobs that conditions raise
+    "sandbox": {"errors", "routing", "turns"},  # runs the jobs that conditions raise
     "pipeline": {"routing"},  # operators and patterns are the same as in conditions
     "nodes": BASE | {"kernel", "routing", "functions", "outcomes", "egress", "sandbox", "pipeline"} | PORTS,
     "agents": BASE | {"kernel", "routing", "nodes", "egress", "sandbox", "pipeline"} | PORTS,
     "access": {"errors", "clock", "settings", "archive", "plain_text"},  # it knows credentials and no route
-    "runtime": BASE | {"kernel", "settings"} | PORTS | MIDDLE,
+    "runtime": BASE | {"kernel", "settings", "turns"} | PORTS | MIDDLE,
     "deployment": BASE | {"settings", "envelopes", "runtime"} | PORTS | ADAPTERS | MIDDLE,  # from URLs to adapters
     "engine": BASE | {"deployment", "kernel", "settings", "runtime"} | PORTS | ADAPTERS | MIDDLE,
     "sdk": BASE

@@ -325,11 +325,11 @@ class Engine:
         self._spawn("timekeeper", self.timekeeper.run())
         self._spawn("listener", self.listener.run())
 
-    async def _judge(self, job: Any) -> Any:
+    async def _judge(self, job: Any, tenant: str) -> Any:
         """Run a Python condition; its processes are started by the first one."""
         if self._sandbox is None:
-            self._sandbox = Sandbox()
-        return await self._sandbox.run(job)
+            self._sandbox = Sandbox(memory_mb=(self._bounds or Bounds()).sandbox_memory_mb)
+        return await self._sandbox.run(job, tenant)
 
     async def _work(self) -> None:
         """Execute, beginning with what the process before this one left."""

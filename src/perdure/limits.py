@@ -96,6 +96,7 @@ def in_order(limits: Sequence[Limit]) -> tuple[Limit, ...]:
 # -- what settings bound -----------------------------------------------------------------------------------------------
 
 MAX_BACKLOG = 1_000_000
+SANDBOX_MEMORY_MB = 512
 _QUEUE_LIMIT = re.compile(r"([^\s=,/]+)\s*=\s*([1-9]\d{0,6})(?:\s*/\s*(\d*\.?\d+)\s*s?)?\Z")
 
 
@@ -106,6 +107,8 @@ class Bounds(msgspec.Struct, frozen=True):
     """By queue, over all processes."""
     max_backlog: int = MAX_BACKLOG
     """Tasks waiting here, beyond which no new run is taken."""
+    sandbox_memory_mb: int = SANDBOX_MEMORY_MB
+    """What one Python condition may have at most."""
 
 
 def read_queue_limits(text: str, where: str = "queue_limits") -> dict[str, list[Limit]]:

@@ -78,6 +78,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_backlog: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 1_000_000
     """Tasks that may wait in one process; beyond that, new runs are refused with `overloaded`."""
 
+    sandbox_memory_mb: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 512
+    """What one Python condition may have at most (its `max_memory_mb`); up to four of them run at once in a process."""
+
     partitions: Annotated[int, msgspec.Meta(ge=1, le=65_536)] = 256
     """Shares of the runs that coordinators divide among themselves; fixed when the database is made."""
 

@@ -1,14 +1,21 @@
-"""One run, or one tenant, does not stop the others: a run that kills its process is found out (S05)."""
+"""One run, or one tenant, does not stop the others: a run that kills its process is found out (S05), and pools are shared (S16)."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
+import msgspec
 import pytest
 
+from perdure.routing.at_hand import Lost
+from perdure.routing.python_code import Job
+from perdure.sandbox import Sandbox
+from perdure.sandbox.jq import Jq
 from tests.attack.marks import attack
-from tests.engine.helpers import ended, opened, running, task, transform, workflow
+from tests.engine.helpers import DEADLINE, ended, opened, running, start, task, transform, until_true, workflow
 from tests.engine.runner import Folder
 
 BOMBS = {
@@ -26,9 +33,9 @@ def test_a_run_that_kills_its_process_twice_is_quarantined_at_the_third_start(tm
     folder.add("innocent", INNOCENT)
     folder.add("killer", BOMBS[name], {"a": "x"})
     del folder.spec["runs"]["innocent"]
-    for start in (1, 2):
+    for number in (1, 2):
         with folder.process(PERDURE_TEST_BOMB="BOMB") as process:
-            assert process.wait(60) == -signal.SIGKILL, (start, folder.errors())
+            assert process.wait(60) == -signal.SIGKILL, (number, folder.errors())
     folder.spec["runs"] = {"innocent": ["fine", None]}
     with folder.process(PERDURE_TEST_BOMB="BOMB") as process:
         assert process.wait(60) == 0, folder.errors()
@@ -66,9 +73,93 @@ def test_a_run_that_was_at_hand_at_two_deaths_and_went_on_between_them_is_left_a
 def test_a_run_whose_first_decision_kills_the_process_twice_is_refused_the_third_time(tmp_path):
     folder = Folder(tmp_path)
     folder.add("killer", workflow(transform("boom", "{{ inputs.a ~ 'BOMB' }}"), name="bomb"), {"a": "x"})
-    for start in (1, 2):
+    for number in (1, 2):
         with folder.process(PERDURE_TEST_BOMB="BOMB") as process:
-            assert process.wait(60) == -signal.SIGKILL, (start, folder.errors())
+            assert process.wait(60) == -signal.SIGKILL, (number, folder.errors())
     with folder.process(PERDURE_TEST_BOMB="BOMB") as process:
         assert process.wait(60) == 1, folder.errors()
     assert "run killer does not exist" in folder.errors()  # it was refused, and the process lived to look for it
+
+
+JOB = Job("def evaluate(output, context): return True", b"[1, {}]")
+
+
+@attack("S16", "one tenant has all processes for Python conditions")
+async def test_looping_conditions_of_one_tenant_do_not_keep_another_waiting(monkeypatch):
+    begun, release = [], threading.Event()
+
+    def decide(self, job):
+        begun.append(job.timeout_ms)
+        if job.timeout_ms == 2:
+            release.wait()
+        return True
+
+    monkeypatch.setattr(Sandbox, "decide", decide)
+    sandbox = Sandbox(processes=4)
+    mine, loops = msgspec.structs.replace(JOB, timeout_ms=1), msgspec.structs.replace(JOB, timeout_ms=2)
+    assert await sandbox.run(mine, "a")
+    others = [asyncio.create_task(sandbox.run(loops, "b")) for _ in range(12)]
+    try:
+        await until_true(lambda: begun.count(2) == 3, "they loop")
+        for _ in range(3):
+            assert await asyncio.wait_for(sandbox.run(mine, "a"), DEADLINE)
+        assert begun.count(2) == 3  # none of them ended, and none began
+    finally:
+        release.set()
+        assert all(await asyncio.gather(*others))
+        await sandbox.close()
+
+
+@attack("S16", "one tenant has all processes for jq")
+def test_looping_jq_programs_of_one_tenant_do_not_keep_another_waiting(monkeypatch):
+    begun, release = [], threading.Event()
+
+    def answer(self, body, seconds, call):
+        begun.append(seconds)
+        if seconds == 2:
+            release.wait()
+        return b'{"value": 1}'
+
+    monkeypatch.setattr(Jq, "_ask", answer)
+    jq = Jq(processes=2)
+    assert jq.call(".", 1, 1, tenant="a") == 1
+    with ThreadPoolExecutor(8) as threads:
+        others = [threads.submit(jq.call, ".", 1, 2, None, "b") for _ in range(6)]
+        try:
+            mine = [threads.submit(jq.call, ".", 1, 1, None, "a") for _ in range(2)]
+            assert [one.result(DEADLINE) for one in mine] == [1, 1]
+            assert begun.count(2) <= 1
+        finally:
+            release.set()
+        assert [one.result(DEADLINE) for one in others] == [1] * 6
+
+
+@attack("S16", "one run of a tenant has all worker slots")
+async def test_a_map_that_holds_its_slots_leaves_some_to_another_tenant(tmp_path):
+    each = task("each", "wait_for_file", args={"path": str(tmp_path / "go")})
+    wide = {
+        **each,
+        "type": "map",
+        "config": {"over": list(range(40)), "max_concurrency": 40, "node": {"type": "task", "config": each["config"]}},
+    }
+    async with running(tmp_path, concurrency=16) as engine:
+        assert engine.worker is not None
+        worker = engine.worker
+        await start(engine, INNOCENT, "first", tenant="a")
+        await ended(engine, "first")
+        await start(engine, workflow(wide, name="wide"), "wide", tenant="b")
+        await until_true(lambda: worker.free_slots <= 2, "as many slots as it may have are taken")
+        for number in range(3):
+            await start(engine, INNOCENT, f"next{number}", tenant="a")
+            assert (await ended(engine, f"next{number}")).state.value == "completed"
+        assert (await engine.journal.get_run("wide")).row.ended_at is None
+        (tmp_path / "go").touch()
+        assert (await ended(engine, "wide")).state.value == "completed"
+
+
+@attack("S16", "conditions that take all memory")
+def test_a_condition_may_not_have_more_memory_than_the_operator_allows():
+    verdict = Sandbox(memory_mb=100).decide(msgspec.structs.replace(JOB, max_memory_mb=101))
+    assert verdict == Lost(
+        "condition_memory", "max_memory_mb is 101, and this deployment allows 100 (setting sandbox_memory_mb)"
+    )

@@ -155,13 +155,31 @@ def test_what_was_withdrawn_costs_its_tenant_no_turn():
 
 
 def test_weights_are_shares():
-    dispatcher = Dispatcher(40, {"heavy": 3.0})
+    dispatcher = Dispatcher(1, {"heavy": 3.0})  # of turns: how much of a large window one has is bounded besides
     dispatcher.set_weight("light", 0.5)
     for tenant in ("heavy", "plain", "light"):
         add(dispatcher, *(f"{tenant}{number}" for number in range(100)), tenant=tenant)
-    counts = Counter(name.rstrip("0123456789") for name in take(dispatcher))
+    served = []
+    for _ in range(40):
+        served += take(dispatcher)
+        finish(dispatcher)
+    counts = Counter(name.rstrip("0123456789") for name in served)
     assert abs(counts["heavy"] - 3 * counts["plain"]) <= 3
     assert abs(counts["plain"] - 2 * counts["light"]) <= 2
+
+
+def test_where_several_tenants_are_known_none_has_all_slots_whatever_the_priority():
+    dispatcher = Dispatcher(200)
+    add(dispatcher, *(f"n{number}" for number in range(300)), tenant="loud", priority=9)
+    assert len(take(dispatcher)) == 200  # nobody else was ever here
+    finish(dispatcher, 200)
+    add(dispatcher, "quiet", tenant="calm")
+    assert len(take(dispatcher)) == 88 + 1
+    assert take(dispatcher) == []
+    add(dispatcher, "later", tenant="calm")
+    assert take(dispatcher) == ["later"]
+    finish(dispatcher, 1)
+    assert len(take(dispatcher)) == 1
 
 
 def test_a_tenant_that_comes_and_goes_does_not_get_ahead_by_it():

@@ -56,7 +56,7 @@ async def _run_jq(ctx: Any, program: str, value: Any) -> Any:
     def run() -> Any:
         began.set()
         try:
-            return _jq.call(program, value, jqs.SECONDS, call)
+            return _jq.call(program, value, jqs.SECONDS, call, ctx.tenant)
         finally:
             loop.call_soon_threadsafe(ended.set)
 

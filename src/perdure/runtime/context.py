@@ -50,6 +50,10 @@ class Context:
         return self._task.node
 
     @property
+    def tenant(self) -> str:
+        return self._task.tenant
+
+    @property
     def scope(self) -> tuple[int, ...]:
         """The iterations of the loops around this node."""
         return self._task.scope

@@ -80,7 +80,7 @@ class Coordinator:
         on_commit: Callable[[State, list[Any]], None] | None = None,
         blobs: BlobStore | None = None,
         vault: Vault | None = None,
-        judge: Callable[[Any], Awaitable[Any]] | None = None,
+        judge: Callable[[Any, str], Awaitable[Any]] | None = None,
         limits: Limits | None = None,
         bounds: Bounds | None = None,
     ) -> None:

@@ -8,12 +8,15 @@ until a limit has room. Knows nothing of kernels, journals or what the limits ar
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from perdure.runtime.turns import Turns
 from perdure.transport import task_id
+from perdure.turns import Turns, share_of
+
+_SHARED_SLOTS = 8
+"""With fewer, there are none to be left to others."""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -38,7 +41,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Queue:
-    __slots__ = ("_by_priority", "_priorities", "held", "name", "out", "waiting", "window")
+    __slots__ = ("_by_priority", "_priorities", "held", "name", "of_tenant", "out", "waiting", "window")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -46,6 +49,8 @@ class _Queue:
         """None: the default."""
         self.waiting = 0
         self.out = 0
+        self.of_tenant: dict[str, int] = {}
+        """How many of those that are out are whose."""
         self.held = ""
         """Why nothing of it may be published now."""
         self._by_priority: dict[int, Turns] = {}
@@ -60,16 +65,33 @@ class _Queue:
         turns.push(entry.tenant, name, weight, age)
         self.waiting += 1
 
-    def pop(self, waiting: Mapping[str, Entry]) -> str | None:
-        while self._priorities:
-            priority = -self._priorities[0]
-            name = self._by_priority[priority].pop(waiting)
-            if name is not None:
-                self.waiting -= 1
-                return name
-            heapq.heappop(self._priorities)
-            del self._by_priority[priority]
-        return None
+    def pop(self, waiting: Mapping[str, Entry], full: Container[str]) -> str | None:
+        """The next, of a tenant that is not `full`."""
+        name, passed = None, []
+        while self._priorities and name is None:
+            turns = self._by_priority[-self._priorities[0]]
+            name = turns.pop(waiting, full)
+            if name is None:
+                priority = heapq.heappop(self._priorities)
+                if turns:
+                    passed.append(priority)
+                else:
+                    del self._by_priority[-priority]
+        for priority in passed:
+            heapq.heappush(self._priorities, priority)
+        if name is not None:
+            self.waiting -= 1
+        return name
+
+    def enter(self, tenant: str) -> None:
+        self.out += 1
+        self.of_tenant[tenant] = self.of_tenant.get(tenant, 0) + 1
+
+    def leave(self, tenant: str) -> None:
+        self.out -= 1
+        self.of_tenant[tenant] -= 1
+        if not self.of_tenant[tenant]:
+            del self.of_tenant[tenant]
 
     def left(self) -> None:
         """One that waited is gone: those forgotten here need no place when nobody waits any more."""
@@ -104,6 +126,9 @@ class Dispatcher:
         self._ages: dict[str, int] = {}
         """Of those that were taken in vain: they keep their place."""
         self._age = 0
+        self._first = ""
+        self._several = False
+        """Tasks of more than one tenant have come here."""
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._out) + len(self._aside)
@@ -155,23 +180,28 @@ class Dispatcher:
         """What the windows have room for now; each counts as out until `done`, `put_back` or `set_aside`."""
         for queue in list(self._queues.values()):
             window = self._window if queue.window is None else queue.window
+            most = self._share(window)
+            full = {tenant for tenant, out in queue.of_tenant.items() if most < window and out >= most}
             while queue.waiting and queue.out < window and not queue.held:
-                name = queue.pop(self._waiting)
+                name = queue.pop(self._waiting, full)
                 if name is None:
                     break
                 entry = self._waiting.pop(name)
                 self._out[name] = entry
-                queue.out += 1
+                queue.enter(entry.tenant)
                 if entry.limited:
                     self._age_of(name)
                 yield name, entry
+                # Only now: whoever took it may have put it back.
+                if most < window and queue.of_tenant.get(entry.tenant, 0) >= most:
+                    full.add(entry.tenant)
 
     def done(self, name: str) -> Entry | None:
         """The attempt is over, whatever came of it."""
         entry = self._out.pop(name, None)
         if entry is not None:
             queue = self._queues[entry.queue]
-            queue.out -= 1
+            queue.leave(entry.tenant)
             self._tidy(queue)
         else:
             entry = self._remove(name)
@@ -218,7 +248,7 @@ class Dispatcher:
                 aside.number -= 1
                 del self._aside[name]
                 self._out[name] = found[0]
-                self._queue(found[0].queue).out += 1
+                self._queue(found[0].queue).enter(found[0].tenant)
         if aside is not None and not aside.number:
             del self._limits[limit]
         self.put_back(names)
@@ -275,6 +305,8 @@ class Dispatcher:
         if queue.held:
             return queue.held
         window = self._window if queue.window is None else queue.window
+        if queue.of_tenant.get(entry.tenant, 0) >= self._share(window) and queue.out < window:
+            return f"queue {entry.queue}: {queue.of_tenant[entry.tenant]} tasks of its tenant are with workers, and some room is left to others"
         if queue.out < window:
             return f"queue {entry.queue}: about to be sent"
         if not window:
@@ -282,6 +314,12 @@ class Dispatcher:
         return f"queue {entry.queue}: {queue.out} tasks are with its workers or on the way, {queue.waiting} wait"
 
     # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _share(self, window: int) -> int:
+        """How many of one tenant may be out. Half a window is with workers: what holds all slots keeps others from starting, and a
+        handler cannot be taken out of its slot."""
+        slots = window // 2
+        return share_of(slots) if self._several and slots >= _SHARED_SLOTS else window
 
     def _queue(self, name: str) -> _Queue:
         found = self._queues.get(name)
@@ -291,17 +329,19 @@ class Dispatcher:
 
     def _wait(self, name: str, entry: Entry, age: int | None = None) -> None:
         self._waiting[name] = entry
+        self._several = self._several or entry.tenant != (self._first or entry.tenant)
+        self._first = entry.tenant
         weight = self._weights.get(entry.tenant, 1.0) if self._weights else 1.0
         self._queue(entry.queue).push(entry, name, weight, age)
 
     def _send(self, name: str, entry: Entry) -> None:
         self._out[name] = entry
-        self._queue(entry.queue).out += 1
+        self._queue(entry.queue).enter(entry.tenant)
 
     def _return(self, name: str) -> Entry | None:
         entry = self._out.pop(name, None)
         if entry is not None:
-            self._queues[entry.queue].out -= 1
+            self._queues[entry.queue].leave(entry.tenant)
         return entry
 
     def _stand_aside(self, name: str, entry: Entry, limit: Hashable, why: str) -> None:

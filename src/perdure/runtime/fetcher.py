@@ -174,9 +174,9 @@ def definition_sources(library: Library) -> dict[type[NotAtHand], Source]:
     return {NeedsDefinition: fetch}
 
 
-def sandbox_sources(run: Callable[[Any], Awaitable[Any]]) -> dict[type[NotAtHand], Source]:
+def sandbox_sources(run: Callable[[Any, str], Awaitable[Any]]) -> dict[type[NotAtHand], Source]:
     async def judge(tenant: str, need: NeedsVerdict) -> Fetched:
-        return Fetched(await run(need.job))
+        return Fetched(await run(need.job, tenant))
 
     return {NeedsVerdict: judge}
 

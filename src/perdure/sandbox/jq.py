@@ -21,6 +21,8 @@ from typing import Any
 
 import msgspec
 
+from perdure.sandbox.places import Places
+
 PROCESSES = 2
 SECONDS = 10.0
 MEMORY_MB = 256
@@ -54,13 +56,16 @@ class Jq:
 
     def __init__(self, *, processes: int = PROCESSES, memory_mb: int = MEMORY_MB) -> None:
         self._memory_bytes = memory_mb * 1024 * 1024
-        self._slots = threading.BoundedSemaphore(processes)
+        self._places = Places(processes)
         self._lock = threading.Lock()
         self._idle: list[_Process] = []
         self._busy: set[_Process] = set()
 
-    def call(self, program: str, value: Any, seconds: float = SECONDS, call: Call | None = None) -> Any:
-        """The one value that the program gives. Raises JqError. Blocks; `call` lets another thread end it."""
+    def call(
+        self, program: str, value: Any, seconds: float = SECONDS, call: Call | None = None, tenant: str = "default"
+    ) -> Any:
+        """The one value that the program gives. Raises JqError. Blocks, also until it is this tenant's turn; `call` lets another
+        thread end it."""
         check_program(program)
         try:
             body = msgspec.json.encode({"program": program, "input": value, "seconds": seconds})
@@ -68,8 +73,13 @@ class Jq:
             raise JqError("bad_input", f"the input is not JSON: {type(error).__name__}") from None
         if len(body) > MAX_INPUT:
             raise JqError("bad_input", f"the input has {len(body):,} bytes as JSON, {MAX_INPUT:,} are allowed")
-        with self._slots:
+        ready = threading.Event()
+        self._places.ask(tenant, ready.set)
+        ready.wait()
+        try:
             return _read(self._ask(body, seconds, call or Call()))
+        finally:
+            self._places.leave(tenant)
 
     def close(self) -> None:
         """What runs is killed; the next call starts anew."""

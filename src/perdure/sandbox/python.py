@@ -8,6 +8,7 @@ fixed, so that the same job has the same answer.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import re
@@ -21,9 +22,12 @@ from perdure.errors import PerdureError
 from perdure.routing.at_hand import Lost
 from perdure.routing.python_code import Job
 from perdure.sandbox.limits import confine
+from perdure.sandbox.places import Places
 
 PROCESSES = 4
 """Conditions that run side by side; one that takes its time holds up those beyond that."""
+MOST_MEMORY_MB = 512
+"""Of one condition, unless the operator says otherwise."""
 GRACE_SECONDS = 0.2
 """For the interpreter to notice that its time is up; then its process is killed."""
 _CALLS_PER_PROCESS = 1000
@@ -61,8 +65,11 @@ class SandboxUnavailable(PerdureError):
 class Sandbox:
     """A few processes, started when they are first needed. Safe to use from several tasks and threads."""
 
-    def __init__(self, *, processes: int = PROCESSES) -> None:
+    def __init__(self, *, processes: int = PROCESSES, memory_mb: int = MOST_MEMORY_MB) -> None:
+        """`memory_mb`: what a condition may have at most, whatever it says."""
         self._processes = processes
+        self._memory_mb = memory_mb
+        self._places = Places(processes)
         self._threads = ThreadPoolExecutor(processes, thread_name_prefix="perdure-sandbox")
         self._lock = threading.Lock()
         self._pool: Any = None
@@ -70,12 +77,24 @@ class Sandbox:
         self._known: set[int] = set()
         self._closed = False
 
-    async def run(self, job: Job) -> bool | Lost:
-        """The verdict, or why there is none. Raises SandboxUnavailable when asking again may help."""
+    async def run(self, job: Job, tenant: str = "default") -> bool | Lost:
+        """The verdict, or why there is none. Tenants take turns. Raises SandboxUnavailable when asking again may help."""
+        loop = asyncio.get_running_loop()
+        ready = asyncio.Event()
+        name = self._places.ask(tenant, lambda: _tell(loop, ready))
         try:
-            future = asyncio.get_running_loop().run_in_executor(self._threads, self.decide, job)
+            await ready.wait()
+        except asyncio.CancelledError:
+            if not self._places.give_up(name):
+                self._places.leave(tenant)
+            raise
+        try:
+            future = loop.run_in_executor(self._threads, self.decide, job)
         except RuntimeError:  # the threads are shut down
+            self._places.leave(tenant)
             raise SandboxUnavailable("the sandbox is closed") from None
+        # Left when its thread is done, also when nobody waits for that any more.
+        future.add_done_callback(lambda _: self._places.leave(tenant))
         return await future
 
     async def close(self) -> None:
@@ -104,6 +123,11 @@ class Sandbox:
 
     def decide(self, job: Job) -> bool | Lost:
         """As `run`, and blocks."""
+        if job.max_memory_mb > self._memory_mb:
+            return Lost(
+                "condition_memory",
+                f"max_memory_mb is {job.max_memory_mb}, and this deployment allows {self._memory_mb} (setting sandbox_memory_mb)",
+            )
         try:
             import pydantic_monty as monty
         except ImportError as error:
@@ -181,6 +205,11 @@ class Sandbox:
             return bool(value)
         kind = value if type(value) is str and _KIND.fullmatch(value) else "something else"
         return Lost("condition_error", f"evaluate gave {kind}, not True or False")
+
+
+def _tell(loop: asyncio.AbstractEventLoop, ready: asyncio.Event) -> None:
+    with contextlib.suppress(RuntimeError):  # its loop is closed: nobody waits
+        loop.call_soon_threadsafe(ready.set)
 
 
 def _timeout(job: Job) -> Lost:

@@ -56,5 +56,6 @@ async def open_engine(settings: Settings) -> Engine:
         bounds=Bounds(
             read_queue_limits(settings.queue_limits, settings.sources.get("queue_limits", "queue_limits")),
             settings.max_backlog,
+            settings.sandbox_memory_mb,
         ),
     )

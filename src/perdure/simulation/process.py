@@ -111,7 +111,7 @@ class SimEngine(Engine):
         self._spawn("timekeeper", self.timekeeper.run())
         self._spawn("listener", self.listener.run())
 
-    async def _judge(self, job: Any) -> Any:
+    async def _judge(self, job: Any, tenant: str) -> Any:
         """In real time, between two moments: a sandbox gives the same answer whenever it is asked."""
         return self._world.sandbox().decide(job)
 

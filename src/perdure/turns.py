@@ -27,6 +27,11 @@ class _Line:
         return heapq.heappop(self.returned)[1] if self.returned else self.names.popleft()
 
 
+def share_of(places: int) -> int:
+    """How many of so many places one tenant may have, where several are known: an eighth, and at least one, is left to the others."""
+    return places if places < 2 else places - max(1, places // 8)
+
+
 class Turns:
     """Each turn moves a tenant back by 1 / weight; whoever stands first is next. O(log tenants) a turn."""
 
@@ -50,10 +55,25 @@ class Turns:
         else:
             heapq.heappush(line.returned, (age, name))
 
-    def pop(self, waiting: Container[str]) -> str | None:
-        """The next of those that are in `waiting`; the others are forgotten and cost nobody a turn."""
+    def __bool__(self) -> bool:
+        return bool(self._heap)
+
+    def pop(self, waiting: Container[str], full: Container[str] = ()) -> str | None:
+        """The next of those that are in `waiting`; the others are forgotten and cost nobody a turn. Tenants that are `full` are
+        passed over, and keep their place."""
+        passed: list[tuple[float, int, _Line]] = []
+        try:
+            return self._pop(waiting, full, passed)
+        finally:
+            for one in passed:
+                heapq.heappush(self._heap, one)
+
+    def _pop(self, waiting: Container[str], full: Container[str], passed: list[tuple[float, int, _Line]]) -> str | None:
         while self._heap:
             due, number, line = self._heap[0]
+            if line.tenant in full:
+                passed.append(heapq.heappop(self._heap))
+                continue
             self._now = due
             while line.names or line.returned:
                 name = line.pop()

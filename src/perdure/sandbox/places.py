@@ -1,0 +1,60 @@
+"""Places: who is next for one of a few processes. Tenants take turns, and where several are known one of them never has all places."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from perdure.turns import Turns, share_of
+
+
+class Places:
+    """Safe to use from several threads."""
+
+    def __init__(self, number: int) -> None:
+        self._free = number
+        self._most = share_of(number)
+        self._lock = threading.Lock()
+        self._turns = Turns()
+        self._waiting: dict[str, tuple[str, Callable[[], None]]] = {}
+        self._taken: dict[str, int] = {}
+        self._asked = 0
+        self._first = ""
+        self._several = False
+
+    def ask(self, tenant: str, ready: Callable[[], None]) -> str:
+        """`ready` is called once there is a place, perhaps at once, from whichever thread; then `leave` it. The name is for `give_up`."""
+        with self._lock:
+            self._several = self._several or tenant != (self._first or tenant)
+            self._first = tenant
+            self._asked += 1
+            name = str(self._asked)
+            self._waiting[name] = (tenant, ready)
+            self._turns.push(tenant, name, 1.0)
+        self._call_up()
+        return name
+
+    def give_up(self, name: str) -> bool:
+        """False: it had its place by then."""
+        with self._lock:
+            return self._waiting.pop(name, None) is not None
+
+    def leave(self, tenant: str) -> None:
+        with self._lock:
+            self._free += 1
+            self._taken[tenant] -= 1
+            if not self._taken[tenant]:
+                del self._taken[tenant]
+        self._call_up()
+
+    def _call_up(self) -> None:
+        while True:
+            with self._lock:
+                full = [tenant for tenant, taken in self._taken.items() if self._several and taken >= self._most]
+                name = self._turns.pop(self._waiting, full) if self._free else None
+                if name is None:
+                    return
+                tenant, ready = self._waiting.pop(name)
+                self._free -= 1
+                self._taken[tenant] = self._taken.get(tenant, 0) + 1
+            ready()
