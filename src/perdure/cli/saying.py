@@ -6,25 +6,32 @@ with something that changes with each process, which no data can know.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import IO, Any
 
 import click
 
-from perdure.clock import new_key
 from perdure.plain_text import clean_json, clean_text
 
-_OURS = f"\ufdd0{new_key(8).hex()}:"
 _CSI = "\x1b["
+
+
+@cache
+def _ours() -> str:
+    """What stands for the beginning of a colour until it is printed."""
+    from perdure.clock import new_key  # late: `perdure --help` needs none of it
+
+    return f"\ufdd0{new_key(8).hex()}:"
 
 
 def style(text: str, *, fg: str | None = None, bold: bool | None = None) -> str:
     """A text in colour, for `echo`."""
-    return click.style(clean_text(_plain(text)), fg=fg, bold=bold).replace(_CSI, _OURS)
+    return click.style(clean_text(_plain(text)), fg=fg, bold=bold).replace(_CSI, _ours())
 
 
 def echo(text: str = "", *, file: IO[str] | None = None, err: bool = False, nl: bool = True) -> None:
     """Print a text. Lines stay lines; whatever else a terminal would obey is shown escaped."""
-    click.echo(_CSI.join(map(clean_text, text.split(_OURS))), file=file, err=err, nl=nl)
+    click.echo(_CSI.join(map(clean_text, text.split(_ours()))), file=file, err=err, nl=nl)
 
 
 def echo_json(data: bytes | str, *, file: IO[str] | None = None, err: bool = False) -> None:
@@ -47,4 +54,4 @@ def clean_error(error: click.ClickException) -> None:
 
 def _plain(text: str) -> str:
     """Without colours of ours: in another colour, or where nobody knows them."""
-    return click.unstyle(text.replace(_OURS, _CSI)) if _OURS in text else text
+    return click.unstyle(text.replace(_ours(), _CSI)) if _ours() in text else text
