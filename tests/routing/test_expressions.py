@@ -195,7 +195,7 @@ def test_what_cannot_be_computed_says_why(expression, says):
 
 def test_the_lists_of_filters_and_tests_are_what_the_documents_say():
     assert set(FILTERS) == set(
-        "abs d default first float int items join keys last length list lower map max min replace reverse round sort string "
+        "abs d default first float int items join keys last length list lower map max min replace reverse round slashes sort string "
         "sum title tojson trim unique unwrap upper values".split()
     )
     assert set(TESTS) == set(

@@ -56,7 +56,6 @@ async def test_a_function_that_cannot_be_found_is_not_looked_for_again(function,
 @pytest.mark.parametrize(
     ("config", "code", "words"),
     [
-        (None, "bad_config", "function: 'module:name'"),
         ({"args": {}}, "bad_config", "config.function"),
         ({"function": f"{HERE}:add", "args": [1]}, "bad_config", "'args' must be an object"),
         ({"function": f"{HERE}:add", "args": {}}, "bad_arguments", "missing a required argument: 'a'"),
