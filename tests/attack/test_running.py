@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,6 +15,7 @@ from perdure.routing.at_hand import Lost
 from perdure.routing.python_code import Job
 from perdure.sandbox import Sandbox
 from perdure.sandbox.jq import Jq
+from tests.api.helpers import serving
 from tests.attack.marks import attack
 from tests.engine.helpers import DEADLINE, ended, opened, running, start, task, transform, until_true, workflow
 from tests.engine.runner import Folder
@@ -163,3 +165,26 @@ def test_a_condition_may_not_have_more_memory_than_the_operator_allows():
     assert verdict == Lost(
         "condition_memory", "max_memory_mb is 101, and this deployment allows 100 (setting sandbox_memory_mb)"
     )
+
+
+@attack("S27", "one damaged row hides all runs of a tenant")
+async def test_a_damaged_row_and_a_journal_that_cannot_be_read_are_said_and_hide_nothing_else(tmp_path):
+    async with serving(tmp_path) as server:
+        good = await server.start({"name": "w", "nodes": [{"id": "a", "type": "transform", "config": {"value": 1}}]})
+        bad = await server.start({"name": "w", "nodes": [{"id": "a", "type": "transform", "config": {"value": 1}}]})
+        await server.engine.journal.mark_quarantined(bad["run_id"], "IntegrityError: impossible")
+        [file] = tmp_path.rglob("*.db")
+        with sqlite3.connect(file) as database:
+            key = "(SELECT run_key FROM runs WHERE run_id = ?)"
+            database.execute("UPDATE runs SET tags = ? WHERE run_id = ?", (b"{x", bad["run_id"]))
+            assert database.execute(f"DELETE FROM events WHERE run_key = {key}", (bad["run_id"],)).rowcount
+        database.close()
+        listed = {one["run_id"]: one for one in (await server.ok("/runs"))["items"]}
+        assert listed.keys() == {good["run_id"], bad["run_id"]}
+        assert (listed[bad["run_id"]]["tags"], listed[bad["run_id"]]["quarantined"]) == (
+            {},
+            "IntegrityError: impossible",
+        )
+        response = await server.get(f"/runs/{bad['run_id']}")
+        assert (response.status_code, response.json()["code"]) == (409, "quarantined")
+        assert "IntegrityError: impossible" in response.json()["detail"]

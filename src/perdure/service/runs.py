@@ -176,7 +176,15 @@ class Runs:
     async def get(self, run_id: str, *, at: int | None = None, outputs: bool = True) -> View:
         """The whole of a run; of one with very many nodes the first, and `next_nodes` to go on from."""
         record = await self._scope.find_run(run_id)
-        state = await (self._engine.state_of(record) if at is None else state_at(self._engine, record, at))
+        try:
+            state = await (self._engine.state_of(record) if at is None else state_at(self._engine, record, at))
+        except Exception as error:
+            if record.quarantined is None:
+                raise
+            raise Refused(
+                f"run {record.run_id} is quarantined, and its journal cannot be read: {record.quarantined[:500]}",
+                code="quarantined",
+            ) from error
         seen = await self._seen(state, at)
         view = await self._engine.contents.view(state, raw=True, nodes=False, seen=seen, room=Room.of_an_answer())
         nodes = await self.nodes_of(state, limit=NODES_SHOWN, outputs=outputs, seen=seen)

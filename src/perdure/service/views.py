@@ -31,6 +31,18 @@ def is_waiting(row: RunRow) -> bool:
     return row.state == "running" and not row.busy
 
 
+_DAMAGED = "what its row says cannot be read; `perdure doctor` says more"
+
+
+def _read(value: bytes, instead: View) -> View:
+    """One damaged row does not take the others of a list along."""
+    try:
+        found = msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return instead
+    return found if isinstance(found, dict) else instead
+
+
 def run_summary(record: RunRecord, starts: Mapping[str, float] | None = None) -> View:
     """A run in a list: what its row says, without nodes. `starts`: since when something of it is executed now."""
     row = record.row
@@ -45,11 +57,11 @@ def run_summary(record: RunRecord, starts: Mapping[str, float] | None = None) ->
         "waiting": is_waiting(row),
         "counter": row.counter,
         "generation": row.generation,
-        "error": None if row.error is None else msgspec.json.decode(row.error),
+        "error": None if row.error is None else _read(row.error, {"code": "unreadable", "message": _DAMAGED}),
         "created_at": row.created_at,
         "started_at": started_at,
         "ended_at": row.ended_at,
-        "tags": msgspec.json.decode(row.tags),
+        "tags": _read(row.tags, {}),
         "parent": row.parent,
     }
     return shown if record.quarantined is None else {**shown, "quarantined": record.quarantined}
