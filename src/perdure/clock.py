@@ -6,7 +6,6 @@ here from every other file.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import time
@@ -46,6 +45,8 @@ class SystemClock:
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
+        import asyncio  # `perdure --help` needs random bytes and no event loop
+
         await asyncio.sleep(seconds)
 
     def random(self) -> float:

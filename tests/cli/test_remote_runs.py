@@ -54,7 +54,7 @@ def test_a_file_is_pushed_started_and_followed_there(remote, tmp_path):
 def test_a_run_that_fails_there_exits_with_1_and_says_what_to_do(remote, server, tmp_path, monkeypatch):
     file = workflow(tmp_path, "bad", task("a", "boom", retry={"max_attempts": 1}))
     told = remote.error("run", file, code=1)
-    (run_id,) = re.findall(r"run (\w+) is failed: a failed: .*kaputt", told)
+    (run_id,) = re.findall(r"run (\w+) failed at a: .*kaputt", told)
     assert f"look:   perdure runs show {run_id}\n" in told
     monkeypatch.delenv("PERDURE_SERVER_URL")
     told = remote.error("run", file, "--server", server.url, code=1)

@@ -18,7 +18,7 @@ def test_a_completed_run_exits_with_0_and_prints_its_outputs_alone_on_standard_o
 def test_a_failed_run_exits_with_1_and_says_what_failed_and_what_to_do(shell, tmp_path):
     file = workflow(tmp_path, "bad", task("a", "boom"), task("b", "echo", "a"))
     text = shell.error("run", file, "--run-id", "r1", code=1)
-    assert "run r1 is failed: a failed: " in text
+    assert "run r1 failed at a: " in text
     assert "ValueError: kaputt" in text
     assert "perdure runs retry r1" in text
 

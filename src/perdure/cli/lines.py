@@ -177,6 +177,12 @@ class Lines:
         return duration(event.at - begun) if begun is not None and self._works(state, event.node) else ""
 
 
+def tell_failed(run_id: str, state: str, node: str | None, why: str) -> str:
+    """The end of a run that did not complete, in a line. `error` is the code of any exception: its name says more."""
+    ended = f"failed{f' at {node}' if node else ''}" if state == "failed" else f"is {state}"
+    return f"run {run_id} {ended}: {why.removeprefix('error: ')}"
+
+
 def error_text(error: Error, limit: int = 200) -> str:
     """In one line, with the place of the user's code it was raised at."""
     said = shorten(f"{error.code}: {error.message}" if error.message else error.code, limit)

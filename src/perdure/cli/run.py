@@ -330,11 +330,10 @@ class Session:
     def _say_failed(self, state: Any) -> None:
         from shlex import quote
 
-        from perdure.cli.lines import error_text
+        from perdure.cli.lines import error_text, tell_failed
 
-        where = f"{state.failed_node} failed: " if state.failed_node else ""
         why = error_text(state.error, 500) if state.error is not None else state.state.value
-        say_error(f"run {state.run_id} is {state.state}: {where}{why}")
+        say_error(tell_failed(state.run_id, state.state.value, state.failed_node, why))
         say_details(state.error.details if state.error is not None else None)
         if state.state == "failed":
             say(f"  look:   perdure runs show {state.run_id}")

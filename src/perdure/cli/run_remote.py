@@ -136,10 +136,11 @@ class Session:
 
     def _say_failed(self, view: dict[str, Any]) -> None:
         failed = [name for name, node in view["nodes"].items() if node["state"] == "failed" and node.get("error")]
-        where = f"{failed[0]} failed: " if failed else ""
+        from perdure.cli.lines import tell_failed
+
         error = view["error"]
         why = f"{error['code']}: {error.get('message', '')}" if error else view["state"]
-        say_error(f"run {self.run_id} is {view['state']}: {where}{why}")
+        say_error(tell_failed(self.run_id, view["state"], failed[0] if failed else None, why))
         say_details(error.get("details") if error else None)
         if view["state"] == "failed":
             say(f"  look:   {self._command('show')}")
