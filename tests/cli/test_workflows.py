@@ -45,6 +45,8 @@ def test_versions_come_and_names_point_to_them(anywhere, tmp_path):
     assert anywhere.json("workflows", "show", "orders@live")["version"] == 1
     assert anywhere.json("workflows", "show", "orders@2")["definition"]["nodes"][0]["config"]["args"] == {"value": 2}
     shown = anywhere.run("workflows", "show", "orders").stdout
+    places = [shown.index(key) for key in ("  name: ", "  nodes:", "id: a", "type: task", "config:")]
+    assert places == sorted(places)  # the order of the reference
     assert "version     2" in shown
     assert "name: orders" in shown
     assert anywhere.run("workflows", "alias", "orders", "live", "--delete").stdout == "orders@live is forgotten\n"

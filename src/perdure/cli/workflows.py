@@ -106,7 +106,34 @@ def show(reference: str, where: Where, as_json: bool) -> None:
         }
     )
     echo()
-    echo(as_yaml(view["definition"]))
+    echo(as_yaml(_in_order(view["definition"])))
+
+
+_FIRST = ("name", "description", "inputs", "nodes", "edges", "outputs", "limits", "on_failure", "endless")
+_FIRST_OF_NODES = (
+    "id",
+    "type",
+    "config",
+    "config_ref",
+    "join",
+    "when",
+    "branch",
+    "loop",
+    "rejection_path",
+    "on_failure",
+)
+"""As the reference has them; what is in neither comes after, as it is."""
+
+
+def _in_order(definition: dict[str, Any]) -> dict[str, Any]:
+    nodes = [_sorted(node, _FIRST_OF_NODES) for node in definition.get("nodes", ())]
+    return _sorted({**definition, "nodes": nodes}, _FIRST)
+
+
+def _sorted(data: dict[str, Any], first: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        key: data[key] for key in (*(one for one in first if one in data), *(one for one in data if one not in first))
+    }
 
 
 @workflows.command(short_help="List the versions of a workflow, highest first.")
