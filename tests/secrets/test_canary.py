@@ -83,7 +83,7 @@ def definitions(port):
     yield "http_broken", [{"id": "a", **http_node(port, "broken")}], "failed"
     yield "http_refused", [{"id": "a", **http_node(port, "refused")}], "failed"
     yield "http_nowhere", [{"id": "a", "type": "http", "config": {"url": f"http://127.0.0.1:1/{TOKEN}"}}], "failed"
-    yield "http_badly", [{"id": "a", "type": "http", "config": {"url": TOKEN}}], "failed"
+    yield "http_badly", [{"id": "a", "type": "http", "config": {"url": TOKEN}}], "refused"
     yield "transform", [{"id": "a", "type": "transform", "config": {"value": {"t": TOKEN}}}], "refused"
     yield "transform_text", [{"id": "a", "type": "transform", "config": {"value": f"x {TOKEN}"}}], "refused"
     yield "jq", [{"id": "a", "type": "transform", "config": {"jq": ".t", "input": {"t": TOKEN}}}], "completed"
