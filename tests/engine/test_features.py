@@ -184,6 +184,18 @@ async def test_a_child_that_is_not_registered_fails_its_parent(tmp_path):
         assert state.state is R.FAILED
         assert state.error.code == "child_failed"
         assert "workflow_not_found" in state.error.message
+        assert "perdure workflows push FILE" in state.error.message
+
+
+async def test_retrying_a_parent_starts_the_child_that_could_not_be_started(tmp_path):
+    """It never was, so its first life is the second one its parent asks for."""
+    async with running(tmp_path) as engine:
+        state = await finish(engine, parent_of(), inputs={"n": 41})
+        assert "workflow_not_found" in state.error.message
+        await register(engine, CHILD)
+        assert not (await ask(engine, "retry")).refused
+        state = await until(engine, lambda state: state.terminal and state.generation == 2)
+        assert (state.state, output_of(state, "call")) == (R.COMPLETED, {"n": 42})
 
 
 async def test_retrying_a_parent_retries_its_failed_child(tmp_path):

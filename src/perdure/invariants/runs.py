@@ -35,7 +35,7 @@ def created(model: Model, event: e.RunCreated) -> None:
         model.blame("J6", f"the IR {event.ir} of the run is not at hand")
         return
     model.graphs = [graph]
-    model.state, model.generation = "running", 1
+    model.state, model.generation = "running", event.generation
     if event.deadline_at is not None:
         model.timers["deadline"] = event.deadline_at
 

@@ -57,6 +57,7 @@ class Start(Command, frozen=True, kw_only=True):
     depth: int = 0
     alias: str = ""
     correlation_id: str = ""
+    generation: int = 1
 
 
 class NodeCommand(Command, frozen=True, kw_only=True):

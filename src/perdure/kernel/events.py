@@ -88,6 +88,8 @@ class RunCreated(Event, frozen=True, kw_only=True, tag="run.created"):
     """By which alias its version was chosen."""
     correlation_id: str = ""
     """What whoever started it calls this work; children and tasks have the same."""
+    generation: int = 1
+    """Later for a child that could not be started before: its parent waits for this one, and hears of no older."""
 
 
 class RunPaused(Event, frozen=True, kw_only=True, tag="run.paused"):

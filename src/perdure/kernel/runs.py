@@ -48,6 +48,7 @@ def start(d: Decider, command: c.Start) -> None:
         signals_seen=command.signals_seen,
         alias=command.alias,
         correlation_id=command.correlation_id,
+        generation=command.generation,
     )
     _adopt(d, command.adopted)
     for name, payload in command.signals:

@@ -106,7 +106,8 @@ class Children:
         number = int(version) if version.isdigit() else None
         found = await coordinator.journal.find_workflow(name, number, tenant=parent.tenant)
         if found is None or (version and number is None):
-            problem = Error("workflow_not_found", f"no workflow {effect.workflow}; register it, or correct the name")
+            todo = "register it (perdure workflows push FILE), or correct the name"
+            problem = Error("workflow_not_found", f"no workflow {effect.workflow}; {todo}")
             self._end(parent, effect.child, "failed", problem)
             return
         try:
@@ -131,6 +132,7 @@ class Children:
             depth=parent.depth + 1,
             by=f"run {parent.run_id}",
             correlation_id=parent.correlation_id,
+            generation=effect.generation,  # an older one would be an end that its parent has heard of
         )
         self._coordinator.put(Asked(effect.child, lambda state: start, starts=True))
 
