@@ -300,7 +300,9 @@ def test_what_does_not_fit_the_form_is_refused_on_a_database_too(shell, tmp_path
     file = workflow(tmp_path, "asks", human("review", form={**form, "additionalProperties": False}))
     shell.run("run", file, "--run-id", "r1", "--no-wait", code=3)
     for wrong in (["--data", '{"amount": "lots", "surprise": true}'], []):
-        assert "the data does not fit the form of r1:review:1" in shell.error("approvals", "approve", "r1", *wrong)
+        said = shell.error("approvals", "approve", "r1", *wrong)
+        assert "the data does not fit the form of r1:review:1" in said
+        assert "(give it with --data JSON)" in said
     shell.run("approvals", "approve", "r1", "--data", '{"amount": 3}')
     assert shell.json("runs", "show", "r1", "--node", "review")["output"]["data"] == {"amount": 3}
 

@@ -33,6 +33,10 @@ _KINDS: dict[Kind, tuple[str, Callable[[Any], View]]] = {
 }
 
 
+_FLAGS = {"not_an_approver": "say so with --by NAME", "invalid_inputs": "give it with --data JSON"}
+"""What a vote that was refused can be mended with, by code."""
+
+
 class Local:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -355,9 +359,9 @@ class Local:
         try:
             reply = await ask(self.engine, Request(run_id=row.run_id, approval=approval_id, by=_who(by), **fields))
         except Refused as error:
-            if error.code == "not_an_approver":
-                raise Refused(f"{error.message} (say so with --by NAME)", code=error.code) from None
-            raise
+            if error.code not in _FLAGS:
+                raise
+            raise Refused(f"{error.message} ({_FLAGS[error.code]})", code=error.code) from None
         return approval_view(await self.engine.journal.get_approval(approval_id)), reply.state
 
     async def repair(self, letters: Sequence[View], fields: dict[str, Any], by: str | None) -> tuple[list[View], str]:
