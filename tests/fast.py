@@ -18,6 +18,14 @@ WITHOUT = frozenset({"sqlite", "memory", "faultless", "simulated", "local", "fol
 """Adapters that could be given a server and do not ask for it."""
 
 
+_collected: pytest.StashKey[list[pytest.Item]] = pytest.StashKey()
+
+
+def collected(config: pytest.Config) -> list[pytest.Item]:
+    """Everything, also what `-m` and `-k` leave out."""
+    return config.stash[_collected]
+
+
 def is_slow(item: Any) -> bool:
     if item.get_closest_marker("slow"):
         return True
@@ -29,6 +37,7 @@ def is_slow(item: Any) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    config.stash[_collected] = list(items)
     for item in items:
         if is_slow(item):
             item.add_marker("slow")

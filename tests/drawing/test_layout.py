@@ -168,6 +168,7 @@ def test_a_thousand_nodes_take_less_than_two_seconds(make):
     assert text.count('class="box') == count
 
 
+@pytest.mark.slow
 def test_more_arrows_than_can_be_led_around_are_drawn_all_the_same():
     count = 260
     wires = [

@@ -251,6 +251,7 @@ async def test_a_map_over_a_large_list_whose_items_give_large_outputs(tmp_path):
         assert await journal_bytes(engine) < 40_000
 
 
+@pytest.mark.slow
 async def test_a_map_of_so_many_references_that_they_are_large_themselves(tmp_path):
     node = {"type": "task", "config": {"function": "tests.engine.large:make", "args": {"size": "{{ item + 40000 }}"}}}
     definition = workflow(

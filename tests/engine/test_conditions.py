@@ -219,6 +219,7 @@ async def test_a_python_condition_that_goes_wrong_fails_its_routing_and_no_other
         assert {state.state for state in good} == {RunState.COMPLETED}
 
 
+@pytest.mark.slow
 async def test_while_a_python_condition_runs_the_coordinator_decides_for_others(tmp_path):
     slow = python("sum(range(10**12)) == 1", timeout_ms=60_000)
     async with running(tmp_path) as engine:

@@ -79,6 +79,7 @@ async def test_a_loop_goes_round_with_a_delay_and_ends(tmp_path):
         assert all(fire - begin >= 0.02 for begin, fire in zip(began, fired, strict=True))
 
 
+@pytest.mark.slow
 async def test_a_loop_of_two_thousand_trivial_rounds_does_not_starve_the_others(tmp_path):
     loop = {"condition": "loop.iteration < 2000", "max_iterations": 3000}
     definition = workflow(transform("again", "{{ loop.iteration }}", loop=loop), outputs={"at": "{{ again }}"})
@@ -113,6 +114,7 @@ async def test_when_false_skips_the_node_and_its_output_is_null(tmp_path):
         assert state_of(state, "b") == "skipped"
 
 
+@pytest.mark.slow
 async def test_a_map_of_a_thousand_items_keeps_order_and_its_limit(tmp_path):
     inner = {"type": "task", "config": {"function": "tests.engine.tasks:crowd", "args": {"item": "{{ item }}"}}}
     definition = workflow(

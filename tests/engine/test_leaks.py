@@ -7,6 +7,8 @@ import gc
 import os
 import threading
 
+import pytest
+
 from perdure.kernel.state import RunState
 from perdure.runtime.messages import Resumed
 from tests.engine import tasks
@@ -14,6 +16,7 @@ from tests.engine.conftest import descriptors
 from tests.engine.helpers import ended, events, opened, start, task, until_true, workflow
 
 
+@pytest.mark.slow
 async def test_three_hundred_runs_leave_no_task_no_thread_no_file_and_no_run_in_memory(tmp_path):
     gc.collect()
     threads, files, running_tasks = threading.active_count(), len(descriptors()), asyncio.all_tasks()

@@ -57,6 +57,7 @@ AFTER = "publish acknowledge grant_begin find_missing list_workers report beat".
 CASES = [(name, FaultKind.FAIL_BEFORE) for name in BEFORE] + [(name, FaultKind.FAIL_AFTER) for name in AFTER]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("operation", "kind"), CASES, ids=lambda case: str(getattr(case, "value", case)))
 async def test_whatever_fails_twice_the_run_ends_and_the_engine_lives(tmp_path, transport, operation, kind):
     transport.plan = lambda name, n: Fault(kind) if name == operation and n in (1, 2) else None

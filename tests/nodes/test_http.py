@@ -436,6 +436,7 @@ async def test_calls_of_one_worker_share_connections_and_its_end_closes_them(tmp
         assert (len(server.seen), server.connections) == (8, 1)
 
 
+@pytest.mark.slow
 async def test_a_call_in_a_process_of_its_own_obeys_the_settings(tmp_path, monkeypatch):
     async with serving(lambda seen: reply(body=b'{"a": 1}', content_type="application/json")) as server:
         monkeypatch.setenv("PERDURE_EGRESS_ALLOW", f"127.0.0.1:{server.port}")

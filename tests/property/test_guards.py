@@ -60,6 +60,7 @@ def wander(seed: int) -> Walk:
     return walk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(3))
 def test_no_patch_leads_around_an_approval(part: int) -> None:
     patched = 0

@@ -29,6 +29,7 @@ def test_no_history_breaks_an_invariant(random: Random, steps: int) -> None:
     note("\n".join(walk.steps))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_no_long_history_breaks_an_invariant(part: int) -> None:
     """The same over plain seeds: larger graphs, longer walks, many more of them. The seed in the failure repeats it."""

@@ -211,6 +211,7 @@ def has_no_bool_beside_numbers(value):
     return "true" not in json.dumps(value) and "false" not in json.dumps(value)
 
 
+@pytest.mark.slow
 @settings(max_examples=600, deadline=None)
 @given(QUERIES.filter(lambda query: query.count("..") < 2), DATA)
 def test_what_is_selected_is_what_the_library_selects_in_the_same_order(query, data):

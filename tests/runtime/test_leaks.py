@@ -45,6 +45,7 @@ async def test_ten_thousand_tasks_leave_nothing_behind(name):
     await wait_until(lambda: counts() == before, "threads, tasks and files are as they were")
 
 
+@pytest.mark.slow
 async def test_isolated_processes_leave_nothing_behind():
     before = counts()
     async with working(concurrency=2) as h:

@@ -87,11 +87,13 @@ def test_every_two_things_that_histories_are_made_of_come_together_in_those_that
     assert not missing, f"run more histories: {sorted(missing)[:5]} never meet"
 
 
+@pytest.mark.slow
 def test_the_same_seed_is_the_same_history_in_one_process() -> None:
     for seed in range(20):
         assert run_seed(seed).digest == run_seed(seed).digest
 
 
+@pytest.mark.slow
 def test_a_few_histories_keep_every_promise() -> None:
     summary = Summary()
     for seed in range(100_000, 100_040):

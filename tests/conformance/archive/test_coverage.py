@@ -7,6 +7,7 @@ from pathlib import Path
 
 from perdure.archive import Archive
 from tests.conformance.archive.adapters import ADAPTERS
+from tests.fast import collected
 
 HERE = Path(__file__).parent
 CASES = [path for path in sorted(HERE.glob("test_*.py")) if path != Path(__file__)]
@@ -14,7 +15,7 @@ CASES = [path for path in sorted(HERE.glob("test_*.py")) if path != Path(__file_
 
 def test_every_adapter_runs_every_case(request):
     ran = defaultdict(set)
-    for item in request.session.items:
+    for item in collected(request.config):
         if item.path in CASES:
             ran[item.path.name, item.originalname].add(item.callspec.params.get("office"))
     assert {case: adapters for case, adapters in ran.items() if adapters != set(ADAPTERS)} == {}

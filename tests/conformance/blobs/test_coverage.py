@@ -7,7 +7,8 @@ from pathlib import Path
 
 import perdure.blob_stores
 from perdure.blobs import BlobStore
-from tests.conformance.blobs.adapters import ADAPTERS, SLOW
+from tests.conformance.blobs.adapters import ADAPTERS
+from tests.fast import collected
 
 HERE = Path(__file__).parent
 CASES = [path for path in sorted(HERE.glob("test_*.py")) if path != Path(__file__)]
@@ -19,16 +20,13 @@ def operations() -> list[str]:
 
 
 def test_every_adapter_runs_every_case(request):
-    expected = set(ADAPTERS)
-    if "not slow" in (request.config.getoption("markexpr") or ""):
-        expected -= SLOW
     ran = defaultdict(set)
-    for item in request.session.items:
+    for item in collected(request.config):
         if item.path.parent == HERE and item.path in CASES:
             adapter = item.callspec.params.get("storage") if hasattr(item, "callspec") else None
             ran[item.path.name, item.originalname].add(adapter)
     chosen = {path for path, _ in ran}
-    assert {case: adapters for case, adapters in ran.items() if adapters != expected} == {}
+    assert {case: adapters for case, adapters in ran.items() if adapters != set(ADAPTERS)} == {}
     written = {
         (path.name, name)
         for path in CASES

@@ -8,6 +8,7 @@ from pathlib import Path
 import perdure.journals
 from perdure.journal import Journal
 from tests.conformance.journal.adapters import ADAPTERS
+from tests.fast import collected
 
 HERE = Path(__file__).parent
 CASES = [path for path in sorted(HERE.glob("test_*.py")) if path != Path(__file__)]
@@ -19,7 +20,7 @@ def operations() -> list[str]:
 
 def test_every_adapter_runs_every_case(request):
     ran = defaultdict(set)
-    for item in request.session.items:
+    for item in collected(request.config):
         if item.path.parent == HERE and item.path in CASES:
             adapter = item.callspec.params.get("handles") if hasattr(item, "callspec") else None
             ran[item.path.name, item.originalname].add(adapter)

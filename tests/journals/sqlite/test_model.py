@@ -4,6 +4,7 @@ import asyncio
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from tests.doubles.memory_journal import MemoryJournal, Store
 from tests.journals.model import appends, do, everything, raises
 
 
+@pytest.mark.slow
 @given(st.lists(appends | raises, min_size=1, max_size=12))
 def test_sqlite_and_the_model_agree(steps):
     async def compare() -> None:
