@@ -18,10 +18,10 @@ WITHOUT = frozenset({"sqlite", "memory", "faultless", "simulated", "local", "fol
 """Adapters that could be given a server and do not ask for it."""
 
 
-_collected: pytest.StashKey[list[pytest.Item]] = pytest.StashKey()
+_collected: pytest.StashKey[list[pytest.Function]] = pytest.StashKey()
 
 
-def collected(config: pytest.Config) -> list[pytest.Item]:
+def collected(config: pytest.Config) -> list[pytest.Function]:
     """Everything, also what `-m` and `-k` leave out."""
     return config.stash[_collected]
 
@@ -37,7 +37,7 @@ def is_slow(item: Any) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    config.stash[_collected] = list(items)
+    config.stash[_collected] = [item for item in items if isinstance(item, pytest.Function)]
     for item in items:
         if is_slow(item):
             item.add_marker("slow")
