@@ -110,7 +110,9 @@ def test_what_each_attempt_says_is_kept_with_its_node(shell, speaking, caplog):
 def test_an_attempt_that_never_stops_talking_is_cut_and_says_so(shell, speaking):
     shell.run("run", speaking(node("a", "shout")), "--run-id", "r1")
     kept = messages(shell, "r1", "--limit", "5000")
-    assert kept[1999] == "line 1999"
+    said = [line for line in kept if line.startswith("line ")]
+    assert said == [f"line {number}" for number in range(len(said))]
+    assert len(said) > 1990  # on a busy machine Perdure may have to say something, too
     assert kept[2000:] == ["… it said more; of one attempt 2,000 printed and logged lines are kept"]
 
 

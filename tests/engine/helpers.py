@@ -82,6 +82,9 @@ async def crash(engine: Engine) -> None:
     if engine._claims is not None:
         engine._claims._map.close()  # the file stays
         engine._claims.unlock()
+    if engine._handled is not None:
+        engine._handled._map.close()
+        engine._handled.unlock()
     if engine._logs is not None:
         engine._logs = None
         hearing.end()
