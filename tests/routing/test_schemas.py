@@ -89,13 +89,13 @@ BOMBS = [
 
 @pytest.mark.parametrize(("schema", "value", "refused"), BOMBS)
 def test_no_schema_takes_long(schema, value, refused):
-    begin = time.process_time()
+    begin = time.thread_time()
     try:
         fits(schema, value)
         was_refused = False
     except SchemaInvalid:
         was_refused = True
-    assert time.process_time() - begin < 0.3  # 0.1 and a busy machine
+    assert time.thread_time() - begin < 0.6  # 0.1 and a busy machine, with a collection of garbage in between
     assert was_refused is refused
 
 
