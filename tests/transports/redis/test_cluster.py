@@ -300,9 +300,9 @@ async def test_scripts_are_loaded_on_every_master_and_again_where_they_were_forg
     hashes = [script.hash for script in all_scripts().values()]
     with cluster.client() as client:
         assert all(client.script_exists(*hashes))
-    for node in cluster.nodes:
+    for attempt, node in enumerate(cluster.nodes, 1):
         node.ask("SCRIPT", "FLUSH")
-        sent = [task("a", queue=queue) for queue in QUEUES]
+        sent = [task("a", queue=queue, attempt=attempt) for queue in QUEUES]
         await transport.publish(sent)
         transport.beat(beat("w1"))
         node.ask("SCRIPT", "FLUSH")
