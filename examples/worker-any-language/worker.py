@@ -60,7 +60,8 @@ while True:
         result = execute(json.loads(fields[b"message"]))
         partition = zlib.crc32(result["run_id"].split(":")[0].encode()) % PARTITIONS
         report = {"task": name, "kind": result["kind"], "queue": QUEUE, "message": json.dumps(result), "signature": ""}
-        server.xadd(f"{PREFIX}:{{partition:{partition}}}:results", report)
+        entry = (part for pair in report.items() for part in pair)
+        server.execute_command("XADD", f"{PREFIX}:{{partition:{partition}}}:results", "*", *entry)
         server.publish(f"{PREFIX}:wake:results", partition)
         running.discard(name)
     if not claimed:
