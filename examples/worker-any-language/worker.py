@@ -59,9 +59,8 @@ while True:
         running.add(name := fields[b"task"].decode())
         result = execute(json.loads(fields[b"message"]))
         partition = zlib.crc32(result["run_id"].split(":")[0].encode()) % PARTITIONS
-        report = {"task": name, "kind": result["kind"], "queue": QUEUE, "message": json.dumps(result), "signature": ""}
-        entry = (part for pair in report.items() for part in pair)
-        server.execute_command("XADD", f"{PREFIX}:{{partition:{partition}}}:results", "*", *entry)
+        said = ("task", name, "kind", result["kind"], "queue", QUEUE, "message", json.dumps(result), "signature", "")
+        server.execute_command("XADD", f"{PREFIX}:{{partition:{partition}}}:results", "*", *said)
         server.publish(f"{PREFIX}:wake:results", partition)
         running.discard(name)
     if not claimed:
