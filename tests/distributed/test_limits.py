@@ -83,9 +83,10 @@ async def test_slots_are_rebuilt_by_whoever_takes_the_runs_over(deployment: Depl
 
 
 async def test_a_cancelled_attempt_keeps_its_slot_until_its_worker_has_stopped_it(deployment: Deployment):
-    await share(deployment, *[await deployment.coordinator() for _ in range(2)])
-    await deployment.worker()
-    client = await deployment.open()
+    nobody_dies = {"dead_seconds": 600.0}  # who is silent on a busy machine is not dead
+    await share(deployment, *[await deployment.coordinator(**nobody_dies) for _ in range(2)])
+    await deployment.worker(**nobody_dies)
+    client = await deployment.open(**nobody_dies)
     limit = {"key": "k", "limit": 1}
     await start(client, workflow(stubborn("s", concurrency=limit)), "r1")
     await eventually(lambda: counting.now["all"])

@@ -16,7 +16,7 @@ from perdure.transports.local import LocalTransport
 
 T = TypeVar("T")
 
-SOON = 20.0
+SOON = 60.0
 
 
 def make_task(node: str = "n", type: str = "probe", **fields: Any) -> Task:

@@ -10,7 +10,7 @@ from perdure.transport import Result, Task, Transport, WorkerBeat
 
 T = TypeVar("T")
 
-SOON = 10.0
+SOON = 60.0
 
 
 def task(node: str = "a", **fields: Any) -> Task:
