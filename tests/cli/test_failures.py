@@ -22,7 +22,7 @@ def test_a_failed_run_shows_the_lines_of_the_function_and_none_of_perdure(failed
     assert f"error: KeyError: 'missing' ({PLACE})" in failed  # in the line of the node, and in that of the run
     assert FRAME in failed
     assert 'return found["missing"]' in failed
-    assert "perdure/" not in failed.replace("perdure runs", "")
+    assert "src/perdure/" not in failed
 
 
 def test_show_explain_and_the_node_have_them_too(shell, failed):
