@@ -112,8 +112,9 @@ def test_an_attempt_that_never_stops_talking_is_cut_and_says_so(shell, speaking)
     kept = messages(shell, "r1", "--limit", "5000")
     said = [line for line in kept if line.startswith("line ")]
     assert said == [f"line {number}" for number in range(len(said))]
-    assert len(said) > 1990  # on a busy machine Perdure may have to say something, too
-    assert kept[2000:] == ["… it said more; of one attempt 2,000 printed and logged lines are kept"]
+    assert len(said) > 1990  # importing the module printed, too; on a busy machine Perdure may warn
+    assert len(kept) <= 2001
+    assert kept[-1] == "… it said more; of one attempt 2,000 printed and logged lines are kept"
 
 
 def test_secrets_that_are_printed_are_kept_masked(shell, speaking, monkeypatch):
