@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -418,8 +418,8 @@ class Engine:
         while True:
             coordinator.put(BeginAsked(await insist(self.clock, transport.receive_begin)))
 
-    async def close(self, grace_seconds: float = 10.0) -> None:
-        """Running work gets its grace, the rest is handed back; nothing is left running or open."""
+    async def close(self, grace_seconds: float = 10.0, last: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Running work gets its grace, the rest is handed back; nothing is left running or open. `last` may read what came of it."""
         self._closing = True
         if self.worker is not None:
             await self.worker.drain(grace_seconds)
@@ -434,6 +434,8 @@ class Engine:
                 await first_of(self.sharing.leave(), self.clock.sleep(_SETTLE_SECONDS))
             self.coordinator.stop()
         await self._stop()
+        if last is not None:
+            await last()
         if self.blobs is not None:
             await self.blobs.close()
         if self.vault is not None:

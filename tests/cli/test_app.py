@@ -38,6 +38,17 @@ def groups(group, path=()):
 COMMANDS = dict(commands(app))
 
 
+@pytest.mark.parametrize(
+    ("path", "group"), list(groups(app)), ids=lambda one: " ".join(one) if isinstance(one, tuple) else ""
+)
+def test_help_lists_every_command_there_is(path, group):
+    context = click.Context(group, info_name="perdure")
+    told = group.get_help(context)
+    for name in (*group.list_commands(context), *group.aliases):
+        assert re.search(rf"^  {name} ", told, re.MULTILINE), f"perdure {' '.join(path)} --help says nothing of {name}"
+    assert max(map(len, told.splitlines())) <= 80
+
+
 HEAVY = {
     "asyncio", "concurrent.futures", "jinja2", "msgspec", "rich", "sqlite3", "ssl", "tomllib", "yaml",
     "perdure.cli.run", "perdure.cli.runs", "perdure.drawing", "perdure.engine", "perdure.kernel", "perdure.model", "perdure.nodes", "perdure.runtime", "perdure.sdk", "perdure.settings",

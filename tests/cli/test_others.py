@@ -45,6 +45,26 @@ def test_a_run_says_which_others_it_goes_on_with(shell, tmp_path, interrupted):
     process.wait(0)
 
 
+@pytest.fixture
+def interrupted_parent(shell, tmp_path):
+    """A run p1, stopped while its children are under way."""
+    gate = tmp_path / "gate"
+    shell.run("workflows", "push", workflow(tmp_path, "child", task("c", "wait_until", args={"path": str(gate)})))
+    each = {"id": "each", "type": "map", "config": {"over": [1, 2], "workflow": "child"}}
+    process = shell.start("run", workflow(tmp_path, "parent", each), "--run-id", "p1")
+    wait_until(lambda: len(shell.json("runs", "list", "--children")["items"]) == 3, "the children")
+    process.signal(signal.SIGINT)
+    process.wait(130)
+    gate.touch()
+
+
+@pytest.mark.parametrize("flags", [(), ("--only",)], ids=["all", "only"])
+def test_the_children_of_a_run_are_no_others_when_it_goes_on(shell, interrupted_parent, flags):
+    told = shell.run("run", "parent.json", "--run-id", "p1", *flags).stderr
+    assert "other run" not in told
+    assert {run["state"] for run in shell.json("runs", "list", "--children")["items"]} == {"completed"}
+
+
 def test_only_leaves_the_others_where_they_are(shell, tmp_path, interrupted):
     file = workflow(tmp_path, "c", task("x", "echo", args={"value": 1}))
     result = shell.run("run", file, "--only", "--run-id", "c1")

@@ -93,6 +93,28 @@ def test_a_signal_stops_gracefully_and_says_how_to_go_on(shell, tmp_path, number
     assert "completed" in shell.start("run", file, "--run-id", "r1").wait(0)
 
 
+def test_a_run_that_completes_while_it_is_stopped_is_not_called_stopped(shell, tmp_path):
+    gate = tmp_path / "gate"
+    file = workflow(tmp_path, "long", task("a", "wait_until", args={"path": str(gate)}))
+    process = shell.start("run", file, "--run-id", "r1").wait_for("a     queued")
+    wait_until(lambda: shell.json("runs", "show", "r1")["nodes"]["a"]["state"] == "running", "a to be executed")
+    process.signal(signal.SIGINT)
+    process.wait_for("has 10 s to finish")
+    gate.touch()
+    text = process.wait(0)
+    assert "Run r1 came to its end before it was stopped: completed." in text
+    assert "Stopped" not in text
+    assert text.endswith('{\n  "a": "free"\n}\n')
+
+
+def test_what_a_function_prints_comes_after_the_line_that_the_run_was_created(shell, tmp_path):
+    file = workflow(tmp_path, "loud", task("speak", "say", args={"text": "hello"}))
+    for _ in range(3):
+        lines = shell.start("run", file).wait(0).splitlines()
+        assert "created" in lines[0], lines
+        assert "hello" in lines[1:], lines
+
+
 def test_a_second_ctrl_c_leaves_at_once_and_nothing_is_lost(shell, tmp_path):
     gate = tmp_path / "gate"
     file = workflow(tmp_path, "long", task("a", "block_until", args={"path": str(gate)}))

@@ -51,6 +51,12 @@ def test_a_file_is_pushed_started_and_followed_there(remote, tmp_path):
     assert remote.run("runs", "list", "--workflow", "good").stdout.count("completed") == 2
 
 
+def test_the_correlation_id_gets_there(remote, tmp_path):
+    file = workflow(tmp_path, "named", task("a", "echo", args={"value": 1}))
+    assert remote.json("run", file, "--correlation-id", "order-17")["correlation_id"] == "order-17"
+    assert remote.json("runs", "start", "named", "--correlation-id", "order-18")["correlation_id"] == "order-18"
+
+
 def test_a_run_that_fails_there_exits_with_1_and_says_what_to_do(remote, server, tmp_path, monkeypatch):
     file = workflow(tmp_path, "bad", task("a", "boom", retry={"max_attempts": 1}))
     told = remote.error("run", file, code=1)

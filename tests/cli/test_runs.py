@@ -283,6 +283,15 @@ def test_approvals_are_listed_and_decided_once(shell, waiting):
     assert len(shell.json("approvals", "list", "--state", "all")["items"]) == 1
 
 
+def test_a_run_has_the_correlation_id_it_was_given(shell, tmp_path):
+    file = workflow(tmp_path, "one", task("a", "echo", args={"value": 1}))
+    shell.run("run", file, "--run-id", "r1", "--correlation-id", "order-17")
+    assert shell.json("runs", "show", "r1")["correlation_id"] == "order-17"
+    shell.run("workflows", "push", file)
+    assert shell.json("runs", "start", "one", "--correlation-id", "order-18")["correlation_id"] == "order-18"
+    assert "at most 200" in shell.error("runs", "start", "one", "--correlation-id", "x" * 201, code=2)
+
+
 @pytest.mark.parametrize("flag", ["--as", "--by"])
 def test_a_decision_carries_who_why_and_data(shell, waiting, tmp_path, flag):
     (tmp_path / "form.json").write_text('{"limit": 300}')

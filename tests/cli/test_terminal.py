@@ -148,7 +148,7 @@ def test_a_question_folds_the_tree_and_the_answer_brings_it_back(shell, tmp_path
 
 def test_ctrl_c_leaves_the_tree_and_says_how_to_go_on(shell, tmp_path):
     gate = tmp_path / "gate"
-    workflow(tmp_path, "long", task("a", "wait_until", args={"path": str(gate)}))
+    workflow(tmp_path, "long", task("a", "wait_until", args={"path": str(gate)}), task("b", "echo", "a"))
     process = shell.start_on_terminal("run", "long.json", "--run-id", "r1")
     shows(process, "a  running")
     process.signal(signal.SIGINT)

@@ -97,5 +97,6 @@ def app() -> None:
     run it again: it goes on from where it was.
 
     \b
-    New here?   perdure init hello && cd hello && perdure run order.yaml -i item=lamp -i quantity=2
+    New here?   perdure init hello && cd hello
+                perdure run order.yaml -i item=lamp -i quantity=2
     """

@@ -15,7 +15,7 @@ from perdure.cli.database import by_option
 from perdure.cli.exits import say
 from perdure.cli.group import json_option
 from perdure.cli.output import paint, print_json
-from perdure.cli.parameters import tag_option
+from perdure.cli.parameters import correlation_option, tag_option
 from perdure.cli.saying import echo
 from perdure.cli.where import Where, where_options
 
@@ -52,6 +52,7 @@ async def _ask(where: Where, name: str, ask: Ask) -> tuple[dict[str, Any], str]:
 @click.option("-i", "pairs", metavar="NAME=VALUE", multiple=True, help="An input; the value is JSON, or else text.")
 @click.option("--inputs", "inputs_file", metavar="FILE", help="A JSON object of inputs; - reads standard input.")
 @tag_option
+@correlation_option
 @by_option
 @where_options
 @json_option
@@ -60,6 +61,7 @@ def start(
     pairs: tuple[str, ...],
     inputs_file: str | None,
     tags: tuple[tuple[str, str], ...],
+    correlation_id: str,
     by: str | None,
     where: Where,
     as_json: bool,
@@ -75,7 +77,7 @@ def start(
         warn_unknown(schema, inputs)
         return inputs
 
-    view, hint = asyncio.run(_start(where, workflow, read, dict(tags), by))
+    view, hint = asyncio.run(_start(where, workflow, read, by, tags=dict(tags), correlation_id=correlation_id))
     if as_json:
         print_json(view)
         return
@@ -84,14 +86,14 @@ def start(
 
 
 async def _start(
-    where: Where, workflow: str, read: Callable[[Any], dict[str, Any]], tags: dict[str, str], by: str | None
+    where: Where, workflow: str, read: Callable[[Any], dict[str, Any]], by: str | None, **about: Any
 ) -> tuple[dict[str, Any], str]:
     from perdure.cli.backend import connected
 
     async with connected(where) as backend:
         name, _, which = workflow.partition("@")
         schema = (await backend.get_workflow(name, which))["definition"].get("inputs")
-        view = await backend.start(workflow, read(schema), tags, by)
+        view = await backend.start(workflow, read(schema), by, **about)
         return view, backend.go_on(view["run_id"], view["state"])
 
 

@@ -112,12 +112,13 @@ async def follow(
     screen.begin(follower.state)
     try:
         async with asyncio.TaskGroup() as group:
+            shown = asyncio.Event()
             tasks = [
-                group.create_task(_watch(follower, screen, over)),
+                group.create_task(_watch(follower, screen, shown, over)),
                 group.create_task(_when(stop.asked, over)),
             ]
             if work is not None:
-                tasks.append(group.create_task(_take_over(work)))
+                tasks.append(group.create_task(_take_over(work, shown)))
             if beside is not None:
                 tasks.append(group.create_task(beside(over)))
             await over.wait()
@@ -127,10 +128,13 @@ async def follow(
         screen.end()
 
 
-async def _watch(follower: Following, screen: Screen, over: asyncio.Event) -> None:
+async def _watch(follower: Following, screen: Screen, shown: asyncio.Event, over: asyncio.Event) -> None:
+    if follower.state.seq:  # it is known from before
+        shown.set()
     if not _ended(follower):
         async for event in follower.events():
             screen.show(follower.state, event)
+            shown.set()
             if _ended(follower):
                 break
     over.set()
@@ -145,9 +149,13 @@ async def _when(asked: asyncio.Event, over: asyncio.Event) -> None:
     over.set()
 
 
-async def _take_over(engine: Engine) -> None:
+async def _take_over(engine: Engine, shown: asyncio.Event) -> None:
     """Keep asking for the hold: the operating system gives it back the moment its holder dies."""
     if engine.worker is not None:
+        return
+    if engine.holds:  # a new run, which this process has begun and nobody executes yet
+        await shown.wait()
+        await engine.hold()
         return
     while not await engine.hold():
         await engine.clock.sleep(TAKE_OVER_SECONDS)

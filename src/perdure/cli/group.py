@@ -61,7 +61,7 @@ class Group(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if self._helps is None:
-            super().format_commands(ctx, formatter)
+            self._list_whole(ctx, formatter)
             return
         listed = {name for names in self._sections.values() for name in names}
         rest = [name for name in self._helps if name not in listed]
@@ -70,6 +70,16 @@ class Group(click.Group):
             if names:
                 with formatter.section(heading):
                     formatter.write_dl([(name.ljust(width), self._helps[name]) for name in names])
+
+    def _list_whole(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Every name that works: other names of a command, too."""
+        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        names = [*found, *self.aliases]
+        limit = formatter.width - 6 - max(map(len, names))
+        rows = [(name, one.get_short_help_str(limit)) for name, one in found.items() if one is not None]
+        rows += [(name, f"The same as {own}.") for name, own in self.aliases.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names of commands without importing them all, where the list of commands says what they do."""

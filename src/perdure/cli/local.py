@@ -162,7 +162,9 @@ class Local:
 
     # -- changing runs -------------------------------------------------------------------------------------------------
 
-    async def start(self, workflow: str, inputs: Mapping[str, Any], tags: Mapping[str, str], by: str | None) -> View:
+    async def start(
+        self, workflow: str, inputs: Mapping[str, Any], by: str | None, *, tags: Mapping[str, str], correlation_id: str
+    ) -> View:
         import click
 
         from perdure.service.errors import Invalid
@@ -170,7 +172,8 @@ class Local:
         await self.engine.hold(work=False)  # where nobody decides, it is decided here
         try:
             runs = self._service(DEFAULT_TENANT, by).runs
-            started = await runs.start(workflow=workflow, inputs=dict(inputs), tags=tags)
+            about: dict[str, Any] = {"tags": tags, "correlation_id": correlation_id}
+            started = await runs.start(workflow=workflow, inputs=dict(inputs), **about)
         except Invalid as error:
             raise click.UsageError(error.message) from error
         return await self.get_run(started.view["run_id"])

@@ -19,6 +19,7 @@ else:
     ParamType = click.ParamType  # generic only since click 8.5
 
 F = TypeVar("F", bound=Callable[..., Any])
+LONGEST_CORRELATION = 200
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _AGO = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|h|d|w)")
 
@@ -86,6 +87,17 @@ class Json(ParamType):
 
 def data_option(name: str, said: str) -> Callable[[F], F]:
     return click.option(name, type=Json(), metavar="JSON", help=f"{said} JSON, or @FILE.")
+
+
+def correlation_option(function: F) -> F:
+    about = "What you call this work; children and tasks of the run have the same."
+    return click.option("--correlation-id", default="", metavar="TEXT", callback=_check_length, help=about)(function)
+
+
+def _check_length(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    if len(value) > LONGEST_CORRELATION:
+        raise click.BadParameter(f"it has {len(value):,} characters; at most {LONGEST_CORRELATION} are kept")
+    return value
 
 
 def tag_option(function: F) -> F:

@@ -129,9 +129,12 @@ class Remote:
 
     # -- changing runs -------------------------------------------------------------------------------------------------
 
-    async def start(self, workflow: str, inputs: Mapping[str, Any], tags: Mapping[str, str], by: str | None) -> View:
+    async def start(
+        self, workflow: str, inputs: Mapping[str, Any], by: str | None, *, tags: Mapping[str, str], correlation_id: str
+    ) -> View:
         refuse_by(by)
-        return await self.get_run((await self.client.runs.start(workflow, inputs, tags=tags))["run_id"])
+        about: dict[str, Any] = {"tags": tags, "correlation_id": correlation_id or None}
+        return await self.get_run((await self.client.runs.start(workflow, inputs, **about))["run_id"])
 
     async def control(self, kind: Control, run_id: str, by: str | None, **fields: Any) -> View:
         refuse_by(by)

@@ -12,7 +12,7 @@ import click
 from perdure import functions
 from perdure.cli.exits import ExitCode, say, say_details, say_error
 from perdure.cli.group import json_option, leave
-from perdure.cli.parameters import tag_option
+from perdure.cli.parameters import correlation_option, tag_option
 from perdure.cli.results import divert, results
 from perdure.cli.saying import echo
 from perdure.cli.where import Where, where_options
@@ -37,6 +37,7 @@ def check_run_id(ctx: click.Context, parameter: click.Parameter, value: str | No
 @click.option("--run-id", metavar="ID", callback=check_run_id, help="Name the run; a run with this id goes on.")
 @click.option("--import", "modules", metavar="MODULE", multiple=True, help="Import a module or file.py of tasks first.")
 @tag_option
+@correlation_option
 @click.option("--only", is_flag=True, help="Execute nothing of the other unfinished runs of this database.")
 @click.option("--no-wait", is_flag=True, help="Go as far as possible without a person, then exit with 3.")
 @where_options
@@ -48,6 +49,7 @@ def run(
     run_id: str | None,
     modules: tuple[str, ...],
     tags: tuple[tuple[str, str], ...],
+    correlation_id: str,
     only: bool,
     no_wait: bool,
     where: Where,
@@ -71,6 +73,12 @@ def run(
     divert(as_json=as_json)
     if file == "-" == inputs_file:
         raise click.UsageError("FILE and --inputs cannot both be standard input")
+    about: dict[str, Any] = {
+        "tags": dict(tags),
+        "correlation_id": correlation_id,
+        "no_wait": no_wait,
+        "as_json": as_json,
+    }
     server = where.find_server()
     source = read_source(file)
     if server is not None and source.compiled.definition is not None:
@@ -81,7 +89,6 @@ def run(
         inputs = read_inputs(pairs, inputs_file, schema)
         if run_id is None:
             _check_inputs(source.name, schema, inputs or {})
-        about: dict[str, Any] = {"tags": dict(tags), "no_wait": no_wait, "as_json": as_json}
         leave(asyncio.run(run_remote(server, where.flags, source, inputs, run_id, **about)))
         return
     if source.compiled.problems and (source.compiled.ir is None or not as_json):
@@ -94,7 +101,7 @@ def run(
     if run_id is None:
         _check_inputs(source.name, schema, inputs or {})
     import_modules(modules, file)
-    session = Session(source, inputs, run_id, where.db, tags=dict(tags), only=only, no_wait=no_wait, as_json=as_json)
+    session = Session(source, inputs, run_id, where.db, only=only, **about)
     leave(asyncio.run(session.go()))
 
 
@@ -123,12 +130,14 @@ class Session:
         db: str | None,
         *,
         tags: dict[str, str],
+        correlation_id: str,
         only: bool,
         no_wait: bool,
         as_json: bool,
     ) -> None:
         self.source = source
         self.tags = tags
+        self.correlation_id = correlation_id
         self.inputs = inputs
         self.run_id = run_id or ""
         self.db = db
@@ -139,6 +148,8 @@ class Session:
         """The run as it is at the end."""
         self.found: Any = None
         """The run as it was before this process, if it existed."""
+        self.follower: Any = None
+        """Whoever has followed the run, once that is over."""
 
     async def go(self) -> ExitCode:
         from perdure.cli.database import load_settings, make_folder, open_engine
@@ -162,14 +173,24 @@ class Session:
                 if stop.code is not None:
                     stop.on_second(_give_up)
                     self._say_stopping(engine)
-                self.view = await engine.contents.view(follower.state, raw=True)
+                self.follower = follower
             finally:
                 functions.watch(None)
-                await engine.close(GRACE_SECONDS)
-        if stop.code is not None and not follower.state.terminal:
-            self._say_going_on()
-            return stop.code
+                await engine.close(GRACE_SECONDS, self._look_last)
+        if stop.code is not None:
+            if not follower.state.terminal:
+                self._say_going_on()
+                return stop.code
+            self._tell(f"Run {self.run_id} came to its end before it was stopped: {follower.state.state}.")
         return self._finish(follower)
+
+    async def _look_last(self) -> None:
+        """What became of the run, also while what was under way had its grace."""
+        follower = self.follower
+        if follower is not None:
+            if not follower.state.terminal:
+                await follower.skip_past()
+            self.view = await follower.engine.contents.view(follower.state, raw=True)
 
     def _say_where(self, settings: Any) -> None:
         """Where nobody looks for it: perdure.toml of a folder above says where the database is."""
@@ -200,7 +221,7 @@ class Session:
             await self._find(engine, ir.hash)
             await self._hold(engine)
             return self.run_id
-        if not await self._hold(engine) and not engine.distributed:
+        if not await self._hold(engine, work=False) and not engine.distributed:
             self._tell(
                 f"{holder(engine)} runs this database; the run is handed to it, with the code it has loaded, and followed here."
             )
@@ -213,6 +234,7 @@ class Session:
             workflow_version=version,
             inputs=self.inputs or {},
             tags=self.tags,
+            correlation_id=self.correlation_id,
         )
         reply = await engine.request(request)
         if reply.code == "exists":  # somebody was faster
@@ -238,13 +260,14 @@ class Session:
             leave(ExitCode.USAGE)
         return compiled
 
-    async def _hold(self, engine: Any) -> bool:
-        """Become the process that works, and say what else it works on."""
+    async def _hold(self, engine: Any, *, work: bool = True) -> bool:
+        """Become the process that works, and say what else it works on. A new run is executed once it was shown: what its
+        functions print comes after that."""
         from perdure.cli.others import look_around, tell
 
         engine.others = "none" if self.only else "uncrashed"
         others = await look_around(engine, self.run_id)
-        if not await engine.hold():
+        if not await engine.hold(work=work):
             return False
         for line in tell(others, self.run_id, only=self.only):
             self._tell(line)

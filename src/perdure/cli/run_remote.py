@@ -26,6 +26,7 @@ async def run_remote(
     run_id: str | None,
     *,
     tags: dict[str, str],
+    correlation_id: str,
     no_wait: bool,
     as_json: bool,
 ) -> ExitCode:
@@ -36,7 +37,7 @@ async def run_remote(
         session = Session(Remote(client), source, flags, as_json=as_json)
         if run_id is not None:
             await session.find(run_id)
-        elif not await session.start(inputs, tags):
+        elif not await session.start(inputs, tags, correlation_id):
             return ExitCode.USAGE
         return await (session.leave() if no_wait else session.watch())
 
@@ -52,7 +53,7 @@ class Session:
 
     # -- starting ------------------------------------------------------------------------------------------------------
 
-    async def start(self, inputs: dict[str, Any] | None, tags: dict[str, str]) -> bool:
+    async def start(self, inputs: dict[str, Any] | None, tags: dict[str, str], correlation_id: str) -> bool:
         """False: the server refused the definition, which was said."""
         from perdure.cli.refusals import show_refused
         from perdure.client import Invalid
@@ -67,7 +68,7 @@ class Session:
             show_refused(self.source, error, "changed on the server")
             return False
         workflow = f"{registered['name']}@{registered['version']}"
-        started = await self.client.runs.start(workflow, inputs or {}, tags=tags)
+        started = await self.client.runs.start(workflow, inputs or {}, tags=tags, correlation_id=correlation_id or None)
         self.run_id = started["run_id"]
         return True
 

@@ -24,6 +24,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from perdure.kernel import keys
+
 SLOT_BYTES = 512
 _SINCE = struct.Struct("<d")
 _SINCE_AT = SLOT_BYTES - _SINCE.size
@@ -174,7 +176,7 @@ def _slot(name: str) -> bytes:
 
 def root_of(name: str) -> str:
     """The run that a person started, of a run or of a task: children are named after their parents."""
-    return name.partition("/")[0]
+    return keys.root_of(name.partition("/")[0])
 
 
 def claim_name(task_id: str) -> str:
