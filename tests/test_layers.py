@@ -4,6 +4,7 @@ The table is the architecture. Whoever needs a new arrow changes it here, in the
 """
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ LONGEST_FILE = 600
 PORTS = {"journal", "archive", "leases", "limits", "transport", "blobs"}
 ADAPTERS = {"journals", "transports", "blob_stores"}
 BASE = {"errors", "clock", "model", "plain", "plain_text"}
-MIDDLE = {"routing", "nodes", "agents", "functions", "outcomes", "secrets", "egress", "sandbox", "pipeline"}
+MIDDLE = {"routing", "nodes", "functions", "outcomes", "secrets", "egress", "sandbox", "pipeline"}
 
 # A part of `perdure` (a module or a folder) -> the parts it may import. Itself is always allowed.
 ALLOWED: dict[str, set[str]] = {
@@ -49,7 +50,6 @@ ALLOWED: dict[str, set[str]] = {
     "sandbox": {"errors", "routing", "turns"},  # runs the jobs that conditions raise
     "pipeline": {"routing"},  # operators and patterns are the same as in conditions
     "nodes": BASE | {"kernel", "routing", "functions", "outcomes", "egress", "sandbox", "pipeline"} | PORTS,
-    "agents": BASE | {"kernel", "routing", "nodes", "egress", "sandbox", "pipeline"} | PORTS,
     "access": {"errors", "clock", "settings", "archive", "plain_text"},  # it knows credentials and no route
     "runtime": BASE | {"kernel", "settings", "turns"} | PORTS | MIDDLE,
     "deployment": BASE | {"settings", "envelopes", "runtime"} | PORTS | ADAPTERS | MIDDLE,  # from URLs to adapters
@@ -173,6 +173,30 @@ def violations(root: Path) -> list[str]:
 
 def test_imports_point_in_one_direction():
     assert violations(SRC) == []
+
+
+def parts() -> set[str]:
+    """What `ls src/perdure` shows."""
+    return {part_of(path, SRC) for path in SRC.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+
+
+def test_the_table_holds_what_stands_and_nothing_else():
+    assert sorted(ALLOWED) == sorted(parts())
+
+
+def test_the_drawing_holds_what_stands_and_arrows_point_up():
+    """Each part once, as a folder or a file; those that only begin the program aside."""
+    page = (SRC.parent.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| [a-z]+ \| ([^|]+) \|", page.partition("## Layers")[2].partition("\n## ")[0], re.MULTILINE)
+    drawn = [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
+    standing = {f"{part}.py" if (SRC / f"{part}.py").exists() else f"{part}/" for part in parts()}
+    assert sorted(drawn) == sorted(standing - {"__init__.py", "__main__.py"})
+    row_of = {
+        name.removesuffix("/").removesuffix(".py"): number
+        for number, row in enumerate(rows)
+        for name in re.findall(r"`([^`]+)`", row)
+    }
+    assert [f"{part} -> {used}" for part in row_of for used in ALLOWED[part] if row_of[used] > row_of[part]] == []
 
 
 def test_the_table_has_no_cycle():

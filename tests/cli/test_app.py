@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from perdure.cli.app import HELPS, app
+from perdure.cli.app import HELPS, SECTIONS, app
 from perdure.cli.exits import ExitCode
 from tests.cli.helpers import ROOT, task, workflow
 
@@ -172,6 +172,10 @@ def test_a_journal_that_cannot_be_opened_is_an_error_without_traceback(shell, tm
     file = workflow(tmp_path, "one", {"id": "a", "type": "input"})
     (tmp_path / "folder.db").mkdir()
     assert "folder.db is a folder" in shell.error("run", file, "--db", "folder.db")
+
+
+def test_every_command_stands_below_one_heading_and_there_is_no_other():
+    assert sorted(name for names in SECTIONS.values() for name in names) == sorted(HELPS)
 
 
 # -- the reference -----------------------------------------------------------------------------------------------------

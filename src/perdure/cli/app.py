@@ -62,7 +62,7 @@ COMMANDS = {
 SECTIONS = {
     "Write and check": ("init", "validate", "schema", "graph", "simulate"),
     "Run": ("run", "dev", "serve", "worker"),
-    "Look and act": ("runs", "approvals", "dlq", "workflows", "triggers", "schedules"),
+    "Look and act": ("runs", "approvals", "dlq", "workflows"),
     "Look after": (
         "doctor",
         "migrate",
@@ -73,18 +73,17 @@ SECTIONS = {
         "audit",
         "config",
         "node-types",
-        "bench",
         "completion",
     ),
 }
-"""Where in the list a command stands. What is in none comes last; names that are not there yet are left out."""
+"""Where in the list a command stands. Each is in one of them."""
 
 
 @click.group(
     cls=Root,
     lazy=COMMANDS,
     helps=HELPS,
-    sections={heading: [name for name in names if name in HELPS] for heading, names in SECTIONS.items()},
+    sections=SECTIONS,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="perdure", prog_name="perdure", message="%(prog)s %(version)s")
