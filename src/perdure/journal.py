@@ -6,9 +6,9 @@ are strings, and an adapter *guards* (sequence, epoch, incarnation, existence, c
 An append carries commits, usually of many runs, and is one transaction with one answer per commit:
 
 1. A commit names the sequence number its writer has seen last, `expected_seq`. The number on the run row is compared and set in
-   the append; that is the fence. `expected_seq` 0 creates the run.
-2. A commit that is not `Accepted` changes nothing; the others of the same append commit all the same. Several commits of one
-   run in one append are taken in order.
+   the append; that is the fence (PROTOCOL 1). `expected_seq` 0 creates the run.
+2. A commit that is not `Accepted` changes nothing; the others of the same append commit all the same (PROTOCOL 4). Several
+   commits of one run in one append are taken in order.
 3. A commit has an id. The same commit appended again, however late, is `Accepted` and changes nothing (J7). A *different* commit
    at the same sequence is a `Conflict`, which says how far the run is and which commit brought it there.
    A commit without events is remembered only until the next one of its run.
@@ -18,7 +18,7 @@ An append carries commits, usually of many runs, and is one transaction with one
    transaction or not at all, and is durable before the answer is given.
 6. A call ends in one of three ways. It returns: done, and the answers say what. It raises `JournalUnavailable`: nothing was
    written. It raises `OutcomeUnknown`, or the caller was cancelled: perhaps. Then the caller appends the same commits again,
-   or reads `find_commit`, before it does anything else.
+   or reads `find_commit`, before it does anything else (PROTOCOL 3).
 
 A run is *active* while its row has no `ended_at` and no quarantine. Reads see every append that was answered before they began.
 
@@ -48,7 +48,7 @@ from perdure.errors import PerdureError, StoreUnavailable
 from perdure.kernel.keys import root_of
 
 PARTITIONS = 256
-"""How many partitions a new database gets; fixed from then on."""
+"""How many partitions a new database gets; fixed from then on (PROTOCOL 25)."""
 
 Item = TypeVar("Item")
 
@@ -176,6 +176,8 @@ class DeadLetterRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IdempotencyKey(msgspec.Struct, frozen=True):
+    """Written with the run it makes (PROTOCOL 11)."""
+
     tenant: str
     key: str
     body_hash: str
@@ -349,7 +351,7 @@ class Journal(Protocol):
     async def find_snapshot(self, run_id: str) -> Snapshot | None: ...
 
     async def read_events(self, run_id: str, after: int = 0, limit: int = 1000) -> list[StoredEvent]:
-        """In order, those with a sequence number above `after`."""
+        """In order, those with a sequence number above `after`. One that was read stays as it is (J3)."""
         ...
 
     async def list_runs(

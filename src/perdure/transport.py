@@ -381,7 +381,8 @@ class Transport(Protocol):
     async def grant_begin(self, task_id: str, granted: bool) -> None: ...
 
     async def find_missing(self, task_ids: Collection[str]) -> set[str]:
-        """Which of these the transport no longer holds, neither queued nor claimed: the sweep sends them again."""
+        """Which of these the transport no longer holds, neither queued nor claimed: the sweep sends them again
+        (PROTOCOL 14)."""
         ...
 
     async def list_workers(self) -> list[WorkerSeen]: ...

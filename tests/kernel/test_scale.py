@@ -1,4 +1,5 @@
-"""The kernel at size: a hundred thousand nodes are decided in seconds, and no event costs more because the run is large.
+"""The kernel at size: a hundred thousand nodes are decided in seconds, and no event costs more because the run is large
+(PROTOCOL 30).
 
 Times are generous; what they must catch is work that grows with the run.
 """

@@ -1,4 +1,4 @@
-"""Random graphs, random worlds: the invariants after every step, and an end after healing (INVARIANTS.md, R2)."""
+"""Random graphs, random worlds: the invariants after every step, and an end after healing (R2)."""
 
 from __future__ import annotations
 

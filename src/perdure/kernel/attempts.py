@@ -19,7 +19,7 @@ N, R = NodeState, RunState
 
 
 def fence(d: Decider, command: c.NodeCommand, *, success: bool = False) -> Activation | None:
-    """The activation, when this attempt may still speak for it; otherwise the refusal is recorded once."""
+    """The activation, when this attempt may still speak for it; otherwise the refusal is recorded once (PROTOCOL 20)."""
     activation = d.get(command)
     reason = _objection(d.state, activation, command, success)
     if reason is None:
@@ -45,7 +45,7 @@ def _objection(state: State, activation: Activation, command: c.NodeCommand, suc
         if current:
             return None
         if command.attempt == activation.attempt - 1 and state.pinned(activation).effect != "at_most_once":
-            return None  # the work is done, and nobody has begun to do it again
+            return None  # the work is done, and nobody has begun to do it again (rule 2, PROTOCOL 16)
     if success and current and activation.state is N.RETRYING and state.pinned(activation).effect != "at_most_once":
         return None
     return "another attempt is current"

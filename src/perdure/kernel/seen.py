@@ -1,7 +1,7 @@
 """What is seen beside the journal: who executes which attempt now.
 
-A start is not an event, because it would cost an append per attempt, so the journal of a run says `queued` while a worker
-runs it. Whoever shows a run asks the workers and lays their answer over the state. It is never stored and decides nothing.
+A start is not an event, because it would cost an append per attempt (PROTOCOL 7), so the journal of a run says `queued` while a
+worker runs it. Whoever shows a run asks the workers and lays their answer over the state. It is never stored and decides nothing.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Segments(Segment):
 
 
 class BlobRef(Segment):
-    """A value that is stored as a blob, or a part of one."""
+    """A value that is stored as a blob, or a part of one. It travels as a reference (PROTOCOL 21)."""
 
     __slots__ = ("ref",)
 

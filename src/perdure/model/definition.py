@@ -1,7 +1,7 @@
 """A definition in canonical form: one spelling for each meaning, defaults left out, nodes sorted by id.
 
-Owns the keys of a workflow and of a node, and every other spelling that INTERFACES.md accepts for them. Finds the edges
-that are written as such but does not know whether they make a graph.
+Owns the keys of a workflow and of a node, and every other spelling that is accepted for them: docs/reference/definition.md. Finds
+the edges that are written as such but does not know whether they make a graph.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Joins: whether they can fire, and which nodes lead only to them.
 
-Owns the checks of `join` against the graph and the two compile-time facts the kernel needs for races: `lenient`
+Owns the checks of `join` against the graph (rules 8, 12) and the two compile-time facts the kernel needs for races: `lenient`
 (rule 10) and `region` (rule 11).
 """
 

@@ -1,7 +1,7 @@
 """Text to plain data: JSON and YAML, refusing what cannot be a definition before any work is done on it.
 
 Owns the limits on size and depth and the rules of both formats. It must not know what a workflow is. Lines are not
-kept while reading; `positions.py` looks them up when there is something to report.
+kept while reading; `positions.py` looks them up when there is something to report (PROTOCOL 32).
 """
 
 from __future__ import annotations

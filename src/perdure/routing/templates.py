@@ -2,7 +2,7 @@
 
 A string is split into text and expressions. A plain path (`a.b[0]["c"]`) is followed here; `{{ secrets.name }}` becomes a
 segment; anything more goes to `expressions.py`. What is put in is data and never looked at again, so an output that contains
-braces arrives as it is. Parsed once per text. Where an expression ends is decided by the same tokenizer the compiler uses.
+braces arrives as it is. Parsed once per text (PROTOCOL 29). Where an expression ends is decided by the same tokenizer the compiler uses.
 """
 
 from __future__ import annotations

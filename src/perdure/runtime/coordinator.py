@@ -2,7 +2,7 @@
 
 Everything that waits goes into one batch: results, due timers, commands, notices. Each is decided on the run in
 memory, the decisions of the whole batch are appended in one transaction, and only then do effects leave the process
-(T3). A run whose commit was refused is dropped and loaded again, and what was decided for it is decided anew.
+(T3). A run whose commit was refused is dropped and loaded again, and what was decided for it is decided anew (PROTOCOL 4).
 """
 
 from __future__ import annotations

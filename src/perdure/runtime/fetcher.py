@@ -1,4 +1,4 @@
-"""The fetcher: does what is slow for a coordinator, which itself never waits.
+"""The fetcher: does what is slow for a coordinator, which itself never waits (PROTOCOL 31).
 
 A message that cannot be decided because something is not at hand (a blob that is looked into, a large value that must be
 stored first, a Python condition that must run) is set aside here. When it is there, the message is put back into the inbox and

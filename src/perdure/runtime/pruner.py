@@ -21,7 +21,7 @@ DAY = 86_400.0
 ANSWERS_SECONDS = 3600.0
 """Whoever asked has looked by then."""
 KEYS_SECONDS = 7 * DAY
-"""How long an idempotency key is remembered, at least; longer where the run it began is kept longer."""
+"""How long an idempotency key is remembered, at least; longer where the run it began is kept longer (PROTOCOL 11)."""
 LINKS_SECONDS = 7 * DAY
 CALLBACKS_SECONDS = DAY
 """Signatures are refused long before."""

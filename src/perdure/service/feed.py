@@ -1,7 +1,7 @@
 """Who waits for news of runs, and one look at the journal for all of them.
 
 A reader is told *that* its run went on, and reads from the journal by sequence number. So any process can serve it, it can
-begin anywhere, and a slow one holds up nobody and costs no memory. What this process decides itself is told at once; what
+begin anywhere, and a slow one holds up nobody and costs no memory (PROTOCOL 24). What this process decides itself is told at once; what
 others decide is found by one loop that looks at every run that somebody waits for. It must not know HTTP.
 """
 

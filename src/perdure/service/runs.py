@@ -199,7 +199,7 @@ class Runs:
         return view
 
     async def nodes(self, run_id: str, *, limit: int = 100, cursor: str | None = None, outputs: bool = False) -> View:
-        """A page of nodes, as a list with their ids."""
+        """A page of nodes, as a list with their ids (PROTOCOL 33)."""
         _, state = await self._scope.load(run_id)
         seen = await self._seen(state)
         page = await self.nodes_of(state, limit=limit, cursor=cursor, outputs=outputs, seen=seen)

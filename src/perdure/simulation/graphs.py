@@ -1,4 +1,4 @@
-"""Random workflows of every shape of SEMANTICS.md, whose conditions and templates can really be evaluated.
+"""Random workflows of every shape of docs/internals/semantics.md, whose conditions and templates can really be evaluated.
 
 The shapes are blocks (`blocks.py`); then random edges are tried, and kept when the compiler takes them. Handlers of the
 simulator return `{"ok": bool, "n": int, "items": [...]}`, which is what conditions and outputs here look at. Also what people do

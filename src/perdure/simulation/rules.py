@@ -1,4 +1,4 @@
-"""Which of the 44 rules of SEMANTICS.md were at work in a history, by what its journals, messages and answers show.
+"""Which rules of docs/internals/semantics.md were at work in a history, by what its journals, messages and answers show.
 
 One table: a rule counts as hit when something happened that only that rule explains, and the table says what. Looks at
 events as the checker has read them; decides nothing and judges nothing.

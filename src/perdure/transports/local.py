@@ -379,7 +379,7 @@ class LocalTransport:
         self._check_open()
 
     def _should_stop(self, task_id: str, worker: str) -> bool:
-        """Also one that is no longer this worker's: it was declared dead, and somebody else may have the next attempt."""
+        """Also one that is no longer this worker's: it was declared dead, and somebody else may have the next attempt (PROTOCOL 16)."""
         held = self._held.get(task_id)
         return held is None or held.stopping or held.worker != worker
 

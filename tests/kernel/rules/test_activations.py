@@ -1,4 +1,4 @@
-"""SEMANTICS, Activations and scopes: rules 1 to 3."""
+"""Activations and scopes: rules 1 to 3."""
 
 import msgspec
 

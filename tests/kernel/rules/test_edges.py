@@ -1,4 +1,4 @@
-"""SEMANTICS, Edges: rules 4 to 7."""
+"""Edges: rules 4 to 7."""
 
 from perdure.kernel.state import FAILED, SKIPPED, TAKEN
 from tests.kernel.driver import compiled

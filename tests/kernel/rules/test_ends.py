@@ -1,4 +1,4 @@
-"""SEMANTICS: pauses beside one another (rule 30), children of a run that ends (25, 29, 35), what a continuation carries (15)."""
+"""Pauses beside one another (rule 30), children of a run that ends (25, 29, 35), what a continuation carries (15)."""
 
 from typing import Any
 

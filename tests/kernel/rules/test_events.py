@@ -1,4 +1,4 @@
-"""SEMANTICS, Events and the kernel: rules 41 to 44."""
+"""Events and the kernel: rules 41 to 44."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ approval.requested approval.voted approval.decided approval.escalated timer.set 
 item.completed item.failed stream.opened stream.closed trigger.registered trigger.received trigger.advanced
 limit.reached result.ignored
 """
-"""INTERFACES.md, section 2."""
+"""Names that other programs read: they stay."""
 
 BESIDES = {"node.routed", "nodes.held", "nodes.cancelled", "loop.advanced", "loop.ended", "approval.delegated"}
 BESIDES |= {"run.undelivered"}

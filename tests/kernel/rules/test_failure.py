@@ -1,4 +1,4 @@
-"""SEMANTICS, Failure, cancel, pause: rules 25 to 30. Deadlines, limits, effects and compensation: test_failure_limits.py."""
+"""Failure, cancel, pause: rules 25 to 30. Deadlines, limits, effects and compensation: test_failure_limits.py."""
 
 import pytest
 

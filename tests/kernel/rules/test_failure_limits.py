@@ -1,4 +1,4 @@
-"""SEMANTICS, Failure, cancel, pause: rules 31 to 34 (deadlines, limits, timeouts, effects, compensation)."""
+"""Failure, cancel, pause: rules 31 to 34 (deadlines, limits, timeouts, effects, compensation)."""
 
 import pytest
 

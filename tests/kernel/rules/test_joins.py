@@ -1,4 +1,4 @@
-"""SEMANTICS, Joins: rules 8 to 13."""
+"""Joins: rules 8 to 13."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""SEMANTICS, Loops: rules 17 to 19."""
+"""Loops: rules 17 to 19."""
 
 import pytest
 

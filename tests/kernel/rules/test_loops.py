@@ -1,4 +1,4 @@
-"""SEMANTICS, Loops: rules 14 to 16. What closes an iteration: test_loop_exits.py."""
+"""Loops: rules 14 to 16. What closes an iteration: test_loop_exits.py."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""SEMANTICS, rules 26 and 39 together: a failed run goes on by a mended definition."""
+"""Rules 26 and 39 together: a failed run goes on by a mended definition."""
 
 from perdure.kernel import commands as c
 from perdure.kernel import reruns

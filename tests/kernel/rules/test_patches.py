@@ -1,4 +1,4 @@
-"""SEMANTICS, Waits, children, maps, signals: rules 39 and 40 (patch and rerun)."""
+"""Waits, children, maps, signals: rules 39 and 40 (patch and rerun)."""
 
 from perdure.invariants import Checker
 from perdure.kernel import commands as c

@@ -1,4 +1,4 @@
-"""SEMANTICS, rule 40: which outcomes a rerun from a node keeps."""
+"""Rule 40: which outcomes a rerun from a node keeps."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""SEMANTICS, Routing: rules 20 to 24."""
+"""Routing: rules 20 to 24."""
 
 from typing import Any
 
@@ -239,7 +239,7 @@ def test_rule_22_a_choice_kept_while_failing_is_routed_by_the_next_generation():
 
 @pytest.mark.parametrize("said", ["reject", "maybe"])
 def test_rule_20_no_output_is_read_as_a_decision(said):
-    """A task's data decides nothing, whatever it looks like (DESIGN 9)."""
+    """A task's data decides nothing, whatever it looks like."""
     run = start(node("a"), node("b", "a"), node("bad"))
     run.begin("a")
     run.fail("bad")

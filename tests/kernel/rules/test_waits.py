@@ -1,4 +1,4 @@
-"""SEMANTICS, Waits, children, maps, signals: rules 35 to 40."""
+"""Waits, children, maps, signals: rules 35 to 40."""
 
 import pytest
 
