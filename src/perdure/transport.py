@@ -74,6 +74,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Paths of its output that are sealed before it is reported."""
     sealed: bool = False
     """Its config, inputs or checkpoint may hold sealed fields."""
+    sealed_for: str = ""
+    """The run whose name they are sealed under, where that is not the run at the top of this one's tree."""
     incarnation: int = 1
     expires_at: float | None = None
     """A copy of it is worth nothing after that: whoever still wants it sent sends it anew."""

@@ -49,6 +49,10 @@ def person() -> dict[str, object]:
     return {"name": "Ada", "ssn": "078-05-1120", "cards": [{"number": "4111111111111111", "kind": "x"}]}
 
 
+def large_person() -> dict[str, object]:
+    return {**person(), "filler": "x" * 40_000}
+
+
 def stepwise(ctx: perdure.Context) -> str:
     """Its first attempt saves the number and fails; the second one finds it."""
     if ctx.last_checkpoint is None:

@@ -214,7 +214,7 @@ class Local:
         values = None if inputs is None else dict(inputs)
         if values is not None and not node:
             record, state = await self._load(run_id)
-            before = await self.engine.contents.resolve(record.row.tenant, state.inputs)
+            before = await self.engine.contents.resolve(record.row.tenant, state.inputs, masked=False)
             values = {**(before if isinstance(before, dict) else {}), **values}
         new = new_id or self.engine.clock.new_id()
         request = Request(kind="rerun", run_id=new, source=run_id, node=node, inputs=values, by=_who(by), ir=ir)

@@ -57,6 +57,7 @@ class Start(Command, frozen=True, kw_only=True):
     depth: int = 0
     alias: str = ""
     correlation_id: str = ""
+    sealed_for: str = ""
     generation: int = 1
 
 

@@ -88,6 +88,9 @@ class RunCreated(Event, frozen=True, kw_only=True, tag="run.created"):
     """By which alias its version was chosen."""
     correlation_id: str = ""
     """What whoever started it calls this work; children and tasks have the same."""
+    sealed_for: str = ""
+    """Whose sealed fields it may open, and under whose name it seals: the first of the runs it was rerun from or continues.
+    Empty: the run at the top of its own tree."""
     generation: int = 1
     """Later for a child that could not be started before: its parent waits for this one, and hears of no older."""
 

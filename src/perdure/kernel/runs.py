@@ -48,6 +48,7 @@ def start(d: Decider, command: c.Start) -> None:
         signals_seen=command.signals_seen,
         alias=command.alias,
         correlation_id=command.correlation_id,
+        sealed_for=command.sealed_for,
         generation=command.generation,
     )
     _adopt(d, command.adopted)

@@ -14,7 +14,7 @@ from perdure.kernel.state import Activation, Approval, IntegrityError, Key, Loop
 from perdure.model.ir import IR
 from perdure.model.rebase import rebase
 
-SNAPSHOT_VERSION = 4
+SNAPSHOT_VERSION = 5
 
 _PLAIN = (
     "run_id",
@@ -32,6 +32,7 @@ _PLAIN = (
     "submitted_by",
     "alias",
     "correlation_id",
+    "sealed_for",
     "imported",
     "state",
     "generation",

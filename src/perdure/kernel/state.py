@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from perdure.kernel.events import Scope
+from perdure.kernel.keys import root_of
 from perdure.kernel.values import Error, Route, Undo, Wait
 from perdure.model.ir import IR, Node
 
@@ -261,6 +262,7 @@ class State(msgspec.Struct, kw_only=True):
     submitted_by: str = ""
     alias: str = ""
     correlation_id: str = ""
+    sealed_for: str = ""
     imported: str = ""
     """Read from a file, whose word is all there is for it: nothing of it is ever executed."""
     state: RunState = RunState.RUNNING
@@ -328,6 +330,11 @@ class State(msgspec.Struct, kw_only=True):
     @property
     def ir(self) -> IR:
         return self.irs[-1]
+
+    @property
+    def seal_name(self) -> str:
+        """The run under whose name its sensitive fields are sealed: one for a tree of runs and all that is rerun from it."""
+        return self.sealed_for or root_of(self.run_id)
 
     @property
     def terminal(self) -> bool:

@@ -132,6 +132,7 @@ class Children:
             depth=parent.depth + 1,
             by=f"run {parent.run_id}",
             correlation_id=parent.correlation_id,
+            sealed_for=parent.sealed_for,
             generation=effect.generation,  # an older one would be an end that its parent has heard of
         )
         self._coordinator.put(Asked(effect.child, lambda state: start, starts=True))

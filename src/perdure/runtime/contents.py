@@ -76,20 +76,26 @@ class Contents:
             raise NoBlobStore("there is no blob store here; set PERDURE_BLOB_URL")
         return self._blobs
 
-    async def resolve(self, tenant: str, value: Any, *, raw: bool = False, room: Room | None = None) -> Any:
+    async def resolve(
+        self, tenant: str, value: Any, *, raw: bool = False, room: Room | None = None, masked: bool = True
+    ) -> Any:
         """The value itself, whatever of it is stored as blobs. With `raw` such parts are `msgspec.Raw`: JSON to be written
-        out as it is, which takes a fraction of the memory."""
+        out as it is, which takes a fraction of the memory. Not `masked`: for a run, which opens what is sealed itself."""
         kind = type(value)
         room = room or Room()
         if kind is BlobRef:
-            return await self.load(tenant, value.ref, raw=raw, room=room)
+            return await self.load(tenant, value.ref, raw=raw, room=room, masked=masked)
         if not segments.has_refs(value):
-            return segments.mask(value) if segments.find_sealed(value) else value
+            return segments.mask(value) if masked and segments.find_sealed(value) else value
         if kind is dict:
-            return {key: await self.resolve(tenant, item, raw=raw, room=room) for key, item in value.items()}
-        return [await self.resolve(tenant, item, raw=raw, room=room) for item in value]
+            return {
+                key: await self.resolve(tenant, one, raw=raw, room=room, masked=masked) for key, one in value.items()
+            }
+        return [await self.resolve(tenant, item, raw=raw, room=room, masked=masked) for item in value]
 
-    async def load(self, tenant: str, ref: str, *, raw: bool = False, room: Room | None = None) -> Any:
+    async def load(
+        self, tenant: str, ref: str, *, raw: bool = False, room: Room | None = None, masked: bool = True
+    ) -> Any:
         """What a reference names."""
         refs = parse_ref(ref)[1]
         room = room or Room()
@@ -99,7 +105,7 @@ class Contents:
         data = await self.blobs.get(tenant, ref)
         if raw and not refs and _SEALED not in data:
             return msgspec.Raw(data)
-        return await self.resolve(tenant, segments.decode(data, refs), raw=raw, room=room)
+        return await self.resolve(tenant, segments.decode(data, refs), raw=raw, room=room, masked=masked)
 
     async def keep(self, tenant: str, value: Any) -> Any:
         """The value as it may be handed to a coordinator: a large one as the reference to it, which is written by then."""

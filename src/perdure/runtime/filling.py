@@ -115,7 +115,7 @@ class Filling:
     def _sealer(self, task: Task) -> Sealer:
         if self._vault is None:
             raise UnknownKey(f"{task.task_id} reads sealed fields, and this worker has no keys")
-        return self._vault.sealer(task.tenant, task.run_id)
+        return self._vault.sealer(task.tenant, task.sealed_for or task.run_id)
 
     async def get(self, task: Task, ref: str) -> bytes | bytearray:
         if self._blobs is None:

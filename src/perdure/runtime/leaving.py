@@ -89,7 +89,7 @@ class Leaving:
         if self._vault.scrubber:
             data = self._vault.scrubber.json(data)
         if task.sensitive:
-            sealer = self._vault.sealer(task.tenant, task.run_id)
+            sealer = self._vault.sealer(task.tenant, task.sealed_for or task.run_id)
             node, paths = (task.node, task.sensitive) if what == "output" else (f"{task.node}#{what}", ("*",))
             data = msgspec.json.encode(sealer.seal(_decode(data), node, paths))
         return data

@@ -15,6 +15,7 @@ from perdure.errors import NotFound, StoreUnavailable
 from perdure.journal import Command, Exists, IdempotencyKey, Journal, Notice
 from perdure.kernel import commands as c
 from perdure.kernel import reruns
+from perdure.kernel.segments import find_sealed, mask
 from perdure.kernel.state import State
 from perdure.model.ir import IR
 from perdure.routing.inputs import apply_defaults
@@ -246,9 +247,9 @@ async def _gather(coordinator: Coordinator, request: Request) -> tuple[Request, 
 
 async def _fill_inputs(coordinator: Coordinator, request: Request, ir: IR, tenant: str, inputs: Any) -> Request:
     """With the defaults of the schema, which are recorded with the run; what does not fit then is turned away."""
-    given = await coordinator.contents.resolve(tenant, inputs)
+    given = await coordinator.contents.resolve(tenant, inputs, masked=False)
     whole = apply_defaults(ir.inputs_schema, given)
-    problems = check_inputs(ir, whole)
+    problems = check_inputs(ir, mask(whole) if find_sealed(whole) else whole)
     if problems:
         raise _Turned("invalid_inputs", "the inputs do not fit the workflow: " + "; ".join(problems), problems)
     if whole is given:

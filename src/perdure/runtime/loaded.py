@@ -336,6 +336,7 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True):
     pauses: tuple[tuple[str, str], ...] = ()
     alias: str = ""
     correlation_id: str = ""
+    sealed_for: str = ""
     refs: bool = False
     """Its values hold references to blobs and are packed."""
 
@@ -357,6 +358,7 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True):
             by=f"run {self.continues}",
             alias=self.alias,
             correlation_id=self.correlation_id,
+            sealed_for=self.sealed_for,
         )
 
 
@@ -375,6 +377,7 @@ def continuation_notice(state: State, effect: c.ContinueRun) -> bytes:
         pauses=effect.pauses,
         alias=state.alias,
         correlation_id=state.correlation_id,
+        sealed_for=state.seal_name,
     )
     try:
         return _encoder.encode(continuation)

@@ -222,7 +222,7 @@ class Renderer:
             output = command.output if command.output_ref is None else BlobRef(command.output_ref)
             value = resolve(output, "output", self._at_hand(state.tenant))
             if find_sealed(value):  # then the places are said, and never what is there
-                problems = find_misfits(schema, self._opener(state.tenant, state.run_id)(value), _SHOWN_MISFITS)
+                problems = find_misfits(schema, self._opener(state.tenant, state.seal_name)(value), _SHOWN_MISFITS)
             else:
                 problems = check_value(schema, value)
         if not problems:
@@ -294,7 +294,8 @@ class Renderer:
             isolation=node.isolation,
             effect="idempotent" if entry.undo else node.effect,
             sensitive=() if entry.undo else node.sensitive,
-            sealed=bool(sensitive_paths(state.ir)) or keys.is_child(state.run_id),
+            sealed=bool(sensitive_paths(state.ir)) or keys.is_child(state.run_id) or state.sealed_for != "",
+            sealed_for=state.sealed_for,
             incarnation=incarnation,
             correlation_id=state.correlation_id,
         )
@@ -399,9 +400,9 @@ class Renderer:
 
     def evaluate(self, state: State, question: c.Question, command: c.Command, budget: Budget) -> c.Verdict:
         """The state is as it was before the command: a run that is being started is known from that alone."""
-        run, ir = Run.of(state), state.ir if state.irs else None
+        run, ir, sealed_for = Run.of(state), state.ir if state.irs else None, state.sealed_for
         if isinstance(command, c.Start):
-            started = command
+            started, sealed_for = command, command.sealed_for
             run = Run(
                 started.run_id, started.ir.name, started.inputs, started.workflow_version, started.tenant, started.tags
             )
@@ -416,7 +417,8 @@ class Renderer:
                 return self._outputs(run, ir, question.context)
             case _:
                 sensitive = sensitive_paths(ir)
-                open_sealed = self._opener(run.tenant, run.id) if sensitive or keys.is_child(run.id) else None
+                may_hold = sensitive or keys.is_child(run.id) or sealed_for
+                open_sealed = self._opener(run.tenant, sealed_for or run.id) if may_hold else None
                 return evaluate(question, run, self._at_hand(run.tenant), sensitive, open_sealed, budget)
 
     def _opener(self, tenant: str, run_id: str) -> Callable[[Any], Any]:

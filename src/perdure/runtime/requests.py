@@ -168,6 +168,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             deadline_seconds=source.deadline_seconds if self.deadline_seconds is None else self.deadline_seconds,
             origin=(source.run_id, self.node),
             correlation_id=self.correlation_id or source.correlation_id,
+            sealed_for=source.seal_name,
             adopted=reruns.adopt(source, self.node) if kept else (),
             overrides={self.node: self.inputs} if kept and self.inputs else {},
         )

@@ -34,7 +34,7 @@ from perdure.service.approvals import Approvals
 from perdure.service.diffs import diff_runs
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.history import last_event_at, state_at, steps_of
-from perdure.service.scope import Scope
+from perdure.service.scope import Scope, refuse_sealed
 from perdure.service.versions import Resolved, resolve
 from perdure.service.views import View, find_node, node_with_visits, page_view, run_summary, without_outputs
 
@@ -358,7 +358,8 @@ class Runs:
         if from_node:
             await Approvals(self._scope).check_kept(state, from_node if kept is None else None)
         elif values is not None:
-            before = await self._engine.contents.resolve(record.row.tenant, state.inputs)
+            refuse_sealed("inputs", values)
+            before = await self._engine.contents.resolve(record.row.tenant, state.inputs, masked=False)
             values = {**(before if isinstance(before, dict) else {}), **values}
         new = self._new_id()
         about: dict[str, Any] = {"run_id": new, "by": self._scope.by, "tenant": self._scope.tenant}

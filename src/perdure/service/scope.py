@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from perdure.archive import Archive
 from perdure.errors import NotFound, Refused
 from perdure.journal import ApprovalRow, DeadLetterRow, RunRecord
+from perdure.kernel.segments import SEALED, find_sealed
 from perdure.kernel.state import State
-from perdure.runtime.requests import Reply, Request
+from perdure.runtime.requests import VALUES, Reply, Request
 from perdure.service.errors import AnswerLate, InputsInvalid, Overloaded, Trouble
 
 if TYPE_CHECKING:
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
 ANSWER_SECONDS = 30.0
 """How long whoever decides for a run may take to answer a request."""
 LONGEST_ID = 1000
+
+
+def refuse_sealed(path: str, value: object) -> None:
+    """Nobody gives a sealed field: it would be opened wherever they put it, in a place that is not masked."""
+    if value is not None and find_sealed(value):
+        message = f"{path} has a key {SEALED!r}, which is Perdure's own; give the field another name"
+        raise InputsInvalid(message, [Trouble(path, "wrong_value", message)])
 
 
 def archive_of(engine: Engine) -> Archive:
@@ -89,6 +97,11 @@ class Scope:
 
     async def ask(self, request: Request) -> Reply:
         """Let whoever holds the run decide. A refusal is raised."""
+        for name in VALUES:
+            if (
+                request.kind != "rerun" or request.node
+            ):  # one from the start may have sealed inputs of its own; see `Runs.rerun`
+                refuse_sealed(name, getattr(request, name))
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 reply = await self.engine.request(request)
