@@ -14,7 +14,7 @@ import pytest
 SRC = Path(__file__).parent.parent / "src" / "perdure"
 LONGEST_FILE = 600
 
-PORTS = {"journal", "archive", "leases", "limits", "transport", "blobs"}
+PORTS = {"records", "journal", "archive", "leases", "limits", "transport", "blobs"}
 ADAPTERS = {"journals", "transports", "blob_stores"}
 BASE = {"errors", "clock", "model", "plain", "plain_text"}
 MIDDLE = {"routing", "nodes", "functions", "outcomes", "secrets", "egress", "sandbox", "pipeline"}
@@ -37,11 +37,12 @@ ALLOWED: dict[str, set[str]] = {
     "envelopes": {"errors"},
     "private_servers": {"errors", "clock"},  # programs, folders and signals
     "egress": {"errors", "settings"},  # what may be called is a setting of the process
-    "journal": BASE | {"kernel"},
-    "archive": BASE | {"journal"},  # runs and pages are the journal's words
+    "records": BASE,  # runs and pages, of which journal and archive speak
+    "archive": BASE | {"records"},
     "leases": BASE,
+    "journal": BASE | {"kernel", "records", "archive", "leases"},  # a journal comes with its archive and its leases
     "limits": BASE,
-    "transport": BASE | {"kernel"},
+    "transport": BASE | {"kernel", "limits"},  # and a transport with its limits
     "blobs": BASE | {"kernel"},
     "journals": BASE | PORTS,
     "blob_stores": BASE | PORTS,

@@ -29,7 +29,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from perdure.errors import PerdureError
-from perdure.journal import Page, RunRecord
+from perdure.records import Page, RunRecord
 
 LATEST = "latest"
 """The alias that moves by itself: the highest version. It is never stored."""

@@ -9,23 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from perdure import clock as clocks
 from perdure import deployment
-from perdure.archive import Archive
 from perdure.blobs import INLINE_BYTES, BlobStore
 from perdure.clock import Clock, OffsetClock
 from perdure.deployment import database_file, default_vault, is_postgres, open_blobs, open_journal, open_transport
 from perdure.errors import NotFound, SettingsInvalid
 from perdure.journal import HeldBy, HolderLock, Journal, RunRecord
 from perdure.kernel import events as e
-from perdure.kernel.segments import pack
 from perdure.kernel.state import State
 from perdure.limits import Bounds
 from perdure.model import Compiled, DefinitionError
@@ -33,6 +30,8 @@ from perdure.model import ir as irs
 from perdure.model.ir import IR
 from perdure.nodes import installed
 from perdure.nodes.registry import Registry
+from perdure.routing.at_hand import Lost
+from perdure.routing.python_code import Job
 from perdure.runtime import hearing
 from perdure.runtime.checking import Checker
 from perdure.runtime.claims import Claims, Owner, describe_process, root_of, this_process
@@ -48,7 +47,7 @@ from perdure.runtime.messages import BeginAsked, Reported
 from perdure.runtime.notifier import Notifier
 from perdure.runtime.pruner import Pruner
 from perdure.runtime.reclaimer import Reclaimer
-from perdure.runtime.requests import VALUES, Reply, Request, decode_request, encode_request
+from perdure.runtime.requests import Reply, Request, decode_request, encode_request
 from perdure.runtime.roster import Roster
 from perdure.runtime.sharing import Sharing
 from perdure.runtime.sight import Sight
@@ -57,7 +56,7 @@ from perdure.runtime.waiting import first_of, insist
 from perdure.runtime.worker import Worker
 from perdure.sandbox import Sandbox
 from perdure.secrets.vault import Vault
-from perdure.transport import WorkerSeen
+from perdure.transport import SharedTransport, Transport, WorkerSeen
 from perdure.transports.local import LocalTransport
 
 logger = logging.getLogger("perdure.engine")
@@ -65,7 +64,8 @@ logger = logging.getLogger("perdure.engine")
 _FOLLOW_SECONDS = 0.05
 _SETTLE_SECONDS = 5.0
 """How long the last results may take to be written at shutdown."""
-Listener_ = Callable[[State, list[Any]], None]
+CommitListener = Callable[[State, list[e.Event]], None]
+MakeListener = Callable[[Journal, Coordinator, Clock], Listener]
 
 
 class Engine:
@@ -83,7 +83,7 @@ class Engine:
         sweep_seconds: float,
         blobs: BlobStore | None = None,
         vault: Vault | None = None,
-        remote: Any = None,
+        remote: Callable[[], Awaitable[SharedTransport]] | None = None,
         bounds: Bounds | None = None,
         retention_days: float = 30.0,
         public_url: str = "",
@@ -91,8 +91,7 @@ class Engine:
         """`remote`: the transport of a distributed engine, opened when it is first needed."""
         self.journal = journal
         self._bounds = bounds
-        self.archive: Archive | None = getattr(journal, "archive", None)
-        """What is kept beside journals; a journal in memory has none."""
+        self.archive = journal.archive
         self._remote = remote
         self._retention_days = retention_days
         self._public_url = public_url
@@ -118,11 +117,12 @@ class Engine:
         self._closing = False
         self._broken = asyncio.Event()
         """A part gave up; whoever waits should look."""
-        self._listeners: list[Listener_] = []
+        self._listeners: list[CommitListener] = []
         self.coordinator: Coordinator | None = None
         self.sharing: Sharing | None = None
         self.worker: Worker | None = None
-        self.transport: Any = None
+        self.transport: Transport | None = None
+        self._shared: SharedTransport | None = None  # the same, of a distributed engine
         self._logs: LogKeeper | None = None
         self.handover = Handover(journal, clock)
         ask_workers = None if remote is None else self._list_workers
@@ -149,7 +149,7 @@ class Engine:
         stale_seconds: float = 30.0,
         stale_claim_seconds: float = 15.0,
         retention_days: float = 30.0,
-        journal_options: Mapping[str, Any] | None = None,
+        journal_options: Mapping[str, object] | None = None,
         bounds: Bounds | None = None,
         public_url: str = "",
     ) -> Engine:
@@ -220,9 +220,9 @@ class Engine:
                 self.holder = taken
                 return False
             self.lock, self.holder = taken, None
-            self.transport = LocalTransport(clock=self.clock, one_queue="default", durable_checkpoints=True)
+            self.transport = self._make_transport()
             self._handled = await begin_handled(self._handled_path, self.journal, self.clock)
-            self._start(Listener)
+            self._start(self.transport, Listener)
         if work and self.worker is None:
             try:
                 await self._work()
@@ -231,25 +231,30 @@ class Engine:
                 raise
         return True
 
-    async def connect(self) -> None:
+    def _make_transport(self) -> Transport:
+        """Between the parts of this process."""
+        return LocalTransport(clock=self.clock, one_queue="default", durable_checkpoints=True)
+
+    async def connect(self) -> SharedTransport:
         """Reach the transport of a distributed engine: requests are answered sooner then."""
-        if self.transport is None:
-            self.transport = await self._remote()
-            self.handover.connect(self.transport)
+        if self._shared is None:
+            assert self._remote is not None, "only a distributed engine has something to connect to"
+            self.transport = self._shared = await self._remote()
+            self.handover.connect(self._shared)
+        return self._shared
 
     async def _list_workers(self) -> list[WorkerSeen]:
-        await self.connect()
-        return await self.transport.list_workers()  # type: ignore[no-any-return]
+        return await (await self.connect()).list_workers()
 
     async def coordinate(self, *, lease_seconds: float = 10.0) -> None:
         """Decide for a share of the runs, from now on."""
-        await self.connect()
-        transport = self.transport
+        transport = await self.connect()
+        assert self.journal.leases is not None, "a journal that several processes decide for has leases"
         self._handled = await begin_handled(self._handled_path, self.journal, self.clock)
-        self._start(partial(Listener, answered=self.handover.tell_answered))
+        self._start(transport, partial(Listener, answered=self.handover.tell_answered))
         assert self.coordinator is not None
         self.sharing = Sharing(
-            self.journal.leases,  # type: ignore[attr-defined]  # PostgreSQL has it
+            self.journal.leases,
             self.coordinator,
             transport,
             self.clock,
@@ -260,7 +265,7 @@ class Engine:
         self.roster = Roster(transport, self.coordinator, self.clock, dead_seconds=self._seconds[1])
         self.listen(self.roster.note)
         transport.on_wake("commands", self._commanded)
-        self._sweep()
+        self._sweep(transport)
         self._spawn("roster", self.roster.run())
         self._spawn("sharing", self.sharing.run())
         self._spawn("leases", self.sharing.watch())
@@ -275,12 +280,13 @@ class Engine:
         concurrency: int | None = None,
     ) -> None:
         """Execute what comes in these queues, as far as this process has its type and function. `types`: only these."""
-        await self.connect()
+        transport = await self.connect()
         self._concurrency = concurrency or self._concurrency
         known = self.registry.worker_names()
         if unknown := [name for name in types if name not in known]:
             raise SettingsInvalid(f"this worker has no {', '.join(unknown)}; it has: {', '.join(known)}")
-        self._spawn_worker(worker_id or f"worker-{self.clock.new_id()[-12:]}", queues, tuple(types) or tuple(known))
+        worker_id = worker_id or f"worker-{self.clock.new_id()[-12:]}"
+        self._spawn_worker(transport, worker_id, queues, tuple(types) or tuple(known))
 
     async def _take_over(self, partitions: Collection[int]) -> None:
         """Go on with the runs of partitions that another process decided for: those that have work out, at once."""
@@ -297,11 +303,11 @@ class Engine:
         if not said or int(said) in held:
             self.listener.look_soon()
 
-    def _start(self, make_listener: Any) -> None:
+    def _start(self, transport: Transport, make_listener: MakeListener) -> None:
         """Decide and answer; nothing is executed yet."""
         self.coordinator = Coordinator(
             self.journal,
-            self.transport,
+            transport,
             self.registry,
             self.clock,
             window=2 * self._concurrency,
@@ -309,7 +315,7 @@ class Engine:
             blobs=self.blobs,
             vault=self.vault,
             judge=self._judge,
-            limits=self.transport.limits,
+            limits=transport.limits,
             bounds=self._bounds,
         )
         self.coordinator.own = self.own
@@ -318,14 +324,14 @@ class Engine:
         self._spawn("coordinator", self.coordinator.run())
         self._spawn("fetcher", self.coordinator.fetcher.run())
         self._spawn("limiter", self.coordinator.limiter.run())
-        self._spawn("results", self._receive(self.transport, self.coordinator))
-        self._spawn("begins", self._receive_begins(self.transport, self.coordinator))
+        self._spawn("results", self._receive(transport, self.coordinator))
+        self._spawn("begins", self._receive_begins(transport, self.coordinator))
         self.timekeeper = Timekeeper(self.journal, self.coordinator, self.clock)
         self.listener = make_listener(self.journal, self.coordinator, self.clock)
         self._spawn("timekeeper", self.timekeeper.run())
         self._spawn("listener", self.listener.run())
 
-    async def _judge(self, job: Any, tenant: str) -> Any:
+    async def _judge(self, job: Job, tenant: str) -> bool | Lost:
         """Run a Python condition; its processes are started by the first one."""
         if self._sandbox is None:
             self._sandbox = Sandbox(memory_mb=(self._bounds or Bounds()).sandbox_memory_mb)
@@ -334,6 +340,7 @@ class Engine:
     async def _work(self) -> None:
         """Execute, beginning with what the process before this one left."""
         assert self.coordinator is not None
+        assert self.transport is not None
         crashed = self.read_left_claims()
         left = self.coordinator.publisher.left = await find_left_alone(
             self.journal, self.clock, self.others, crashed, self.own
@@ -342,8 +349,8 @@ class Engine:
         if self._claims_path is not None:
             kept = [name for name in crashed if root_of(name) in left]
             self._claims = Claims(self._claims_path, self._concurrency, kept, Owner(worker_id, *this_process()))
-        self._sweep()
-        self._spawn_worker(worker_id, ("default",), None)
+        self._sweep(self.transport)
+        self._spawn_worker(self.transport, worker_id, ("default",), None)
         await self._recover(frozenset(crashed), left)
 
     async def _recover(self, crashed: frozenset[str], left: frozenset[str] = frozenset()) -> None:
@@ -357,7 +364,7 @@ class Engine:
         """The attempts that were under way when the process before this one died."""
         return [] if self._claims_path is None else Claims.read_left(self._claims_path)
 
-    def _sweep(self) -> None:
+    def _sweep(self, transport: Transport) -> None:
         """Look for what was lost, and forget what is past its time."""
         assert self.coordinator is not None
         if self.archive is not None:
@@ -368,19 +375,21 @@ class Engine:
                 self.listen(notifier.note)
                 self._spawn("notifier", notifier.run())
         _, dead, sweep = self._seconds
-        reclaimer = Reclaimer(self.transport, self.coordinator, self.clock, dead_seconds=dead, sweep_seconds=sweep)
+        reclaimer = Reclaimer(transport, self.coordinator, self.clock, dead_seconds=dead, sweep_seconds=sweep)
         self._spawn("reclaimer", reclaimer.run())
 
-    def _spawn_worker(self, worker_id: str, queues: Sequence[str], types: Sequence[str] | None) -> None:
+    def _spawn_worker(
+        self, transport: Transport, name: str, queues: Sequence[str], types: Sequence[str] | None
+    ) -> None:
         if self.archive is not None:
             self._logs = LogKeeper(self.archive, self.clock)
             hearing.begin()
             self._spawn("logs", self._logs.run())
         self.worker = Worker(
-            self.transport,
+            transport,
             self.registry,
             self.clock,
-            worker_id=worker_id,
+            worker_id=name,
             queues=queues,
             types=types,
             concurrency=self._concurrency,
@@ -394,7 +403,7 @@ class Engine:
         )
         self._spawn("worker", self.worker.run())
 
-    def _spawn(self, name: str, work: Any) -> None:
+    def _spawn(self, name: str, work: Coroutine[object, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work, name=f"perdure-{name}")
         self._tasks.append(task)
         task.add_done_callback(self._ended)
@@ -409,12 +418,12 @@ class Engine:
         await self._broken.wait()
         self._check()
 
-    async def _receive(self, transport: Any, coordinator: Coordinator) -> None:
+    async def _receive(self, transport: Transport, coordinator: Coordinator) -> None:
         while True:
             for delivery in await insist(self.clock, partial(transport.receive, 1000)):
                 coordinator.put(Reported(delivery))
 
-    async def _receive_begins(self, transport: Any, coordinator: Coordinator) -> None:
+    async def _receive_begins(self, transport: Transport, coordinator: Coordinator) -> None:
         while True:
             coordinator.put(BeginAsked(await insist(self.clock, transport.receive_begin)))
 
@@ -527,7 +536,7 @@ class Engine:
             self.own.add(request.run_id)
         body = encode_request(request)  # what cannot be stored is refused here, before it is anybody's
         if len(body) > INLINE_BYTES:
-            body = encode_request(await self._slim(request))
+            body = encode_request(await self.contents.slim(request, self.journal))
         if self.coordinator is not None and self.coordinator.share.holds(request.run_id):
             self._check()
             reply = await handle(self.coordinator, decode_request(body))
@@ -541,15 +550,6 @@ class Engine:
             self._check()
         return not self.distributed
 
-    async def _slim(self, request: Request) -> Request:
-        """Large values of a request are stored first; the request names them."""
-        about = await self.journal.find_run(request.source or request.run_id) if request.kind != "start" else None
-        tenant = request.tenant if about is None else about.row.tenant
-        kept = {name: await self.contents.keep(tenant, getattr(request, name)) for name in VALUES}
-        if request.kind == "rerun" and request.node and isinstance(request.inputs, dict):  # by node, and looked at so
-            kept["inputs"] = {name: await self.contents.keep(tenant, one) for name, one in request.inputs.items()}
-        return msgspec.structs.replace(request, refs=True, **{name: pack(value) for name, value in kept.items()})
-
     async def state(self, run_id: str) -> State:
         """The run as it is durable now."""
         record = await self.journal.find_run(run_id)
@@ -560,12 +560,12 @@ class Engine:
     async def state_of(self, record: RunRecord) -> State:
         return await load(self.journal, self.library, record)
 
-    def listen(self, listener: Listener_) -> Callable[[], None]:
+    def listen(self, listener: CommitListener) -> Callable[[], None]:
         """Hear of every commit of this process, as it becomes durable."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    def _tell(self, state: State, events: list[Any]) -> None:
+    def _tell(self, state: State, events: list[e.Event]) -> None:
         if state.terminal:
             self.own.discard(state.run_id)
         for listener in list(self._listeners):

@@ -40,17 +40,20 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias
 
 import msgspec
 
+from perdure.archive import Archive
 from perdure.errors import PerdureError, StoreUnavailable
 from perdure.kernel.keys import root_of
+from perdure.leases import Leases
+from perdure.records import Page as Page  # noqa: PLC0414  a word of this port
+from perdure.records import RunRecord as RunRecord  # noqa: PLC0414  a word of this port
+from perdure.records import RunRow as RunRow  # noqa: PLC0414  a word of this port
 
 PARTITIONS = 256
 """How many partitions a new database gets; fixed from then on (PROTOCOL 25)."""
-
-Item = TypeVar("Item")
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------
@@ -109,39 +112,6 @@ class StoredEvent(msgspec.Struct, frozen=True, gc=False):
     type: str
     at: float
     body: bytes
-
-
-class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a writer says about its run, beside the events. Fields marked * are stored at creation and never changed."""
-
-    state: str
-    workflow: str  # *
-    workflow_version: int = 0  # *
-    ir: str = ""
-    partition: int = 0  # * `partition_of` the run id
-    tenant: str = "default"  # *
-    tags: bytes = b"{}"  # * a JSON object of strings
-    generation: int = 1
-    counter: int = 0
-    busy: bool = False
-    """The run has work out with workers: whoever takes it over must look at it at once."""
-    created_at: float  # *
-    started_at: float | None = None
-    ended_at: float | None = None
-    """Set when the run has ended: this, not `state`, is what makes a run inactive."""
-    error: bytes | None = None
-    parent: str | None = None  # * the run whose child this is
-
-
-class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as it is read: its row, and what only the journal knows of it."""
-
-    run_id: str
-    seq: int
-    commit_id: str
-    quarantined: str | None = None
-    """Why nobody may touch this run, or None."""
-    row: RunRow
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -314,12 +284,6 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     quarantined: bool | None = None
 
 
-class Page(msgspec.Struct, Generic[Item], frozen=True):
-    items: tuple[Item, ...]
-    next_cursor: str | None = None
-    """What to ask with for the next page; None: this is the last one."""
-
-
 class HeldBy(msgspec.Struct, frozen=True):
     """Who holds the journal instead. An unknown pid is 0, an unknown host empty."""
 
@@ -341,6 +305,16 @@ class Journal(Protocol):
 
     @property
     def partition_count(self) -> int: ...
+
+    @property
+    def archive(self) -> Archive | None:
+        """What is kept beside the runs, in the same database; None: nothing is, and the journal cannot be served."""
+        ...
+
+    @property
+    def leases(self) -> Leases | None:
+        """How coordinators share its partitions; None: one process at a time holds all of them."""
+        ...
 
     # runs
     async def append(self, commits: Sequence[Commit]) -> list[Appended]: ...

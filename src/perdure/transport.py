@@ -9,6 +9,9 @@ coordinator `receive`s the result and `acknowledge`s it once what it led to is d
 back `recall`s it: withdrawn, if no worker has it. One that wants it stopped `stop`s it: the worker hears of it with the
 answer to its next beat, so the word cannot get lost. `begin` is for effects that may happen at most once: the worker
 starts only after the coordinator has made the start durable and said so.
+
+A `Transport` connects the parts of one process, or of several that know each other; a `SharedTransport` connects any number,
+each of which is told whose results it receives.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import msgspec
 from perdure.errors import PerdureError
 from perdure.kernel.keys import place
 from perdure.kernel.segments import HoldsSegments, pack, refuse, unpack
+from perdure.limits import Limits
 
 MESSAGE_VERSION = 1
 
@@ -361,6 +365,11 @@ def fits(
 
 
 class Transport(Protocol):
+    @property
+    def limits(self) -> Limits:
+        """How many attempts may be out under one key, over all processes that this transport connects."""
+        ...
+
     # coordinator
     async def publish(self, tasks: Sequence[Task]) -> None:
         """Send tasks. One that is there already is not sent twice."""
@@ -426,3 +435,23 @@ class Transport(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class SharedTransport(Transport, Protocol):
+    """Several coordinators, each for its partitions of the runs: `receive` and `receive_begin` give what belongs to those."""
+
+    def take_over(self, partitions: Collection[int]) -> None:
+        """Receive for these partitions too, beginning with what others received and did not acknowledge (PROTOCOL 17)."""
+        ...
+
+    def hand_back(self, partitions: Collection[int]) -> None:
+        """Receive no more for these; whoever takes them over is given what was not acknowledged."""
+        ...
+
+    async def wake(self, topic: str, said: str = "") -> None:
+        """A hint to whoever listens to this topic, in any process. It may get lost: who is woken looks now and then as well."""
+        ...
+
+    def on_wake(self, topic: str, handler: Callable[[str], None]) -> Callable[[], None]:
+        """Call `handler` with what is said, and with an empty text when something may have been missed. Returns the end."""
+        ...

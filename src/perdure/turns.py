@@ -1,7 +1,7 @@
 """Turns: who is next among those that wait with equal right.
 
-Tenants take turns in proportion to their weights; what one tenant waits for comes in its own order. Owns that rule and
-nothing else: it holds names, and is told which of them still count.
+Tenants take turns; what one tenant waits for comes in its own order. Owns that rule and nothing else: it holds names, and is
+told which of them still count.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from collections.abc import Container
 class _Line:
     """What one tenant waits for."""
 
-    __slots__ = ("names", "returned", "step", "tenant")
+    __slots__ = ("names", "returned", "tenant")
 
-    def __init__(self, tenant: str, weight: float) -> None:
+    def __init__(self, tenant: str) -> None:
         self.tenant = tenant
-        self.step = 1.0 / weight
         self.names: deque[str] = deque()
         self.returned: list[tuple[int, str]] = []
         """Those that had their turn and could not use it, by age: a heap."""
@@ -33,21 +32,21 @@ def share_of(places: int) -> int:
 
 
 class Turns:
-    """Each turn moves a tenant back by 1 / weight; whoever stands first is next. O(log tenants) a turn."""
+    """Each turn moves a tenant back by one; whoever stands first is next. O(log tenants) a turn."""
 
     __slots__ = ("_heap", "_joined", "_lines", "_now")
 
     def __init__(self) -> None:
         self._lines: dict[str, _Line] = {}
-        self._heap: list[tuple[float, int, _Line]] = []
+        self._heap: list[tuple[int, int, _Line]] = []
         self._joined = 0
-        self._now = 0.0
+        self._now = 0
 
-    def push(self, tenant: str, name: str, weight: float, age: int | None = None) -> None:
+    def push(self, tenant: str, name: str, age: int | None = None) -> None:
         """`age`: it comes back, and is next among its tenant's unless an older one came back too."""
         line = self._lines.get(tenant)
         if line is None:
-            line = self._lines[tenant] = _Line(tenant, weight)
+            line = self._lines[tenant] = _Line(tenant)
             self._joined += 1
             heapq.heappush(self._heap, (self._now, self._joined, line))
         if age is None:
@@ -61,14 +60,14 @@ class Turns:
     def pop(self, waiting: Container[str], full: Container[str] = ()) -> str | None:
         """The next of those that are in `waiting`; the others are forgotten and cost nobody a turn. Tenants that are `full` are
         passed over, and keep their place."""
-        passed: list[tuple[float, int, _Line]] = []
+        passed: list[tuple[int, int, _Line]] = []
         try:
             return self._pop(waiting, full, passed)
         finally:
             for one in passed:
                 heapq.heappush(self._heap, one)
 
-    def _pop(self, waiting: Container[str], full: Container[str], passed: list[tuple[float, int, _Line]]) -> str | None:
+    def _pop(self, waiting: Container[str], full: Container[str], passed: list[tuple[int, int, _Line]]) -> str | None:
         while self._heap:
             due, number, line = self._heap[0]
             if line.tenant in full:
@@ -78,7 +77,7 @@ class Turns:
             while line.names or line.returned:
                 name = line.pop()
                 if name in waiting:
-                    heapq.heapreplace(self._heap, (due + line.step, number, line))
+                    heapq.heapreplace(self._heap, (due + 1, number, line))
                     return name
             # Kept until its turn came: a tenant that comes and goes does not get ahead by it.
             heapq.heappop(self._heap)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from perdure.clock import SystemClock
 from perdure.engine import Engine
 from perdure.journal import JournalUnavailable
+from perdure.transports.redis import RedisTransport
 from tests.distributed.helpers import PARTITIONS, Deployment, deployed, eventually
 from tests.engine import tasks
 from tests.engine.helpers import ask, crash, ended, events, start, task, workflow
@@ -87,9 +88,10 @@ async def test_who_asks_for_its_lease_in_vain_receives_no_results_from_when_it_l
     async def keep_silent(*_: Any) -> Any:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(first.journal.leases, "lease", keep_silent)  # type: ignore[attr-defined]
-    assert first.transport._results.partitions
-    await eventually(lambda: not first.transport._results.partitions)
+    monkeypatch.setattr(first.journal.leases, "lease", keep_silent)
+    results = cast(RedisTransport, first.transport)._results
+    assert results.partitions
+    await eventually(lambda: not results.partitions)
     second = await deployment.coordinator()
     await deployment.worker()
     await start(second, PAIR, "r1")

@@ -74,7 +74,7 @@ class Peer:
             **options,
         )
         self.sharing = Sharing(
-            cast(Any, self.leases), self.coordinator, self, clock, holder=name, recover=self._recover
+            cast(Any, self.leases), self.coordinator, cast(Any, self), clock, holder=name, recover=self._recover
         )
         loops = (self.coordinator.run, self.sharing.run, self.sharing.watch, self.sharing.recover)
         self._tasks = [asyncio.create_task(loop()) for loop in loops]

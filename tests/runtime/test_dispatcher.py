@@ -154,20 +154,6 @@ def test_what_was_withdrawn_costs_its_tenant_no_turn():
     assert "wanted" in seen
 
 
-def test_weights_are_shares():
-    dispatcher = Dispatcher(1, {"heavy": 3.0})  # of turns: how much of a large window one has is bounded besides
-    dispatcher.set_weight("light", 0.5)
-    for tenant in ("heavy", "plain", "light"):
-        add(dispatcher, *(f"{tenant}{number}" for number in range(100)), tenant=tenant)
-    served = []
-    for _ in range(40):
-        served += take(dispatcher)
-        finish(dispatcher)
-    counts = Counter(name.rstrip("0123456789") for name in served)
-    assert abs(counts["heavy"] - 3 * counts["plain"]) <= 3
-    assert abs(counts["plain"] - 2 * counts["light"]) <= 2
-
-
 def test_where_several_tenants_are_known_none_has_all_slots_whatever_the_priority():
     dispatcher = Dispatcher(200)
     add(dispatcher, *(f"n{number}" for number in range(300)), tenant="loud", priority=9)

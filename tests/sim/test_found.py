@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -25,6 +25,7 @@ from perdure.simulation.plan import Plan
 from perdure.simulation.promises import Promises
 from perdure.simulation.report import simulate
 from perdure.transport import Delivery, Result, Task
+from perdure.transports.local import LocalTransport
 from tests.doubles.fake_clock import FakeClock
 from tests.doubles.memory_journal import MemoryJournal
 from tests.engine import tasks
@@ -197,7 +198,7 @@ async def test_an_attempt_that_has_begun_and_whose_task_the_transport_lost_is_tr
         await until_true(lambda: tasks.seen, "it runs")
         await ask(engine, "pause")
         await until(engine, lambda state: bool(state.find("a").begun))  # type: ignore[union-attr]
-        engine.transport._held.clear()
+        cast(LocalTransport, engine.transport)._held.clear()
         await ask(engine, "resume")
         await until_true(lambda: len(tasks.seen) == 2, "it runs again")
         tasks.gate_of("x").set()

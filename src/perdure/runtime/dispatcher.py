@@ -57,12 +57,12 @@ class _Queue:
         self._priorities: list[int] = []
         """Those in use, negated, as a heap."""
 
-    def push(self, entry: Entry, name: str, weight: float, age: int | None) -> None:
+    def push(self, entry: Entry, name: str, age: int | None) -> None:
         turns = self._by_priority.get(entry.priority)
         if turns is None:
             turns = self._by_priority[entry.priority] = Turns()
             heapq.heappush(self._priorities, -entry.priority)
-        turns.push(entry.tenant, name, weight, age)
+        turns.push(entry.tenant, name, age)
         self.waiting += 1
 
     def pop(self, waiting: Mapping[str, Entry], full: Container[str]) -> str | None:
@@ -114,10 +114,9 @@ class _Aside:
 
 
 class Dispatcher:
-    def __init__(self, window: int, weights: Mapping[str, float] | None = None) -> None:
-        """`window`: of every queue that is given none of its own. `weights`: of tenants, 1 for all others."""
+    def __init__(self, window: int) -> None:
+        """`window`: of every queue that is given none of its own."""
         self._window = window
-        self._weights = dict(weights or {})
         self._queues: dict[str, _Queue] = {}
         self._waiting: dict[str, Entry] = {}
         self._out: dict[str, Entry] = {}
@@ -150,10 +149,6 @@ class Dispatcher:
         found = self._queue(queue)
         found.window = size
         self._tidy(found)
-
-    def set_weight(self, tenant: str, weight: float) -> None:
-        """Turns this tenant takes while another takes one; it counts when the tenant next comes to wait."""
-        self._weights[tenant] = weight
 
     # -- in and out ----------------------------------------------------------------------------------------------------
 
@@ -331,8 +326,7 @@ class Dispatcher:
         self._waiting[name] = entry
         self._several = self._several or entry.tenant != (self._first or entry.tenant)
         self._first = entry.tenant
-        weight = self._weights.get(entry.tenant, 1.0) if self._weights else 1.0
-        self._queue(entry.queue).push(entry, name, weight, age)
+        self._queue(entry.queue).push(entry, name, age)
 
     def _send(self, name: str, entry: Entry) -> None:
         self._out[name] = entry

@@ -8,14 +8,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from perdure.clock import Clock
 from perdure.errors import StoreUnavailable
 from perdure.journal import Journal, partition_of
 from perdure.runtime.requests import Reply, decode_reply
 from perdure.runtime.waiting import first_of
-from perdure.transport import TransportUnavailable
+from perdure.transport import SharedTransport, TransportUnavailable
 
 logger = logging.getLogger("perdure.handover")
 
@@ -37,17 +36,16 @@ class Handover:
         self._clock = clock
         self._waiting: dict[str, asyncio.Event] = {}
         """By command: set when it is worth looking for its answer."""
-        self._transport: Any = None
+        self._transport: SharedTransport | None = None
 
-    def connect(self, transport: Any) -> None:
+    def connect(self, transport: SharedTransport) -> None:
         """Wake whoever decides, and be woken when it has."""
         self._transport = transport
         transport.on_wake("answers", self._answered)
 
     async def tell_answered(self, commands: list[str]) -> None:
         """For whoever decides: these have an answer now."""
-        if self._transport is not None:
-            await self._hint("answers", " ".join(commands))
+        await self._hint("answers", " ".join(commands))
 
     async def ask(self, run_id: str, body: bytes, look: Callable[[], Awaitable[bool]], look_seconds: float) -> Reply:
         """Write the request down and wait for its answer. `look` is asked between two looks whether somebody here decides."""
@@ -56,8 +54,7 @@ class Handover:
         begun = self._clock.monotonic()
         try:
             await self._journal.put_command(run_id, body, command_id=command)
-            if self._transport is not None:
-                await self._hint("commands", str(partition_of(run_id, self._journal.partition_count)))
+            await self._hint("commands", str(partition_of(run_id, self._journal.partition_count)))
             while True:
                 await first_of(self._clock.sleep(look_seconds), waiting.wait())
                 waiting.clear()  # before it looks: an answer that comes meanwhile wakes it again
@@ -79,6 +76,8 @@ class Handover:
                 waiting.set()
 
     async def _hint(self, topic: str, said: str) -> None:
+        if self._transport is None:
+            return
         try:
             await self._transport.wake(topic, said)
         except TransportUnavailable as error:  # everybody looks by themselves, too

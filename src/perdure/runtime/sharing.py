@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
-from typing import Protocol
 
 from perdure.clock import Clock, OffsetClock
 from perdure.errors import StoreUnavailable
 from perdure.leases import Leased, Leases
 from perdure.runtime.coordinator import Coordinator
 from perdure.runtime.waiting import Complaints, first_of
+from perdure.transport import SharedTransport
 
 logger = logging.getLogger("perdure.sharing")
 
@@ -23,20 +23,12 @@ LEASE_SECONDS = 10.0
 _TROUBLE_SECONDS = 0.2
 
 
-class Receiver(Protocol):
-    """The part of a transport that has to know whose results it receives."""
-
-    def take_over(self, partitions: Collection[int]) -> None: ...
-
-    def hand_back(self, partitions: Collection[int]) -> None: ...
-
-
 class Sharing:
     def __init__(
         self,
         leases: Leases,
         coordinator: Coordinator,
-        receiver: Receiver,
+        receiver: SharedTransport,
         clock: Clock,
         *,
         holder: str,

@@ -30,7 +30,7 @@ class Places:
             self._asked += 1
             name = str(self._asked)
             self._waiting[name] = (tenant, ready)
-            self._turns.push(tenant, name, 1.0)
+            self._turns.push(tenant, name)
         self._call_up()
         return name
 

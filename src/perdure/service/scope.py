@@ -35,9 +35,9 @@ def refuse_sealed(path: str, value: object) -> None:
 
 
 def archive_of(engine: Engine) -> Archive:
-    """What the service keeps beside the runs: every journal that can be served has one."""
-    found: Archive = engine.journal.archive  # type: ignore[attr-defined]  # the port of journals knows nothing of it
-    return found
+    """What the service keeps beside the runs."""
+    assert engine.archive is not None, "every journal that can be served has an archive"
+    return engine.archive
 
 
 class Scope:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from perdure.journal import Appended, Commit, Conflict, HeldBy, HolderLock, JournalUnavailable, OutcomeUnknown
-from perdure.leases import Leased
+from perdure.leases import Leased, Leases
 from perdure.simulation.leases import MemoryLeases
 from perdure.simulation.memory import MemoryJournal
 
@@ -61,7 +61,7 @@ class SimJournal:
         self._world = world
         self._process = process
         self._inner = MemoryJournal(world.store, clock=process.clock)
-        self.leases = SimLeases(self, MemoryLeases(world.store, clock=world.clock))
+        self.leases: Leases | None = SimLeases(self, MemoryLeases(world.store, clock=world.clock))
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._inner, name)

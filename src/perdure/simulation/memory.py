@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from perdure.archive import Archive
 from perdure.clock import Clock, system
 from perdure.journal import (
     EVERYTHING,
@@ -35,6 +36,7 @@ from perdure.journal import (
     check,
     partition_of,
 )
+from perdure.leases import Leases
 from perdure.simulation import store as stores
 from perdure.simulation.pages import found, is_asked, matches, page
 from perdure.simulation.store import Lock, Store
@@ -44,6 +46,8 @@ Item = TypeVar("Item")
 
 class MemoryJournal:
     def __init__(self, store: Store | None = None, *, clock: Clock = system) -> None:
+        self.archive: Archive | None = None
+        self.leases: Leases | None = None
         self.store = store or Store()
         self._clock = clock
         self._closed = False

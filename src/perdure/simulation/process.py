@@ -11,13 +11,12 @@ from random import Random
 from typing import TYPE_CHECKING, Any, cast
 
 from perdure.blobs import BlobStore
-from perdure.engine import Engine
+from perdure.engine import Engine, MakeListener
 from perdure.errors import StoreUnavailable
 from perdure.journal import HolderLock, Journal
 from perdure.model import Compiled
 from perdure.runtime.claims import Claims, claim_name
 from perdure.runtime.coordinator import Coordinator, EngineStopped
-from perdure.runtime.listener import Listener
 from perdure.runtime.reclaimer import Reclaimer
 from perdure.runtime.requests import Reply, Request
 from perdure.runtime.timekeeper import Timekeeper
@@ -28,7 +27,7 @@ from perdure.simulation.hands import SimWorker
 from perdure.simulation.journal import SimJournal
 from perdure.simulation.loop import Host, SimTask
 from perdure.simulation.transport import Broker, SimTransport
-from perdure.transport import Transport, TransportUnavailable
+from perdure.transport import SharedTransport, Transport, TransportUnavailable
 
 if TYPE_CHECKING:
     from perdure.simulation.world import World
@@ -67,28 +66,29 @@ class SimEngine(Engine):
             dead_seconds=15.0,
             sweep_seconds=15.0,
             blobs=cast(BlobStore, SimBlobs(world, process)),
-            remote=True if plan.divided else None,
+            remote=self.connect if plan.divided else None,
         )
         self._world = world
         self._process = process
         self.link: SimTransport | None = None
 
-    async def connect(self) -> None:
-        if self.transport is None:
+    async def connect(self) -> SharedTransport:
+        if self._shared is None:
             self.link = SimTransport(self._world, self._process, self._world.broker, local=False)
-            self.transport = self.link
+            self.transport = self._shared = self.link
+        return self._shared
 
-    def _start(self, make_listener: Any = Listener) -> None:
-        world, process = self._world, self._process
-        shared, divided = world.plan.shared, world.plan.divided
-        if not divided:
-            broker = world.broker if shared else Broker(process.clock, durable_checkpoints=True)
-            self.link = SimTransport(world, process, broker, local=not shared)
-            self.transport = self.link
-        assert self.link is not None
+    def _make_transport(self) -> Transport:
+        world, shared = self._world, self._world.plan.shared
+        broker = world.broker if shared else Broker(self.clock, durable_checkpoints=True)
+        self.link = SimTransport(world, self._process, broker, local=not shared)
+        return self.link
+
+    def _start(self, transport: Transport, make_listener: MakeListener) -> None:
+        world = self._world
         coordinator = self.coordinator = Coordinator(
             self.journal,
-            cast(Transport, self.link),
+            transport,
             self.registry,
             self.clock,
             window=2 * world.plan.concurrency,
@@ -96,16 +96,16 @@ class SimEngine(Engine):
             on_commit=self._tell,
             blobs=self.blobs,
             judge=self._judge,
-            limits=self.link.limits,
+            limits=transport.limits,
         )
-        if shared and not divided:
+        if world.plan.shared and not world.plan.divided:
             world.broker.take_over()
         self._spawn("coordinator", coordinator.run())
         self._spawn("fetcher", coordinator.fetcher.run())
         if world.limited:
             self._spawn("limiter", coordinator.limiter.run())
-        self._spawn("results", self._receive(self.transport, coordinator))
-        self._spawn("begins", self._receive_begins(self.transport, coordinator))
+        self._spawn("results", self._receive(transport, coordinator))
+        self._spawn("begins", self._receive_begins(transport, coordinator))
         self.timekeeper = Timekeeper(self.journal, coordinator, self.clock)
         self.listener = make_listener(self.journal, coordinator, self.clock)
         self._spawn("timekeeper", self.timekeeper.run())
@@ -117,11 +117,10 @@ class SimEngine(Engine):
 
     async def _work(self) -> None:
         world, process = self._world, self._process
-        assert self.link is not None
+        assert self.transport is not None
         assert self.coordinator is not None
-        transport = cast(Transport, self.link)
         heartbeat, dead, sweep = self._seconds
-        reclaimer = Reclaimer(transport, self.coordinator, self.clock, dead_seconds=dead, sweep_seconds=sweep)
+        reclaimer = Reclaimer(self.transport, self.coordinator, self.clock, dead_seconds=dead, sweep_seconds=sweep)
         self._spawn("reclaimer", reclaimer.run())
         crashed: frozenset[str] = frozenset()
         if not world.plan.shared:
@@ -130,7 +129,7 @@ class SimEngine(Engine):
             self.worker = SimWorker(
                 world,
                 process,
-                transport,
+                self.transport,
                 self.registry,
                 self.clock,
                 worker_id=process.life,
@@ -271,7 +270,7 @@ class WorkerProcess(Process):
         worker = self.worker = SimWorker(
             world,
             self,
-            cast(Transport, self.link),
+            self.link,
             world.registry,
             self.clock,
             worker_id=self.life,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 BEGIN_SECONDS = 20.0
 """How long a worker waits for the answer to `begin`."""
 _SENDS = frozenset({"publish", "report"})
-_LOSABLE = frozenset({"stop", "acknowledge", "grant_begin"})
+_LOSABLE = frozenset({"stop", "acknowledge", "grant_begin", "wake"})
 """Looks done, and nobody hears of it. A call that has an answer loses that instead."""
 _OF_MESSAGES = frozenset({"transport_duplicate", "transport_late_duplicate", "transport_hold_back"})
 UNKNOWN_BEATS = 3
@@ -59,6 +59,16 @@ class Broker(LocalTransport):
         self.partitions: dict[SimTransport, set[int]] = {}
         """Whose results each of several coordinators receives."""
         self._given: dict[str, tuple[SimTransport, float]] = {}
+        self._topics: dict[str, list[Callable[[str], None]]] = {}
+
+    async def wake(self, topic: str, said: str) -> None:
+        for handler in list(self._topics.get(topic, ())):
+            handler(said)
+
+    def on_wake(self, topic: str, handler: Callable[[str], None]) -> Callable[[], None]:
+        handlers = self._topics.setdefault(topic, [])
+        handlers.append(handler)
+        return lambda: handlers.remove(handler)
 
     def flush(self) -> None:
         """Everything it holds is gone."""
@@ -305,10 +315,10 @@ class SimTransport:
         self._broker.share_in(self, partitions)
 
     async def wake(self, topic: str, said: str = "") -> None:
-        """Hints get lost here: everybody looks by themselves."""
+        await self._call("wake", self._broker.wake, topic, said)
 
     def on_wake(self, topic: str, handler: Callable[[str], None]) -> Callable[[], None]:
-        return lambda: None
+        return self._broker.on_wake(topic, lambda said: None if self._closed else handler(said))
 
     # worker
 

@@ -23,6 +23,7 @@ class Office(NamedTuple):
 def office_of(handles: journals.Handles) -> Callable[[], Awaitable[Office]]:
     async def open_again() -> Office:
         journal = await handles.open()
-        return Office(journal.archive, journal, open_again)  # type: ignore[attr-defined]
+        assert journal.archive is not None
+        return Office(journal.archive, journal, open_again)
 
     return open_again

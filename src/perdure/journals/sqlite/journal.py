@@ -49,6 +49,7 @@ from perdure.journals.sqlite.readers import Readers
 from perdure.journals.sqlite.rows import as_json
 from perdure.journals.sqlite.statements import text
 from perdure.journals.sqlite.writer import Writer
+from perdure.leases import Leases
 
 Item = TypeVar("Item")
 
@@ -76,6 +77,7 @@ class SqliteJournal:
         self._lock: lock.FileLock | None = None
         self._closed = False
         self.archive: Archive = SqliteArchive(readers, self._writing)
+        self.leases: Leases | None = None
 
     @classmethod
     async def open(

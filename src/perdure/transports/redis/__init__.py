@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from perdure.clock import Clock, system
 from perdure.envelopes import Keyring
@@ -18,7 +18,7 @@ __all__ = ["RedisTransport", "open_redis"]
 async def open_redis(
     url: str,
     *,
-    partitions: Iterable[int] = (),
+    partitions: Collection[int] = (),
     partition_count: int = PARTITIONS,
     keyring: Keyring | None = None,
     prefix: str = "perdure",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal
 
 from perdure.clock import Clock
@@ -142,15 +142,11 @@ class RedisTransport:
 
     # what a coordinator is told of its share
 
-    def take_over(self, partitions: Iterable[int]) -> None:
-        """Receive for these partitions too, beginning with what others received and did not acknowledge (PROTOCOL 17)."""
-        partitions = list(partitions)
+    def take_over(self, partitions: Collection[int]) -> None:
         self._results.take_over(partitions)
         self._begins.take_over(partitions)
 
-    def hand_back(self, partitions: Iterable[int]) -> None:
-        """Receive no more for these; whoever takes them over is given what was not acknowledged."""
-        partitions = list(partitions)
+    def hand_back(self, partitions: Collection[int]) -> None:
         self._results.hand_back(partitions)
         self._begins.hand_back(partitions)
 
@@ -159,14 +155,13 @@ class RedisTransport:
         """How many messages were not believed or not understood, by kind."""
         return dict(self._messages.refused)
 
-    # wake-ups of no concern to the port: whoever uses them must also look now and then
+    # hints
 
     async def wake(self, topic: str, said: str = "") -> None:
         self._check_open()
         await self._link.call("PUBLISH", self._keys.wake_topic(topic), said)
 
     def on_wake(self, topic: str, handler: Callable[[str], None]) -> Callable[[], None]:
-        """Call `handler` with what is said, and with an empty text when something may have been missed. Returns the end."""
         channel = self._keys.wake_topic(topic)
         ended = self._wakes.on([channel], handler)
 
