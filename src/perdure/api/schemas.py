@@ -133,11 +133,29 @@ class NodePage(View, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
+class Attempt(View, frozen=True, kw_only=True):
+    """One try at a node, as the events of the run tell it. What none of them says is left out."""
+
+    visit: int
+    attempt: int
+    """As people count: what was handed back is tried again under the same number."""
+    state: Literal["crashed", "handed_back"] | NodeState
+    """How it ended. `failed` also where it was tried again; `crashed`: its worker died."""
+    scope: Maybe[list[int]] = UNSET
+    started_at: Maybe[float] = UNSET
+    ended_at: Maybe[float] = UNSET
+    retry_at: Maybe[float] = UNSET
+    worker: Maybe[str] = UNSET
+    error: Maybe[Error] = UNSET
+
+
 class NodeDetails(Node, frozen=True, kw_only=True):
     run_id: str
     node: str
     type: str
     visits: list[Node]
+    attempts: list[Attempt]
+    """Every attempt, oldest first: the last 200 of those in the last 50,000 events of the run."""
 
 
 class Run(View, frozen=True, kw_only=True):

@@ -70,6 +70,7 @@ class Local:
         return view if record.quarantined is None else {**view, "quarantined": record.quarantined}
 
     async def get_node(self, run_id: str, node: str, at: int | None = None) -> View:
+        from perdure.service.attempts import attempts_of
         from perdure.service.views import node_with_visits
 
         _, state = await self._load(run_id, at)
@@ -77,6 +78,7 @@ class Local:
         for one in (view, *view["visits"]):
             if "size" in one:
                 one["output"] = await self.engine.contents.load(state.tenant, one["output"]["$ref"], raw=True)
+        view["attempts"] = await attempts_of(self.engine, state, view)
         return view
 
     async def explain(self, run_id: str, node: str | None) -> View:

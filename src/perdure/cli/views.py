@@ -58,14 +58,32 @@ def print_node(view: dict[str, Any]) -> None:
         echo()
         rows = [[str(visit["visit"]), *_node_cells(visit)] for visit in view["visits"]]
         print_table(["visit", "state", "attempt", "took", "details"], rows, flexible="details")
+    if any(one["attempt"] > 1 or one["state"] != "completed" for one in view["attempts"]):
+        echo()
+        print_table(*_attempts_table(view["attempts"]), flexible="error")
     if view.get("output") is not None:
         echo()
         print_pretty(view["output"])
 
 
+def _attempts_table(attempts: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """How each attempt went. One that completed at once needs no table."""
+    visits = len({one["visit"] for one in attempts}) > 1
+    rows = []
+    for one in attempts:
+        begun, ended = one.get("started_at"), one.get("ended_at")
+        cells = [one["attempt"], one["state"], one.get("worker", ""), moment(begun), took(begun, ended), _error_of(one)]
+        rows.append([*([one["visit"]] if visits else []), *cells])
+    return [*(["visit"] if visits else []), "attempt", "state", "worker", "started", "took", "error"], rows
+
+
+def took(begun: float | None, ended: float | None) -> str:
+    return duration(ended - begun) if begun and ended else ""
+
+
 def _node_cells(node: dict[str, Any]) -> list[str]:
     begun, ended = node.get("started_at"), node.get("ended_at")
-    took = duration(ended - begun) if begun and ended else ""
+    passed = took(begun, ended)
     details = _error_of(node)
     waiting = node.get("waiting_for")
     if waiting is not None and node["state"] == "waiting":
@@ -82,13 +100,13 @@ def _node_cells(node: dict[str, Any]) -> list[str]:
         since = f" since {hour(node['started_at'])}" if node.get("started_at") else ""
         process = f", process {node['pid']}" if node.get("pid") else ""
         details = f"on {node['worker']}{process}{since}"
-        took = duration(system.now() - node["started_at"]) if node.get("started_at") else ""
+        passed = duration(system.now() - node["started_at"]) if node.get("started_at") else ""
     elif node["state"] == "held":
         details = node.get("detail") or node.get("reason", "")
     attempt = str(node["attempt"]) if node["attempt"] else ""
     if "scope" in node:
         details = f"[{'.'.join(map(str, node['scope']))}] {details}"
-    return [node["state"], attempt, took, details]
+    return [node["state"], attempt, passed, details]
 
 
 def print_details(view: dict[str, Any]) -> None:

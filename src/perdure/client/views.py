@@ -101,11 +101,29 @@ class NodeItem(Node):
     node: str
 
 
+class Attempt(TypedDict):
+    """One try at a node, as the events of the run tell it. What none of them says is left out."""
+
+    visit: int
+    attempt: int
+    """As people count: what was handed back is tried again under the same number."""
+    state: str
+    """How it ended. `failed` also where it was tried again; `crashed`: its worker died."""
+    scope: NotRequired[list[int]]
+    started_at: NotRequired[float]
+    ended_at: NotRequired[float]
+    retry_at: NotRequired[float]
+    worker: NotRequired[str]
+    error: NotRequired[Error]
+
+
 class NodeDetails(Node):
     run_id: str
     node: str
     type: str
     visits: list[Node]
+    attempts: list[Attempt]
+    """Every attempt, oldest first: the last 200 of those in the last 50,000 events of the run."""
 
 
 class Run(TypedDict):

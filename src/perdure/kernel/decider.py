@@ -84,7 +84,7 @@ class Decider:
         """Emit an event about one activation."""
         fields.setdefault("attempt", activation.attempt)
         if isinstance(self.command, c.Fail) and kind in _FAILURES and self.get(self.command) is activation:
-            fields["started_at"] = self.command.started_at
+            fields |= {"started_at": self.command.started_at, "worker": self.command.worker}
         item = None if activation.item < 0 else activation.item
         name = self.state.name(activation.node)
         self.emit(kind, node=name, scope=activation.scope, item=item, visit=self._visit(activation), **fields)

@@ -235,12 +235,14 @@ class NodeFailed(NodeEvent, frozen=True, kw_only=True, tag="node.failed"):
     route: Route | None = None
     started_at: float | None = None
     """When the attempt that failed began, where its worker said so."""
+    worker: str = ""
 
 
 class NodeRetrying(NodeEvent, frozen=True, kw_only=True, tag="node.retrying"):
     error: Error
     retry_at: float
     started_at: float | None = None
+    worker: str = ""
 
 
 class NodeSkipped(NodeEvent, frozen=True, kw_only=True, tag="node.skipped"):
@@ -280,6 +282,7 @@ class NodeParked(NodeEvent, frozen=True, kw_only=True, tag="node.parked"):
     error: Error
     undo: bool = False
     started_at: float | None = None
+    worker: str = ""
 
 
 class NodeRequeued(NodeEvent, frozen=True, kw_only=True, tag="node.requeued"):
@@ -415,6 +418,7 @@ class ItemCompleted(NodeEvent, frozen=True, kw_only=True, tag="item.completed"):
 class ItemFailed(NodeEvent, frozen=True, kw_only=True, tag="item.failed"):
     error: Error
     started_at: float | None = None
+    worker: str = ""
 
 
 # -- streams, triggers, limits, audit ----------------------------------------------------------------------------------

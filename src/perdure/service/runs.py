@@ -31,6 +31,7 @@ from perdure.runtime.patching import PatchInvalid, apply_patch, current_definiti
 from perdure.runtime.requests import Request
 from perdure.runtime.sight import list_seen
 from perdure.service.approvals import Approvals
+from perdure.service.attempts import attempts_of
 from perdure.service.diffs import diff_runs
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.history import last_event_at, state_at, steps_of
@@ -239,6 +240,7 @@ class Runs:
                 one["output"] = await self._engine.contents.load(
                     state.tenant, one["output"]["$ref"], raw=True, room=room
                 )
+        view["attempts"] = await attempts_of(self._engine, state, view)
         return view
 
     async def _seen(self, state: State, at: int | None = None) -> Seen:
