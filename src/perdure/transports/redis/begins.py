@@ -8,7 +8,7 @@ hands the attempt back, certain that nothing was started.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from perdure.clock import Clock
 from perdure.envelopes import EnvelopeRefused
@@ -57,7 +57,7 @@ class Begins:
 
     # worker
 
-    async def begin(self, task: Task, worker: str, check_open: Callable[[], None]) -> bool:
+    async def begin(self, task: Task, worker: str) -> bool:
         if not await self._is_claimed(task, worker):
             return False
         partition = partition_of(task.run_id, self._count)
@@ -69,7 +69,7 @@ class Begins:
         try:
             await self._send(partition, task.task_id, value)
             while True:
-                check_open()
+                self._link.check_open()
                 ticket.clear()
                 answer = await self._link.call("GET", self._keys.grant(partition, wish.ask))
                 if answer is not None:
@@ -130,12 +130,12 @@ class Begins:
         self._dirty.update((partition, None) for partition in woken if partition in self._held)
         self.wake()
 
-    async def receive_begin(self, check_open: Callable[[], None]) -> BeginRequest:
+    async def receive_begin(self) -> BeginRequest:
         ticket = Ticket()
         self._waiting.add(ticket)
         try:
             while True:
-                check_open()
+                self._link.check_open()
                 ticket.clear()
                 if self._ready:
                     return self._ready.popleft()

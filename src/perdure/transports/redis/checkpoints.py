@@ -6,7 +6,7 @@ to that name is left for the worker, as for a wish to begin. One that the server
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -46,7 +46,7 @@ class Checkpoints:
         ask = self._clock.new_id()
         return Sent(partition, task_id, ask, [*fields, "ask", ask, "process", self._process])
 
-    async def wait(self, checkpoints: Sequence[Sent], check_open: Callable[[], None]) -> set[str]:
+    async def wait(self, checkpoints: Sequence[Sent]) -> set[str]:
         """Until all of them are durable, or refused: the tasks of those."""
         ticket = Ticket()
         done = self._wakes.on([self._keys.wake_process(self._process)], ticket.wake)
@@ -60,7 +60,7 @@ class Checkpoints:
                 if not left:
                     return refused
                 woken = await ticket.wait(POLL_SECONDS)
-                check_open()
+                self._link.check_open()
                 if not woken:
                     await self._send_lost(left)
         finally:

@@ -72,14 +72,13 @@ class Claims:
         types: Collection[str] | None,
         functions: Collection[str],
         lacking: Collection[str],
-        check_open: Callable[[], None],
     ) -> list[Task]:
         has = None if types is None else tuple(types), tuple(functions)
         ticket = Ticket()
         done = self._wakes.on([self._keys.wake_queue(queue) for queue in queues], ticket.wake)
         try:
             while True:
-                check_open()
+                self._link.check_open()
                 ticket.clear()
                 tasks = await self._try(worker, queues, limit, _fitting(*has, tuple(lacking)))
                 if tasks:

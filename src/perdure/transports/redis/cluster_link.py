@@ -13,7 +13,7 @@ from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 
 from perdure.clock import Clock
-from perdure.transport import TransportClosed, TransportUnavailable
+from perdure.transport import TransportUnavailable
 from perdure.transports.redis.address import Address
 from perdure.transports.redis.connection import ConnectionLost, ReplyError
 from perdure.transports.redis.keys import Keys
@@ -54,8 +54,7 @@ class ClusterLink(Link):
     # sending
 
     async def connected(self) -> None:
-        if self._closed:
-            raise TransportClosed("the transport was closed")
+        self.check_open()
         if not self._map.masters:
             await self._refresh(self._map)
 
@@ -223,8 +222,7 @@ class ClusterLink(Link):
                     self._learn(found)
                     return
                 reasons.append(f"Redis at {address} knows no server that has slots")
-            if self._closed:
-                raise TransportClosed("the transport was closed")
+            self.check_open()
             self._why = "; ".join(reasons)
             raise TransportUnavailable(self._why)
 
@@ -248,8 +246,7 @@ class ClusterLink(Link):
             self._links.pop(address).doubt("it has left the cluster")
 
     def _link(self, address: Address) -> ServerLink:
-        if self._closed:
-            raise TransportClosed("the transport was closed")
+        self.check_open()
         link = self._links.get(address)
         if link is None:
             link = ServerLink(address, self._keys, self._clock, seconds=self._seconds, name=self._name)
@@ -287,7 +284,7 @@ class ClusterLink(Link):
             await self._refresh_if_possible(self._map)
 
     def close(self) -> None:
-        self._closed = True
+        super().close()
         for link in self._links.values():
             link.close()
         for task in self._following:

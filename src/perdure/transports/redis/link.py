@@ -76,8 +76,17 @@ class Link(ABC):
     async def watch(self) -> None:
         """Ends connections that owe an answer for too long: whoever waits is told, and the next call connects anew."""
 
-    @abstractmethod
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Whoever waits for an answer is told, and every later call is refused."""
+        self._closed = True
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def check_open(self) -> None:
+        if self._closed:
+            raise TransportClosed("the transport was closed")
 
     # who else connects
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -135,12 +135,12 @@ class Results:
 
     # receiving
 
-    async def receive(self, limit: int, check_open: Callable[[], None]) -> list[Delivery]:
+    async def receive(self, limit: int) -> list[Delivery]:
         ticket = Ticket()
         self._waiting.add(ticket)
         try:
             while True:
-                check_open()
+                self._link.check_open()
                 ticket.clear()
                 self._look_again()
                 if self._ready:
@@ -302,7 +302,7 @@ class Results:
 
     # reporting
 
-    async def report(self, results: Sequence[Result], check_open: Callable[[], None]) -> None:
+    async def report(self, results: Sequence[Result]) -> None:
         named = [(result.task_id, result) for result in results]
         commands: list[Arguments] = []
         partitions: set[int] = set()
@@ -325,7 +325,7 @@ class Results:
         for number, sent in waits.items():
             sent.entry = replies[number]
         if waits:
-            refused = await self._checkpoints.wait(list(waits.values()), check_open)
+            refused = await self._checkpoints.wait(list(waits.values()))
             if refused:
                 raise CheckpointsRefused(refused)
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from perdure.clock import Clock
-from perdure.transport import TransportClosed, TransportUnavailable
+from perdure.transport import TransportUnavailable
 from perdure.transports.redis.address import Address
 from perdure.transports.redis.connection import Connection, ReplyError, connect
 from perdure.transports.redis.keys import Keys
@@ -67,8 +67,7 @@ class ServerLink(Link):
         if self._pause and self._lock.locked():
             raise TransportUnavailable(f"Redis at {self.address} cannot be reached: {self._why}")
         async with self._lock:
-            if self._closed:
-                raise TransportClosed("the transport was closed")
+            self.check_open()
             if self._connection is not None and not self._connection.lost.done():
                 return self._connection
             if self._clock.monotonic() < self._not_before:
@@ -118,5 +117,5 @@ class ServerLink(Link):
         return True
 
     def close(self) -> None:
-        self._closed = True
+        super().close()
         self.doubt("the transport was closed")

@@ -20,7 +20,6 @@ from perdure.transport import (
     QueueSeen,
     Result,
     Task,
-    TransportClosed,
     TransportUnavailable,
     WorkerBeat,
     WorkerSeen,
@@ -121,7 +120,6 @@ class RedisTransport:
         )
         self._beating: set[str] = set()
         self._on_stop: dict[str, Callable[[], None]] = {}
-        self._closed = asyncio.Event()
         self._agents: list[asyncio.Task[None]] = []
 
     async def open(self) -> None:
@@ -158,8 +156,7 @@ class RedisTransport:
     # hints
 
     async def wake(self, topic: str, said: str = "") -> None:
-        self._check_open()
-        await self._link.call("PUBLISH", self._keys.wake_topic(topic), said)
+        await self._open._link.call("PUBLISH", self._keys.wake_topic(topic), said)
 
     def on_wake(self, topic: str, handler: Callable[[str], None]) -> Callable[[], None]:
         channel = self._keys.wake_topic(topic)
@@ -174,18 +171,15 @@ class RedisTransport:
     # coordinator
 
     async def publish(self, tasks: Sequence[Task]) -> None:
-        self._check_open()
-        await self._tasks.publish(tasks)
+        await self._open._tasks.publish(tasks)
 
     async def recall(self, task_ids: Sequence[str]) -> dict[str, Literal["withdrawn", "claimed", "unknown"]]:
-        self._check_open()
-        return await self._tasks.recall(task_ids)
+        return await self._open._tasks.recall(task_ids)
 
     async def stop(self, task_ids: Sequence[str]) -> None:
         """A task that is still queued is claimed as one that should stop, so that somebody reports its end."""
-        self._check_open()
         elsewhere: list[Arguments] = []
-        for worker in await self._tasks.stop(task_ids):
+        for worker in await self._open._tasks.stop(task_ids):
             wake = self._on_stop.get(worker)
             if wake is not None:
                 wake()
@@ -195,28 +189,22 @@ class RedisTransport:
             await self._link.call_all(elsewhere)
 
     async def receive(self, limit: int) -> list[Delivery]:
-        self._check_open()
-        return await self._results.receive(limit, self._check_open)
+        return await self._open._results.receive(limit)
 
     async def acknowledge(self, receipts: Sequence[str], refused: Collection[str] = ()) -> None:
-        self._check_open()
-        await self._results.acknowledge(receipts, refused)
+        await self._open._results.acknowledge(receipts, refused)
 
     async def receive_begin(self) -> BeginRequest:
-        self._check_open()
-        return await self._begins.receive_begin(self._check_open)
+        return await self._open._begins.receive_begin()
 
     async def grant_begin(self, task_id: str, granted: bool) -> None:
-        self._check_open()
-        await self._begins.grant_begin(task_id, granted)
+        await self._open._begins.grant_begin(task_id, granted)
 
     async def find_missing(self, task_ids: Collection[str]) -> set[str]:
-        self._check_open()
-        return await self._tasks.find_missing(task_ids, self.list_workers, self._results.find_reported)
+        return await self._open._tasks.find_missing(task_ids, self.list_workers, self._results.find_reported)
 
     async def list_workers(self) -> list[WorkerSeen]:
-        self._check_open()
-        reply = await self._link.run("list_workers", [self._keys.workers_seen, self._keys.workers_beats])
+        reply = await self._open._link.run("list_workers", [self._keys.workers_seen, self._keys.workers_beats])
         seen: list[WorkerSeen] = []
         for milliseconds, said in zip(reply[::2], reply[1::2], strict=True):
             try:
@@ -226,13 +214,11 @@ class RedisTransport:
         return seen
 
     async def list_queues(self) -> list[QueueSeen]:
-        self._check_open()
-        return await self._tasks.list_queues()
+        return await self._open._tasks.list_queues()
 
     async def forget_worker(self, worker: str) -> list[str]:
         """Of the runs this process holds. It stays listed while it has tasks of others, which their holders must forget."""
-        self._check_open()
-        lost, has_others = await self._tasks.forget(worker, self._is_ours, self._results.find_reported)
+        lost, has_others = await self._open._tasks.forget(worker, self._is_ours, self._results.find_reported)
         for task_id in lost:
             await self._begins.grant_begin(task_id, False)
         if not has_others:
@@ -253,20 +239,16 @@ class RedisTransport:
         functions: Collection[str] = (),
         lacking: Collection[str] = (),
     ) -> list[Task]:
-        self._check_open()
-        return await self._claims.claim(worker, queues, limit, types, functions, lacking, self._check_open)
+        return await self._open._claims.claim(worker, queues, limit, types, functions, lacking)
 
     async def begin(self, task: Task, worker: str) -> bool:
-        self._check_open()
-        return await self._begins.begin(task, worker, self._check_open)
+        return await self._open._begins.begin(task, worker)
 
     async def report(self, results: Sequence[Result]) -> None:
-        self._check_open()
-        await self._results.report(results, self._check_open)
+        await self._open._results.report(results)
 
     def beat(self, beat: WorkerBeat) -> tuple[str, ...]:
-        if self._closed.is_set():
-            raise TransportClosed("the transport was closed")
+        self._link.check_open()
         self._beating.add(beat.worker)
         return self._heart.beat(beat, self._claims.running)
 
@@ -275,7 +257,7 @@ class RedisTransport:
             self._on_stop.pop(worker, None)
         else:
             self._on_stop[worker] = wake
-        if not self._closed.is_set():
+        if not self._link.closed:
             self._loop.call_soon_threadsafe(self._listen_for, worker)
 
     def _listen_for(self, worker: str) -> None:
@@ -287,14 +269,13 @@ class RedisTransport:
 
     async def close(self) -> None:
         """Whoever waits is woken with `TransportClosed`."""
-        if self._closed.is_set():
+        if self._link.closed:
             return
         await self._leave()
-        self._closed.set()
+        self._link.close()
         self._results.wake()
         self._begins.wake()
         self._wakes.wake_all()
-        self._link.close()
         for agent in self._agents:
             agent.cancel()
         await asyncio.gather(*self._agents, return_exceptions=True)
@@ -313,9 +294,11 @@ class RedisTransport:
 
     # inside
 
-    def _check_open(self) -> None:
-        if self._closed.is_set():
-            raise TransportClosed("the transport was closed")
+    @property
+    def _open(self) -> RedisTransport:
+        """Itself, unless it was closed."""
+        self._link.check_open()
+        return self
 
     def _script_missed(self, said: str) -> None:
         if said:
