@@ -107,7 +107,7 @@ class Attempt(TypedDict):
     visit: int
     attempt: int
     """As people count: what was handed back is tried again under the same number."""
-    state: str
+    state: Literal["crashed", "handed_back"] | NodeState
     """How it ended. `failed` also where it was tried again; `crashed`: its worker died."""
     scope: NotRequired[list[int]]
     started_at: NotRequired[float]
