@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import pytest
 
 from perdure.kernel.state import RunState
@@ -9,6 +12,7 @@ from perdure.model import DefinitionError
 from tests.engine import tasks
 from tests.engine.helpers import (
     ask,
+    check,
     compiled,
     ended,
     events,
@@ -393,6 +397,33 @@ async def test_a_forced_cancel_does_not_wait_for_anybody(tmp_path):
         assert (await ended(engine)).state is R.CANCELLED
         tasks.gate_of("a").set()
         assert (await ask(engine, "retry")).refused
+
+
+async def test_what_checks_a_run_at_its_end_takes_a_fact_that_comes_between_its_readings(tmp_path):
+    """The result of a handler that was cancelled by force is ignored, and that is written down after the end (J4)."""
+
+    class Behind:
+        """A journal whose last event comes after the first time somebody has read the events."""
+
+        def __init__(self, journal: Any) -> None:
+            self._journal = journal
+            self._lags = True
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._journal, name)
+
+        async def get_run(self, run_id: str) -> Any:
+            record = await self._journal.get_run(run_id)
+            return msgspec.structs.replace(record, seq=record.seq - self._lags)
+
+        async def read_events(self, run_id: str, *where: Any) -> Any:
+            found = await self._journal.read_events(run_id, *where)
+            lags, self._lags = self._lags, False
+            return found[:-1] if lags else found
+
+    async with running(tmp_path) as engine:
+        state = await finish(engine, workflow(task("a")))
+        assert len(await check(Behind(engine.journal))) == state.seq
 
 
 async def test_cancelling_before_anything_was_claimed_ends_at_once(tmp_path):

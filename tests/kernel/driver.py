@@ -53,6 +53,8 @@ class Run:
         self.refused: c.Refused | None = None
         self.check: Callable[[Run], None] | None = None
         self.replay_each_step = True
+        self.restored: State | None = None
+        """The state after the last step, as a snapshot gives it to another process."""
         if start:
             self.do(c.Start(at=self.now, run_id="run", ir=ir, inputs=inputs, **fields))
 
@@ -76,6 +78,8 @@ class Run:
             for question in result.questions:
                 assert question.need not in verdicts, f"asked twice for {question.need}"
                 verdicts[question.need] = self._answer(question)
+        if self.restored is not None:
+            assert decide(self.restored, command, verdicts) == result, "a restored state decides otherwise"
         if isinstance(result, c.Refused):
             assert snapshot.encode(self.state) == before, "a refused command changed the state"
             self.refused = result
@@ -83,12 +87,14 @@ class Run:
         self.refused = None
         self.journal.extend(result.events)
         self.effects = list(result.effects)
+        back = None
         if self.replay_each_step:
             again = fold(self.journal, self.state.library)
             assert snapshot.encode(again) == snapshot.encode(self.state), "replay differs from the live state (J5)"
             back = snapshot.decode(snapshot.encode(self.state), self.state.library)
             assert back is not None, "the snapshot cannot be read"
             assert snapshot.encode(back) == snapshot.encode(self.state), "snapshot differs"
+        self.restored = back
         if self.check is not None:
             self.check(self)
         return result

@@ -11,6 +11,7 @@ import msgspec
 from perdure.kernel import (
     attempts,
     edges,
+    inputs,
     loops,
     node_facts,
     routes,
@@ -293,4 +294,42 @@ _SAGA = focused(
 @bug("what builds upon something undone does not wait until that is done again", "rule-13 E3", plan=_SAGA)
 def _() -> Iterator[None]:
     with swapped(settle._is_early, lambda state, activation: False):
+        yield
+
+
+_KEPT = focused(
+    {"id": "a", "compensator": {"type": "task", "config": {"action": "undo"}}},
+    {"id": "m", "dependencies": ["a"]},
+    {
+        "id": "b",
+        "dependencies": ["m"],
+        "branch": {"rules": [{"condition": "ctx.a.output.n >= 0", "next_nodes": ["y"]}]},
+    },
+    {"id": "y"},
+    {"id": "f", "dependencies": ["a"], "retry": {"max_attempts": 1}},
+    rates={"raise": 0.4, "retry": 4.0, "slow": 0.3},
+    runs=1,
+    handler_seconds=2.0,
+    fault_seconds=120.0,
+    on_failure={"compensate": True},
+)
+"""Runs that fail while something completes whose way is chosen by what is undone."""
+
+
+@bug("an outcome that was kept is routed before what it builds upon has been done again", "rule-13", plan=_KEPT)
+def _() -> Iterator[None]:
+    with swapped(inputs.lacks_past, lambda state, activation: False):
+        yield
+
+
+@bug("an outcome that waits for its past is not routed when that is done again", "rule-26 R1", plan=_KEPT)
+def _() -> Iterator[None]:
+    real = settle._find_whole
+    with swapped(real, lambda d: [a for a in real(d) if a.state is N.HELD]):
+        yield
+
+
+@bug("what waits for its past is not looked at when that is done again", "R2 rule-26", plan=_SAGA)
+def _() -> Iterator[None]:
+    with swapped(edges.loosen, lambda state, key: None):
         yield

@@ -67,6 +67,12 @@ def _() -> Iterator[None]:
         yield
 
 
+@bug("a patch may change whom an approval asks", "E6", _ASKED)
+def _() -> Iterator[None]:
+    with swapped(guards._asks_otherwise, lambda state, old, new: iter(())):
+        yield
+
+
 @bug("a checkpoint is kept as often as it is delivered", "T2")
 def _() -> Iterator[None]:
     def keeps(real: Any) -> Any:

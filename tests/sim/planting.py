@@ -56,6 +56,7 @@ def focused(
             definition["on_failure"] = on_failure
         drawn = make_plan(seed)
         chosen = {"workflows": [drawn.workflows[0], definition], "rates": rates, "journal_seconds": 0.0, **fields}
+        chosen.setdefault("inputs", drawn.inputs[: chosen.get("runs", drawn.runs)])
         chosen.setdefault("workers", 2 if chosen.get("shared", drawn.shared) else 0)
         return msgspec.structs.replace(drawn, **chosen)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from perdure.invariants import guards
-from perdure.invariants.model import ERROR, OPEN, RUN_OVER, SKIPPED, TAKEN, Act, Key, Model
+from perdure.invariants import guards, past
+from perdure.invariants.model import ERROR, RUN_OVER, SKIPPED, TAKEN, Act, Model
 from perdure.invariants.tokens import expect, fail_edges, fire, resolve_all, take_route, win
 from perdure.kernel import events as e
 from perdure.kernel.values import Route
@@ -70,7 +70,7 @@ def scheduled(model: Model, place: e.NodeScheduled | e.Place, at: float, after: 
     _alive(model, act, "is scheduled", "running")
     _in_time(model, act, "is scheduled")
     _ready(model, act)
-    _past(model, act)
+    past.look(model, act, "scheduled")
     if place.attempt <= act.attempt:
         model.blame("V1", f"attempt {place.attempt} of {act.place} comes after {act.attempt}")
     if act.retry_at is not None and at < act.retry_at:
@@ -103,30 +103,6 @@ def _ready(model: Model, act: Act) -> None:
     most = (node.max_hops if node is not None else None) or model.graph.limits.max_hops
     if act.hop > most and not act.attempt:
         model.blame("E5", f"{act.place} is {act.hop} hops from the start; {most} are allowed")
-
-
-def _past(model: Model, act: Act) -> None:
-    """Rule 13: what an attempt builds upon has ended, also what a new generation does again (rule 26)."""
-    if model.generation == 1 or act.item is not None:
-        return
-    before, seen = [act], set[Key]()
-    while before:
-        one = before.pop()
-        graph = model.graphs[one.graph]
-        for edge in graph.incoming.get(one.node, ()):
-            if one.edges.get(edge.source) not in (TAKEN, ERROR):
-                continue
-            found = model.latest(graph, edge.source, one.scope[: edge.common])
-            if found is None or found.key in seen or found.key in model.whole:
-                continue
-            if found.state == "pending" or found.state in OPEN:
-                model.blame(
-                    "rule 13", f"{act.place} is scheduled while {found.place}, upon which it builds, is {found.state}"
-                )
-                return
-            seen.add(found.key)
-            before.append(found)
-    model.whole |= seen
 
 
 def _abandon(model: Model, act: Act, after: str) -> None:
@@ -278,6 +254,7 @@ def _routed(model: Model, act: Act, route: Route, status: str) -> None:
         model.blame("W2", f"{act.place} goes the way of a rejection, and nobody decided so")
     if model.state in ("failing", "cancelling"):
         model.blame("R3", f"the outcome of {act.place} is routed while the run is {model.state}")
+    past.look(model, act, "routed")
     width = len(route.taken) if route.taken is not None else len(model.graph_of(act).outgoing.get(act.node, ()))
     if width > model.graph.limits.max_fanout:
         model.blame("E5", f"{act.place} takes {width} edges; {model.graph.limits.max_fanout} are allowed")
@@ -419,7 +396,10 @@ def requeued(model: Model, event: e.NodeRequeued) -> None:
     _alive(model, act, "is requeued", "running", "paused")
     if act.state != "parked":
         model.blame("V5", f"{act.place} is {act.state} and is requeued")
-    act.spent = act.accepted = False
+    if act.accepted:  # its work stays done (R7): it only waits to be routed
+        model.set_state(act, "completed")
+        return
+    act.spent = False
     act.failures = act.crashes = 0
     if act.item is None:
         for item in _items(model, act):

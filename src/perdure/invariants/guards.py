@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from perdure.invariants.graph import Graph
 from perdure.invariants.model import OPEN, Act, Model
+from perdure.model.ir import Node
 
 _HAS_RUN = OPEN | {"completed", "failed", "compensated"}
 
@@ -22,6 +23,22 @@ def remember(model: Model) -> None:
         for name in graph.nodes.keys() - reached:
             if not _has_run(model, name):
                 model.guarded.setdefault(name, set()).add(person)
+
+
+def compare(model: Model, old: Graph, new: Graph) -> None:
+    """Who is asked, and what counts as a yes, is what the run began with."""
+    for name, before in old.nodes.items():
+        after = new.nodes.get(name)
+        asked = before.type == "human" and after is not None and after.type == "human" and not _is_given(model, name)
+        if asked and after is not None and _asks(before) != _asks(after):
+            model.blame("E6", f"a patch changes whom the approval {name} asks, or what counts as a yes")
+
+
+def _asks(node: Node) -> tuple[str | None, dict[str, object]]:
+    config = dict(node.config or {})
+    for shown in ("title", "show", "approval_ui_url"):
+        config.pop(shown, None)
+    return node.config_ref, config
 
 
 def _without(model: Model, graph: Graph, person: str) -> set[str]:

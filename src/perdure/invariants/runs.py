@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perdure.invariants import guards
+from perdure.invariants import guards, past
 from perdure.invariants.graph import Edge, Graph
 from perdure.invariants.model import ENDED, ERROR, FAILED, OPEN, RUN_OVER, SKIPPED, TAKEN, Act, Model
 from perdure.invariants.tokens import resolve
@@ -72,7 +72,7 @@ def signalled(model: Model, event: e.RunSignalled) -> None:
 
 
 def settled(model: Model) -> None:
-    """What must hold when an append ends, though not in the middle of it: R1, rules 11 and 31."""
+    """What must hold when an append ends, though not in the middle of it: R1, rules 11, 26 and 31."""
     live = model.state in ("running", "paused")
     if live and not model.counter:
         model.blame("R1", "nothing is open, and the run does not complete in this append")
@@ -80,6 +80,8 @@ def settled(model: Model) -> None:
         model.blame("rule 31", f"the deadline has passed and the run is {model.state}")
     for key in model.races if live else ():
         _losers_are_cancelled(model, model.acts[key])
+    if live:
+        past.settled(model)
     model.late, model.races, model.settled_seq = False, [], model.seq
 
 
@@ -129,6 +131,9 @@ def completed(model: Model, event: e.RunCompleted) -> None:
         model.blame("R1", f"the run completes while its counter is {model.counter}: {', '.join(found)}")
     if event.continued_as is None and set(model.timers) - {"deadline", "grace"}:
         model.blame("R1", f"the run completes while timers are set: {', '.join(sorted(model.timers))}")
+    for act in model.acts.values() if event.continued_as is None else ():
+        if past.is_unrouted(act) and not model.closed(act):
+            model.blame("R1", f"the run completes, and the outcome of {act.place} has not been routed")
     _end(model, "completed")
 
 
@@ -193,6 +198,7 @@ def patched(model: Model, event: e.RunPatched) -> None:
         return
     old = model.graph
     guards.remember(model)
+    guards.compare(model, old, graph)
     for act in model.acts.values():
         _keeps_its_place(model, act, old.loops.get(act.node), graph.loops.get(act.node))
     model.graphs.append(graph)

@@ -181,6 +181,9 @@ class Decider:
 
 
 def sorted_by_schedule(state: State, *states: str) -> list[Activation]:
-    found = [a for a in state.activations.values() if a.state in states]
-    found.sort(key=lambda a: (a.scheduled_seq, a.node, a.scope, a.item))
-    return found
+    return sorted((a for a in state.activations.values() if a.state in states), key=in_schedule)
+
+
+def in_schedule(activation: Activation) -> tuple[int, int, tuple[int, ...], int]:
+    """An order that does not depend on how the state came to be."""
+    return (activation.scheduled_seq, activation.node, activation.scope, activation.item)

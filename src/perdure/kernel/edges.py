@@ -44,6 +44,15 @@ def set_state(state: State, activation: Activation, new: NodeState, *, generatio
     state.open += opened
     if opened and activation.item >= 0:
         state.edit(state.activations[key_of(activation.node, activation.scope)]).items_open += opened
+    if state.behind and new in ENDED:
+        loosen(state, activation.key)
+
+
+def loosen(state: State, key: Key) -> None:
+    """It has ended: what waited for it may go on, or waits for something else."""
+    for waiting in state.behind.get(key, ()):
+        state.put(state.loose, waiting, None)
+    state.drop(state.behind, key)
 
 
 def set_timer(state: State, name: str, timer: Timer) -> None:

@@ -208,6 +208,8 @@ def _reached(state: State, node: Node, activation: Activation, seen: Seen) -> st
             if activation.undo is not None and state.state is R.COMPENSATING:
                 return f"{who} has run: it completed, and {_undoing(activation.undo.state)}."
             more = "" if activation.routed or state.terminal else "; where it goes from there is not decided yet"
+            if more and not activation.scheduled_seq:
+                more += ", because something it builds upon is being done again"
             return f"{who} has run: it completed{more}."
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from perdure.kernel.edges import in_closed_iteration, latest, set_state, speaks_outside, touch, uncount
 from perdure.kernel.events import Scope
-from perdure.kernel.inputs import lacks_past
+from perdure.kernel.inputs import find_lacking, is_unrouted
 from perdure.kernel.state import ERROR, FAILED, SKIPPED, Activation, Key, LoopRun, NodeState, State, key_of
 from perdure.kernel.values import Undo
 from perdure.model.ir import Edge, Node
@@ -49,9 +49,13 @@ def reopen(state: State) -> None:
             set_state(state, activation, N.PARKED, generation=True)
     for key in list(state.whole):
         state.drop(state.whole, key)
+    state.behind, state.loose = {}, {}
     for activation in list(state.activations.values()):
-        ready = activation.state is N.PENDING or activation.state is N.PARKED
-        if ready and activation.fired and activation.item < 0 and lacks_past(state, activation):
+        unrouted = is_unrouted(activation)
+        if unrouted:
+            state.put(state.loose, activation.key, None)
+        ready = unrouted or activation.state is N.PENDING or activation.state is N.PARKED
+        if ready and activation.fired and activation.item < 0 and find_lacking(state, activation) is not None:
             state.edit(activation).scheduled_seq = 0  # its past is to be made anew, and it sees what comes of that
 
 

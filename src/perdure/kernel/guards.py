@@ -9,6 +9,7 @@ failure) may turn out either way, so a bit too many may be set, never one too fe
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from perdure.kernel.edges import is_new, went_aside
 from perdure.kernel.state import ERROR, OPEN, SKIPPED, TAKEN, Activation, NodeState, State, key_of
@@ -16,6 +17,8 @@ from perdure.model.ir import IR, Edge, Node
 
 N = NodeState
 
+_SHOWN = frozenset({"title", "show", "approval_ui_url"})
+"""Of the config of an approval: what people see. The rest says who they are and what counts as a yes."""
 _THE_RUN = -1
 """What nodes without dependencies depend on."""
 _HAS_RUN = OPEN | {N.COMPLETED, N.FAILED, N.COMPENSATED}
@@ -28,6 +31,7 @@ def check(state: State, old: IR, new: IR) -> Iterator[str]:
     )
     if not people:
         return
+    yield from _asks_otherwise(state, old, new)
     bit = {node: 1 << n for n, node in enumerate(people)}
     forced_before, forced_after = _unavoidable(state, old), _unavoidable(state, new)
     for index in people:
@@ -48,6 +52,29 @@ def check(state: State, old: IR, new: IR) -> Iterator[str]:
         if lost:
             person = next(person for person in people if bit[person] & lost)
             yield f"{node.id!r} runs only after the approval {state.name(person)!r}; it would run without it"
+
+
+def _asks_otherwise(state: State, old: IR, new: IR) -> Iterator[str]:
+    """Whoever may patch a run could make a nod of an approval: other people, a lower quorum, a timeout that approves. A run keeps
+    those it began with, also in iterations to come; what approvers are shown may change, and one that is given is over."""
+    for index, before in enumerate(old.nodes):
+        after = _node(new, index)
+        if before is None or after is None or before.type != "human" or after.type != "human":
+            continue
+        if _is_given(state, index):
+            continue
+        yield from asks_otherwise(before, after.config, after.config_ref)
+
+
+def asks_otherwise(before: Node, config: Any, config_ref: str | None = None) -> Iterator[str]:
+    """The same for an approval that is parked, and requeued with other config."""
+    was, now = before.config or {}, config or {}
+    found = [key for key in sorted(was.keys() | now.keys()) if key not in _SHOWN and was.get(key) != now.get(key)]
+    if before.config_ref != config_ref:
+        found.append("config_ref")
+    if found and before.type == "human":
+        keys = ", ".join(repr(key) for key in found)
+        yield f"the approval {before.id!r} asks as it did when the run began, so {keys} cannot change; rerun instead"
 
 
 def _node(ir: IR, index: int) -> Node | None:

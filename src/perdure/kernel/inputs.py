@@ -138,8 +138,8 @@ def parents(state: State, activation: Activation) -> dict[str, Seen]:
     return seen
 
 
-def lacks_past(state: State, reader: Activation) -> bool:
-    """Something of its past has not ended: it was undone, or failed, and a new generation does it again (rule 26)."""
+def find_lacking(state: State, reader: Activation) -> Activation | None:
+    """Something of its past that has not ended: it was undone, or failed, and a new generation does it again (rule 26)."""
     seen: list[Key] = []
     before = [reader]
     while before:
@@ -156,11 +156,27 @@ def lacks_past(state: State, reader: Activation) -> bool:
             if found.state is N.PENDING or found.state in OPEN:
                 for key in seen:
                     state.drop(state.whole, key)
-                return True
+                return found
             state.put(state.whole, found.key, None)  # unless the search ends otherwise
             seen.append(found.key)
             before.append(found)
-    return False
+    return None
+
+
+def lacks_past(state: State, activation: Activation) -> bool:
+    """What it sees is not fixed: a new generation does some of it again, and has not done so yet."""
+    return not activation.scheduled_seq and find_lacking(state, activation) is not None
+
+
+def is_unrouted(activation: Activation) -> bool:
+    """It has an outcome, and the way it goes has not been chosen."""
+    ended = activation.state is N.COMPLETED or (activation.state is N.FAILED and activation.handled)
+    return ended and not activation.routed and activation.item < 0
+
+
+def may_wait(activation: Activation) -> bool:
+    """It goes on when its past has been done again: it was held for that, or its outcome kept."""
+    return is_unrouted(activation) or (activation.state is N.HELD and activation.fired and not activation.scheduled_seq)
 
 
 def items(state: State, owner: Activation, count: int) -> tuple[Seen, ...]:

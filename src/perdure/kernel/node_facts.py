@@ -19,6 +19,7 @@ from perdure.kernel.edges import (
 )
 from perdure.kernel.facts import began, count_item, finish, folds, get, planned_done, stop_waiting, succeed, undo_of
 from perdure.kernel.generations import make_ready
+from perdure.kernel.inputs import may_wait
 from perdure.kernel.state import ERROR, SKIPPED, TAKEN, Activation, IntegrityError, NodeState, State, Timer
 from perdure.kernel.values import with_data, with_step
 
@@ -112,6 +113,13 @@ def _hold(state: State, event: e.Event, place: e.NodeHeld | e.Place, reason: str
     clear_timer(state, timer_name(state, "queue", activation))
     activation.reason = reason
     set_state(state, activation, N.HELD)
+    _look(state, activation)
+
+
+def _look(state: State, activation: Activation) -> None:
+    """The next decision looks whether it waits for something that is done again; in the first generation nothing is."""
+    if state.generation > 1 and may_wait(activation):
+        state.put(state.loose, activation.key, None)
 
 
 @folds(e.NodeStarted)
@@ -149,11 +157,14 @@ def _node_completed(state: State, event: e.NodeCompleted) -> None:
     activation.rejected = activation.rejected or event.rejected
     if event.route is not None:
         take_route(state, activation, event.route)
+    else:
+        _look(state, activation)
 
 
 @folds(e.NodeRouted)
 def _node_routed(state: State, event: e.NodeRouted) -> None:
     activation = get(state, event)
+    activation.scheduled_seq = activation.scheduled_seq or event.seq
     if activation.state is N.PARKED:
         activation.error, activation.accepted = None, False
         set_state(state, activation, N.COMPLETED)
@@ -288,11 +299,13 @@ def _node_requeued(state: State, event: e.NodeRequeued) -> None:
         undo = undo_of(state, activation)
         undo.state, undo.failures = "planned", 0
         return
+    accepted = activation.accepted  # it is done (R7), and waits to be routed
     activation.failures = activation.crashes = 0
-    activation.error, activation.reason, activation.accepted = None, "requeued", False
+    activation.error, activation.reason, activation.accepted = None, "" if accepted else "requeued", False
     if event.config is not None:
         activation.config = event.config
-    set_state(state, activation, N.HELD)
+    set_state(state, activation, N.COMPLETED if accepted else N.HELD)
+    _look(state, activation)
 
 
 @folds(e.NodeDiscarded)

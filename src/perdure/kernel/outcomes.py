@@ -9,6 +9,7 @@ import msgspec
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider
 from perdure.kernel.edges import in_closed_iteration, in_closing_iteration
+from perdure.kernel.inputs import is_unrouted, lacks_past
 from perdure.kernel.loops import cancel, open_items
 from perdure.kernel.routes import LoopExhausted, Outcome, Rejected, RoutingFailed, choose, failure_path
 from perdure.kernel.state import Activation, NodeState, RunState, key_of
@@ -34,7 +35,7 @@ def accept(
         _check_bytes(d, activation)
         return
     route, problem = None, None
-    if not _kept(d, activation):
+    if not _kept(d, activation) and not lacks_past(d.state, activation):
         try:
             route = choose(d, activation, Outcome(output, output_ref, rejected, choice, reasoning))
         except RoutingFailed as failure:
@@ -72,6 +73,13 @@ def route_kept(d: Decider, activation: Activation) -> None:
             _limit(d, "max_fanout", _fanout(d, activation, route), d.state.ir.limits.max_fanout, activation)
         else:
             d.emit_for(e.NodeRouted, activation, route=route)
+
+
+def is_to_be_routed(d: Decider, activation: Activation) -> bool:
+    """An outcome that was kept, when everything it builds upon is there: what its conditions read may be done again by
+    this generation (rule 26). In an iteration that closes nobody goes on (rule 17)."""
+    live = d.state.state in (R.RUNNING, R.PAUSED) and is_unrouted(activation)
+    return live and not in_closing_iteration(d.state, activation) and not lacks_past(d.state, activation)
 
 
 def _rejection(d: Decider, activation: Activation, output: Any) -> str:

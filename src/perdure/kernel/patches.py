@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from perdure.kernel import guards
-from perdure.kernel.edges import latest, resolve, touch, touch_entries, uncount, went_aside
+from perdure.kernel.edges import latest, loosen, resolve, touch, touch_entries, uncount, went_aside
 from perdure.kernel.generations import in_order
 from perdure.kernel.state import (
     ENDED,
@@ -53,6 +53,7 @@ def install(state: State, ir_hash: str, *, mends: bool = False) -> None:
         if new.nodes[activation.node] is None:  # it holds no token (`check`), so nobody misses it
             state.drop(state.activations, activation.key)
             state.tally[N.PENDING] -= 1
+            loosen(state, activation.key)
             if state.touched is not None:  # a retry in the same decision may have made it undecided again
                 state.touched[:] = [key for key in state.touched if key != activation.key]
             continue

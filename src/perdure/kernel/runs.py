@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from perdure.kernel import commands as c
-from perdure.kernel import compensation, loops, patches
+from perdure.kernel import compensation, guards, loops, patches
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider, Refusal, sorted_by_schedule
 from perdure.kernel.edges import in_closed_iteration, touch
 from perdure.kernel.generations import in_order
-from perdure.kernel.outcomes import fail_unhandled, route_kept
+from perdure.kernel.inputs import lacks_past
+from perdure.kernel.outcomes import fail_unhandled, is_to_be_routed, route_kept
 from perdure.kernel.settle import end_loop_of_skipped, finish, schedule
 from perdure.kernel.state import Activation, NodeState, RunState, key_of
 from perdure.kernel.values import Error, Route
@@ -155,8 +156,7 @@ def retry(d: Decider, command: c.Retry) -> None:
         d.emit(e.RunPatched, ir=command.ir.hash, by=command.by, reason=command.reason, mends=True)
     again = [a for a in in_order(state) if a.state is N.PENDING and a.fired and a.item < 0]
     for activation in in_order(state):
-        unrouted = activation.state is N.COMPLETED or (activation.state is N.FAILED and activation.handled)
-        if unrouted and not activation.routed and activation.item < 0 and not _ending(d):
+        if is_to_be_routed(d, activation):
             route_kept(d, activation)
     if not _ending(d):
         for activation in in_order(state):
@@ -214,8 +214,13 @@ def requeue(d: Decider, command: c.Requeue) -> None:
         return
     _parked(d, activation)
     if activation.accepted:  # only its routing failed: nothing is executed again (R7)
-        route_kept(d, activation)
+        if lacks_past(d.state, activation):
+            d.emit_for(e.NodeRequeued, activation, by=command.by)  # it is routed when its past has been done again
+        else:
+            route_kept(d, activation)
         return
+    if command.config is not None:
+        _refuse(list(guards.asks_otherwise(d.state.pinned(activation), command.config)))
     d.emit_for(e.NodeRequeued, activation, by=command.by, config=command.config)
     schedule(d, [activation])
 

@@ -10,11 +10,11 @@ from typing import Any, Literal
 from perdure.kernel import commands as c
 from perdure.kernel import compensation, loops
 from perdure.kernel import events as e
-from perdure.kernel.decider import Decider, Unknown, sorted_by_schedule
+from perdure.kernel.decider import Decider, Unknown, in_schedule
 from perdure.kernel.edges import in_closing_iteration, latest
-from perdure.kernel.inputs import Seen, context, lacks_past, see
+from perdure.kernel.inputs import Seen, context, find_lacking, may_wait, see
 from perdure.kernel.node_facts import skip
-from perdure.kernel.outcomes import exceed, fail_for_good, fail_join
+from perdure.kernel.outcomes import exceed, fail_for_good, fail_join, is_to_be_routed, route_kept
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import OPEN, Activation, NodeState, RunState, State, key_of
 from perdure.kernel.values import Error
@@ -39,8 +39,14 @@ def settle(d: Decider) -> None:
         elif ready:
             waiting, ready = ready, []
             schedule(d, waiting)
-        elif not d.ended and not (ready := _find_whole(d)):
-            break
+        elif not d.ended:
+            whole = _find_whole(d)
+            if not whole:
+                break
+            ready = [a for a in whole if a.state is N.HELD and state.state is R.RUNNING]  # `resume` sends them all
+            for activation in whole:
+                if activation.state is not N.HELD and is_to_be_routed(d, activation):
+                    route_kept(d, activation)
     end_if_over(d)
 
 
@@ -195,7 +201,8 @@ def schedule(d: Decider, ready: list[Activation]) -> None:
         if any(_is_too_far(d, a) for a in early):
             return
         hold(d, [a for a in early if a.state is not N.HELD], "redo")
-        ready = [a for a in ready if a not in early]
+        waiting = {id(a) for a in early}
+        ready = [a for a in ready if id(a) not in waiting]
     passed, skipped = _guard(d, ready)
     if state.state not in (R.RUNNING, R.PAUSED):  # a `when` that could not be evaluated: nothing is routed from here on
         return
@@ -228,16 +235,27 @@ def _is_too_far(d: Decider, activation: Activation) -> bool:
 def _is_early(state: State, activation: Activation) -> bool:
     """In a new generation, something it builds upon is done again: it must see what comes of that, and so must its `when`."""
     fixed = activation.fired and activation.scheduled_seq  # what it sees is, over all its attempts
-    return activation.item < 0 and not fixed and lacks_past(state, activation)
+    return activation.item < 0 and not fixed and find_lacking(state, activation) is not None
 
 
 def _find_whole(d: Decider) -> list[Activation]:
-    """What waited for its past to be done again, and need not any more."""
+    """What waited for its past to be done again, and need not any more. The others are found again when what they wait
+    for has ended, so a decision costs what it changes, however many wait."""
     state = d.state
-    if state.generation == 1 or state.state is not R.RUNNING or not state.tally.get(N.HELD):
-        return []
-    held = [a for a in sorted_by_schedule(state, N.HELD) if a.fired and not a.scheduled_seq]
-    return [a for a in held if not lacks_past(state, a)]
+    found: list[Activation] = []
+    for key in list(state.loose):
+        activation = state.activations.get(key)
+        if activation is not None and may_wait(activation):
+            lacking = find_lacking(state, activation)
+            if lacking is None:
+                found.append(activation)
+            elif lacking.key in state.behind:
+                state.put(state.behind[lacking.key], key, None)
+            else:
+                state.put(state.behind, lacking.key, {key: None})
+        state.drop(state.loose, key)
+    found.sort(key=in_schedule)
+    return found
 
 
 def send(d: Decider, going: list[Activation]) -> None:

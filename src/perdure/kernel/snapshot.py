@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from perdure.kernel.inputs import may_wait
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import Activation, Approval, IntegrityError, Key, LoopRun, NodeState, State, Timer
 from perdure.model.ir import IR
@@ -129,6 +130,8 @@ def decode(data: bytes, library: dict[str, IR]) -> State | None:
         if name not in library:
             raise IntegrityError(f"run {state.run_id}: its IR {name} is not at hand")
         state.irs.append(rebase(library[name], *state.irs) if state.irs else library[name])
+    if state.generation > 1:
+        state.loose = {key: None for key, activation in state.activations.items() if may_wait(activation)}
     return state
 
 

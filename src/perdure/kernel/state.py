@@ -310,6 +310,10 @@ class State(msgspec.Struct, kw_only=True):
 
     whole: dict[Key, None] = {}
     """Known to have ended in this generation, with everything they build upon; found again when it is needed."""
+    behind: dict[Key, dict[Key, None]] = {}
+    """What waits until something is done again (rule 26), by what it waits for; found again when it is needed."""
+    loose: dict[Key, None] = {}
+    """What may wait for its past, or need not any more: the next decision looks."""
     irs: list[IR] = []
     library: dict[str, IR] = {}
     """IRs by hash, put there by the caller before a journal that names them is folded."""

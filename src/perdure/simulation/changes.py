@@ -86,6 +86,8 @@ def change_node(random: Random, definition: Definition) -> Definition:
     node = random.choice(changed["nodes"])
     node["on_failure"] = random.choice(("fail", "park", "continue"))
     node["retry"] = {"max_attempts": random.randint(1, 3), "backoff_ms": 1000}
+    if node["type"] == "human" and node["on_failure"] == "fail":  # whom it asks must stay (E6)
+        node["config"] = {**node.get("config", {}), "on_timeout": "approve", "timeout_seconds": 1}
     return changed
 
 

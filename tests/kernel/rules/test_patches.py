@@ -1,5 +1,7 @@
 """Waits, children, maps, signals: rules 39 and 40 (patch and rerun)."""
 
+import pytest
+
 from perdure.invariants import Checker
 from perdure.kernel import commands as c
 from perdure.kernel.inputs import context, parents
@@ -334,6 +336,69 @@ def test_rule_39_an_edge_that_a_patch_brings_gives_nothing_to_what_is_activated(
     assert (run.get("d").attempt, list(parents(run.state, run.get("d")))) == (2, ["b"])
     run.complete("d")
     assert run.status == "completed"
+
+
+# -- E6: whom an approval asks ------------------------------------------------------------------------------------------
+
+STRICT = {
+    "approvers": ["ann", "bob"],
+    "quorum": 2,
+    "timeout_seconds": 60.0,
+    "form": {"type": "object"},
+    "title": "Pay?",
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("approvers", ["mallory"]),
+        ("quorum", 1),
+        ("on_timeout", "approve"),
+        ("timeout_seconds", 1.0),
+        ("form", None),
+        ("notify", {"url": "https://x.test", "secret": "own"}),
+    ],
+)
+def test_rule_39_a_patch_cannot_make_a_nod_of_an_approval_that_nobody_was_asked_for_yet(key, value):
+    run = start(node("a"), human("ask", "a", config=STRICT), node("pay", "ask"))
+    changed = {name: one for name, one in {**STRICT, key: value}.items() if one is not None}
+    patch(run, node("a"), human("ask", "a", config=changed), node("pay", "ask"))
+    assert run.refused.code == "patch_refused"
+    told = f"the approval 'ask' asks as it did when the run began, so '{key}' cannot change; rerun instead"
+    assert run.refused.message == told
+
+
+def test_rule_39_nor_can_a_definition_that_comes_with_a_retry():
+    run = start(node("a"), human("ask", "a", config=STRICT), node("pay", "ask"))
+    run.fail("a")
+    weaker = human("ask", "a", config={**STRICT, "quorum": 1})
+    run.tell(c.Retry, ir=compiled(node("a"), weaker, node("pay", "ask")))
+    assert "'quorum' cannot change" in run.refused.message
+
+
+def test_rule_28_nor_can_somebody_who_requeues_an_approval_that_is_parked():
+    """A no, parked: it was approved by a timeout of none."""
+    run = start(human("ask", config=STRICT, on_failure="park"), node("pay", "ask"))
+    run.vote(run.ask("ask"), "reject")
+    assert run.state_of("ask") == "parked"
+    run.requeue("ask", config={**STRICT, "on_timeout": "approve", "timeout_seconds": 0})
+    assert run.refused.code == "patch_refused"
+    assert "'on_timeout', 'timeout_seconds' cannot change" in run.refused.message
+    run.requeue("ask", config={**STRICT, "title": "Pay, please?"})
+    assert (run.refused, run.state_of("ask")) == (None, "queued")
+
+
+def test_rule_39_what_approvers_are_shown_may_change_and_an_approval_that_is_given_is_over():
+    run = start(node("a"), human("ask", "a", config=STRICT), node("pay", "ask"))
+    patch(run, node("a"), human("ask", "a", config={**STRICT, "title": "Pay 5?", "show": {"n": 5}}), node("pay", "ask"))
+    assert run.refused is None
+    run.complete("a")
+    approval = run.ask("ask", approvers=("ann",))
+    run.vote(approval, "approve", by="ann")
+    assert run.state_of("pay") == "queued"
+    patch(run, node("a"), human("ask", "a", config={}), node("pay", "ask"))
+    assert run.refused is None
 
 
 # -- E6: what an approval guards ----------------------------------------------------------------------------------------
