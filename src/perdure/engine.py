@@ -41,11 +41,12 @@ from perdure.runtime.handled import Handled, begin_handled
 from perdure.runtime.handover import Handover
 from perdure.runtime.leftovers import Others, find_left_alone, list_active
 from perdure.runtime.listener import Listener, handle
-from perdure.runtime.loaded import Library, load
+from perdure.runtime.loaded import Library
 from perdure.runtime.logs import LogKeeper
 from perdure.runtime.messages import BeginAsked, Reported
 from perdure.runtime.notifier import Notifier
 from perdure.runtime.pruner import Pruner
+from perdure.runtime.quarantine import look
 from perdure.runtime.reclaimer import Reclaimer
 from perdure.runtime.requests import Reply, Request, decode_request, encode_request
 from perdure.runtime.roster import Roster
@@ -558,7 +559,7 @@ class Engine:
         return await self.state_of(record)
 
     async def state_of(self, record: RunRecord) -> State:
-        return await load(self.journal, self.library, record)
+        return await look(self.journal, self.library, record)
 
     def listen(self, listener: CommitListener) -> Callable[[], None]:
         """Hear of every commit of this process, as it becomes durable."""

@@ -10,7 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
+from perdure.cli.app import app
 from perdure.routing.at_hand import Lost
 from perdure.routing.python_code import Job
 from perdure.sandbox import Sandbox
@@ -188,3 +190,88 @@ async def test_a_damaged_row_and_a_journal_that_cannot_be_read_are_said_and_hide
         response = await server.get(f"/runs/{bad['run_id']}")
         assert (response.status_code, response.json()["code"]) == (409, "quarantined")
         assert "IntegrityError: impossible" in response.json()["detail"]
+
+
+DAMAGES = {
+    "its events are gone": "DELETE FROM events WHERE run_key = {key}",
+    "an event is no JSON": "UPDATE events SET body = X'00FF7B' WHERE run_key = {key} AND seq = 2",
+    "an event is of no kind that there is": "UPDATE events SET body = X'7B7D' WHERE run_key = {key} AND seq = 2",
+    "its definition is gone": "DELETE FROM definitions",
+}
+
+
+async def damaged(server, folder, how):
+    """A run that has ended, is quarantined and cannot be read; and another one."""
+    one = {"name": "w", "nodes": [{"id": "a", "type": "transform", "config": {"value": 1}}]}
+    bad = (await server.start(one))["run_id"]
+    good = (await server.start({**one, "name": "other"}))["run_id"]
+    await server.engine.journal.mark_quarantined(bad, "IntegrityError: impossible")
+    [file] = folder.rglob("*.db")
+    with sqlite3.connect(file) as database:
+        database.execute("DELETE FROM snapshots")
+        key = f"(SELECT run_key FROM runs WHERE run_id = '{bad}')"
+        assert database.execute(DAMAGES[how].format(key=key)).rowcount
+    database.close()
+    server.engine.library._irs.clear()
+    return bad, good
+
+
+@attack("S27", "every view of a quarantined run that cannot be read")
+@pytest.mark.parametrize("how", DAMAGES)
+async def test_every_view_of_a_quarantined_run_that_cannot_be_read_says_why(tmp_path, how):
+    async with serving(tmp_path, real=True) as server:
+        bad, good = await damaged(server, tmp_path, how)
+        paths = [path for path in server.app.openapi()["paths"] if path.startswith("/api/v1/runs/{run_id}")]
+        views = [path for path in paths if "get" in server.app.openapi()["paths"][path]]
+        assert len(views) > 10
+        for path in views:
+            path = path.removeprefix("/api/v1").replace("{run_id}", bad).replace("{node}", "a")
+            path += {"state": "?at=2", "diff": f"?other={good}"}.get(path.rpartition("/")[2], "")
+            if path.endswith("/stream"):
+                async with server.client.stream("GET", f"/api/v1{path}") as response:
+                    assert response.status_code == 200
+                    assert await asyncio.wait_for(anext(response.aiter_bytes()), DEADLINE)
+                continue
+            response = await server.get(path)
+            assert response.status_code in (200, 409), (path, response.text)
+            if response.status_code == 409:
+                assert response.json()["code"] == "quarantined"
+                assert "IntegrityError: impossible" in response.json()["detail"]
+        explained = await server.ok(f"/runs/{bad}/explain")
+        assert (explained["state"], explained["quarantined"]) == ("completed", "IntegrityError: impossible")
+        for path in (path for path in paths if "post" in server.app.openapi()["paths"][path]):
+            body = (
+                {"name": "go", "definition": {"name": "w", "nodes": []}} if path.endswith(("signal", "patch")) else {}
+            )
+            response = await server.post(path.removeprefix("/api/v1").replace("{run_id}", bad), body)
+            assert response.status_code in (409, 422), (path, response.text)
+        assert (await server.get("/runs")).is_success
+
+
+@attack("S27", "every command that shows a quarantined run that cannot be read")
+@pytest.mark.parametrize("how", DAMAGES)
+def test_commands_say_why_a_quarantined_run_cannot_be_read(tmp_path, how):
+    async def prepare():
+        async with serving(tmp_path) as server:
+            return await damaged(server, tmp_path, how)
+
+    bad, good = asyncio.run(prepare())
+
+    def said(*command):
+        done = CliRunner().invoke(app, list(command), env={"PERDURE_DATABASE_URL": f"sqlite:///{tmp_path}/perdure.db"})
+        assert done.exception is None or isinstance(done.exception, SystemExit), (command, done.exc_info)
+        return done.output
+
+    for command in (
+        ("runs", "show", bad),
+        ("runs", "show", bad, "--at", "2"),
+        ("runs", "explain", bad),
+        ("runs", "diff", bad, good),
+        ("runs", "path", bad),
+        ("runs", "rerun", bad, "--from", "a"),
+        ("runs", "export", bad),
+    ):
+        assert "IntegrityError: impossible" in " ".join(said(*command).split()), (command, said(*command))
+    said("runs", "events", bad)
+    said("runs", "watch", bad)
+    assert bad in said("runs", "list")

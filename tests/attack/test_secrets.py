@@ -62,7 +62,7 @@ def test_a_database_that_is_there_keeps_its_rights(tmp_path):
 
 
 CHILD = """
-import logging, os, sys
+import logging, os, sys, threading, traceback
 import perdure
 
 @perdure.task
@@ -77,30 +77,69 @@ def leak(token, ctx: perdure.Context):
     except ValueError:
         logging.getLogger("mine").exception("with its traceback")
     raise ValueError(f"failed {token}")
+
+@perdure.task
+def chatter(token, ctx: perdure.Context):
+    print("printed", token)
+    print("to standard error", token, file=sys.stderr)
+    thread = threading.Thread(target=lambda: print("in a thread", token))
+    thread.start()
+    thread.join()
+    try:
+        raise ValueError(f"raised {token}")
+    except ValueError:
+        traceback.print_exc()
+        logging.getLogger("mine").exception("with its traceback")
+    logging.getLogger("mine").error("logged %s", token)
+    ctx.log.error("told %s", token)
+
+@perdure.task
+def code(token):
+    raise perdure.Failure(token, retryable=False)
 """
 
 
-@attack("S21", "a secret that an isolated process prints, logs or raises")
-def test_an_isolated_process_says_no_secret(tmp_path):
-    (tmp_path / "child.py").write_text(CHILD)
-    node = {
-        "id": "a",
-        "type": "task",
-        "isolation": "process",
-        "retry": {"max_attempts": 1},
-        "config": {"function": "child:leak", "args": {"token": "{{ secrets.CANARY }}"}},
-    }
-    (tmp_path / "flow.json").write_text(json.dumps({"name": "leaky", "nodes": [node]}))
+def run_perdure(folder, nodes):
+    (folder / "child.py").write_text(CHILD)
+    (folder / "flow.json").write_text(json.dumps({"name": "leaky", "nodes": nodes}))
     done = subprocess.run(
         [sys.executable, "-m", "perdure", "run", "flow.json", "--debug"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path), "PERDURE_SECRET_CANARY": SECRET},
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder), "PERDURE_SECRET_CANARY": SECRET},
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    said = done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def calls(function, **more):
+    config = {"function": f"child:{function}", "args": {"token": "{{ secrets.CANARY }}"}}
+    return {"id": function, "type": "task", "retry": {"max_attempts": 1}, "config": config, **more}
+
+
+@attack("S21", "a secret that a task prints, logs or raises in a thread of the worker")
+def test_a_worker_says_no_secret_on_its_own_output(tmp_path):
+    said = run_perdure(tmp_path, [calls("chatter")])
+    for word in ("printed", "to standard error", "in a thread", "raised", "logged", "told"):
+        assert f"{word} ***" in said, said
+    assert not [form for form in encodings(SECRET) if form in said], said
+
+
+@attack("S21", "a secret as the code of an error, and nothing else")
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+def test_a_secret_is_no_code_of_an_error(tmp_path, isolation):
+    said = run_perdure(tmp_path, [calls("code", isolation=isolation)])
+    assert "***" in said
+    assert not [form for form in encodings(SECRET) if form in said], said
+    stored = b"".join(path.read_bytes() for path in (tmp_path / ".perdure").iterdir() if path.is_file())
+    assert not [form for form in encodings(SECRET) if form.encode() in stored]
+
+
+@attack("S21", "a secret that an isolated process prints, logs or raises")
+def test_an_isolated_process_says_no_secret(tmp_path):
+    said = run_perdure(tmp_path, [calls("leak", isolation="process")])
     for word in ("printed", "to standard error", "written", "logged", "told", "raised", "failed"):
         assert f"{word} ***" in said, said
     assert not [form for form in encodings(SECRET) if form in said], said

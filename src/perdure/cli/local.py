@@ -87,7 +87,12 @@ class Local:
         from perdure.runtime.children import explain_children
         from perdure.service.views import find_node
 
-        record, state = await self._load(run_id)
+        record = await self.engine.journal.get_run(run_id)
+        try:
+            state = await self.engine.state_of(record)
+        except Refused:  # nothing is known of its nodes, and why it does not go on is
+            about = {"run_id": run_id, "state": record.row.state, "quarantined": record.quarantined}
+            return {**about, "nodes": {}, "errors": {}, "completed": 0, "total": 0}
         if node is not None:
             find_node(state, node)
         seen = await self._seen(state)
@@ -123,7 +128,7 @@ class Local:
         from perdure.service.transfer import export_run
 
         record = await self.engine.journal.get_run(run_id)
-        return record.seq, export_run(self.engine, record, lines=lines)
+        return record.seq, await export_run(self.engine, record, lines=lines)
 
     async def import_run(self, file: Any) -> View:
         import click

@@ -2,7 +2,7 @@
 with the run as well.
 
 Owns the two places where it is overheard, standard output and the making of log records, for as long as somebody in this
-process listens. Who speaks is a context variable, which coroutines and the threads of a worker inherit. It must not know where
+process listens; standard error is only kept free of secrets. Who speaks is a context variable, which coroutines and the threads of a worker inherit. It must not know where
 lines go.
 """
 
@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from perdure.plain_text import clean_text
+from perdure.secrets.scrubber import scrub_text
 
 MOST_LINES = 2_000
 """Of what one attempt prints and logs; a run has a budget of its own in the archive."""
@@ -88,15 +89,18 @@ def heard(keep: Keep) -> Iterator[None]:
 
 
 class Tee:
-    """A stream that is also overheard; for the rest, the stream it stands for. Others may put theirs in the place of `inner`."""
+    """A stream that says no secret, whoever writes to it, and that is also overheard if `kept`; for the rest, the stream it stands
+    for. Others may put theirs in the place of `inner`."""
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner: Any, *, kept: bool = True) -> None:
         self.inner = inner
+        self._kept = kept
 
     def write(self, text: str) -> Any:
         speaker = _speaker.get()
-        if speaker is not None:
+        if speaker is not None and self._kept:
             speaker.print(text)
+        text = scrub_text(text)  # also of a thread that a handler started, of which nobody knows whose it is
         return self.inner.write(text if speaker is None or not self.inner.isatty() else clean_text(text))
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -111,7 +115,7 @@ class _Listening:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listeners = 0
-        self._tee: Tee | None = None
+        self._tees: dict[str, Tee] = {}
         self._records: _Records | None = None
         self._lowered = False
 
@@ -120,9 +124,10 @@ class _Listening:
             self._listeners += 1
             if self._listeners > 1:
                 return
-            if sys.stdout is not None:
-                self._tee = Tee(sys.stdout)
-                sys.stdout = self._tee
+            for name in ("stdout", "stderr"):
+                if (stream := getattr(sys, name)) is not None:
+                    self._tees[name] = Tee(stream, kept=name == "stdout")
+                    setattr(sys, name, self._tees[name])
             self._records = _Records(logging.getLogRecordFactory())
             logging.setLogRecordFactory(self._records)
             root = logging.getLogger()
@@ -136,9 +141,10 @@ class _Listening:
             self._listeners -= 1
             if self._listeners:
                 return
-            if self._tee is not None and sys.stdout is self._tee:
-                sys.stdout = self._tee.inner
-            self._tee = None
+            for name, tee in self._tees.items():
+                if getattr(sys, name) is tee:
+                    setattr(sys, name, tee.inner)
+            self._tees.clear()
             if self._records is not None and logging.getLogRecordFactory() is self._records:
                 logging.setLogRecordFactory(self._records.before)
             self._records = None

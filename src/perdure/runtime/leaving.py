@@ -64,7 +64,7 @@ class Leaving:
         if (
             self._vault is None
             or not self._vault.scrubber
-            or not (result.message or result.details or result.reasoning)
+            or not (result.code or result.message or result.details or result.reasoning)
         ):
             return result
         scrubber = self._vault.scrubber

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 from perdure.clock import Clock
-from perdure.errors import NotFound, StoreUnavailable
-from perdure.journal import Journal
+from perdure.errors import NotFound, Refused, StoreUnavailable
+from perdure.journal import Journal, RunRecord
+from perdure.kernel.state import State
+from perdure.runtime.loaded import Library, load
 
 logger = logging.getLogger("perdure.coordinator")
 
@@ -25,6 +28,30 @@ class TooManyQuarantines(Exception):
 
 class Quarantined(Exception):
     """Somebody asked for a run that is quarantined."""
+
+
+@contextmanager
+def explained(record: RunRecord) -> Iterator[None]:
+    """Whoever reads the journal of a run to show it: where a quarantined one cannot be read, the answer is why."""
+    try:
+        yield
+    except StoreUnavailable:
+        raise
+    except Exception as error:
+        if record.quarantined is None:
+            raise
+        row = record.row
+        known = f"workflow {row.workflow}, {row.state}, {record.seq} events"
+        raise Refused(
+            f"run {record.run_id} ({known}) is quarantined, and its journal cannot be read: {record.quarantined[:500]}",
+            code="quarantined",
+        ) from error
+
+
+async def look(journal: Journal, library: Library, record: RunRecord) -> State:
+    """The state of a run, to be shown."""
+    with explained(record):
+        return await load(journal, library, record)
 
 
 class Quarantine:

@@ -118,8 +118,20 @@ def _escapes(value: str) -> set[str]:
     return {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
 
 
+_installed: list[Scrubber] = []
+
+
+def scrub_text(text: str) -> str:
+    """Without what any part of this process has revealed."""
+    for scrubber in _installed:
+        text = scrubber.text(text)
+    return text
+
+
 def install(scrubber: Scrubber) -> Callable[[], None]:
-    """Scrub every log record of this process, whoever logs it. Returns what takes it out again."""
+    """Scrub every log record of this process, whoever logs it, and what is printed (`scrub_text`). Returns what takes it out
+    again."""
+    _installed.append(scrubber)
     before = logging.getLogRecordFactory()
 
     def factory(*args: Any, **kwargs: Any) -> logging.LogRecord:
@@ -131,6 +143,7 @@ def install(scrubber: Scrubber) -> Callable[[], None]:
     logging.setLogRecordFactory(factory)
 
     def remove() -> None:
+        _installed.remove(scrubber)
         if logging.getLogRecordFactory() is factory:
             logging.setLogRecordFactory(before)
 

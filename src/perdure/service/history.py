@@ -12,7 +12,8 @@ from perdure.errors import NotFound
 from perdure.journal import RunRecord
 from perdure.kernel import events as e
 from perdure.kernel.evolve import evolve
-from perdure.kernel.state import State, index_of
+from perdure.kernel.state import IntegrityError, State, index_of
+from perdure.runtime.quarantine import explained
 
 if TYPE_CHECKING:
     from perdure.engine import Engine
@@ -41,9 +42,16 @@ async def state_at(engine: Engine, record: RunRecord, seq: int) -> State:
     if seq > record.seq:
         raise NotFound(f"run {record.run_id} has {record.seq} events; there is no event {seq} yet")
     state = State(run_id=record.run_id)
-    async for event in read_all(engine, record.run_id, seq):
-        await _fold(engine, state, event)
+    with explained(record):
+        async for event in read_all(engine, record.run_id, seq):
+            await _fold(engine, state, event)
+        _check_all(state, seq)
     return state
+
+
+def _check_all(state: State, seq: int) -> None:
+    if state.seq != seq:
+        raise IntegrityError(f"run {state.run_id} has events up to {state.seq}, and there should be {seq}")
 
 
 async def _fold(engine: Engine, state: State, event: e.Event) -> None:
@@ -59,15 +67,17 @@ async def steps_of(
     there may be more."""
     found: list[dict[str, Any]] = []
     state = State(run_id=record.run_id)
-    async for event in read_all(engine, record.run_id, record.seq):
-        await _fold(engine, state, event)
-        if event.seq <= after or not isinstance(event, e.NodeCompleted | e.NodeFailed | e.NodeRouted):
-            continue
-        if event.route is None:
-            continue
-        if len(found) == limit:
-            return found, found[-1]["seq"]
-        found.append(_step(state, event))
+    with explained(record):
+        async for event in read_all(engine, record.run_id, record.seq):
+            await _fold(engine, state, event)
+            if event.seq <= after or not isinstance(event, e.NodeCompleted | e.NodeFailed | e.NodeRouted):
+                continue
+            if event.route is None:
+                continue
+            if len(found) == limit:
+                return found, found[-1]["seq"]
+            found.append(_step(state, event))
+        _check_all(state, record.seq)
     return found, None
 
 

@@ -177,15 +177,7 @@ class Runs:
     async def get(self, run_id: str, *, at: int | None = None, outputs: bool = True) -> View:
         """The whole of a run; of one with very many nodes the first, and `next_nodes` to go on from."""
         record = await self._scope.find_run(run_id)
-        try:
-            state = await (self._engine.state_of(record) if at is None else state_at(self._engine, record, at))
-        except Exception as error:
-            if record.quarantined is None:
-                raise
-            raise Refused(
-                f"run {record.run_id} is quarantined, and its journal cannot be read: {record.quarantined[:500]}",
-                code="quarantined",
-            ) from error
+        state = await (self._engine.state_of(record) if at is None else state_at(self._engine, record, at))
         seen = await self._seen(state, at)
         view = await self._engine.contents.view(state, raw=True, nodes=False, seen=seen, room=Room.of_an_answer())
         nodes = await self.nodes_of(state, limit=NODES_SHOWN, outputs=outputs, seen=seen)
@@ -296,7 +288,11 @@ class Runs:
 
     async def explain(self, run_id: str, node: str | None = None) -> View:
         """Why a node has not run, or what each node that has not completed waits for."""
-        record, state = await self._scope.load(run_id)
+        record = await self._scope.find_run(run_id)
+        try:
+            state = await self._engine.state_of(record)
+        except Refused:  # nothing is known of its nodes, and why it does not go on is
+            return {"run_id": run_id, "state": record.row.state, "nodes": {}, "quarantined": record.quarantined}
         if node is not None:
             find_node(state, node)
         seen = await self._seen(state)
@@ -427,7 +423,11 @@ def explain_nodes(state: State, node: str | None = None, seen: Seen = JOURNAL) -
 
 
 def public_event(stored: StoredEvent) -> dict[str, Any]:
-    return e.public(e.decode(stored.body))
+    try:
+        return e.public(e.decode(stored.body))
+    except (e.UnknownEvent, msgspec.MsgspecError) as error:  # the others are shown all the same
+        about = {"seq": stored.seq, "type": stored.type, "version": 0, "at": stored.at, "counter": 0}
+        return {**about, "data": {"problem": f"this event cannot be read: {error}"[:500]}}
 
 
 def _hash(asked: Any) -> str:

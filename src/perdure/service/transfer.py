@@ -39,8 +39,12 @@ FORMAT = 1
 
 
 async def export_run(engine: Engine, record: RunRecord, *, lines: bool = False) -> AsyncIterator[str]:
-    """The file, piece by piece: one object, or with `lines` one object a line, each with its `kind`."""
-    state = await engine.state_of(record)
+    """The file, piece by piece: one object, or with `lines` one object a line, each with its `kind`. A run that cannot be read is
+    refused before the first piece."""
+    return _export(engine, record, await engine.state_of(record), lines)
+
+
+async def _export(engine: Engine, record: RunRecord, state: State, lines: bool) -> AsyncIterator[str]:
     run = run_view(state) | about_view(state)
     run["inputs"] = {} if run["inputs"] is None else run["inputs"]
     run["last_event_at"] = await last_event_at(engine, record.run_id, state.seq)
@@ -131,7 +135,7 @@ class Transfer:
 
     async def export(self, run_id: str) -> AsyncIterator[str]:
         record = await self._scope.find_run(run_id)
-        return export_run(self._engine, record)
+        return await export_run(self._engine, record)
 
     async def read(self, data: Any) -> View:
         """Make a run out of a file, under a new id."""
