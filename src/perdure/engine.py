@@ -594,8 +594,5 @@ class Engine:
 
     async def _changed(self, changed: asyncio.Event) -> None:
         """Something of the run became durable, a part of the engine gave up, or it is time to look."""
-        waits = [changed.wait(), self._broken.wait()]
-        if self.coordinator is None or self.distributed:
-            await first_of(*waits, self.clock.sleep(_FOLLOW_SECONDS))
-        else:
-            await first_of(*waits)
+        beat = [self.clock.sleep(_FOLLOW_SECONDS)] if self.coordinator is None or self.distributed else []
+        await first_of(changed.wait(), self._broken.wait(), *beat)
