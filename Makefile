@@ -39,7 +39,7 @@ check: setup ## format, lint, types and the fast tests (pyright is one); before 
 	@$(PY) -m mypy
 	@$(PYTEST) -q -m "not slow" --hypothesis-profile=fast --durations=3 --durations-min=2 $(ARGS)
 
-stress: setup ## every test in random order beside two busy processes, ROUNDS=3 times; SEED=… has an order again
+stress: setup ## every test in random order beside simulated histories, ROUNDS=3 times; SEED=… has an order again
 	@$(PY) -m tests.stress --jobs $(JOBS) --rounds $(or $(ROUNDS),3) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 sim: setup ## SEEDS=100000 simulated histories from START on, or one: SEED=123; a failure prints how to repeat it

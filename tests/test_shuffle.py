@@ -1,11 +1,17 @@
 """`make stress`: the order is one that the seed decides, the same in every process, and what belongs together stays together."""
 
 import itertools
+import re
+import shutil
 import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from perdure.simulation.plan import DIVIDED_FROM
 from tests.shuffle import shuffle
 from tests.stress import main
 
@@ -49,25 +55,94 @@ def test_every_round_has_an_order_of_its_own_and_one_that_fails_fails_it_all(mon
     monkeypatch.setattr("tests.stress.subprocess.run", run)
     assert main(["--rounds", "3", "--busy", "0"]) == 1
     assert len(set(orders)) == 3
-    assert f"failed with {orders[1]}\n" in capfd.readouterr().out
+    assert f"failed: make stress SEED={orders[1]}\n" in capfd.readouterr().out
     assert main(["--seed", "abc", "--busy", "0"]) == 0
     assert orders[3:] == ["abc"]
 
 
-@pytest.mark.slow
-def test_nothing_is_left_busy(monkeypatch):
+@pytest.fixture
+def loads(monkeypatch):
+    """The processes that keep the machine busy."""
     started = []
     popen = subprocess.Popen
 
-    def start(command):
-        started.append(popen(command))
+    def start(command, **how):
+        started.append(popen(command, **how))
         return started[-1]
 
+    monkeypatch.setattr("tests.stress.subprocess.Popen", start)
+    return started
+
+
+def rounds(monkeypatch, body):
+    """Instead of pytest."""
+
     def run(command, check):
-        assert [process.poll() for process in started] == [None, None]
+        body()
         return subprocess.CompletedProcess(command, 0)
 
-    monkeypatch.setattr("tests.stress.subprocess.Popen", start)
     monkeypatch.setattr("tests.stress.subprocess.run", run)
-    main(["--rounds", "1"])
-    assert None not in [process.poll() for process in started]
+
+
+@pytest.mark.slow
+def test_the_load_simulates_both_kinds_of_histories_and_nothing_is_left_busy(monkeypatch, loads, capfd):
+    said: list[str] = []
+
+    def work():
+        assert [process.poll() for process in loads] == [None, None]
+        until(lambda: len(told(said, capfd, r"histories of \w+ \w+ from seed")) == 2)
+
+    rounds(monkeypatch, work)
+    assert main(["--rounds", "1"]) == 0
+    assert None not in [process.poll() for process in loads]
+    one, several = told(said, capfd, r"histories of \w+ \w+ from seed (\d+) on")
+    assert {int(one) < DIVIDED_FROM, int(several) < DIVIDED_FROM} == {True, False}
+    assert len(told(said, capfd, r"\d+ histories of \w+ \w+: \d+ from \d+")) == 2
+    assert "every round passed, and no history broke a promise" in "".join(said)
+
+
+def told(said, capfd, pattern):
+    said.append(capfd.readouterr().out)
+    return re.findall(pattern, "".join(said))
+
+
+def until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.05)
+
+
+@pytest.mark.slow
+def test_a_history_that_breaks_a_promise_fails_it_all_and_says_how_to_repeat_it(monkeypatch, capfd):
+    script = "import signal; print('from 40'); print('done'); print('broken 41 R2: stands still'); print('done', flush=True); signal.pause()"
+    popen = subprocess.Popen
+    command = [sys.executable, "-c", script]
+    monkeypatch.setattr("tests.stress.subprocess.Popen", lambda _, **how: popen(command, **how))
+    said: list[str] = []
+    rounds(monkeypatch, lambda: until(lambda: told(said, capfd, "broke a promise")))
+    assert main(["--rounds", "1", "--busy", "1"]) == 1
+    assert told(said, capfd, "a history broke a promise: R2: stands still; again with: make sim SEED=41\n")
+    assert told(said, capfd, "2 histories of one process: 2 from 40\n")
+    assert told(said, capfd, "failed: make sim SEED=41\n")
+
+
+@pytest.mark.slow
+def test_a_load_that_ends_by_itself_fails_it_all(monkeypatch, loads, capfd):
+    monkeypatch.setattr("tests.stress.sys.executable", shutil.which("true"))
+    rounds(monkeypatch, lambda: loads[0].wait())
+    assert main(["--rounds", "1", "--busy", "1"]) == 1
+    assert "the load of histories of one process ended by itself" in capfd.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_load_ends_with_whoever_started_it_even_when_that_is_killed():
+    load = "subprocess.Popen([sys.executable, '-m', 'tests.load', 'one', str(os.getpid())])"
+    command = [sys.executable, "-c", f"import os, signal, subprocess, sys; {load}; signal.pause()"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline().startswith("from ")
+        assert parent.stdout.readline() == "done\n"
+        parent.kill()
+        for _ in parent.stdout:  # up to its end: nobody is left who could write
+            pass
