@@ -170,3 +170,13 @@ def test_with_private_servers_data_stays_processes_join_and_nothing_outlives_it(
 
 def test_a_database_cannot_be_named_together_with_private_servers(shell):
     assert "leave --db away" in shell.error("dev", "--distributed", "--db", "x.db", code=2)
+
+
+def test_where_keys_are_needed_it_says_how_to_make_one(shell, tmp_path):
+    (tmp_path / "perdure.toml").write_text('auth = "keys"\n')
+    process = shell.start("dev", "--port", "0", "--db", "other.db")
+    address(process)
+    (command,) = re.findall(r"^  perdure (keys create .*)$", process.text, re.MULTILINE)
+    assert json.loads(shell.run(*command.split(), "--json").stdout)["roles"] == ["admin"]
+    process.signal(signal.SIGINT)
+    process.wait(0)

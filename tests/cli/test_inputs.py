@@ -123,3 +123,19 @@ def test_defaults_follow_references_lists_and_conjunctions_and_change_nothing_gi
 def test_a_schema_that_says_more_about_its_keys_is_not_guessed_at(more):
     assert find_unknown({"properties": {"n": {}}, **more}, {"m": 1}) == []
     assert find_unknown({"properties": {"n": {}}}, {"m": 1}) == ["the workflow has no input 'm'; it has n"]
+
+
+def test_a_typo_is_said_by_the_answer_of_a_start_and_by_a_program(shell, tmp_path, server, caplog):
+    import perdure
+    from perdure import Client
+
+    definition = {"name": "typo", "inputs": SCHEMA, "nodes": [{"id": "a", "type": "transform", "config": {"value": 1}}]}
+    said = "the workflow has no input 'ordr'; did you mean 'order'?"
+    with Client(server.url) as client:
+        client.workflows.register(definition)
+        assert client.runs.start("typo", {"ordr": "x"})["warnings"] == [said]
+        assert client.runs.start("typo", {"ordr": "x"}, wait_seconds=30)["warnings"] == [said]
+        assert "warnings" not in client.runs.start("typo", {"order": "x"})
+        assert len(client.runs.start("typo", {f"x{n}": n for n in range(50)})["warnings"]) == 20
+    perdure.run(definition, inputs={"ordr": "x"}, db=":memory:")
+    assert said in caplog.text

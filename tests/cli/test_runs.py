@@ -2,6 +2,8 @@
 
 import datetime
 import json
+import re
+import shlex
 
 import pytest
 
@@ -290,6 +292,28 @@ def test_a_run_has_the_correlation_id_it_was_given(shell, tmp_path):
     shell.run("workflows", "push", file)
     assert shell.json("runs", "start", "one", "--correlation-id", "order-18")["correlation_id"] == "order-18"
     assert "at most 200" in shell.error("runs", "start", "one", "--correlation-id", "x" * 201, code=2)
+
+
+FORM = {
+    "type": "object",
+    "required": ["amount", "to", "why"],
+    "properties": {
+        "amount": {"type": "integer", "minimum": 5},
+        "to": {"enum": ["bank", "cash"]},
+        "why": {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}},
+        "note": {"type": "string"},
+    },
+}
+
+
+def test_the_hint_under_a_question_with_a_form_can_be_typed_as_it_stands(shell, tmp_path):
+    ask = {**human("ask", approvers=["ann b"], form=FORM), "rejection_path": ["refuse"]}
+    nodes = [ask, task("pay", "echo", "ask"), task("refuse", "echo")]
+    told = shell.run("run", workflow(tmp_path, "pay", *nodes), "--run-id", "r1", "--no-wait", code=3).stderr
+    hint, other = re.findall(r"perdure (approvals approve .*)", told)
+    assert other == hint + "  (or reject, which leads to refuse)"
+    assert json.loads(shlex.split(hint)[-1]) == {"amount": 5, "to": "bank", "why": {"text": "…"}}
+    assert "Approved" in shell.run(*shlex.split(hint)).stdout
 
 
 @pytest.mark.parametrize("flag", ["--as", "--by"])

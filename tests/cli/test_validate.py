@@ -216,3 +216,29 @@ def test_with_import_functions_are_looked_at_as_they_are(shell, tmp_path):
     assert "amuont" in problem["message"] or "amount" in problem["message"]
     (problem,) = shell.json("validate", calling(tmp_path, "real_shop:nope"), "--import", "real_shop")["problems"]
     assert "nope" in problem["message"]
+
+
+CHILDREN = [
+    {"id": "one", "type": "workflow", "config": {"workflow": "nobody"}},
+    {"id": "many", "type": "map", "config": {"over": [1], "workflow": "nobody@3"}},
+    {"id": "free", "type": "workflow", "config": {"workflow": "{{ inputs.which }}"}},
+    {"id": "self", "type": "workflow", "when": "false", "config": {"workflow": "parent"}},
+]
+
+
+def test_a_workflow_that_nobody_has_registered_is_warned_about_before_the_run(shell, tmp_path):
+    file = workflow(tmp_path, "parent", *CHILDREN[:2])
+    told = shell.run("validate", file)
+    assert told.stderr.count("unknown_workflow") == 2
+    assert "no workflow 'nobody' is registered here" in told.stderr
+    assert "perdure workflows push FILE" in told.stderr
+    problems = shell.json("validate", workflow(tmp_path, "parent", *CHILDREN))["problems"]
+    assert sorted(one["path"] for one in problems) == ["nodes[0].config.workflow", "nodes[1].config.workflow"]
+    assert {(one["code"], one["severity"]) for one in problems} == {("unknown_workflow", "warning")}
+    assert "no workflow 'nobody' is registered here" in shell.error("run", file, code=1)
+    shell.run(
+        "workflows", "push", workflow(tmp_path, "nobody", {"id": "a", "type": "transform", "config": {"value": 1}})
+    )
+    told = shell.run("validate", file).stderr
+    assert "'nobody'" not in told
+    assert "no workflow 'nobody@3' is registered here" in told

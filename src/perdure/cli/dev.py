@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -133,6 +134,9 @@ async def _serve(
             ("perdure init hello", "write a small project to begin with"),
         ):
             say(f"  {command:<{width + 2}}  {what}")
+        if "keys" in settings.auth:
+            say("Whoever calls the API needs a key. From another terminal, in this folder:")
+            say(f"  {_key_command(settings)}")
         say(f"The API is described at {where}/openapi.json. Ctrl-C ends all of this; runs go on at the next start.")
         if browser and sys.stderr.isatty() and has_pages(app):
             import webbrowser
@@ -143,6 +147,15 @@ async def _serve(
 
     engine.listen(Happening().note)
     await serve_api(engine, settings, HOST, port, stop, ready)
+
+
+def _key_command(settings: Settings) -> str:
+    """What makes a key in the database that is served, whose flags it may need."""
+    from perdure.cli.database import load_settings
+
+    command = "perdure keys create dev --role admin"
+    found = settings.database_url == load_settings(None).database_url
+    return command if found else f"{command} --db {quote(settings.database_url)}"
 
 
 def has_pages(app: FastAPI) -> bool:

@@ -123,7 +123,7 @@ class Lines:
                 return None if event.wait.kind == "approval" else (who, "waiting", _wait(event))
             case e.ApprovalRequested():
                 people = ", ".join(event.approvers) or "anyone"
-                command = approve_command(event.approval, event.approvers)
+                command = approve_command(event.approval, event.approvers, event.form)
                 return who, "waiting", f"for a decision by {people}: {command}"
             case e.ApprovalVoted():
                 return (

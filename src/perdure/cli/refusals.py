@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,16 +21,18 @@ if TYPE_CHECKING:
 
 async def check_contents(engine: Engine, source: Source) -> Compiled:
     """The definition with what this database finds wrong with it, each problem once and with its line."""
-    return _add(source, await engine.checker.find_problems(source.compiled))
+    problems = await engine.checker.find_problems(source.compiled)
+    return _add(source, (*problems, *await _find_strangers(engine, source)))
 
 
 def check_source(source: Source, where: Where) -> Compiled:
-    """The same wherever the command works; a database is opened only for a definition that names blobs."""
+    """The same wherever the command works; a database is opened only for a definition that names blobs or other workflows."""
     server = where.find_server()
     compiled: Compiled = source.compiled
     if server is not None:
         return asyncio.run(_ask(server, source))
-    if refs := _refs(compiled):
+    refs = _refs(compiled)
+    if refs or _called(source):
         return asyncio.run(_look(source, where, refs))
     return compiled
 
@@ -62,13 +64,56 @@ async def _look(source: Source, where: Where, refs: list[tuple[str, str]]) -> Co
         async with opened(where.db) as engine:
             return await check_contents(engine, source)
     except NotFound as error:
-        return _add(source, tuple(_unseen(path, ref, error.message) for path, ref in refs))
+        unseen = [_unseen(path, ref, error.message) for path, ref in refs]
+        return _add(source, (*unseen, *(_stranger(path, name) for path, name in _called(source))))
 
 
 def _unseen(path: str, ref: str, why: str) -> Problem:
     from perdure.model import Problem
 
     return Problem(path, None, None, "missing_blob", f"blob {ref} was not looked for; {why}", "warning")
+
+
+async def _find_strangers(engine: Engine, source: Source) -> list[Problem]:
+    """Workflows that nodes call by name, and this database does not have. They may be registered until the node is reached."""
+    found = []
+    for path, called in _called(source):
+        name, _, version = called.partition("@")
+        number = int(version) if version.isdecimal() else None
+        known = (version == "" or number is not None) and await engine.journal.find_workflow(name, number)
+        if not known:
+            found.append(_stranger(path, called))
+    return found
+
+
+def _called(source: Source) -> list[tuple[str, str]]:
+    """(path, name) of workflows that nodes start, but for those that come with the source."""
+    definition = source.compiled.definition or {}
+    own = {definition.get("name"), *(child.definition["name"] for child in source.children if child.definition)}
+    return [(path, name) for path, name in _names(definition) if name.partition("@")[0] not in own]
+
+
+def _names(definition: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for node in definition.get("nodes", ()):
+        for path, inner in (("", node), (".compensator", node.get("compensator")), (".config.node", _item(node))):
+            config = inner.get("config") if isinstance(inner, Mapping) else None
+            name = config.get("workflow") if isinstance(config, Mapping) else None
+            if isinstance(name, str) and "{{" not in name and inner.get("type") in ("workflow", "map"):
+                yield f"nodes.{node['id']}{path}.config.workflow", name
+
+
+def _item(node: Mapping[str, Any]) -> Any:
+    config = node.get("config")
+    return config.get("node") if isinstance(config, Mapping) else None
+
+
+def _stranger(path: str, name: str) -> Problem:
+    from perdure.model import Problem
+
+    text = (
+        f"no workflow {name!r} is registered here; register it before that node is reached: perdure workflows push FILE"
+    )
+    return Problem(path, None, None, "unknown_workflow", text, "warning")
 
 
 def _refs(compiled: Compiled) -> list[tuple[str, str]]:

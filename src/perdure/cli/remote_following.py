@@ -162,7 +162,7 @@ class PeopleThere:
 
 def _ask(view: dict[str, Any]) -> Ask:
     approvers = tuple(view["approvers"])
-    command = approve_command(view["approval_id"], approvers)
+    command = approve_command(view["approval_id"], approvers, view.get("form"))
     return Ask("approval", view["approval_id"], view["run_id"], view["node"], command, approvers, view["shown"])
 
 

@@ -367,7 +367,8 @@ class Session:
     def _say_waiting(self, follower: Any) -> None:
         say(f"Run {self.run_id} waits for a person. To go on:")
         for ask in follower.asks:
-            say(f"  {ask.command}{'  (or reject)' if ask.kind == 'approval' else ''}")
+            way = f", which leads to {ask.reject}" if ask.reject else ""
+            say(f"  {ask.command}{f'  (or reject{way})' if ask.kind == 'approval' else ''}")
         say(f"  {self._command()}")
 
     def _say_stopping(self, engine: Any) -> None:

@@ -184,6 +184,8 @@ class RunStarted(TypedDict):
     """Of a run that has ended."""
     error: Error | None
     origin: NotRequired[str]
+    warnings: NotRequired[list[str]]
+    """Inputs that the schema of the workflow neither knows nor forbids: perhaps typos. The run has begun all the same."""
 
 
 class Event(TypedDict):

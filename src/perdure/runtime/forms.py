@@ -13,6 +13,7 @@ from perdure.routing.schemas import SchemaInvalid, check
 from perdure.runtime.contents import Contents
 
 _PAGE = 1000
+_DEEPEST = 5
 
 
 async def find_form(journal: Journal, contents: Contents, run_id: str, approval_id: str) -> Any:
@@ -49,6 +50,40 @@ def fields_of(form: Any) -> dict[str, Any]:
     described = fields if isinstance(fields, dict) else {}
     names = required if isinstance(required, list) else []
     return {**described, **{name: {} for name in names if name not in described}}
+
+
+def example_of(form: Any) -> dict[str, Any]:
+    """What could be given, of the fields that have to be; empty where none has to."""
+    fields = fields_of(form)
+    required = form.get("required") if isinstance(form, dict) else None
+    return (
+        {name: _example(fields[name], 0) for name in required if name in fields} if isinstance(required, list) else {}
+    )
+
+
+def _example(schema: Any, depth: int) -> Any:
+    if not isinstance(schema, dict) or depth > _DEEPEST:
+        return "…"
+    choices = schema.get("enum")
+    for name in ("const", "default"):
+        if name in schema:
+            return schema[name]
+    if isinstance(choices, list) and choices:
+        return choices[0]
+    match schema.get("type"):
+        case "integer" | "number":
+            least = schema.get("minimum", 0)
+            return least if isinstance(least, int | float) else 0
+        case "boolean":
+            return True
+        case "array":
+            return [_example(schema.get("items"), depth + 1)]
+        case "object":
+            required, fields = schema.get("required"), fields_of(schema)
+            names = required if isinstance(required, list) else []
+            return {name: _example(fields[name], depth + 1) for name in names if isinstance(name, str)}
+        case _:
+            return "…"
 
 
 def read_fields(form: Any, answers: Mapping[str, str]) -> dict[str, Any] | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from perdure.kernel.state import OPEN, Activation, NodeState, RunState, State
+from perdure.runtime.forms import example_of
 from perdure.runtime.loaded import letter_id
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ class Ask(msgspec.Struct, frozen=True):
     command: str
     approvers: tuple[str, ...] = ()
     shown: Any = None
+    reject: str = ""
+    """What to reject leads to, where the workflow says so."""
 
 
 class Waiting(msgspec.Struct):
@@ -71,9 +75,12 @@ def _look_at(state: State, activation: Activation, found: Waiting, children: lis
             wait = activation.wait
             if wait.kind == "approval":
                 approval = state.approvals[wait.name]
-                command = approve_command(wait.name, approval.approvers)
-                ask = Ask("approval", wait.name, state.run_id, node, command, approval.approvers, approval.shown)
-                found.asks.append(ask)
+                asked = state.pinned(activation)
+                form = asked.config.get("form") if isinstance(asked.config, dict) else None
+                command = approve_command(wait.name, approval.approvers, form)
+                reject = ", ".join(state.name(number) for number in asked.rejection_path or ())
+                about = (state.run_id, node, command, approval.approvers, approval.shown, reject)
+                found.asks.append(Ask("approval", wait.name, *about))
             elif wait.kind == "signal":
                 command = f"perdure runs signal {state.run_id} {wait.name}"
                 found.asks.append(Ask("signal", wait.name, state.run_id, node, command))
@@ -95,9 +102,11 @@ async def _look_at_child(engine: Engine, child: str, found: Waiting, depth: int)
     found.busy = found.busy or below.busy or not below.asks
 
 
-def approve_command(approval: str, approvers: tuple[str, ...]) -> str:
-    """Whoever is named has to say so: the name of an approver is seldom that of a user."""
-    return f"perdure approvals approve {approval}{f' --by {approvers[0]}' if approvers else ''}"
+def approve_command(approval: str, approvers: tuple[str, ...], form: Any = None) -> str:
+    """Whoever is named has to say so: the name of an approver is seldom that of a user. What a form needs stands there as an example."""
+    example = example_of(form)
+    data = f" --data {quote(msgspec.json.encode(example).decode())}" if example else ""
+    return f"perdure approvals approve {approval}{f' --by {quote(approvers[0])}' if approvers else ''}{data}"
 
 
 def _look_at_undo(state: State, found: Waiting) -> None:

@@ -24,6 +24,7 @@ from perdure.kernel.keys import RUN_ID, RUN_ID_RULE
 from perdure.kernel.state import NodeState
 from perdure.model import Compiled, compile_definition, compile_text
 from perdure.plain import NotData, to_data
+from perdure.routing.inputs import find_unknown
 from perdure.runtime.context import running_loop
 from perdure.runtime.failures import show_details
 from perdure.sdk.builder import find_current
@@ -356,6 +357,8 @@ class _Session:
                     run_id,
                 )
         if not existed:
+            for said in find_unknown(ir.inputs_schema, inputs):
+                logger.warning("%s", said)
             start = Request(
                 kind="start", run_id=run_id, ir=ir.hash, workflow_version=version, inputs=_plain(inputs), tags=tags
             )

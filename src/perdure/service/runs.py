@@ -25,6 +25,7 @@ from perdure.kernel.view import nodes_view
 from perdure.model import Compiled, DefinitionError
 from perdure.model.ir import IR
 from perdure.nodes.checks import find_refused_functions
+from perdure.routing.inputs import find_unknown
 from perdure.runtime.children import explain_children
 from perdure.runtime.contents import ANSWER_BYTES, Room
 from perdure.runtime.patching import PatchInvalid, apply_patch, current_definition, preview
@@ -47,6 +48,8 @@ Control = Literal["cancel", "pause", "resume", "rollback"]
 NODES_SHOWN = 1000
 """Nodes of a run that are shown with it; the rest is paged."""
 EXPLAINED = 100
+WARNED = 20
+"""Inputs that nobody knows, of which a start says so."""
 LONGEST_WAIT_SECONDS = 300.0
 _TRIES = 64
 IDLE_SECONDS = 15.0
@@ -117,12 +120,18 @@ class Runs:
             correlation_id=correlation_id,
         )
         reply = await scope.ask(request)
+        said = await self._find_unknown(found.ir, inputs)
         if reply.run_id != run_id:  # somebody with the same key was faster
             return Started(await self._started(reply.run_id, wait_seconds), created=False)
         if wait_seconds > 0:
-            return Started(await self._started(run_id, wait_seconds), created=True)
+            return Started({**await self._started(run_id, wait_seconds), **said}, created=True)
         view = {"run_id": run_id, "workflow": found.name, "version": found.version, "state": reply.state}
-        return Started({**view, "outputs": None, "error": None}, created=True)
+        return Started({**view, "outputs": None, "error": None, **said}, created=True)
+
+    async def _find_unknown(self, ir: str, inputs: Any) -> View:
+        """What looks like a typo: an input that the schema neither knows nor forbids."""
+        said = find_unknown((await self._engine.library.get(ir)).inputs_schema, inputs) if inputs else []
+        return {"warnings": said[:WARNED]} if said else {}
 
     def _check_functions(self, ir: IR) -> None:
         if refused := find_refused_functions(ir):
