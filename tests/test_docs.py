@@ -9,6 +9,7 @@ import pytest
 from perdure.kernel.events import TYPES
 from perdure.model import definition, policies, routing
 from perdure.model.problems import CODES
+from perdure.nodes import builtin
 from perdure.routing.filters import FILTERS, TESTS
 from tests.codes import find_codes
 from tests.documents import blocks, execute, matches
@@ -129,6 +130,16 @@ def test_every_filter_and_test_of_templates_is_listed():
     assert "`inputs`" in names
     assert list_first_cells(filtered) == set(FILTERS)
     assert list_first_cells(tested) == set(TESTS)
+
+
+def test_every_node_type_is_listed_with_what_it_can_do_and_has_a_section():
+    page = (ROOT / "docs" / "reference" / "node-types.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[`(\w+)`\]\(#([\w-]+)\) \|.*\| ([^|]*)\|$", page, re.MULTILINE)
+    assert {name: can.strip() for name, _, can in rows} == {
+        one.name: ", ".join(sorted(one.capabilities)) for one in builtin()
+    }
+    headings = {text.replace(", ", "-") for text in re.findall(r"^## (.+)$", page, re.MULTILINE)}
+    assert [name for name, section, _ in rows if section not in headings or name not in section.split("-")] == []
 
 
 def test_every_event_type_is_listed_with_its_fields():

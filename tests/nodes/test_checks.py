@@ -13,6 +13,7 @@ from perdure.nodes import BUILTIN, builtin
 from perdure.nodes.checks import check_configs, explain_rendered, find_mistakes
 from perdure.nodes.registry import CAPABILITIES, NodeType
 from perdure.routing.segments import Secret, Segments
+from perdure.simulation.stubs import TRIVIAL
 from tests.cli.conftest import shell  # noqa: F401
 from tests.engine.helpers import compiled, finish, running, workflow
 
@@ -33,6 +34,10 @@ def test_every_built_in_type_says_what_it_is(node_type):
 def test_the_aliases_of_the_registry_are_those_of_the_compiler():
     known = {alias: one.name for one in TYPES for alias in one.aliases}
     assert known == {alias: name for alias, name in TYPE_ALIASES.items() if name in BUILTIN}
+
+
+def test_what_the_coordinator_answers_can_be_stubbed_in_tests():
+    assert {one.name for one in TYPES if one.answer is not None} == TRIVIAL
 
 
 def paths(value, path=()):

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from perdure.invariants import check
+from perdure.invariants import check, checker
 from perdure.kernel import commands as c
-from perdure.kernel.events import Event
+from perdure.kernel.events import TYPES, Event
 from perdure.kernel.values import Route, Wait
 from tests.kernel.driver import Run
 
@@ -248,6 +248,10 @@ def test_a_patch_that_takes_a_token_away_is_caught() -> None:
     broken = change(run.journal, find(run.journal, "run.patched"), ir=other.ir.hash)
     assert check(run.journal, library) == []
     assert "E6" in {violation.id for violation in check(broken, library)}
+
+
+def test_every_event_has_a_rule_here_too() -> None:
+    assert sorted(name for name, kind in TYPES.items() if kind not in checker._HANDLERS) == []
 
 
 def test_an_unknown_event_is_refused() -> None:
