@@ -1,0 +1,179 @@
+"""The part of an archive that is the same over every database with SQL: a query by its name, its parameters, its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from perdure.archive import (
+    EVERY_ENTRY,
+    Alias,
+    ApiKey,
+    AuditFilter,
+    AuditHead,
+    AuditRecord,
+    Callback,
+    Link,
+    Notification,
+    StoredLine,
+    VersionNote,
+)
+from perdure.errors import NotFound
+from perdure.journals import archive_rows as rows
+from perdure.journals.calls import Calls, first
+from perdure.journals.rows import decode_cursor, page, positional
+from perdure.records import Page, RunRecord
+
+
+class ArchiveCalls(Calls):
+    # -- workflow versions
+
+    async def note_version(self, note: VersionNote) -> None:
+        await self._write("note_version", rows.note_values(note))
+
+    async def find_notes(self, tenant: str, workflow: str, versions: Collection[int]) -> Mapping[int, VersionNote]:
+        parameters = {"tenant": tenant, "workflow": workflow, "versions": self._many(versions)}
+        return {note.version: note for note in await self._read("find_notes", parameters, rows.note)}
+
+    async def count_users(self, tenant: str, workflow: str, version: int | None = None) -> int:
+        found = await self._find("count_users", {"tenant": tenant, "workflow": workflow, "version": version}, first)
+        return int(found or 0)
+
+    async def list_users(
+        self, tenant: str, workflow: str, version: int | None = None, *, limit: int = 100, cursor: str | None = None
+    ) -> Page[RunRecord]:
+        place = decode_cursor(cursor, tuple[int, str])
+        parameters = {
+            "tenant": tenant,
+            "workflow": workflow,
+            "version": version,
+            "after": place[1] if place and version is not None else None,
+            "cursor_version": place[0] if place and version is None else None,
+            "cursor_run": place[1] if place and version is None else None,
+            "limit": max(limit, 0) + 1,
+        }
+        return page(
+            await self._read("list_users", parameters, lambda row: (self._make_run(row), (row[6], row[0]))), limit
+        )
+
+    # -- aliases
+
+    async def find_alias(self, tenant: str, workflow: str, alias: str) -> Alias | None:
+        return await self._find("find_alias", {"tenant": tenant, "workflow": workflow, "alias": alias}, rows.alias)
+
+    async def list_aliases(
+        self, tenant: str, workflow: str, *, limit: int = 100, cursor: str | None = None
+    ) -> Page[Alias]:
+        place = decode_cursor(cursor, tuple[str])
+        parameters = {
+            "tenant": tenant,
+            "workflow": workflow,
+            "after": place and place[0],
+            "limit": max(limit, 0) + 1,
+        }
+        return page(await self._read("list_aliases", parameters, lambda row: (rows.alias(row), (row[2],))), limit)
+
+    async def list_alias_moves(
+        self, tenant: str, workflow: str, alias: str, *, limit: int = 100, cursor: str | None = None
+    ) -> Page[Alias]:
+        place = decode_cursor(cursor, tuple[int])
+        parameters = {
+            "tenant": tenant,
+            "workflow": workflow,
+            "alias": alias,
+            "before": place and place[0],
+            "limit": max(limit, 0) + 1,
+        }
+        return page(await self._read("list_alias_moves", parameters, lambda row: (rows.alias(row), (row[4],))), limit)
+
+    async def delete_alias(self, tenant: str, workflow: str, alias: str) -> None:
+        if not await self._write("delete_alias", {"tenant": tenant, "workflow": workflow, "alias": alias}):
+            raise NotFound(f"workflow {workflow} has no alias {alias}")
+
+    # -- API keys
+
+    async def create_key(self, key: ApiKey) -> None:
+        await self._write("create_key", rows.key_values(key))
+
+    async def find_key(self, key_id: str) -> ApiKey | None:
+        return await self._find("find_key", {"key_id": key_id}, rows.key)
+
+    async def list_keys(self, tenant: str, *, limit: int = 100, cursor: str | None = None) -> Page[ApiKey]:
+        place = decode_cursor(cursor, tuple[float, str])
+        parameters = {
+            "tenant": tenant,
+            "cursor_at": place and place[0],
+            "cursor_key": place and place[1],
+            "limit": max(limit, 0) + 1,
+        }
+        return page(await self._read("list_keys", parameters, lambda row: (rows.key(row), (row[7], row[0]))), limit)
+
+    async def revoke_key(self, tenant: str, key_id: str, at: float) -> ApiKey:
+        found = await self._write("revoke_key", {"tenant": tenant, "key_id": key_id, "revoked_at": at})
+        if not found:
+            raise NotFound(f"key {key_id} does not exist")
+        return rows.key(found[0])
+
+    # -- links
+
+    async def create_link(self, link: Link) -> None:
+        await self._write("create_link", rows.struct_values(link))
+
+    async def find_link(self, token_hash: bytes) -> Link | None:
+        return await self._find("find_link", {"token_hash": token_hash}, rows.link)
+
+    async def consume_link(self, token_hash: bytes, *, approval_id: str, decision: str, now: float) -> Link | None:
+        parameters = {"token_hash": token_hash, "approval_id": approval_id, "decision": decision, "now": now}
+        found = await self._write("consume_link", parameters)
+        return rows.link(found[0]) if found else None
+
+    async def release_link(self, token_hash: bytes, consumed_at: float) -> None:
+        await self._write("release_link", {"token_hash": token_hash, "consumed_at": consumed_at})
+
+    # -- notifications
+
+    async def claim_notifications(self, now: float, until: float, limit: int = 100) -> list[Notification]:
+        found = await self._write("claim_notifications", {"now": now, "until": until, "limit": max(limit, 0)})
+        return [rows.notification(row) for row in found]
+
+    async def settle_notification(self, notification: Notification) -> bool:
+        return bool(await self._write("settle_notification", rows.notification_values(notification)))
+
+    async def find_notification(self, tenant: str, approval_id: str) -> Notification | None:
+        parameters = {"tenant": tenant, "approval_id": approval_id}
+        return await self._find("find_notification", parameters, rows.notification)
+
+    async def keep_callback(self, callback: Callback) -> Callback | None:
+        if await self._write("keep_callback", rows.struct_values(callback)):
+            return None
+        return await self._find("find_callback", {"callback_hash": callback.callback_hash}, rows.callback)
+
+    # -- audit
+
+    async def read_audit(self, tenant: str, after: int = 0, limit: int = 1000) -> list[AuditRecord]:
+        parameters = {"tenant": tenant, "after": after, "limit": max(limit, 0)}
+        return await self._read("read_audit", parameters, rows.audit)
+
+    async def find_audit_head(self, tenant: str) -> AuditHead | None:
+        return await self._find("find_audit_head", {"tenant": tenant}, positional(AuditHead))
+
+    async def list_audit(
+        self, tenant: str, where: AuditFilter = EVERY_ENTRY, *, limit: int = 100, cursor: str | None = None
+    ) -> Page[AuditRecord]:
+        parameters = rows.audit_filter(tenant, where, limit, cursor)
+        return page(await self._read("list_audit", parameters, lambda row: (rows.audit(row), (row[4], row[0]))), limit)
+
+    # -- logs
+
+    async def read_logs(
+        self, tenant: str, run_id: str, *, node: str | None = None, after: int = 0, limit: int = 1000
+    ) -> list[StoredLine]:
+        parameters = {"tenant": tenant, "run_id": run_id, "node": node, "after": after, "limit": max(limit, 0)}
+        return await self._read("read_logs", parameters, rows.line)
+
+    # -- housekeeping
+
+    async def prune_links(self, expired_before: float) -> int:
+        return len(await self._write("prune_links", {"before": expired_before}))
+
+    async def prune_callbacks(self, received_before: float) -> int:
+        return len(await self._write("prune_callbacks", {"before": received_before}))

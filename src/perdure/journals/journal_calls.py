@@ -1,0 +1,197 @@
+"""The part of a journal that is the same over every database with SQL: a query by its name, its parameters, its rows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar
+
+from perdure.errors import NotFound
+from perdure.journal import (
+    EVERYTHING,
+    ApprovalRow,
+    Command,
+    DeadLetterRow,
+    Definition,
+    DueTimer,
+    LastCommit,
+    Notice,
+    Page,
+    RunFilter,
+    RunRecord,
+    WorkflowVersion,
+)
+from perdure.journals.calls import Calls, first
+from perdure.journals.rows import Row, decode_cursor, found, listing, named, page, positional
+
+_approval = named(ApprovalRow)
+_dead_letter = named(DeadLetterRow)
+_workflow = named(WorkflowVersion)
+
+
+class JournalCalls(Calls):
+    _place_kind: ClassVar[type[Any]]
+    """The type of `_place`."""
+
+    @abstractmethod
+    def _place(self, row: Row) -> tuple[object, ...]:
+        """Of a run in a list, newest first: when it was made, and what tells it from others of that moment."""
+
+    # -- runs
+
+    async def get_run(self, run_id: str) -> RunRecord:
+        return found(await self.find_run(run_id), "run", run_id)
+
+    @abstractmethod
+    async def find_run(self, run_id: str) -> RunRecord | None: ...
+
+    async def find_commit(self, run_id: str) -> LastCommit | None:
+        return await self._find("find_commit", {"run_id": run_id}, positional(LastCommit))
+
+    async def find_seqs(self, run_ids: Collection[str]) -> Mapping[str, int]:
+        return dict(await self._read("find_seqs", {"run_ids": self._many(run_ids)}, tuple))
+
+    async def list_runs(
+        self, where: RunFilter = EVERYTHING, *, limit: int = 100, cursor: str | None = None
+    ) -> Page[RunRecord]:
+        place = decode_cursor(cursor, self._place_kind)
+        parameters: dict[str, object] = {
+            "tenant": where.tenant,
+            "state": where.states[0] if len(where.states) == 1 else None,
+            "states": self._many(where.states) if len(where.states) > 1 else None,
+            "workflow": where.workflow,
+            "tag_name": where.tag and self._free(where.tag[0]),
+            "tag_value": where.tag and self._free(where.tag[1]),
+            "since": where.since,
+            "until": where.until,
+            "parent": where.parent,
+            "top": True if where.top else None,
+            "idle": True if where.idle else None,
+            "quarantined": True if where.quarantined is True else None,
+            "sound": True if where.quarantined is False else None,
+            "cursor_at": place and place[0],
+            "cursor_key": place and place[1],
+            "limit": max(limit, 0) + 1,
+        }
+        name = "list_runs" if where.tag is None else "list_runs_by_tag"
+        return page(await self._read(name, parameters, lambda row: (self._make_run(row), self._place(row))), limit)
+
+    async def list_active_runs(
+        self, partitions: Collection[int] | None = None, after: str = "", limit: int = 1000, *, busy: bool = False
+    ) -> list[RunRecord]:
+        parameters = {
+            "partitions": self._many(partitions),
+            "after": after,
+            "limit": max(limit, 0),
+            "busy": True if busy else None,
+        }
+        return await self._read("list_active_runs", parameters, self._make_run)
+
+    async def mark_quarantined(self, run_id: str, reason: str) -> None:
+        if not await self._change("mark_quarantined", {"run_id": run_id, "reason": self._free(reason)}):
+            raise NotFound(f"run {run_id} does not exist")
+
+    async def unquarantine(self, run_id: str) -> None:
+        if not await self._change("unquarantine", {"run_id": run_id}):
+            raise NotFound(f"run {run_id} does not exist")
+
+    async def find_idempotency(self, tenant: str, key: str) -> tuple[str, str] | None:
+        parameters = {"tenant": tenant, "key": self._free(key)}
+        return await self._find("find_idempotency", parameters, lambda row: (row[0], row[1]))
+
+    # -- timers
+
+    async def list_due_timers(
+        self, now: float, limit: int = 1000, partitions: Collection[int] | None = None
+    ) -> list[DueTimer]:
+        parameters = {"now": now, "limit": max(limit, 0), "partitions": self._many(partitions)}
+        return await self._read("list_due_timers", parameters, positional(DueTimer))
+
+    async def next_timer(self, partitions: Collection[int] | None = None) -> float | None:
+        return await self._find("next_timer", {"partitions": self._many(partitions)}, first)
+
+    # -- approvals and dead letters
+
+    async def get_approval(self, approval_id: str) -> ApprovalRow:
+        return found(await self._find("get_approval", {"id": approval_id}, _approval), "approval", approval_id)
+
+    async def list_approvals(
+        self,
+        *,
+        state: str | None = None,
+        tenant: str | None = None,
+        run_id: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page[ApprovalRow]:
+        parameters = listing(state, tenant, run_id, limit, cursor)
+        rows = await self._read("list_approvals", parameters, lambda row: (_approval(row), (row[5], row[0])))
+        return page(rows, limit)
+
+    async def get_dead_letter(self, dead_letter_id: str) -> DeadLetterRow:
+        letter = await self._find("get_dead_letter", {"id": dead_letter_id}, _dead_letter)
+        return found(letter, "dead letter", dead_letter_id)
+
+    async def list_dead_letters(
+        self,
+        *,
+        state: str | None = None,
+        tenant: str | None = None,
+        run_id: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page[DeadLetterRow]:
+        parameters = listing(state, tenant, run_id, limit, cursor)
+        rows = await self._read("list_dead_letters", parameters, lambda row: (_dead_letter(row), (row[5], row[0])))
+        return page(rows, limit)
+
+    # -- notices and commands
+
+    async def read_notices(
+        self, partitions: Collection[int] | None = None, after: int = 0, limit: int = 1000
+    ) -> list[Notice]:
+        parameters = {"partitions": self._many(partitions), "after": after, "limit": max(limit, 0)}
+        return await self._read("read_notices", parameters, positional(Notice))
+
+    async def read_commands(
+        self, partitions: Collection[int] | None = None, after: int = 0, limit: int = 1000
+    ) -> list[Command]:
+        parameters = {"partitions": self._many(partitions), "after": after, "limit": max(limit, 0)}
+        return await self._read("read_commands", parameters, positional(Command))
+
+    # -- definitions and workflows
+
+    async def put_definition(self, definition_hash: str, kind: str, body: bytes) -> None:
+        await self._change("put_definition", {"definition_hash": definition_hash, "kind": kind, "body": body})
+
+    async def get_definition(self, definition_hash: str) -> Definition:
+        definition = await self._find("get_definition", {"definition_hash": definition_hash}, positional(Definition))
+        return found(definition, "definition", definition_hash)
+
+    async def find_workflow(
+        self, name: str, version: int | None = None, *, tenant: str = "default"
+    ) -> WorkflowVersion | None:
+        return await self._find("find_workflow", {"tenant": tenant, "name": name, "version": version}, _workflow)
+
+    async def list_workflows(
+        self, *, tenant: str = "default", limit: int = 100, cursor: str | None = None
+    ) -> Page[WorkflowVersion]:
+        place = decode_cursor(cursor, tuple[str])
+        parameters = {"tenant": tenant, "after": place and place[0], "limit": max(limit, 0) + 1}
+        return page(await self._read("list_workflows", parameters, lambda row: (_workflow(row), (row[0],))), limit)
+
+    async def list_workflow_versions(
+        self, name: str, *, tenant: str = "default", limit: int = 100, cursor: str | None = None
+    ) -> Page[WorkflowVersion]:
+        place = decode_cursor(cursor, tuple[int])
+        parameters = {"tenant": tenant, "name": name, "before": place and place[0], "limit": max(limit, 0) + 1}
+        rows = await self._read("list_workflow_versions", parameters, lambda row: (_workflow(row), (row[1],)))
+        return page(rows, limit)
+
+    # -- housekeeping
+
+    async def prune_commands(self, answered_before: float) -> int:
+        return await self._change("prune_commands", {"before": answered_before})
+
+    async def prune_idempotency(self, created_before: float) -> int:
+        return await self._change("prune_idempotency", {"before": created_before})
