@@ -7,6 +7,7 @@ Owns which characters those are. Knows nothing of where text goes.
 from __future__ import annotations
 
 import re
+import unicodedata
 
 _HIDDEN = (
     r"\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, ESC and those of C1 among them
@@ -17,6 +18,9 @@ _HIDDEN = (
 _IN_TEXT = re.compile(f"[{_HIDDEN}]")
 _IN_LINE = re.compile(rf"[\n{_HIDDEN}]")
 _IN_JSON = re.compile(f"[{_HIDDEN}]")
+_LONGEST_NAME = 200
+_NO_NAME = re.compile(rf"[\n\t\ufe00-\ufe0f{_HIDDEN}]")
+_NO_NAME_KINDS = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 _SHORT = {"\n": "\\n", "\r": "\\r"}
 
 
@@ -33,6 +37,19 @@ def clean_line(text: str) -> str:
 def clean_json(text: str) -> str:
     """JSON that means the same: its writer leaves characters as they are that a terminal obeys."""
     return _IN_JSON.sub(_escape_json, text)
+
+
+def find_name_trouble(text: str) -> str | None:
+    """Why a text is no name of a person or of a key: two names that are read the same would be taken for one. Letters of other
+    scripts that look alike are not told apart; whoever gives names looks after that."""
+    if not 0 < len(text) <= _LONGEST_NAME or text != text.strip():
+        return f"expected 1 to {_LONGEST_NAME} characters without spaces around them"
+    for one in text:
+        if _NO_NAME.match(one) or (one != " " and unicodedata.category(one) in _NO_NAME_KINDS):
+            return f"it holds the character U+{ord(one):04X}, which is not to be seen; leave it out"
+    if not unicodedata.is_normalized("NFC", text):
+        return "it is composed in a way that is read as another name; write it in the form NFC"
+    return None
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from perdure.access import PERMISSIONS, Authenticator, Permission, RateLimiter, Role
+from perdure.access import PERMISSIONS, Authenticator, Failures, Permission, RateLimiter, Role
 from perdure.access.keys import issue_key
 from perdure.service.scope import archive_of
 from tests.api.helpers import bearer, serving
@@ -93,6 +93,7 @@ async def test_the_table_of_routes_and_permissions_is_as_it_was_decided(server):
 
 async def test_without_credentials_nothing_but_the_public_answers(server):
     seen = 0
+    server.app.state.context.failures = Failures(server.engine.clock, rate=0)
     for method, path, operation, document in operations(server):
         for headers in ({}, {"Authorization": "Bearer x"}, {"Authorization": "Basic eDp5"}, {"Authorization": ""}):
             response = await call(server, method, path, operation, document, headers=headers)

@@ -189,7 +189,7 @@ async def test_nobody_is_told_of_what_was_decided_meanwhile(tmp_path):
     [
         ({"secret": "missing"}, "there is no secret missing for tenant default"),
         ({"secret": "short"}, "at least 24 bytes"),
-        ({"url": "http://10.0.0.1/"}, "private address"),
+        ({"url": "http://10.0.0.1/"}, "not public"),
         ({"url": "http://169.254.169.254/latest/meta-data"}, "169.254.169.254"),
         ({"url": "http://127.0.0.1:1/"}, "no connection"),
     ],

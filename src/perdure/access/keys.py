@@ -14,11 +14,12 @@ import re
 
 import msgspec
 
-from perdure.access.principal import is_name, is_tenant
+from perdure.access.principal import is_tenant
 from perdure.access.roles import check_roles
 from perdure.archive import ApiKey, Archive
 from perdure.clock import Clock, new_key
 from perdure.errors import PerdureError
+from perdure.plain_text import find_name_trouble
 
 PREFIX = "perdure_"
 _ID_BYTES = 8
@@ -77,8 +78,8 @@ async def issue_key(
     problems = []
     if not is_tenant(tenant):
         problems.append(f"tenant {tenant[:80]!r}: expected letters, digits, '.', '_' and '-', at most 64")
-    if not is_name(name):
-        problems.append(f"name {name[:80]!r}: expected one line of 1 to 200 characters")
+    if trouble := find_name_trouble(name):
+        problems.append(f"name {name[:80]!a}: {trouble}")
     now = clock.now()
     if expires_at is not None and expires_at <= now:
         problems.append("its expiry lies in the past")

@@ -6,6 +6,8 @@ longest can be forgotten.
 
 from __future__ import annotations
 
+import ipaddress
+import logging
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +19,12 @@ from perdure.clock import Clock
 BURST_SECONDS = 2.0
 """What may come at once: so many seconds' worth."""
 CAPACITY = 10_000
+FAILURES_AT_ONCE = 100.0
+"""Wrong credentials of one address; then as many as come in a second."""
+FAILURES_PER_SECOND = 5.0
+FAILURES_SAID_SECONDS = 60.0
+
+logger = logging.getLogger("perdure.access")
 
 
 class Buckets:
@@ -78,6 +86,34 @@ class RateLimiter:
 def name_of(principal: Principal) -> str:
     """Under which a credential is counted."""
     return principal.key_id or f"{principal.kind} {principal.tenant} {principal.name}"
+
+
+class Failures:
+    """Wrong credentials, by the address they came from. A credential is looked at however many were wrong before it: behind one
+    address stand many people, and nobody locks out who has a valid one. Beyond the limit the answer to a wrong one is 429."""
+
+    def __init__(self, clock: Clock, rate: float = FAILURES_PER_SECOND, burst: float = FAILURES_AT_ONCE) -> None:
+        self._buckets = Buckets(clock, rate, burst)
+        self._said = Buckets(clock, 1 / FAILURES_SAID_SECONDS, 1)
+
+    def count(self, address: str) -> None:
+        """One more; raises `RateLimited` where there were too many."""
+        name = _network(address)
+        if wait := self._buckets.wait(name):
+            if not self._said.wait(name):
+                self._said.take(name)
+                logger.warning("many wrong credentials come from %s", name)
+            raise RateLimited(f"too many wrong credentials came from this address; try again in {wait:.3g} s", wait)
+        self._buckets.take(name)
+
+
+def _network(address: str) -> str:
+    """Whoever has one address of version 6 has 2**64 of them."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address[:100]
+    return str(ipaddress.ip_network((parsed, 64), strict=False)) if parsed.version == 6 else address
 
 
 class Places:

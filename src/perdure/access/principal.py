@@ -9,11 +9,11 @@ import msgspec
 
 from perdure.access.errors import Forbidden
 from perdure.access.roles import Permission, Role, permissions_of
+from perdure.plain_text import find_name_trouble
 
 DEFAULT_TENANT = "default"
 
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_NAME = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{1,200}")
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,8 +67,8 @@ def is_tenant(text: object) -> bool:
 
 
 def is_name(text: object) -> bool:
-    """A name that can be stored and shown: one line, no control characters."""
-    return isinstance(text, str) and _NAME.fullmatch(text) is not None and text == text.strip()
+    """A name that can be stored and shown, and in which everything is to be seen."""
+    return isinstance(text, str) and find_name_trouble(text) is None
 
 
 def _given(principal: Principal) -> str:

@@ -37,7 +37,7 @@ class Permission(StrEnum):
     SYSTEM_READ = "system:read"
     """Node types, workers, queues, triggers."""
     SYSTEM_OPERATE = "system:operate"
-    """Retention, repair, triggers."""
+    """Retention, repair, triggers; figures of the whole process, which are every tenant's."""
     KEYS_ADMIN = "keys:admin"
     AUDIT_READ = "audit:read"
 

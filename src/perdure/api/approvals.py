@@ -12,6 +12,8 @@ from perdure.api.parameters import Limit, Text
 from perdure.api.reading import Body, Query
 from perdure.api.routing import Call, Routes
 from perdure.errors import Refused
+from perdure.plain_text import find_name_trouble
+from perdure.service.errors import Invalid, Trouble
 
 routes = Routes("approvals")
 Id = Annotated[str, Meta(description="Only those of this run.", max_length=1000)]
@@ -92,6 +94,9 @@ async def make_links(call: Call, body: MakeLinks) -> Any:
     permission to decide as well: nobody gives what they do not have.
     """
     call.principal.require(Permission.APPROVALS_DECIDE)
+    if trouble := find_name_trouble(body.approver):
+        message = f"approver {body.approver[:80]!a}: {trouble}"
+        raise Invalid(message, [Trouble("approver", "wrong_value", message)])
     row = await call.service.scope.find_approval(call.path("approval_id"))
     if row.state != "pending":
         raise Refused(f"approval {row.approval_id} is no longer pending", code="already_decided")

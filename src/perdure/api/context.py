@@ -7,7 +7,18 @@ from functools import cached_property
 import msgspec
 from starlette.requests import Request
 
-from perdure.access import LOCAL, Audit, Authenticator, Links, Places, Principal, RateLimiter, make_principal
+from perdure.access import (
+    LOCAL,
+    Audit,
+    Authenticator,
+    Failures,
+    Links,
+    Places,
+    Principal,
+    RateLimiter,
+    Unauthenticated,
+    make_principal,
+)
 from perdure.api.metrics import Metrics
 from perdure.api.protocol import Bounds
 from perdure.api.routing import Call
@@ -45,6 +56,7 @@ class Context:
         self.metrics = Metrics(engine)
         self.feed = Feed(engine)
         self.limiter = limiter or RateLimiter(engine.clock, per_key=0, per_tenant=0)
+        self.failures = Failures(engine.clock)
         self.places = Places(options.streams_per_key, options.streams_per_tenant)
         self.nobody = make_principal(tenant="", name="nobody", kind="link", roles=())
         """Who calls what is public: may nothing and owns nothing."""
@@ -66,7 +78,17 @@ class Context:
     async def identify(self, request: Request) -> Principal:
         if self._authenticator is None:
             return LOCAL
-        return await self._authenticator.authenticate(request.headers.get("authorization"))
+        shown = request.headers.get("authorization")
+        try:
+            return await self._authenticator.authenticate(shown)
+        except Unauthenticated:
+            if shown:
+                self.count_failure(request)
+            raise
+
+    def count_failure(self, request: Request) -> None:
+        """A credential was wrong: a key, a token, a link, a signature. Raises RateLimited where that happens too often."""
+        self.failures.count(request.client.host if request.client else "")
 
     async def audited(self, call: Call, action: str) -> None:
         """Raises when it cannot be written: the caller must not hear that all is well."""

@@ -33,7 +33,11 @@ async def decide(call: Call) -> Any:
     """
     engine, name = call.context.engine, call.path("approval_id")
     raw = await read_bytes(call.request)
-    caller = await notifications.authenticate(engine, name, call.request.headers, raw)
+    try:
+        caller = await notifications.authenticate(engine, name, call.request.headers, raw)
+    except notifications.SignatureInvalid:
+        call.context.count_failure(call.request)
+        raise
     call.context.limiter.check(caller.principal)
     body = await read_body(call.request, SignedDecision)
     if body.approval_id != caller.row.approval_id:

@@ -58,6 +58,7 @@ async def ask(call: Call) -> Response:
         link = await call.context.links.find(call.path("token"))
         view = await _service(call, link).approvals.get(link.approval_id)
     except (LinkInvalid, NotFound) as error:
+        call.context.count_failure(call.request)
         return _page("This link does nothing", _paragraph(error.message), 403)
     if view["state"] != "pending":
         return _page("Decided already", _paragraph(f"{link.approval_id} was decided: {view['decision']}."))
@@ -85,6 +86,7 @@ async def decide(call: Call) -> Response:
         form = (await _service(call, link).approvals.get(link.approval_id))["form"]
         link = await links.consume(token, approval_id=link.approval_id, decision=link.decision)
     except (LinkInvalid, NotFound) as error:
+        call.context.count_failure(call.request)
         return _page("This link does nothing", _paragraph(error.message), 403)
     service = _service(call, link)
     try:

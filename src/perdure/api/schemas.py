@@ -472,12 +472,13 @@ class Worker(View, frozen=True, kw_only=True):
     worker: str
     state: Literal["alive", "dead"]
     """Dead: it was silent for `worker_dead_seconds`, and what it had is tried again."""
-    host: str
-    pid: int
+    host: str | None
+    """This, `pid` and `running`: null without the permission `system:operate`."""
+    pid: int | None
     queues: list[str]
     types: list[str]
     slots: int
-    running: int
+    running: int | None
     silent_seconds: float
     lag_seconds: float
 
@@ -492,10 +493,11 @@ class Queue(View, frozen=True, kw_only=True):
     workers: int
     """Those that are alive."""
     slots: int
-    running: int
-    waiting: int
+    running: int | None
+    """This, `waiting` and `backlog` count tasks of all tenants: null without the permission `system:operate`."""
+    waiting: int | None
     """Sent, and nobody has taken them."""
-    backlog: int
+    backlog: int | None
     """Not sent yet by the process that answers: as many are out as slots could take, or a limit is reached."""
 
 

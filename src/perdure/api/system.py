@@ -49,9 +49,9 @@ async def ready(call: Call) -> Any:
     )  # runs are kept without them, too
 
 
-@outside.get("/metrics", Permission.SYSTEM_READ, MEDIA_TYPE)
+@outside.get("/metrics", Permission.SYSTEM_OPERATE, MEDIA_TYPE)
 async def metrics(call: Call) -> Response:
-    """Figures for Prometheus."""
+    """Figures for Prometheus, of the whole process."""
     return Response(call.context.metrics.text(), media_type=MEDIA_TYPE)
 
 

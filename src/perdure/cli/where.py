@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from perdure.cli.group import db_option
+from perdure.cli.saying import echo, style
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -70,9 +71,24 @@ def server_options(function: F) -> F:
         help="A server to work on instead of a database: http://127.0.0.1:8700. Default: the setting server_url.",
     )
     key = click.option(
-        "--api-key", metavar="KEY", help="What to show that server. Default: the setting api_key (PERDURE_API_KEY)."
+        "--api-key",
+        metavar="KEY",
+        callback=_mark,
+        help="What to show that server; others see it in the list of processes. Default: the setting api_key (PERDURE_API_KEY).",
     )
     return server(key(function))
+
+
+def _mark(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Said when the command ends, since only then it is known how it speaks."""
+    if value and ctx.get_parameter_source("api_key") is click.core.ParameterSource.COMMANDLINE:
+        ctx.call_on_close(lambda: None if ctx.params.get("as_json") else _warn())
+    return value
+
+
+def _warn() -> None:
+    told = "--api-key is seen by everybody on this machine (ps); set PERDURE_API_KEY instead"
+    echo(f"{style('warning:', fg='yellow')} {told}", err=True)
 
 
 def here_only(why: str) -> Callable[[F], F]:

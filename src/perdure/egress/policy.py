@@ -14,6 +14,7 @@ listed as addresses: whoever controls the name must not be able to point it ther
 
 from __future__ import annotations
 
+import logging
 import re
 from ipaddress import ip_address, ip_network
 
@@ -23,6 +24,8 @@ from perdure.egress.addresses import LOOPBACK, PRIVATE, PUBLIC, SHARED, Address,
 from perdure.egress.errors import EgressRefused
 from perdure.egress.urls import Url, read_host
 from perdure.errors import SettingsInvalid
+
+logger = logging.getLogger("perdure.egress")
 
 PORTS = frozenset({80, 443})
 SETTING = "PERDURE_EGRESS_ALLOW"
@@ -88,9 +91,12 @@ class Policy(msgspec.Struct, frozen=True):
             if entry.has_address(address) or (entry.has_host(url) and (kind == PUBLIC or kind in _BY_NAME))
         ]
         if kind != PUBLIC and not fitting:
+            named = "is" if url.address is not None else "leads to"
+            # The same for every kind: whoever wrote the URL is not told what the own network is made of.
+            logger.warning("%s is refused: it %s a %s address", url.host, named, kind)
             raise EgressRefused(
-                f"{url.shown} is refused: {url.host} {'is' if url.address is not None else 'leads to'} a {kind} address; "
-                f"who runs Perdure may allow it{_how(url) if kind in _BY_NAME else f' with {SETTING}'}"
+                f"{url.shown} is refused: {url.host} {named} an address that is not public; "
+                f"who runs Perdure may allow it{_how(url)} (the log says which kind it is: a link-local one is listed as an address)"
             )
         usual = kind == PUBLIC and url.port in self.ports
         if not usual and not any(entry.has_port(url.port, self.ports) for entry in fitting):

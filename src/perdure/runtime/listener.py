@@ -18,6 +18,7 @@ from perdure.kernel import reruns
 from perdure.kernel.segments import find_sealed, mask
 from perdure.kernel.state import State
 from perdure.model.ir import IR
+from perdure.plain_text import find_name_trouble
 from perdure.routing.inputs import apply_defaults
 from perdure.routing.schemas import check
 from perdure.runtime.coordinator import Coordinator
@@ -220,6 +221,7 @@ async def _existing(journal: Journal, request: Request, found: Exists) -> Reply:
 
 async def _gather(coordinator: Coordinator, request: Request) -> tuple[Request, IR | None, State | None]:
     """What a request names and its decision needs: the IR, the run it is a rerun of; and the request with all its inputs."""
+    _check_names(request)
     if request.kind == "vote" and request.decision == "approve":
         await _check_vote(coordinator, request)
     source = await _find_source(coordinator, request) if request.kind == "rerun" else None
@@ -243,6 +245,14 @@ async def _gather(coordinator: Coordinator, request: Request) -> tuple[Request, 
             except (BlobStoreUnavailable, BlobMissing, BlobDamaged) as error:  # others wait for their answers
                 raise _Turned(error.code, f"the inputs: {error.message}") from None
     return request, ir, source
+
+
+def _check_names(request: Request) -> None:
+    """Here, where every request comes by: who asks, for whom, and to whom it is handed."""
+    names = {"by": request.by, "approver": request.approver or "", "to": request.to}
+    for field, name in names.items() if request.kind != "undelivered" else ():
+        if name and (trouble := find_name_trouble(name)):
+            raise _Turned("invalid_name", f"{field} {name[:80]!a}: {trouble}")
 
 
 async def _fill_inputs(coordinator: Coordinator, request: Request, ir: IR, tenant: str, inputs: Any) -> Request:

@@ -15,7 +15,7 @@ from perdure.journal import ApprovalRow, DeadLetterRow, RunRecord
 from perdure.kernel.segments import SEALED, find_sealed
 from perdure.kernel.state import State
 from perdure.runtime.requests import VALUES, Reply, Request
-from perdure.service.errors import AnswerLate, InputsInvalid, Overloaded, Trouble
+from perdure.service.errors import AnswerLate, InputsInvalid, Invalid, Overloaded, Trouble
 
 if TYPE_CHECKING:
     from perdure.access import Principal
@@ -118,6 +118,8 @@ class Scope:
             case "invalid_inputs":
                 path = "data" if request.kind == "vote" else "inputs"
                 raise InputsInvalid(reply.message, [Trouble(path, "wrong_value", one) for one in reply.problems])
+            case "invalid_name":
+                raise Invalid(reply.message, [Trouble("", "wrong_value", reply.message)])
             case "overloaded":
                 raise Overloaded(reply.message)
             case _:

@@ -1,9 +1,11 @@
-"""What a deployment is made of now: node types, workers, queues. Figures only, no ids of anybody's runs. It must not know HTTP."""
+"""What a deployment is made of now: node types, workers, queues. Figures only, no ids of anybody's runs, and none of other
+tenants' for who may not operate the deployment. It must not know HTTP."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from perdure.access import Permission
 from perdure.errors import NotFound
 from perdure.model.problems import Problems
 from perdure.nodes.view import trouble_view, type_view
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 class System:
     def __init__(self, scope: Scope) -> None:
         self._engine = scope.engine
+        self._whole = scope.principal.may(Permission.SYSTEM_OPERATE)
+        """What speaks of every tenant's work is told."""
 
     def node_types(self) -> View:
         """What a workflow can be made of here; what is installed and cannot be loaded, with the reason."""
@@ -36,6 +40,8 @@ class System:
     async def workers(self) -> View:
         """Who executes tasks. One that was silent for `worker_dead_seconds` is dead, and about to be forgotten."""
         items = [_worker_view(seen, self._engine.sight.is_alive(seen)) for seen in await self._seen()]
+        if not self._whole:
+            items = [{**one, "host": None, "pid": None, "running": None} for one in items]
         return {"items": items, "next_cursor": None}
 
     async def queues(self) -> View:
@@ -58,7 +64,10 @@ class System:
             queue["waiting"], queue["running"] = found.waiting, found.claimed
         for name, count in {} if engine.coordinator is None else engine.coordinator.dispatcher.count_backlog().items():
             get(name if engine.distributed else "default")["backlog"] += count
-        return {"items": [queues[name] for name in sorted(queues)], "next_cursor": None}
+        items = [queues[name] for name in sorted(queues)]
+        if not self._whole:
+            items = [{**one, "running": None, "waiting": None, "backlog": None} for one in items]
+        return {"items": items, "next_cursor": None}
 
     async def _seen(self) -> list[WorkerSeen]:
         return sorted(await list_workers(self._engine), key=lambda seen: seen.beat.worker)
