@@ -1,0 +1,90 @@
+"""A run that kills its coordinator, with a real PostgreSQL and a real SIGKILL (X34)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.distributed.helpers import DEADLINE, Deployment, eventually
+from tests.engine.helpers import ended, start, task, transform, workflow
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
+
+PROGRAM = """
+import asyncio, sys
+from tests.distributed.helpers import Deployment
+from tests.engine.runner import _plant_bomb
+
+class Redis:
+    url = sys.argv[2]
+    def new_prefix(self): return sys.argv[3]
+
+async def main():
+    _plant_bomb("BOMB")
+    deployment = Deployment(sys.argv[1], Redis(), sys.argv[4])
+    engine = await deployment.coordinator()
+    print("ready", flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+def coordinate(deployment: Deployment, folder: Path) -> subprocess.Popen[bytes]:
+    """A process that decides, and works in this folder, as `perdure serve` does in its own."""
+    (folder / "program.py").write_text(PROGRAM)
+    arguments = [deployment.database_url, deployment.redis.url, deployment.prefix, str(deployment.blobs)]
+    with (folder / "stderr").open("ab") as errors:
+        return subprocess.Popen(
+            [sys.executable, "program.py", *arguments],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        )
+
+
+async def test_with_postgres_a_run_that_kills_its_process_twice_is_quarantined_at_the_third_start(
+    deployment: Deployment, tmp_path: Path, monkeypatch: Any
+):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(tmp_path)
+    asking = await deployment.worker()
+    bomb = workflow(task("a"), transform("boom", "{{ inputs.a ~ 'BOMB' }}", ["a"]), name="bomb")
+    processes = []
+    try:
+        process = coordinate(deployment, folder)
+        processes.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n", (folder / "stderr").read_text()
+        await start(asking, bomb, "killer", inputs={"a": "x"})
+        assert process.wait(DEADLINE) == -signal.SIGKILL
+        assert (folder / ".perdure" / "perdure.handled").exists()
+        process = coordinate(deployment, folder)
+        processes.append(process)
+        assert process.wait(DEADLINE) == -signal.SIGKILL, (folder / "stderr").read_text()
+        process = coordinate(deployment, folder)
+        processes.append(process)
+
+        async def quarantined() -> str | None:
+            assert process.poll() is None, (folder / "stderr").read_text()
+            return (await asking.journal.get_run("killer")).quarantined
+
+        assert "2 times the process died" in await eventually(quarantined)
+        await start(asking, workflow(task("fine"), name="fine"), "innocent")
+        assert (await ended(asking, "innocent")).state.value == "completed"
+        assert process.poll() is None
+    finally:
+        for one in processes:
+            one.kill()
+            one.wait()
+            assert one.stdout is not None
+            one.stdout.close()
