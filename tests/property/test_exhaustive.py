@@ -3,6 +3,9 @@
 A state is the kernel's (without sequence numbers, which cannot matter here), the messages under way, what each worker holds, the results that were delivered once, and the faults that are left: 2 crashes, 2 leases that lapse while
 the work goes on, 2 results delivered again. Two workers are alike, so a state holds what they do, not who does it. In every
 state every invariant holds, and from every state the end can be reached.
+
+Most states differ in their world alone, and the kernel and the checker know nothing of it: what a command does to them is worked
+out once (`_step`), and holds in every world.
 """
 
 from __future__ import annotations
@@ -41,13 +44,24 @@ class World(NamedTuple):
     duplicates: int = 0
 
 
-class Spot(NamedTuple):
+class Step(NamedTuple):
+    """What came of a command, whatever the world is."""
+
     kernel: bytes
     checker: Checker
-    world: World
+    claimed: tuple[Any, ...]
+    """What the checker knows and the kernel does not."""
+    effects: tuple[c.Effect, ...]
+    live: frozenset[tuple[str, tuple[int, ...], bool]]
+    """Whose results can still be heard: node, scope, undo."""
     over: bool
     told: str
-    """The command that led here."""
+    """The command."""
+
+
+class Spot(NamedTuple):
+    step: Step
+    world: World
 
 
 class Search:
@@ -64,12 +78,13 @@ class Search:
         self.transitions = 0
         self.late = 0
         self.looked: set[bytes] = set()
+        self.steps: dict[Any, Step | None] = {}
         self.current = -1
-        state, checker = State(library=self.library), Checker(self.library)
         world = World(crashes=faults[0], lapses=faults[1], duplicates=faults[2])
-        spot = self._step(state, checker, world, c.Start(at=AT, run_id="run", ir=ir))
-        assert spot is not None
-        self._run(spot)
+        start = c.Start(at=AT, run_id="run", ir=ir)
+        first = self._work_out(State(library=self.library), Checker(self.library), start)
+        assert first is not None
+        self._run(self._into(first, world))
 
     # -- the search ----------------------------------------------------------------------------------------------------
 
@@ -79,10 +94,10 @@ class Search:
             self.current, spot = todo.popleft()
             if len(self.successors) > 1_000_000:
                 pytest.fail("the scope is too large")
-            if spot.kernel not in self.looked:
-                self.looked.add(spot.kernel)
+            if spot.step.kernel not in self.looked:
+                self.looked.add(spot.step.kernel)
                 self._late_results_change_nothing(spot)
-            if spot.over:
+            if spot.step.over:
                 continue
             for following in self._following(spot):
                 self.transitions += 1
@@ -93,15 +108,14 @@ class Search:
         self._ends_are_reachable()
 
     def _number(self, spot: Spot) -> tuple[int, bool]:
-        claimed = tuple((act.node, act.scope, act.claimed) for act in spot.checker.model.acts.values() if act.claimed)
-        key = (spot.kernel, spot.world, tuple(sorted(claimed)))
+        key = (spot.step.kernel, spot.step.claimed, spot.world)
         known = self.ids.get(key)
         if known is not None:
             return known, False
         number = self.ids[key] = len(self.ids)
         self.successors.append([])
-        self.parents.append((self.current, spot.told))
-        if spot.over:
+        self.parents.append((self.current, spot.step.told))
+        if spot.step.over:
             self.ends.append(number)
         return number, True
 
@@ -133,7 +147,7 @@ class Search:
 
         Nothing can come of it, so the search need not follow it: such work is left out of the world (`inert`).
         """
-        state = snapshot.decode(spot.kernel, self.library)
+        state = snapshot.decode(spot.step.kernel, self.library)
         assert state is not None
         for activation in state.activations.values():
             if not inert(state, activation):
@@ -186,12 +200,39 @@ class Search:
         return self._command(c.Complete, task, output=None)
 
     def _try(self, spot: Spot, world: World, command: c.Command, refused: World | None = None) -> Iterator[Spot]:
-        state = snapshot.decode(spot.kernel, self.library)
-        assert state is not None
-        found = self._step(state, spot.checker.copy(), world, command)
-        yield found if found is not None else spot._replace(world=world if refused is None else refused)
+        found = self._step(spot.step, command)
+        if found is None:
+            yield Spot(spot.step, world if refused is None else refused)
+        else:
+            yield self._into(found, world)
 
-    def _step(self, state: State, checker: Checker, world: World, command: c.Command) -> Spot | None:
+    def _into(self, step: Step, world: World) -> Spot:
+        """What a step does to the world."""
+        for effect in step.effects:
+            if isinstance(effect, c.Dispatch):
+                task = (effect.node, effect.scope, effect.attempt, effect.undo)
+                world = world._replace(messages=_with(world.messages, task))
+        told = step.told
+        for effect in step.effects:  # what nobody has taken comes back at once: the transport is not looked at here
+            if isinstance(effect, c.Recall):
+                task = (effect.node, effect.scope, effect.attempt, effect.undo)
+                if task in world.messages:
+                    withdrawn = self._step(step, self._command(c.Withdraw, task))
+                    assert withdrawn is not None
+                    step, world = self._into(withdrawn, world._replace(messages=_without(world.messages, task)))
+        if step.told != told:
+            step = step._replace(told=told)
+        return Spot(step, self._leave_out_inert(step, world))
+
+    def _step(self, before: Step, command: c.Command) -> Step | None:
+        key = (before.kernel, before.claimed, command)
+        if key not in self.steps:
+            state = snapshot.decode(before.kernel, self.library)
+            assert state is not None
+            self.steps[key] = self._work_out(state, before.checker.copy(), command)
+        return self.steps[key]
+
+    def _work_out(self, state: State, checker: Checker, command: c.Command) -> Step | None:
         verdicts: dict[c.Need, c.Verdict] = {}
         while isinstance(result := advance(state, command, verdicts), c.Needs):
             for question in result.questions:
@@ -201,29 +242,22 @@ class Search:
         for event in result.events:
             found = checker.feed(event)
             assert not found, f"{found}\n{self._story()}\n{command}\n{result.events}"
-        for effect in result.effects:
-            if isinstance(effect, c.Dispatch):
-                task = (effect.node, effect.scope, effect.attempt, effect.undo)
-                world = world._replace(messages=_with(world.messages, task))
-        for effect in result.effects:  # what nobody has taken comes back at once: the transport is not looked at here
-            if isinstance(effect, c.Recall):
-                task = (effect.node, effect.scope, effect.attempt, effect.undo)
-                if task in world.messages:
-                    world = world._replace(messages=_without(world.messages, task))
-                    spot = self._step(state, checker, world, self._command(c.Withdraw, task))
-                    assert spot is not None
-                    world = spot.world
-        world = self._leave_out_inert(state, world)
         forget(state, checker)
-        return Spot(snapshot.encode(state), checker, world, state.terminal, repr(command))
+        claimed = sorted((act.node, act.scope, act.claimed) for act in checker.model.acts.values() if act.claimed)
+        live = {(state.name(a.node), a.scope, False) for a in state.activations.values() if not inert(state, a)}
+        for a in state.activations.values():
+            if a.undo is not None and a.undo.state != "done":
+                live.add((state.name(a.node), a.scope, True))
+        effects = tuple(effect for effect in result.effects if isinstance(effect, c.Dispatch | c.Recall))
+        kernel = snapshot.encode(state)
+        return Step(kernel, checker, tuple(claimed), effects, frozenset(live), state.terminal, repr(command))
 
-    def _leave_out_inert(self, state: State, world: World) -> World:
+    def _leave_out_inert(self, step: Step, world: World) -> World:
+        if not (world.messages or world.working or world.delivered):
+            return world
+
         def live(task: Task) -> bool:
-            activation = state.find(task[0], task[1])
-            assert activation is not None
-            if task[3]:
-                return activation.undo is not None and activation.undo.state != "done"
-            return not inert(state, activation)
+            return (task[0], task[1], task[3]) in step.live
 
         return world._replace(
             messages=tuple(filter(live, world.messages)),
