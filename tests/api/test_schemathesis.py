@@ -1,4 +1,4 @@
-"""A thousand requests made from the OpenAPI document; `python -m tests.api.schemathesis --cases 100000` makes more."""
+"""A few requests to every operation of the OpenAPI document, good and bad; `make api` makes many more."""
 
 import pytest
 
@@ -8,9 +8,9 @@ from tests.api.schemathesis import run_cases
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.filterwarnings("default")  # of what schemathesis imports
-def test_a_thousand_requests_give_no_5xx_and_nothing_undocumented():
-    counted = run_cases(1000, seed=0)
-    assert sum(counted.values()) >= 1000
+def test_three_hundred_requests_give_no_5xx_and_nothing_undocumented():
+    counted = run_cases(300, seed=0)
+    assert sum(counted.values()) >= 300
     assert not [status for status in counted if status.startswith("5")]
-    assert counted["200"] > 100, "too few requests got through to mean anything"
-    assert counted["201"] > 5
+    assert counted["200"] > 30, "too few requests got through to mean anything"
+    assert counted["201"] > 1

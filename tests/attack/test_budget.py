@@ -228,9 +228,9 @@ async def test_many_conditions_share_a_budget(tmp_path):
     assert "too much data" in run["error"]["message"]
 
 
-@attack("S03", "10,000 generated inputs of every kind")
+@attack("S03", "generated inputs of every kind")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in TARGETS if name not in ("code", "pipelines")])
 def test_generated_inputs_stay_within_the_budget(name):
-    report = fuzz(name, TARGETS[name], 1_000, seed=13, limit=PATIENCE * LONGEST_SECONDS)
+    report = fuzz(name, TARGETS[name], 200, seed=13, limit=PATIENCE * LONGEST_SECONDS)
     assert report.broken == []
