@@ -118,12 +118,13 @@ def test_times_are_read_as_people_write_them(monkeypatch, text, expected):
     assert Moment()(text) == expected
 
 
-def test_times_without_a_zone_are_those_of_this_machine(monkeypatch):
+def test_times_without_a_zone_are_utc_as_those_that_are_printed(monkeypatch):
     monkeypatch.setattr("perdure.cli.parameters.system.now", lambda: NOW)
-    local = datetime.datetime.fromtimestamp(Moment()("2026-11-15")).astimezone()
-    assert (local.year, local.month, local.day, local.hour) == (2026, 11, 15, 0)
-    clock = datetime.datetime.fromtimestamp(Moment()("9:30")).astimezone()
+    midnight = datetime.datetime.fromtimestamp(Moment()("2026-11-15"), datetime.UTC)
+    assert (midnight.year, midnight.month, midnight.day, midnight.hour) == (2026, 11, 15, 0)
+    clock = datetime.datetime.fromtimestamp(Moment()("9:30"), datetime.UTC)
     assert (clock.hour, clock.minute) == (9, 30)
+    assert Moment()("2026-11-15 09:30:00 UTC") == 1_794_735_000.0
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2 hours", "25:00", "2026-13-01", ""])

@@ -12,6 +12,7 @@ import click
 
 from perdure.cli.exits import say
 from perdure.cli.group import db_option, debug_option
+from perdure.cli.output import say_zone
 from perdure.cli.serve import HOST, import_option, port_option, serve_api
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ async def _serve(
         if not has_pages(app):
             show_links(app)
 
+    say_zone()
     engine.listen(Happening().note)
     await serve_api(engine, settings, HOST, port, stop, ready)
 

@@ -14,7 +14,7 @@ import msgspec
 
 from perdure.cli.exits import ExitCode, say
 from perdure.cli.group import json_option, leave
-from perdure.cli.output import compact, instant, print_page, print_table
+from perdure.cli.output import compact, instant, on_terminal, print_page, print_table, say_zone
 from perdure.cli.saying import echo, echo_json
 from perdure.cli.where import Where, where_options
 from perdure.clock import system
@@ -49,6 +49,8 @@ def events(run_id: str, after: int, limit: int, where: Where, as_json: bool) -> 
     if as_json:
         print_page(page["items"], page["next_cursor"])
         return
+    if page["items"] and on_terminal():
+        say_zone()
     rows: list[list[Any]] = []
     for event in page["items"]:
         node = event.get("node")
@@ -103,6 +105,8 @@ def logs(run_id: str, node: str | None, after: int, limit: int, follow: bool, wh
     if not page["items"]:
         say("Nothing was said.")
         return
+    if on_terminal():
+        say_zone()
     rows = [[instant(line["at"]), line["node"], line["level"], line["message"]] for line in page["items"]]
     print_table(["at", "node", "level", "message"], rows, flexible="message")
     if page["next_cursor"] is not None:
@@ -123,6 +127,8 @@ async def _follow_logs(where: Where, name: str, node: str | None, after: int, as
 
     async with connected(where) as backend:
         run_id = (await find_run(backend, name))["run_id"]
+        if not as_json and on_terminal():
+            say_zone()
         with stopping() as stop:
             ended = False
             while stop.code is None:

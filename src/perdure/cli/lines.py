@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from perdure.cli.exits import say
-from perdure.cli.output import duration, hour, paint, shorten
+from perdure.cli.output import duration, hour, paint, say_zone, shorten
 from perdure.cli.waiting import approve_command
 from perdure.kernel import events as e
 from perdure.kernel.keys import place
@@ -35,6 +35,7 @@ class Lines:
         self._items: dict[tuple[str, tuple[int, ...]], int] = {}
 
     def begin(self, state: State) -> None:
+        say_zone()
         if state.seq:
             self._measure(state)
 

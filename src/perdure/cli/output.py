@@ -116,23 +116,32 @@ def since(seconds: float) -> str:
 
 
 def moment(seconds: float | None) -> str:
-    """A time as the person's own clock shows it."""
+    """A time. People see UTC everywhere, as servers, `explain` and the API do, so that two people speak of the same."""
     if seconds is None:
         return ""
-    return _local(seconds).strftime("%Y-%m-%d %H:%M:%S")
+    return _at(seconds).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def hour(seconds: float) -> str:
-    return _local(seconds).strftime("%H:%M:%S")
+    """A time of these hours, where `say_zone` has said whose."""
+    return _at(seconds).strftime("%H:%M:%S")
 
 
 def instant(seconds: float) -> str:
-    """A time among many that are close to each other."""
-    return _local(seconds).strftime("%H:%M:%S.%f" if on_terminal() else "%Y-%m-%d %H:%M:%S.%f")[:-3]
+    """A time among many that are close to each other; on a terminal `say_zone` says whose."""
+    text = _at(seconds).strftime("%H:%M:%S.%f" if on_terminal() else "%Y-%m-%d %H:%M:%S.%f")[:-3]
+    return text if on_terminal() else f"{text} UTC"
 
 
-def _local(seconds: float) -> datetime.datetime:
-    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).astimezone()
+def say_zone() -> None:
+    """Said once, above times that do not say it themselves, to somebody whose clock shows something else."""
+    here = _at(system.now()).astimezone()
+    if here.utcoffset():
+        echo(f"Times are UTC; here it is {here:%H:%M} ({here:%Z}).", err=True)
+
+
+def _at(seconds: float) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
 
 
 def duration(seconds: float | None) -> str:

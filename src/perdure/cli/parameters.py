@@ -25,7 +25,8 @@ _AGO = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|h|d|w)")
 
 
 class Moment(ParamType):
-    """A time: `2026-11-15`, `2026-11-15T09:30`, `09:30` (today), or so long ago: `15min`, `2h`, `3d`."""
+    """A time: `2026-11-15`, `2026-11-15T09:30`, `09:30` (today), or so long ago: `15min`, `2h`, `3d`.
+    Without a zone it is UTC, as what commands print."""
 
     name = "moment"
 
@@ -36,17 +37,18 @@ class Moment(ParamType):
         ago = _AGO.fullmatch(text)
         if ago is not None:
             return system.now() - float(ago.group(1)) * _UNITS[ago.group(2)]
-        today = datetime.datetime.fromtimestamp(system.now(), datetime.UTC).astimezone()
+        text = text.removesuffix(" UTC")
+        today = datetime.datetime.fromtimestamp(system.now(), datetime.UTC)
         try:
             if re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", text):
                 clock = datetime.time.fromisoformat(text.zfill(5 if text.count(":") == 1 else 8))
-                return datetime.datetime.combine(today.date(), clock).astimezone().timestamp()
+                return datetime.datetime.combine(today.date(), clock, datetime.UTC).timestamp()
             moment = datetime.datetime.fromisoformat(text)
         except ValueError:
             self.fail(
                 f"{text!r} is no time; write 2026-11-15, 2026-11-15T09:30, 09:30, or 2h, 3d, 15min ago", param, ctx
             )
-        return (moment if moment.tzinfo is not None else moment.astimezone()).timestamp()
+        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.UTC)).timestamp()
 
 
 class Tag(ParamType):

@@ -11,7 +11,7 @@ import click
 
 from perdure.cli.exits import say
 from perdure.cli.group import json_option
-from perdure.cli.output import compact, instant, print_json, print_page, print_table
+from perdure.cli.output import compact, instant, on_terminal, print_json, print_page, print_table, say_zone
 from perdure.cli.saying import echo
 from perdure.cli.where import Where, where_options
 
@@ -55,6 +55,8 @@ def path(run_id: str, after: int, limit: int, where: Where, as_json: bool) -> No
         for step in page["items"]
     ]
     if rows:
+        if on_terminal():
+            say_zone()
         print_table(["seq", "at", "from", "to", "by"], rows, flexible="by")
     if page["next_cursor"] is not None:
         say(f"There are more: --after {page['next_cursor']}")

@@ -350,4 +350,4 @@ def _waits_for(state: State, activation: Activation) -> str:
 def _moment(seconds: float) -> str:
     from perdure.cli.output import hour, moment
 
-    return hour(seconds) if seconds - system.now() < 43_200 else moment(seconds)
+    return f"{hour(seconds)} UTC" if seconds - system.now() < 43_200 else moment(seconds)

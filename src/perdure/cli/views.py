@@ -97,7 +97,7 @@ def _node_cells(node: dict[str, Any]) -> list[str]:
     elif not details and node["state"] == "completed":
         details = compact(node.get("output"), 120)
     if node["state"] == "running" and "worker" in node:
-        since = f" since {hour(node['started_at'])}" if node.get("started_at") else ""
+        since = f" since {hour(node['started_at'])} UTC" if node.get("started_at") else ""
         process = f", process {node['pid']}" if node.get("pid") else ""
         details = f"on {node['worker']}{process}{since}"
         passed = duration(system.now() - node["started_at"]) if node.get("started_at") else ""
