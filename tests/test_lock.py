@@ -1,5 +1,6 @@
 """The lock installs the same thing everywhere, and says nothing about the machine that made it."""
 
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -28,3 +29,15 @@ def test_every_entry_has_hashes():
 def test_the_lock_names_no_host_and_no_path():
     lines = [line for line in LOCK.splitlines() if re.search(r"//|@|^-|file:|index|find-links|\s/\w", line)]
     assert lines == []
+
+
+def test_setup_installs_wheels_by_their_hashes_and_runs_nothing_of_theirs():
+    setup = (ROOT / "scripts" / "setup.py").read_text(encoding="utf-8")
+    calls = [
+        [word.value for word in call.args if isinstance(word, ast.Constant)]
+        for call in ast.walk(ast.parse(setup))
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "pip"
+    ]
+    locked, *rest = calls
+    assert {"--require-hashes", "--only-binary=:all:", "-r"} <= set(locked)
+    assert all({"--no-deps", "--no-build-isolation"} <= set(one) for one in rest), rest
