@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Generator
 
@@ -22,6 +23,11 @@ __all__ = [
 # Tests start many interpreters: compiling everything anew in each takes longer than what they test.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# A shell lets what it starts with `&` ignore these, programs inherit that, and tests send them to programs.
+for _number in (signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 _base = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

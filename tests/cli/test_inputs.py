@@ -46,9 +46,9 @@ def outcome(shell, *args):
 def test_defaults_of_the_schema_are_there_and_recorded(anywhere, tmp_path):
     file = flow(tmp_path)
     assert outcome(anywhere, file) == {"n": 3}
+    newest = anywhere.json("runs", "list", "--workflow", "flow")["items"][0]["run_id"]
     assert outcome(anywhere, file, "-i", "n=4", "-i", "box={}") == {"n": 4, "box": {"colour": "red"}}
-    run_id = anywhere.json("runs", "list", "--workflow", "flow")["items"][-1]["run_id"]
-    created = anywhere.json("runs", "events", run_id)["items"][0]
+    created = anywhere.json("runs", "events", newest)["items"][0]
     assert (created["type"], created["data"]["inputs"]) == ("run.created", {"n": 3})
 
 

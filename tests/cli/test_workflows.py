@@ -28,7 +28,8 @@ def test_versions_come_and_names_point_to_them(anywhere, tmp_path):
     assert anywhere.run("workflows", "push", file).stdout == "orders was already version 1\n"
     workflow(tmp_path, "orders", task("a", "echo", args={"value": 2}))
     assert anywhere.json("workflows", "push", file)["created"] is True
-    assert [one["name"] for one in anywhere.json("workflows", "list")["items"]] == ["orders"]
+    names = [one["name"] for one in anywhere.json("workflows", "list")["items"]]
+    assert names.count("orders") == 1  # the server has those of other tests too
     assert "orders" in anywhere.run("workflows", "list").stdout
 
     versions = anywhere.json("workflows", "versions", "orders")["items"]

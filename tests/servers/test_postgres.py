@@ -3,11 +3,11 @@
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
+from tests.cli.helpers import wait_until
 from tests.servers.postgres import FAST, PostgresServer, installations
 
 pytestmark = pytest.mark.slow
@@ -47,14 +47,29 @@ def test_a_server_ends_with_the_process_that_started_it_even_if_that_is_killed(i
         try:
             assert not is_gone(int(pid))
             process.kill()
-            tick = threading.Event()
-            for _ in range(int(PATIENCE_SECONDS / 0.01)):
-                if is_gone(int(pid)):
-                    break
-                tick.wait(0.01)
-            assert is_gone(int(pid))
+            wait_until(lambda: is_gone(int(pid)), "the server to end with its parent", PATIENCE_SECONDS)
         finally:
             subprocess.run(["rm", "-rf", folder], check=True)
+
+
+IGNORING = """
+import signal, subprocess, sys
+signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-m", "tests.servers.launcher", "0", "0", sys.executable, "-c", WAITING])
+child.wait()
+"""
+WAITING = "import os, sys; print(os.getpid(), flush=True); sys.stdin.readline()"
+
+
+def test_a_server_ends_with_a_process_that_a_script_started_in_the_background():
+    program = f"WAITING = {WAITING!r}" + IGNORING
+    with subprocess.Popen(
+        [sys.executable, "-c", program], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        process.kill()
+        wait_until(lambda: is_gone(pid), "the server to end with its parent", PATIENCE_SECONDS)
 
 
 def test_two_servers_do_not_meet():

@@ -27,6 +27,7 @@ def main(arguments: list[str]) -> None:
         os.setgroups([])
         os.setgid(gid)
         os.setuid(uid)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # what a shell starts with `&` ignores it, and so would the server
     die_with_parent(signal.SIGQUIT)  # after the change of user, which would undo it; SIGQUIT lets a server tidy up
     os.execv(program[0], program)  # noqa: S606  no shell is the point
 
