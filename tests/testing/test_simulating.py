@@ -83,8 +83,8 @@ def test_without_a_script_people_and_signals_come():
     assert report.never_reached == ()
 
 
-@pytest.mark.slow
-def test_a_loop_without_end_is_endless():
+def test_a_loop_without_end_is_endless(monkeypatch):
+    monkeypatch.setattr("perdure.simulation.user_world.MAX_EVENTS", 300)
     looping = task(
         "a", loop={"condition": "true", "max_iterations": 1000000, "delay_ms": 1000}, retry={"max_attempts": 1}
     )
