@@ -227,6 +227,17 @@ class LastCommit(msgspec.Struct, frozen=True):
     commit_id: str
 
 
+class Outline(msgspec.Struct, frozen=True):
+    """What a list says of a run beside its row."""
+
+    first: bytes | None
+    """The body of its first event."""
+    last_at: float | None
+    """When its last event was."""
+    letters: int
+    """How many of its dead letters are in the state that was asked for."""
+
+
 class DueTimer(msgspec.Struct, frozen=True):
     run_id: str
     timer_id: str
@@ -323,6 +334,10 @@ class Journal(Protocol):
     async def find_commit(self, run_id: str) -> LastCommit | None: ...
     async def find_seqs(self, run_ids: Collection[str]) -> Mapping[str, int]: ...  # how far each is, of those there are
     async def find_snapshot(self, run_id: str) -> Snapshot | None: ...
+
+    async def find_outlines(self, run_ids: Collection[str], letter_state: str) -> Mapping[str, Outline]:
+        """Of those runs that there are."""
+        ...
 
     async def read_events(self, run_id: str, after: int = 0, limit: int = 1000) -> list[StoredEvent]:
         """In order, those with a sequence number above `after`. One that was read stays as it is (J3)."""

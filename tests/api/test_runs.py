@@ -336,3 +336,7 @@ async def test_a_run_says_who_started_it_by_which_alias_and_what_its_work_is_cal
     child = await server.ok(f"/runs/{run_id}:call")
     assert (child["outputs"], child["correlation_id"]) == ({"about": "order-7"}, "order-7")
     assert (child["submitted_by"], child["parent"]) == (f"run {run_id}", run_id)
+    listed = {one["run_id"]: one for one in (await server.ok("/runs?children=true"))["items"]}
+    for name in ("submitted_by", "alias", "dlq_count", "last_event_at"):
+        assert listed[run_id][name] == shown[name], name
+        assert listed[f"{run_id}:call"][name] == child[name], name

@@ -5,6 +5,7 @@ import threading
 import urllib.error
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from click.testing import CliRunner
 
@@ -21,13 +22,15 @@ from tests.client.helpers import Background
 
 def invoke(*command):
     """Both forms, with and without colour; nothing but text, and no exception. Returns what was said for people."""
+    said = ""
     for form in (("--json",), ()):
         for colour in (True, False):
             result = CliRunner().invoke(app, [*map(str, command), *form], color=colour)
             assert result.exception is None or isinstance(result.exception, SystemExit), (command, result.exception)
             assert_clean(result.stdout, (command, form))
             assert_clean(result.stderr, (command, form))
-    return result.stdout + result.stderr
+            said = result.stdout + result.stderr
+    return said
 
 
 @attack("S22", "comments and reasons of people, descriptions, names that nothing has, lists that are empty")
@@ -166,7 +169,7 @@ def test_no_command_obeys_what_a_server_answers(shell, tmp_path_factory):  # noq
 @attack("S22", "an error with escape sequences, in the lines of `perdure dev`")
 def test_the_lines_of_dev_are_text(capsys):
     state = State(run_id="r1", workflow=f"w{HOSTILE}")
-    about = {"seq": 1, "at": 1.0, "cause": "", "node": f"n{HOSTILE}"}
+    about: dict[str, Any] = {"seq": 1, "at": 1.0, "cause": "", "node": f"n{HOSTILE}"}
     failed = e.NodeFailed(**about, error=Error("error", f"raised {HOSTILE}"), outcome="fatal")
     asked = e.ApprovalRequested(**about, approval="r1:n:1", approvers=(f"ann{HOSTILE}",))
     Happening().note(state, [failed, asked])

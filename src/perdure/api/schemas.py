@@ -92,6 +92,13 @@ class RunSummary(View, frozen=True, kw_only=True):
     ended_at: float | None
     tags: dict[str, str]
     parent: str | None
+    submitted_by: Maybe[str | None] = UNSET
+    """In lists, as the next three. Who started it; for a child, `run` and the run that did."""
+    alias: Maybe[str | None] = UNSET
+    """By which alias its version was chosen."""
+    last_event_at: Maybe[float | None] = UNSET
+    dlq_count: Maybe[int] = UNSET
+    """Dead letters of it that wait for somebody."""
     quarantined: Maybe[str] = UNSET
 
 

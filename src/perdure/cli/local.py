@@ -51,7 +51,7 @@ class Local:
         return None if record is None else run_summary(record)
 
     async def list_runs(self, where: RunsWhere, *, limit: int, cursor: str | None) -> View:
-        from perdure.service.runs import find_starts
+        from perdure.service.runs import runs_view
 
         given = msgspec.structs.asdict(where)
         top = not given.pop("children") and where.parent is None
@@ -59,8 +59,7 @@ class Local:
             given["states"] = ("running",)
         fields = RunFilter(**given, top=top, idle=idle)
         page = await self.engine.journal.list_runs(fields, limit=limit, cursor=cursor)
-        starts = await find_starts(self.engine, page.items)
-        return page_view(page, lambda record: run_summary(record, starts))
+        return await runs_view(self.engine, page)
 
     async def get_run(self, run_id: str, at: int | None = None) -> View:
         record, state = await self._load(run_id, at)

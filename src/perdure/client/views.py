@@ -70,6 +70,13 @@ class RunSummary(TypedDict):
     ended_at: float | None
     tags: dict[str, str]
     parent: str | None
+    submitted_by: NotRequired[str | None]
+    """In lists, as the next three. Who started it; for a child, `run` and the run that did."""
+    alias: NotRequired[str | None]
+    """By which alias its version was chosen."""
+    last_event_at: NotRequired[float | None]
+    dlq_count: NotRequired[int]
+    """Dead letters of it that wait for somebody."""
     quarantined: NotRequired[str]
 
 

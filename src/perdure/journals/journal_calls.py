@@ -16,6 +16,7 @@ from perdure.journal import (
     DueTimer,
     LastCommit,
     Notice,
+    Outline,
     Page,
     RunFilter,
     RunRecord,
@@ -50,6 +51,10 @@ class JournalCalls(Calls):
 
     async def find_seqs(self, run_ids: Collection[str]) -> Mapping[str, int]:
         return dict(await self._read("find_seqs", {"run_ids": self._many(run_ids)}, tuple))
+
+    async def find_outlines(self, run_ids: Collection[str], letter_state: str) -> Mapping[str, Outline]:
+        asked = {"run_ids": self._many(run_ids), "letter_state": letter_state}
+        return {row[0]: Outline(*row[1:]) for row in await self._read("find_outlines", asked, tuple)}
 
     async def list_runs(
         self, where: RunFilter = EVERYTHING, *, limit: int = 100, cursor: str | None = None

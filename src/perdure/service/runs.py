@@ -16,7 +16,7 @@ import msgspec
 from perdure import functions
 from perdure.errors import NotFound, Refused
 from perdure.functions import FunctionNotAllowed
-from perdure.journal import RunFilter, RunRecord, StoredEvent
+from perdure.journal import Page, RunFilter, RunRecord, StoredEvent
 from perdure.kernel import events as e
 from perdure.kernel.explain import explain
 from perdure.kernel.seen import JOURNAL, Seen
@@ -38,7 +38,15 @@ from perdure.service.errors import Invalid, Trouble
 from perdure.service.history import last_event_at, state_at, steps_of
 from perdure.service.scope import Scope, refuse_sealed
 from perdure.service.versions import Resolved, resolve
-from perdure.service.views import View, find_node, node_with_visits, page_view, run_summary, without_outputs
+from perdure.service.views import (
+    View,
+    find_node,
+    node_with_visits,
+    outline_view,
+    page_view,
+    run_summary,
+    without_outputs,
+)
 
 if TYPE_CHECKING:
     from perdure.engine import Engine
@@ -48,6 +56,8 @@ Control = Literal["cancel", "pause", "resume", "rollback"]
 NODES_SHOWN = 1000
 """Nodes of a run that are shown with it; the rest is paged."""
 EXPLAINED = 100
+OUTLINED = 100
+"""Runs whose first events are in memory at once; each has up to 32 KB and more."""
 WARNED = 20
 """Inputs that nobody knows, of which a start says so."""
 LONGEST_WAIT_SECONDS = 300.0
@@ -180,8 +190,7 @@ class Runs:
         """Newest first. The tenant of the filter is that of the principal, whatever it says."""
         mine = msgspec.structs.replace(where, tenant=self._scope.tenant)
         page = await self._engine.journal.list_runs(mine, limit=limit, cursor=cursor)
-        starts = await find_starts(self._engine, page.items)
-        return page_view(page, lambda record: run_summary(record, starts))
+        return await runs_view(self._engine, page)
 
     async def get(self, run_id: str, *, at: int | None = None, outputs: bool = True) -> View:
         """The whole of a run; of one with very many nodes the first, and `next_nodes` to go on from."""
@@ -414,6 +423,18 @@ class Runs:
             before = await current_definition(self._engine.library, state)
             definition = await asyncio.to_thread(apply_patch, before, operations)
         return await self._engine.checker.check_data(definition, tenant=self._scope.tenant)
+
+
+async def runs_view(engine: Engine, page: Page[RunRecord]) -> View:
+    """A page of runs, with what their rows do not say. It is read here, for those that are listed, and not kept in the rows:
+    when the last event was would be a further column to write at every append (decision 0070)."""
+    starts = await find_starts(engine, page.items)
+    outlines: dict[str, View] = {}
+    for first in range(0, len(page.items), OUTLINED):
+        names = [one.run_id for one in page.items[first : first + OUTLINED]]
+        found = await engine.journal.find_outlines(names, "pending")
+        outlines |= {name: outline_view(found.get(name)) for name in names}
+    return page_view(page, lambda record: {**run_summary(record, starts), **outlines[record.run_id]})
 
 
 async def find_starts(engine: Engine, records: Iterable[RunRecord]) -> dict[str, float]:

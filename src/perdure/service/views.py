@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from perdure.errors import NotFound
-from perdure.journal import ApprovalRow, DeadLetterRow, Page, RunRecord, RunRow
+from perdure.journal import ApprovalRow, DeadLetterRow, Outline, Page, RunRecord, RunRow
 from perdure.kernel.explain import explain
 from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.state import State, index_of
@@ -41,6 +41,18 @@ def _read(value: bytes, instead: View) -> View:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return instead
     return found if isinstance(found, dict) else instead
+
+
+def outline_view(outline: Outline | None) -> View:
+    """What a list says of a run that its row does not. Null: it cannot be read."""
+    shown: View = {"submitted_by": None, "alias": None, "last_event_at": None, "dlq_count": 0}
+    if outline is None:
+        return shown
+    shown |= {"last_event_at": outline.last_at, "dlq_count": outline.letters}
+    if outline.first is not None:
+        said = _read(outline.first, {})
+        shown |= {name: said.get(key) or None for name, key in (("submitted_by", "by"), ("alias", "alias"))}
+    return shown
 
 
 def run_summary(record: RunRecord, starts: Mapping[str, float] | None = None) -> View:

@@ -27,6 +27,7 @@ from perdure.journal import (
     JournalClosed,
     LastCommit,
     Notice,
+    Outline,
     Page,
     RunFilter,
     RunRecord,
@@ -87,6 +88,15 @@ class MemoryJournal:
 
     async def find_seqs(self, run_ids: Collection[str]) -> Mapping[str, int]:
         return {name: self._open.runs[name].seq for name in run_ids if name in self._open.runs}
+
+    async def find_outlines(self, run_ids: Collection[str], letter_state: str) -> Mapping[str, Outline]:
+        store = self._open
+        letters = [one.run_id for one in store.dead_letters.values() if one.state == letter_state]
+        return {
+            name: Outline(store.events[name][0].body, store.events[name][-1].at, letters.count(name))
+            for name in run_ids
+            if name in store.runs
+        }
 
     async def find_snapshot(self, run_id: str) -> Snapshot | None:
         return self._open.snapshots.get(run_id)

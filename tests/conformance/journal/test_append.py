@@ -1,9 +1,12 @@
 """append: what an accepted commit leaves behind."""
 
+from typing import Any
+
+import msgspec
 import pytest
 
 from perdure.errors import NotFound
-from perdure.journal import Accepted, InvalidCommit, LastCommit, RunRow
+from perdure.journal import Accepted, DeadLetterRow, InvalidCommit, LastCommit, Outline, RunRow
 from tests.conformance.journal.commits import append, commit, event
 
 
@@ -125,6 +128,19 @@ async def test_find_seqs_says_how_far_those_runs_are_that_there_are(journal):
     await append(journal, commit("r3"))
     assert await journal.find_seqs(["r1", "r2", "r1"]) == {"r1": 2}
     assert await journal.find_seqs([]) == {}
+
+
+async def test_an_outline_has_the_first_event_the_last_moment_and_the_letters_in_that_state(journal):
+    assert await journal.find_outlines(["r1"], "pending") == {}
+    first = commit("r1", 0, 3)
+    about: dict[str, Any] = {"run_id": "r1", "node": "n", "created_at": 1.0}
+    letters = [("l1", "pending"), ("l2", "pending"), ("l3", "discarded")]
+    rows = tuple(DeadLetterRow(dead_letter_id=name, state=state, **about) for name, state in letters)
+    await append(journal, msgspec.structs.replace(first, dead_letters=rows))
+    await append(journal, commit("r2"))
+    found = await journal.find_outlines(["r1", "r2", "r3"], "pending")
+    assert found["r1"] == Outline(first.events[0].body, first.events[-1].at, 2)
+    assert (set(found), found["r2"].letters) == ({"r1", "r2"}, 0)
 
 
 async def test_find_commit_says_how_far_a_run_is(journal):

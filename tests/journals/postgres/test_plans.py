@@ -60,6 +60,8 @@ PLANS: list[tuple[str, dict[str, Any], str]] = [
     ("find_run", RUNS_ASKED, "runs_pkey"),
     ("find_commit", RUN, "runs_pkey"),
     ("find_seqs", {"run_ids": ["run00000001", "run00000500"]}, "runs_pkey"),
+    ("find_outlines", {**RUNS_ASKED, "letter_state": "pending"}, "runs_pkey"),
+    ("find_outlines", {**RUNS_ASKED, "letter_state": "pending"}, "dead_letters_by_run"),
     ("find_snapshot", RUNS_ASKED, "snapshots_pkey"),
     ("read_events", {**RUNS_ASKED, "afters": [4000, 0], **LIMIT}, "events_.._pkey"),
     ("find_idempotency", {"tenant": "default", "key": b"run00000500"}, "idempotency_pkey"),

@@ -22,6 +22,8 @@ PLANS = [
     ("find_run", {}, "sqlite_autoindex_runs_1"),
     ("find_commit", {}, "sqlite_autoindex_runs_1"),
     ("find_seqs", {}, "sqlite_autoindex_runs_1"),
+    ("find_outlines", {}, "events_by_run"),
+    ("find_outlines", {}, "dead_letters_by_run"),
     ("find_snapshot", {}, "INTEGER PRIMARY KEY"),
     ("find_idempotency", {}, "PRIMARY KEY"),
     ("find_answer", {}, "command_id"),
