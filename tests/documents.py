@@ -14,6 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.forking import commands
+
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 VARYING = [
     (re.compile(r"\b\d\d:\d\d:\d\d\b"), "HH:MM:SS"),
@@ -69,6 +71,7 @@ def execute(document: Path, folder: Path) -> int:
     ours = ("PERDURE_", "PYTHONUNBUFFERED")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     environment |= {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "110", "TERM": "dumb"}
+    quick = {**environment, "PATH": f"{commands()}:{environment['PATH']}"}
     count = 0
     for language, name, content in blocks(document.read_text(encoding="utf-8")):
         if name:
@@ -80,7 +83,7 @@ def execute(document: Path, folder: Path) -> int:
                 done = subprocess.run(
                     ["bash", "-c", command],
                     cwd=folder,
-                    env=environment,
+                    env=environment if " & " in command else quick,  # what is killed is started as it is
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,

@@ -14,6 +14,7 @@ import pytest
 
 from perdure import functions
 from perdure.sdk.loading import LoadError, is_python, load
+from tests.forking import commands
 
 pytestmark = pytest.mark.slow
 
@@ -66,8 +67,8 @@ def shell(
 
 
 def perdure(folder: Path, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    # The installed command: `python -m perdure` would put the folder first on the path, before the standard library.
-    return shell(folder, *arguments, code=code, program=Path(sys.executable).parent / "perdure")
+    # As the installed command: `python -m perdure` would put the folder first on the path, before the standard library.
+    return shell(folder, *arguments, code=code, program=f"{commands()}/perdure")
 
 
 def test_a_workflow_of_a_file_runs_with_its_children_and_isolated_tasks(folder):
