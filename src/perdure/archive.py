@@ -427,7 +427,12 @@ class Archive(Protocol):
     async def prune_runs(self, ended_before: float, limit: int = 100) -> int:
         """Delete runs that ended before this time, with everything that is kept of them, oldest first, in one transaction
         of at most `limit` runs and `PRUNE_ROWS` events and log lines: how many, so 0 means there are no more. A run stays while
-        its parent is there or a child of it has not ended; children follow in the next call."""
+        its parent is there or a child of it has not ended; children follow in the next call. Idempotency keys stay behind."""
+        ...
+
+    async def prune_idempotency(self, ended_before: float) -> int:
+        """Forget keys whose run is deleted and had ended before this time, a bounded number at a time; 0 means there are no
+        more. The key of a run that is there stays, whatever its age (PROTOCOL 11)."""
         ...
 
     async def prune_links(self, expired_before: float) -> int:

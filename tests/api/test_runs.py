@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from perdure.model import compile_definition
+from perdure.runtime.pruner import DAY, Pruner
 from tests.api.helpers import serving
 from tests.engine import tasks
 from tests.engine.helpers import check, task, transform, until_true, workflow
@@ -64,6 +65,40 @@ async def test_the_same_key_starts_one_run_however_often_and_at_once(server):
     other = await server.post("/runs", {**body, "inputs": {"q": 2}}, headers=key)
     assert (other.status_code, other.json()["code"]) == (409, "idempotency_conflict")
     assert len((await server.ok("/runs"))["items"]) == 1
+
+
+async def prune(server, *, days, retention_days):
+    """What the pruner does so many days from now."""
+    later = server.engine.clock.now() + days * DAY
+
+    class Later:
+        now = staticmethod(lambda: later)
+        sleep = staticmethod(lambda seconds: asyncio.sleep(0))
+
+    clock: Any = Later
+    return await Pruner(server.engine.journal, server.engine.archive, clock, retention_days=retention_days).prune()
+
+
+async def test_protocol_11_the_key_of_a_run_that_goes_on_is_never_forgotten(server):
+    body, key = {"definition": SIGNALLED}, {"Idempotency-Key": "order-17"}
+    first = await server.post("/runs", body, headers=key)
+    assert await prune(server, days=400, retention_days=30) == 0
+    again = await server.post("/runs", body, headers=key)
+    assert (again.status_code, again.json()["run_id"]) == (200, first.json()["run_id"])
+
+
+async def test_protocol_11_a_key_outlives_a_run_that_is_kept_for_less_than_seven_days(server):
+    body, key = {"definition": TWO, "inputs": {"q": 1}, "wait_seconds": 10}, {"Idempotency-Key": "order-17"}
+    first = await server.post("/runs", body, headers=key)
+    run_id = first.json()["run_id"]
+    assert first.json()["state"] == "completed"
+    assert await prune(server, days=6.9, retention_days=1) == 1
+    again = await server.post("/runs", body, headers=key)
+    assert (again.status_code, again.json()["code"]) == (409, "idempotency_conflict")
+    assert f"started run {run_id}, which has ended and is no longer kept" in again.json()["detail"]
+    assert (await server.ok("/runs"))["items"] == []
+    assert await prune(server, days=7.1, retention_days=1) == 0
+    assert (await server.post("/runs", body, headers=key)).status_code == 201
 
 
 async def test_runs_are_listed_in_pages_and_filtered(server):

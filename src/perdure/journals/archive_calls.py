@@ -172,6 +172,9 @@ class ArchiveCalls(Calls):
 
     # -- housekeeping
 
+    async def prune_idempotency(self, ended_before: float) -> int:
+        return len(await self._write("prune_idempotency", {"before": ended_before}))
+
     async def prune_links(self, expired_before: float) -> int:
         return len(await self._write("prune_links", {"before": expired_before}))
 

@@ -197,6 +197,3 @@ class JournalCalls(Calls):
 
     async def prune_commands(self, answered_before: float) -> int:
         return await self._change("prune_commands", {"before": answered_before})
-
-    async def prune_idempotency(self, created_before: float) -> int:
-        return await self._change("prune_idempotency", {"before": created_before})

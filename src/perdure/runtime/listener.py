@@ -25,7 +25,16 @@ from perdure.runtime.coordinator import Coordinator
 from perdure.runtime.forms import check_form, find_form
 from perdure.runtime.loaded import load, read_continuation
 from perdure.runtime.messages import Asked, Noticed
-from perdure.runtime.requests import STARTS, Reply, Request, decode_request, encode_reply, encode_request
+from perdure.runtime.requests import (
+    KEY_USED,
+    STARTS,
+    Reply,
+    Request,
+    decode_request,
+    encode_reply,
+    encode_request,
+    key_outlived,
+)
 from perdure.runtime.waiting import Complaints, first_of
 
 logger = logging.getLogger("perdure.listener")
@@ -210,12 +219,12 @@ async def handle(coordinator: Coordinator, request: Request, command_id: str = "
 
 async def _existing(journal: Journal, request: Request, found: Exists) -> Reply:
     """The run an earlier request with the same idempotency key started, if it asked for the same."""
-    if found.run_id == request.run_id:
+    record = await journal.find_run(found.run_id)
+    if record is not None and found.run_id == request.run_id:
         return Reply(run_id=request.run_id, code="exists", message=f"run {request.run_id} exists already")
-    if not found.same_body:
-        message = "this idempotency key was used for another start; give every start a key of its own"
+    if record is None or not found.same_body:
+        message = KEY_USED if not found.same_body else key_outlived(found.run_id)
         return Reply(run_id=request.run_id, code="idempotency_conflict", message=message)
-    record = await journal.get_run(found.run_id)
     return Reply(run_id=found.run_id, state=record.row.state)
 
 

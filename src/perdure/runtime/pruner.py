@@ -21,7 +21,7 @@ DAY = 86_400.0
 ANSWERS_SECONDS = 3600.0
 """Whoever asked has looked by then."""
 KEYS_SECONDS = 7 * DAY
-"""How long an idempotency key is remembered, at least; longer where the run it began is kept longer (PROTOCOL 11)."""
+"""How long an idempotency key is remembered after the end of its run; longer where that run is kept longer (PROTOCOL 11)."""
 LINKS_SECONDS = 7 * DAY
 CALLBACKS_SECONDS = DAY
 """Signatures are refused long before."""
@@ -50,7 +50,7 @@ class Pruner:
         now = self._clock.now()
         runs = await self._repeat(partial(self._archive.prune_runs, now - self._retention))
         await self._repeat(partial(self._journal.prune_commands, now - ANSWERS_SECONDS))
-        await self._repeat(partial(self._journal.prune_idempotency, now - max(KEYS_SECONDS, self._retention)))
+        await self._repeat(partial(self._archive.prune_idempotency, now - KEYS_SECONDS))
         await self._repeat(partial(self._archive.prune_links, now - LINKS_SECONDS))
         await self._repeat(partial(self._archive.prune_callbacks, now - CALLBACKS_SECONDS))
         if runs:

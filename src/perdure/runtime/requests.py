@@ -35,6 +35,15 @@ STARTS = frozenset({"start", "rerun"})
 """What makes a new run: `run_id` is the name it will have."""
 VALUES = ("inputs", "payload", "data", "config", "patch")
 """The fields that hold the user's data."""
+KEY_USED = "this idempotency key was used for another start; give every start a key of its own"
+
+
+def key_outlived(run_id: str) -> str:
+    """A key is remembered for longer than a run may be kept (PROTOCOL 11)."""
+    return (
+        f"this idempotency key started run {run_id}, which has ended and is no longer kept (retention_days); "
+        "to start another, give it a key of its own"
+    )
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -29,7 +29,7 @@ from perdure.routing.inputs import find_unknown
 from perdure.runtime.children import explain_children
 from perdure.runtime.contents import ANSWER_BYTES, Room
 from perdure.runtime.patching import PatchInvalid, apply_patch, current_definition, preview
-from perdure.runtime.requests import Request
+from perdure.runtime.requests import KEY_USED, Request, key_outlived
 from perdure.runtime.sight import list_seen
 from perdure.service.approvals import Approvals
 from perdure.service.attempts import attempts_of
@@ -159,10 +159,13 @@ class Runs:
 
     async def _earlier(self, key: str, body_hash: str) -> str | None:
         found = await self._engine.journal.find_idempotency(self._scope.tenant, key)
-        if found is not None and found[1] != body_hash:
-            message = "this idempotency key was used for another start; give every start a key of its own"
-            raise Refused(message, code="idempotency_conflict")
-        return None if found is None else found[0]
+        if found is None:
+            return None
+        if found[1] != body_hash:
+            raise Refused(KEY_USED, code="idempotency_conflict")
+        if await self._engine.journal.find_run(found[0]) is None:
+            raise Refused(key_outlived(found[0]), code="idempotency_conflict")
+        return found[0]
 
     async def _keep(self, definition: Any) -> Resolved:
         tenant = self._scope.tenant

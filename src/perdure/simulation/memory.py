@@ -310,6 +310,3 @@ class MemoryJournal:
 
     async def prune_commands(self, answered_before: float) -> int:
         return stores.prune_commands(self._open, answered_before)
-
-    async def prune_idempotency(self, created_before: float) -> int:
-        return stores.prune_idempotency(self._open, created_before)

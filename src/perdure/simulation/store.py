@@ -153,10 +153,3 @@ def prune_commands(store: Store, answered_before: float) -> int:
     for command_id in old:
         del store.answers[command_id], store.commands[command_id]
     return len(old)
-
-
-def prune_idempotency(store: Store, created_before: float) -> int:
-    old = [key for key, (_, _, at) in store.idempotency.items() if at < created_before][:1000]
-    for key in old:
-        del store.idempotency[key]
-    return len(old)

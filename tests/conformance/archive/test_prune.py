@@ -1,4 +1,4 @@
-"""prune_runs: ended runs go with everything that is kept of them, and nothing else does."""
+"""prune_runs: ended runs go with everything that is kept of them, and nothing else does. Their keys go later (PROTOCOL 11)."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ import pytest
 
 from perdure.archive import PRUNE_ROWS
 from perdure.errors import NotFound
-from perdure.journal import ApprovalRow, Conflict, DeadLetterRow, IdempotencyKey, RunFilter, Snapshot
+from perdure.journal import Accepted, ApprovalRow, Conflict, DeadLetterRow, Exists, IdempotencyKey, RunFilter, Snapshot
 from tests.conformance.archive.test_links import link
 from tests.conformance.archive.test_logs import line
 from tests.conformance.journal.commits import append, commit
@@ -43,7 +43,6 @@ async def test_everything_that_is_kept_of_a_run_goes_with_it(office):
     assert await journal.find_run("old") is None
     assert await journal.read_events("old") == []
     assert await journal.find_snapshot("old") is None
-    assert await journal.find_idempotency("acme", "key old") is None
     assert await archive.read_logs("acme", "old") == []
     assert await archive.find_link(link().token_hash) is None
     assert [one.run_id for one in (await journal.list_runs(RunFilter(tag=("team", "red")))).items] == ["new"]
@@ -65,6 +64,7 @@ async def test_an_id_may_be_used_again_after_it(office):
     await append(journal, full("r1", ended_at=50.0))
     await archive.append_logs([line("before")])
     assert await archive.prune_runs(100.0) == 1
+    assert await archive.prune_idempotency(100.0) == 1
     await append(journal, full("r1", commit_id="again"))
     await archive.append_logs([line("after")])
     assert [one.position for one in await archive.read_logs("acme", "r1")] == [1]
@@ -170,7 +170,41 @@ async def test_no_row_of_a_run_is_left_in_any_table(office):
 
     assert [table for table, rows in (await count()).items() if not rows] == []
     assert await archive.prune_runs(100.0) == 1
+    assert [table for table, rows in (await count()).items() if rows] == ["idempotency"]
+    assert await archive.prune_idempotency(100.0) == 1
     assert [table for table, rows in (await count()).items() if rows] == []
+
+
+async def test_the_key_of_a_run_that_is_there_stays_however_old_it_is(office):
+    archive, journal, _ = office
+    await append(journal, full("lives", created_at=1.0), full("ended", created_at=1.0, ended_at=50.0))
+    assert await archive.prune_idempotency(1e9) == 0
+    for run_id in ("lives", "ended"):
+        key = IdempotencyKey("acme", f"key {run_id}", "h")
+        assert await append(journal, commit("second", tenant="acme", idempotency=key)) == Exists(run_id, same_body=True)
+
+
+async def test_a_key_stays_behind_when_its_run_goes_and_counts_its_time_from_the_end_of_the_run(office):
+    archive, journal, _ = office
+    await append(journal, full("short", ended_at=50.0), full("long", ended_at=90.0), full("lives"))
+    assert await archive.prune_runs(100.0) == 2
+    key = IdempotencyKey("acme", "key long", "h")
+    assert await append(journal, commit("second", tenant="acme", idempotency=key)) == Exists("long", same_body=True)
+    assert [await archive.prune_idempotency(90.0) for _ in range(2)] == [1, 0]
+    assert await journal.find_idempotency("acme", "key short") is None
+    assert await journal.find_idempotency("acme", "key long") == ("long", "h")
+    assert await archive.prune_idempotency(90.1) == 1
+    assert await append(journal, commit("second", tenant="acme", idempotency=key)) == Accepted(1)
+    assert await archive.prune_idempotency(1e9) == 0
+
+
+async def test_a_key_that_stayed_behind_is_not_renewed_by_another_run_with_the_id_of_its_run(office):
+    archive, journal, _ = office
+    await append(journal, full("r1", ended_at=50.0))
+    assert await archive.prune_runs(100.0) == 1
+    await append(journal, commit("r1", tenant="acme", commit_id="again", ended_at=150.0))
+    assert await archive.prune_runs(200.0) == 1
+    assert await archive.prune_idempotency(100.0) == 1
 
 
 async def test_runs_that_stay_do_not_stand_in_the_way_of_those_that_go(office):

@@ -55,12 +55,3 @@ async def test_a_key_belongs_to_the_creation_only(journal):
     await append(journal, commit("r1"))
     with pytest.raises(InvalidCommit):
         await journal.append([commit("r1", 1, idempotency=IdempotencyKey("default", "k", "h"))])
-
-
-async def test_prune_idempotency_forgets_old_keys_and_keeps_the_runs(journal):
-    await append(journal, start("r1", key="old", created_at=10.0), start("r2", key="new", created_at=20.0))
-    assert await journal.prune_idempotency(20.0) == 1
-    assert await journal.prune_idempotency(20.0) == 0
-    assert await journal.find_idempotency("default", "old") is None
-    assert await journal.find_idempotency("default", "new") == ("r2", "h1")
-    assert (await journal.get_run("r1")).seq == 1

@@ -39,7 +39,7 @@ SELECT approval_id, run_id, node, state, tenant, requested_at, body FROM perdure
 INSERT INTO perdure.notices (partition, run_id, from_run_id, body) SELECT partition, run_id, 'child', '' FROM perdure.runs;
 INSERT INTO perdure.commands (command_id, run_id, partition, put_at, body, answered_at)
 SELECT 'k' || run_id, run_id, partition, 1, '', CASE WHEN created_at > 2000 THEN created_at END FROM perdure.runs;
-INSERT INTO perdure.idempotency SELECT 'default', run_id::bytea, 'h', run_id, created_at FROM perdure.runs;
+INSERT INTO perdure.idempotency SELECT 'default', run_id::bytea, 'h', run_id, created_at, created_at FROM perdure.runs;
 INSERT INTO perdure.definitions SELECT 'd' || n, 'ir', '' FROM generate_series(1, {RUNS}) n;
 INSERT INTO perdure.workflows SELECT 'default', 'flow' || n / 4, n % 4 + 1, 'd' || n, 'i', 1 FROM generate_series(1, {RUNS}) n;
 ANALYZE;
@@ -125,7 +125,7 @@ PLANS: list[tuple[str, dict[str, Any], str]] = [
 # These take up to a thousand rows at a time.
 LARGE = [
     ("prune_commands", {"before": 1e9}, "commands_answered"),
-    ("prune_idempotency", {"before": 1e9}, "idempotency_by_creation"),
+    ("prune_idempotency", {"before": 1e9}, "idempotency_left"),
     *archive_plans.LARGE,
 ]
 

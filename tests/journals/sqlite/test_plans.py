@@ -66,7 +66,7 @@ PLANS = [
     ("list_workflows", {}, "PRIMARY KEY (tenant=?)"),
     ("list_workflow_versions", {"before": 2}, "PRIMARY KEY (tenant=? AND name=? AND version<?)"),
     ("prune_commands", {}, "commands_answered"),
-    ("prune_idempotency", {}, "idempotency_by_creation"),
+    ("prune_idempotency", {}, "idempotency_left"),
     # the archive
     ("find_notes", {}, "PRIMARY KEY (tenant=? AND workflow=? AND version=?)"),
     ("count_users", {}, "runs_unended (tenant=? AND workflow=?)"),
@@ -115,6 +115,7 @@ PLANS = [
     ("lock_prunable_runs", {}, "sqlite_autoindex_runs_1"),
     ("prune_events", {}, "events_by_run"),
     ("prune_run", {}, "INTEGER PRIMARY KEY"),
+    ("leave_run_keys", {}, "idempotency_by_run"),
     ("prune_run_links", {}, "links_by_run"),
     ("prune_run_logs", {}, "PRIMARY KEY (run_id=?)"),
     ("prune_run_log_heads", {}, "PRIMARY KEY"),

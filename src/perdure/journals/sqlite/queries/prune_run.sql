@@ -1,3 +1,3 @@
--- Tags, snapshot, timers, approvals, dead letters and idempotency keys go with it.
+-- Tags, snapshot, timers, approvals and dead letters go with it.
 DELETE FROM runs
 WHERE run_key = ?
