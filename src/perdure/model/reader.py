@@ -12,6 +12,7 @@ import re
 from itertools import accumulate
 from typing import Any, Literal
 
+from perdure.model.extremes import WHY, has_many, holds_many
 from perdure.model.problems import Path, Problems
 from perdure.model.yaml_reader import read_yaml
 
@@ -41,8 +42,16 @@ def read(text: str | bytes, format: Format | None, problems: Problems) -> tuple[
     if not plain.strip():
         problems.error("empty_workflow", (), "the definition is empty; a workflow needs at least `name` and `nodes`")
         return None, plain, format
-    reader = read_json if format == "json" else _read_yaml
-    return reader(plain, problems), plain, format
+    if format == "yaml":
+        data = _read_yaml(plain, problems)
+        many = holds_many(data)
+    else:
+        many = has_many(plain.encode())
+        data = None if many else read_json(plain, problems)
+    if many:
+        problems.error("number_out_of_range", (), WHY)
+        return None, plain, format
+    return data, plain, format
 
 
 def _decode(text: str | bytes, problems: Problems) -> str | None:

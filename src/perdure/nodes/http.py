@@ -20,6 +20,7 @@ from perdure import egress
 from perdure.clock import system
 from perdure.egress.errors import EgressError, EgressRefused
 from perdure.egress.urls import parse
+from perdure.model.extremes import WHY, has_many
 from perdure.nodes.registry import NodeType, Path, has_template
 from perdure.outcomes import Failure
 from perdure.routing.templates import has_literal_host
@@ -173,6 +174,8 @@ def read_body(answer: Answer, kind: str) -> Any:
     if kind == "auto":
         kind = _kind_of(media)
     if kind == "json":
+        if has_many(answer.body):
+            raise Failure("bad_response", f"{answer.url.shown} answered with JSON that is not read: {WHY}")
         try:
             return msgspec.json.decode(answer.body)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):

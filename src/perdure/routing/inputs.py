@@ -9,44 +9,77 @@ import copy
 import difflib
 from typing import Any
 
+import msgspec
+
+from perdure.routing.schema_cost import count_values
+from perdure.routing.schemas import SchemaInvalid
+
 _DEEPEST = 32
+_MOST_VALUES = 5_000_000
+MAX_STEPS, STEPS_A_VALUE = 50_000, 20
+"""Schemas that are looked at: so many, and so many more for each value there is. Those that lead back to themselves double."""
+MAX_ADDED = 1_000_000
+"""Bytes of JSON that defaults may add, all together: one stands for every element that lacks it."""
 
 
 def apply_defaults(schema: Any, value: Any) -> Any:
-    """The value with the defaults of the schema where it says nothing; the same object when there are none to add."""
-    return _apply(schema, {} if value is None and _adds(schema) else value, schema, 0)
+    """The value with the defaults of the schema where it says nothing; the same object when there are none to add. Raises
+    SchemaInvalid where that is too much."""
+    if value is None and _Filling(schema, {}).apply(schema, {}, 0):
+        value = {}
+    return _Filling(schema, value).apply(schema, value, 0)
 
 
-def _adds(schema: Any) -> bool:
-    return bool(_apply(schema, {}, schema, 0))
+class _Filling:
+    """One value being filled in, and what it has cost."""
 
+    def __init__(self, root: Any, value: Any) -> None:
+        self._root = root
+        self._steps = MAX_STEPS + STEPS_A_VALUE * count_values(value, _MOST_VALUES)
+        self._bytes = MAX_ADDED
+        self._sizes: dict[int, int] = {}
 
-def _apply(schema: Any, value: Any, root: Any, depth: int) -> Any:
-    if not isinstance(schema, dict) or depth > _DEEPEST:
+    def apply(self, schema: Any, value: Any, depth: int) -> Any:
+        if not isinstance(schema, dict) or depth > _DEEPEST:
+            return value
+        self._steps -= 1
+        if self._steps < 0:
+            raise SchemaInvalid(
+                "this JSON Schema is too costly: looking for its defaults in this value could take too long"
+            )
+        for part in (_follow(schema.get("$ref"), self._root), *_list(schema.get("allOf"))):
+            value = self.apply(part, value, depth + 1)
+        if isinstance(value, dict):
+            return self._apply_to_object(schema, value, depth)
+        if isinstance(value, list) and isinstance(schema.get("items"), dict):
+            made = [self.apply(schema["items"], item, depth + 1) for item in value]
+            return value if all(one is other for one, other in zip(made, value, strict=True)) else made
         return value
-    for part in (_follow(schema.get("$ref"), root), *_list(schema.get("allOf"))):
-        value = _apply(part, value, root, depth + 1)
-    if isinstance(value, dict):
-        return _apply_to_object(schema, value, root, depth)
-    if isinstance(value, list) and isinstance(schema.get("items"), dict):
-        made = [_apply(schema["items"], item, root, depth + 1) for item in value]
-        return value if all(one is other for one, other in zip(made, value, strict=True)) else made
-    return value
 
+    def _apply_to_object(self, schema: dict[str, Any], value: dict[str, Any], depth: int) -> dict[str, Any]:
+        properties = schema.get("properties")
+        added: dict[str, Any] = {}
+        for name, part in properties.items() if isinstance(properties, dict) else ():
+            if name in value:
+                made = self.apply(part, value[name], depth + 1)
+                if made is not value[name]:
+                    added[name] = made
+            else:
+                self._steps -= 1
+                default = _default(part, self._root, 0)
+                if default is not _NONE:
+                    self._spend(default)
+                    added[name] = self.apply(part, copy.deepcopy(default), depth + 1)
+        return {**value, **added} if added else value
 
-def _apply_to_object(schema: dict[str, Any], value: dict[str, Any], root: Any, depth: int) -> dict[str, Any]:
-    properties = schema.get("properties")
-    added: dict[str, Any] = {}
-    for name, part in properties.items() if isinstance(properties, dict) else ():
-        if name in value:
-            made = _apply(part, value[name], root, depth + 1)
-            if made is not value[name]:
-                added[name] = made
-        else:
-            default = _default(part, root, 0)
-            if default is not _NONE:
-                added[name] = _apply(part, copy.deepcopy(default), root, depth + 1)
-    return {**value, **added} if added else value
+    def _spend(self, default: Any) -> None:
+        if id(default) not in self._sizes:
+            self._sizes[id(default)] = len(msgspec.json.encode(default))
+        self._bytes -= self._sizes[id(default)]
+        if self._bytes < 0:
+            raise SchemaInvalid(
+                f"this JSON Schema is too costly: its defaults would add more than {MAX_ADDED:,} bytes to this value"
+            )
 
 
 _NONE = object()

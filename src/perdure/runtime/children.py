@@ -15,6 +15,7 @@ from perdure.kernel.values import Error
 from perdure.model.ir import IR
 from perdure.routing.errors import ContentLost, NotAtHand
 from perdure.routing.inputs import apply_defaults
+from perdure.routing.schemas import SchemaInvalid
 from perdure.routing.schemas import check as check_value
 from perdure.runtime.loaded import Loaded, child_notice
 from perdure.runtime.messages import Asked, Noticed, Resumed
@@ -113,7 +114,7 @@ class Children:
         try:
             ir = await coordinator.library.get_now(found.ir_hash)
             inputs, problems = self._fill_inputs(parent, effect, ir)
-        except (BlobMissing, BlobDamaged, ContentLost) as error:
+        except (BlobMissing, BlobDamaged, ContentLost, SchemaInvalid) as error:
             problem = Error(error.code, f"workflow {effect.workflow}: {error.message}")
             self._end(parent, effect.child, "failed", problem)
             return

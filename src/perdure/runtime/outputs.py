@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from perdure.model.extremes import WHY, has_many
 from perdure.outcomes import Failure
 from perdure.plain import convert, type_name, way_out
 
@@ -49,6 +50,8 @@ def encode_output(value: Any, what: str = "output") -> bytes:
         encoded = _encode(value)
         if len(encoded) > MAX_BYTES:
             raise _refuse(f"{what} is {len(encoded)} bytes of JSON, {MAX_BYTES} are allowed; store it and return where")
+        if has_many(encoded):
+            raise _refuse(f"{what}: {WHY}")
         # Nesting cannot be deeper than there are brackets, so that most outputs need no walk.
         deep = encoded.count(b"[") + encoded.count(b"{") > MAX_DEPTH
         if deep and not _is_shallow(value):

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from perdure.envelopes import EnvelopeRefused, Keyring
+from perdure.model.extremes import WHY, has_many
 from perdure.transport import MESSAGE_VERSION, Result, Task, WorkerBeat, encode_message, unpack_task
 
 NOBODY = "-"
@@ -82,6 +83,8 @@ class Messages:
 
     def _decode(self, kind: str, body: bytes, signature: bytes) -> Any:
         tenant = None if self._keyring is None else self._keyring.verify(kind, body, signature)
+        if has_many(body):
+            raise EnvelopeRefused(f"a {kind} that is not read: {WHY}")
         try:
             message = _unpack(_DECODERS[kind].decode(body))
         except UnicodeDecodeError as error:

@@ -1,0 +1,104 @@
+"""Data that costs more than it weighs: numbers that take long to read, defaults that multiply (S03, S04)."""
+
+import json
+import time
+
+import msgspec
+import pytest
+
+from perdure.model.extremes import MOST, has_many, holds_many
+from perdure.nodes.http import read_body
+from perdure.outcomes import Failure
+from perdure.routing.inputs import MAX_ADDED, apply_defaults
+from perdure.routing.schemas import SchemaInvalid
+from perdure.runtime.outputs import encode_output
+from tests.api.helpers import bearer, serving
+from tests.attack.marks import attack
+from tests.attack.watchdog import watching
+
+ONE = {"name": "w", "nodes": [{"id": "a", "type": "transform", "config": {"value": 1}}]}
+EXTREMES = {
+    "large": "1e300",
+    "signed": "-9E+303",
+    "small": "5e-324",
+    "long": "1.7976931348623157e308",
+    "with zeros": "1e0000300",
+}
+
+
+@attack("S03", "a megabyte of numbers, each of which takes as long as hundreds")
+@pytest.mark.parametrize("name", EXTREMES)
+async def test_numbers_that_take_long_to_read_hold_up_nobody(tmp_path, name):
+    number = EXTREMES[name]
+    many = f"[{','.join([number] * 40_000)}]"
+    async with serving(tmp_path, tokens=True) as server:
+        headers = {**bearer("ann", "author"), "Content-Type": "application/json"}
+        with watching():
+            body = json.dumps({"definition": ONE, "inputs": {"a": "here"}}).replace('"here"', many)
+            answer = await server.client.post("/api/v1/runs", content=body.encode(), headers=headers)
+            assert (answer.status_code, answer.json()["code"]) == (400, "invalid_json"), answer.text
+            flow = f"name: w\nnodes: [{{id: a, type: transform, config: {{value: {many}}}}}]"
+            headers["Content-Type"] = "application/yaml"
+            answer = await server.client.post("/api/v1/workflows", content=flow.encode(), headers=headers)
+            assert answer.status_code in (400, 415, 422), answer.text
+
+
+def test_some_of_them_are_fine_and_texts_that_look_so_too():
+    some = json.dumps([1e300] * MOST).encode()
+    assert not has_many(some)
+    assert has_many(json.dumps([1e300] * (MOST + 1)).encode())
+    assert not has_many(json.dumps(["0e300 1e-299"] * 5_000 + ['"1e300']).encode())
+    assert not has_many(json.dumps([1e279, 6.02e23, 1e-270] * 5_000).encode())
+    assert holds_many({"a": [[1e300] * (MOST + 1)]})
+    assert not holds_many([0.0, 1.5e10, float(10**20)] * 5_000)
+    begun = time.thread_time()
+    msgspec.json.decode(some)
+    assert time.thread_time() - begun < 0.1
+
+
+@attack("S20", "an output, or an answer of a server, of numbers that take long to read")
+def test_neither_an_output_nor_an_answer_has_many_of_them():
+    with pytest.raises(Failure, match="take long to read"):
+        encode_output({"a": [1e300] * 40_000})
+
+    class Answer:
+        body = json.dumps([1e300] * 40_000).encode()
+
+        class url:  # noqa: N801
+            shown = "http://example.com/"
+
+        def header(self, name):
+            return "application/json"
+
+    begun = time.thread_time()
+    with pytest.raises(Failure, match="take long to read"):
+        read_body(Answer(), "auto")  # type: ignore[arg-type]
+    assert time.thread_time() - begun < 0.3
+
+
+@attack("S04", "a default that stands for every element")
+def test_defaults_have_a_size_all_together():
+    schema = {"properties": {"a": {"items": {"properties": {"x": {"default": "y" * 50_000}}}}}}
+    few = MAX_ADDED // 50_002
+    assert len(apply_defaults(schema, {"a": [{}] * few})["a"]) == few
+    with pytest.raises(SchemaInvalid, match="would add more than"):
+        apply_defaults(schema, {"a": [{}] * (few + 1)})
+
+
+@attack("S04", "defaults that are looked for by two ways at every step")
+def test_looking_for_defaults_does_not_double():
+    twice = [{"$ref": "#/$defs/n"}, {"$ref": "#/$defs/n"}]
+    schema = {"$ref": "#/$defs/n", "$defs": {"n": {"allOf": twice, "properties": {"x": {"default": 1}}}}}
+    begun = time.thread_time()
+    with pytest.raises(SchemaInvalid, match="too costly"):
+        apply_defaults(schema, {"a": 1})
+    assert time.thread_time() - begun < 0.5
+
+
+async def test_a_start_that_defaults_would_blow_up_is_refused(tmp_path):
+    flow = {**ONE, "inputs": {"properties": {"a": {"items": {"properties": {"x": {"default": "y" * 50_000}}}}}}}
+    async with serving(tmp_path) as server:
+        with watching():
+            body = {"definition": flow, "inputs": {"a": [{}] * 20_000}}
+            answer = await server.post("/runs", body)
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_schema"), answer.text
