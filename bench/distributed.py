@@ -36,6 +36,7 @@ from perdure.journals.postgres import migrate_postgres, open_postgres
 from perdure.model import compile_definition
 from perdure.private_servers.users import as_user
 from perdure.runtime.requests import Request
+from perdure.settings import Settings
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
 
@@ -105,7 +106,7 @@ class Deployment:
         self.prefix = self.redis.new_prefix()
         self.pool = await asyncpg.connect(self.url)
         self.client = await Engine.open(
-            self.url, redis_url=self.redis.url, redis_prefix=self.prefix, blob_url=self._blobs
+            Settings(database_url=self.url, redis_url=self.redis.url, redis_prefix=self.prefix, blob_url=self._blobs)
         )
         await self.client.connect()
         try:

@@ -16,7 +16,7 @@ LONGEST_FILE = 600
 
 PORTS = {"records", "journal", "archive", "leases", "limits", "transport", "blobs"}
 ADAPTERS = {"journals", "transports", "blob_stores"}
-BASE = {"errors", "clock", "model", "plain", "plain_text"}
+BASE = {"errors", "clock", "model", "plain", "plain_text", "tempo"}
 MIDDLE = {"routing", "nodes", "functions", "outcomes", "secrets", "egress", "sandbox", "pipeline"}
 
 # A part of `perdure` (a module or a folder) -> the parts it may import. Itself is always allowed.
@@ -26,7 +26,8 @@ ALLOWED: dict[str, set[str]] = {
     "plain": set(),
     "plain_text": set(),  # what may be seen of a text
     "turns": set(),  # who is next
-    "settings": {"errors"},
+    "tempo": set(),  # how often, and how long
+    "settings": {"errors", "tempo"},
     "model": {"errors"},
     "kernel": {"model"},
     "invariants": {"model", "kernel"},

@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from perdure.deployment import bounds_of
 from perdure.errors import SettingsInvalid
+from perdure.limits import Bounds
 from perdure.settings import NAMES, Settings, read_secrets
+from perdure.tempo import TEMPO, Tempo
 
 
 @pytest.fixture(autouse=True)
@@ -181,3 +184,10 @@ def test_every_setting_is_documented_with_its_variable_and_default():
         default = getattr(defaults, name)
         shown = (f"`{default}`" if default else "none") if isinstance(default, str) else f"{default:.12g}"
         assert f"| `{name}` | `PERDURE_{name.upper()}` | {shown} |" in text
+
+
+def test_the_tempo_and_the_bounds_that_nobody_sets_are_those_that_stand_in_their_files():
+    assert Settings().tempo == TEMPO
+    assert bounds_of(Settings()) == Bounds()
+    settings = Settings.load({"worker_dead_seconds": 20.0, "stale_claim_seconds": 3.0}, environ={})
+    assert settings.tempo == Tempo(dead_seconds=20.0, look_for_stale_seconds=3.0)

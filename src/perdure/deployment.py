@@ -17,6 +17,7 @@ from perdure.envelopes import Keyring
 from perdure.errors import PerdureError, SettingsInvalid
 from perdure.journal import Journal
 from perdure.journals.sqlite import SqliteJournal
+from perdure.limits import Bounds, read_queue_limits
 from perdure.runtime.loaded import database_identity
 from perdure.secrets.keyring import open_file
 from perdure.secrets.keyring import parse as parse_keys
@@ -64,17 +65,17 @@ def blob_url_of(database_url: str, blob_url: str) -> str:
 
 
 def open_vault(settings: Settings) -> Vault:
-    """Secrets and keys as the settings say."""
+    """Secrets and keys as the settings say: by default from the environment, and from the file beside the database."""
     secrets = open_secrets(read_secrets(), settings.secrets_file, settings.secrets_provider)
     if settings.encryption_keys:
         where = settings.sources.get("encryption_keys", "encryption_keys")
         return Vault(secrets, partial(parse_keys, settings.encryption_keys, where))
-    return default_vault(settings.database_url, secrets)
+    return Vault(secrets, partial(open_file, keys_file(settings.database_url)))
 
 
-def default_vault(database_url: str, secrets: Any = None) -> Vault:
-    """Secrets come from the environment, and keys from the file beside the database."""
-    return Vault(secrets or open_secrets(read_secrets()), partial(open_file, keys_file(database_url)))
+def bounds_of(settings: Settings) -> Bounds:
+    queues = read_queue_limits(settings.queue_limits, settings.sources.get("queue_limits", "queue_limits"))
+    return Bounds(queues, settings.max_backlog, settings.sandbox_memory_mb)
 
 
 async def open_journal(url: str, clock: Clock, **options: Any) -> Journal:
@@ -106,31 +107,17 @@ def signing_keyring(keys: str, where: str = "signing_keys") -> Keyring | None:
     return Keyring({name: ring.key(name) for name in ring.ids})
 
 
-async def open_transport(
-    url: str,
-    journal: Journal,
-    clock: Clock,
-    *,
-    prefix: str,
-    signing_keys: str,
-    heartbeat_seconds: float,
-    dead_seconds: float,
-    stale_seconds: float,
-    claim_seconds: float,
-) -> RedisTransport:
+async def open_transport(settings: Settings, journal: Journal, clock: Clock) -> RedisTransport:
     try:
         from perdure.transports.redis import open_redis
     except ImportError as error:
         raise SettingsInvalid(f"Redis needs a client: install perdure[redis] ({error})") from error
     return await open_redis(
-        url,
-        prefix=prefix,
+        settings.redis_url,
+        prefix=settings.redis_prefix,
         partition_count=journal.partition_count,
-        keyring=signing_keyring(signing_keys),
+        keyring=signing_keyring(settings.signing_keys),
         clock=clock,
-        stale_seconds=stale_seconds,
-        claim_seconds=claim_seconds,
-        adopt_seconds=heartbeat_seconds + 1.0,
-        unlisted_seconds=dead_seconds,  # a worker that forgot what it had, because it began anew under its old name
+        tempo=settings.tempo,
         durable_checkpoints=True,
     )

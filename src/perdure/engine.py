@@ -19,12 +19,19 @@ from perdure import clock as clocks
 from perdure import deployment
 from perdure.blobs import INLINE_BYTES, BlobStore
 from perdure.clock import Clock, OffsetClock
-from perdure.deployment import database_file, default_vault, is_postgres, open_blobs, open_journal, open_transport
+from perdure.deployment import (
+    bounds_of,
+    database_file,
+    is_postgres,
+    open_blobs,
+    open_journal,
+    open_transport,
+    open_vault,
+)
 from perdure.errors import NotFound, SettingsInvalid
 from perdure.journal import HeldBy, HolderLock, Journal, RunRecord
 from perdure.kernel import events as e
 from perdure.kernel.state import State
-from perdure.limits import Bounds
 from perdure.model import Compiled, DefinitionError
 from perdure.model import ir as irs
 from perdure.model.ir import IR
@@ -57,6 +64,7 @@ from perdure.runtime.waiting import first_of, insist
 from perdure.runtime.worker import Worker
 from perdure.sandbox import Sandbox
 from perdure.secrets.vault import Vault
+from perdure.settings import Settings
 from perdure.transport import SharedTransport, Transport, WorkerSeen
 from perdure.transports.local import LocalTransport
 
@@ -73,29 +81,25 @@ class Engine:
     def __init__(
         self,
         journal: Journal,
+        settings: Settings,
         *,
         clock: Clock,
         registry: Registry,
-        claims: Path | None,
-        handled: Path | None = None,
         concurrency: int,
-        heartbeat_seconds: float,
-        dead_seconds: float,
-        sweep_seconds: float,
+        claims: Path | None = None,
+        handled: Path | None = None,
         blobs: BlobStore | None = None,
         vault: Vault | None = None,
         remote: Callable[[], Awaitable[SharedTransport]] | None = None,
-        bounds: Bounds | None = None,
-        retention_days: float = 30.0,
-        public_url: str = "",
     ) -> None:
         """`remote`: the transport of a distributed engine, opened when it is first needed."""
         self.journal = journal
-        self._bounds = bounds
+        self._bounds = bounds_of(settings)
+        self._tempo = settings.tempo
         self.archive = journal.archive
         self._remote = remote
-        self._retention_days = retention_days
-        self._public_url = public_url
+        self._retention_days = settings.retention_days
+        self._public_url = settings.public_url
         self.vault = vault
         self.clock = clock
         self.registry = registry
@@ -112,7 +116,6 @@ class Engine:
         self._handled_path = handled
         self._handled: Handled | None = None
         self._concurrency = concurrency
-        self._seconds = (heartbeat_seconds, dead_seconds, sweep_seconds)
         self._sandbox: Sandbox | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._closing = False
@@ -127,78 +130,51 @@ class Engine:
         self._logs: LogKeeper | None = None
         self.handover = Handover(journal, clock)
         ask_workers = None if remote is None else self._list_workers
-        self.sight = Sight(clock, dead_seconds, claims, lambda: self.worker, ask_workers)
+        self.sight = Sight(clock, self._tempo.dead_seconds, claims, lambda: self.worker, ask_workers)
 
     # -- life ----------------------------------------------------------------------------------------------------------
 
     @classmethod
     async def open(
         cls,
-        database_url: str,
+        settings: Settings | str,
         *,
         clock: Clock = clocks.system,
         registry: Registry | None = None,
         concurrency: int = 100,
-        heartbeat_seconds: float = 5.0,
-        dead_seconds: float = 15.0,
-        sweep_seconds: float = 15.0,
-        blob_url: str = "",
         vault: Vault | None = None,
-        redis_url: str = "",
-        redis_prefix: str = "perdure",
-        signing_keys: str = "",
-        stale_seconds: float = 30.0,
-        stale_claim_seconds: float = 15.0,
-        retention_days: float = 30.0,
         journal_options: Mapping[str, object] | None = None,
-        bounds: Bounds | None = None,
-        public_url: str = "",
     ) -> Engine:
-        """With `redis_url` it is a distributed engine. Without a vault, secrets come from the environment, and keys from the
-        file beside the database."""
-        remote = None
-        if redis_url:
-            if not is_postgres(database_url):
+        """The URL of a database is enough where the rest is as it is by default. With `redis_url` it is a distributed engine.
+        `vault`: instead of the secrets and keys that the settings name."""
+        settings = Settings(database_url=settings) if isinstance(settings, str) else settings
+        url = settings.database_url
+        vault = vault or open_vault(settings)
+        bounds_of(settings)  # refused, if at all, before anything is opened
+        if settings.redis_url:
+            if not is_postgres(url):
                 raise SettingsInvalid(
                     "redis_url is set and database_url is not postgresql://…; processes that share runs need both"
                 )
             clock = OffsetClock(clock)
-        journal = await open_journal(database_url, clock, **(journal_options or {}))
+        journal = await open_journal(url, clock, **(journal_options or {}))
         try:
-            blobs = open_blobs(journal, database_url, blob_url, clock)
+            blobs = open_blobs(journal, url, settings.blob_url, clock)
         except BaseException:
             await journal.close()
             raise
-        if redis_url:
-            remote = partial(
-                open_transport,
-                redis_url,
-                journal,
-                clock,
-                prefix=redis_prefix,
-                signing_keys=signing_keys,
-                heartbeat_seconds=heartbeat_seconds,
-                dead_seconds=dead_seconds,
-                stale_seconds=stale_seconds,
-                claim_seconds=stale_claim_seconds,
-            )
-        file = None if is_postgres(database_url) else database_file(database_url)
+        file = None if is_postgres(url) else database_file(url)
         return cls(
             journal,
-            blobs=blobs,
-            vault=vault or default_vault(database_url),
-            remote=remote,
-            bounds=bounds,
-            retention_days=retention_days,
-            public_url=public_url,
+            settings,
             clock=clock,
             registry=registry or installed(),
-            claims=None if file is None else file.with_name(file.name + ".claims"),
-            handled=deployment.handled_file(database_url),
             concurrency=concurrency,
-            heartbeat_seconds=heartbeat_seconds,
-            dead_seconds=dead_seconds,
-            sweep_seconds=sweep_seconds,
+            claims=None if file is None else file.with_name(file.name + ".claims"),
+            handled=deployment.handled_file(url),
+            blobs=blobs,
+            vault=vault,
+            remote=partial(open_transport, settings, journal, clock) if settings.redis_url else None,
         )
 
     @property
@@ -247,7 +223,7 @@ class Engine:
     async def _list_workers(self) -> list[WorkerSeen]:
         return await (await self.connect()).list_workers()
 
-    async def coordinate(self, *, lease_seconds: float = 10.0) -> None:
+    async def coordinate(self) -> None:
         """Decide for a share of the runs, from now on."""
         transport = await self.connect()
         assert self.journal.leases is not None, "a journal that several processes decide for has leases"
@@ -261,9 +237,9 @@ class Engine:
             self.clock,
             holder=self.clock.new_id(),
             recover=self._take_over,
-            lease_seconds=lease_seconds,
+            lease_seconds=self._tempo.lease_seconds,
         )
-        self.roster = Roster(transport, self.coordinator, self.clock, dead_seconds=self._seconds[1])
+        self.roster = Roster(transport, self.coordinator, self.clock, dead_seconds=self._tempo.dead_seconds)
         self.listen(self.roster.note)
         transport.on_wake("commands", self._commanded)
         self._sweep(transport)
@@ -335,7 +311,7 @@ class Engine:
     async def _judge(self, job: Job, tenant: str) -> bool | Lost:
         """Run a Python condition; its processes are started by the first one."""
         if self._sandbox is None:
-            self._sandbox = Sandbox(memory_mb=(self._bounds or Bounds()).sandbox_memory_mb)
+            self._sandbox = Sandbox(memory_mb=self._bounds.sandbox_memory_mb)
         return await self._sandbox.run(job, tenant)
 
     async def _work(self) -> None:
@@ -375,8 +351,7 @@ class Engine:
                 notifier = Notifier(self.journal, self.archive, self.vault, self.clock, public_url=self._public_url)
                 self.listen(notifier.note)
                 self._spawn("notifier", notifier.run())
-        _, dead, sweep = self._seconds
-        reclaimer = Reclaimer(transport, self.coordinator, self.clock, dead_seconds=dead, sweep_seconds=sweep)
+        reclaimer = Reclaimer(transport, self.coordinator, self.clock, self._tempo)
         self._spawn("reclaimer", reclaimer.run())
 
     def _spawn_worker(
@@ -394,7 +369,7 @@ class Engine:
             queues=queues,
             types=types,
             concurrency=self._concurrency,
-            heartbeat_seconds=self._seconds[0],
+            heartbeat_seconds=self._tempo.heartbeat_seconds,
             claims=self._claims,
             blobs=self.blobs,
             vault=self.vault,
@@ -535,7 +510,9 @@ class Engine:
         """Decide a request here, or let the holder decide it."""
         if request.kind == "start" and not self.distributed:
             self.own.add(request.run_id)
-        body = encode_request(request)  # what cannot be stored is refused here, before it is anybody's
+        # Also where it is decided here: what cannot be stored is refused before it is anybody's, and what is decided on is what a
+        # replay will see, a copy without tuples and NaN. It costs microseconds.
+        body = encode_request(request)
         if len(body) > INLINE_BYTES:
             body = encode_request(await self.contents.slim(request, self.journal))
         if self.coordinator is not None and self.coordinator.share.holds(request.run_id):

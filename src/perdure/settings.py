@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 
 from perdure.errors import SettingsInvalid
+from perdure.tempo import TEMPO, Tempo
 
 PREFIX = "PERDURE_"
 SECRET_PREFIX = "PERDURE_SECRET_"  # noqa: S105  names of variables, not a secret
@@ -54,22 +55,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     blob_url: Annotated[str, msgspec.Meta(pattern=r"^$|^[a-z][a-z0-9+.-]*:\S+$")] = ""
     """Values too large for an event: `file:folder`, `s3://bucket/prefix`, …; empty: a folder beside the database file."""
 
-    worker_heartbeat_seconds: Seconds = 5.0
+    worker_heartbeat_seconds: Seconds = TEMPO.heartbeat_seconds
     """How often a worker says that it lives."""
 
-    worker_dead_seconds: Seconds = 15.0
+    worker_dead_seconds: Seconds = TEMPO.dead_seconds
     """Silence after which a worker counts as dead and its work is tried again."""
 
-    lease_seconds: Seconds = 10.0
+    lease_seconds: Seconds = TEMPO.lease_seconds
     """How long a coordinator that went silent keeps its share of the runs."""
 
-    stale_result_seconds: Seconds = 30.0
+    stale_result_seconds: Seconds = TEMPO.stale_seconds
     """Age at which a result that nobody took is handed to another coordinator."""
 
-    stale_claim_seconds: Seconds = 15.0
+    stale_claim_seconds: Seconds = TEMPO.look_for_stale_seconds
     """How often a coordinator looks for such results."""
 
-    sweep_seconds: Seconds = 15.0
+    sweep_seconds: Seconds = TEMPO.sweep_seconds
     """How often the journal is compared with what is really under way."""
 
     queue_limits: str = ""
@@ -188,6 +189,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         settings = cls(**values, sources=sources)
         settings._check()
         return settings
+
+    @property
+    def tempo(self) -> Tempo:
+        return Tempo(
+            heartbeat_seconds=self.worker_heartbeat_seconds,
+            dead_seconds=self.worker_dead_seconds,
+            sweep_seconds=self.sweep_seconds,
+            lease_seconds=self.lease_seconds,
+            stale_seconds=self.stale_result_seconds,
+            look_for_stale_seconds=self.stale_claim_seconds,
+        )
 
     @property
     def allowed_modules(self) -> tuple[str, ...] | None:

@@ -23,6 +23,7 @@ import asyncpg  # type: ignore[import-untyped]
 from perdure.engine import Engine
 from perdure.journals.postgres import migrate_postgres
 from perdure.transports.redis.keys import Keys
+from tests.engine.helpers import open_engine
 from tests.proxy import Proxy
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
@@ -250,12 +251,12 @@ class Cluster:
             "redis_url": self.redis.url,
             "redis_prefix": self.prefix,
             "blob_url": f"file:{self.folder / 'blobs'}",
-            "heartbeat_seconds": 0.2,
-            "dead_seconds": DEAD_SECONDS,
+            "worker_heartbeat_seconds": 0.2,
+            "worker_dead_seconds": DEAD_SECONDS,
             "sweep_seconds": 0.4,
             "journal_options": {"require_durable": False},
         }
-        return await Engine.open(self.postgres.url(self.database), **given | options)
+        return await open_engine(self.postgres.url(self.database), **given | options)
 
     async def query(self, text: str) -> list[Any]:
         """Again, if the connection is broken with the others."""

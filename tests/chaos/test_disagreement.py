@@ -119,7 +119,7 @@ async def test_runs_that_could_not_be_listed_at_a_hand_over_are_gone_on_with_lat
         return await listed(*arguments, **options)
 
     second.journal.list_active_runs = refuse_first  # type: ignore[method-assign]
-    await second.coordinate(lease_seconds=2.0)
+    await second.coordinate()
     await deployment.worker()
     for name in names:
         assert (await ended(second, name)).state.value == "completed"
@@ -129,16 +129,16 @@ async def test_runs_that_could_not_be_listed_at_a_hand_over_are_gone_on_with_lat
 async def test_a_worker_that_comes_back_under_its_name_before_it_is_missed_has_forgotten_what_it_had(
     deployment: Deployment,
 ):
-    await deployment.coordinator(dead_seconds=2.0)
+    await deployment.coordinator(worker_dead_seconds=2.0)
     client = await deployment.open()
-    bob = await deployment.open(dead_seconds=2.0)
+    bob = await deployment.open(worker_dead_seconds=2.0)
     await bob.work(worker_id="bob")
     await start(client, workflow(task("a", "gate", args={"name": "never"})), "r1")
     await eventually(lambda: tasks.seen)
     deployment.engines.remove(bob)
     await crash(bob)
     tasks.gate_of("never").set()
-    again = await deployment.open(dead_seconds=2.0)
+    again = await deployment.open(worker_dead_seconds=2.0)
     await again.work(worker_id="bob")
     assert (await ended(client, "r1")).state.value == "completed"
     assert [attempt for _, attempt in tasks.seen] == [1, 1], "nothing failed: it is sent again"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from perdure.engine import Engine
+from tests.engine.helpers import open_engine
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
 
@@ -29,19 +30,19 @@ class Deployment:
             "redis_url": self.redis.url,
             "redis_prefix": self.prefix,
             "blob_url": f"file:{self.blobs}",
-            "heartbeat_seconds": 0.2,
-            "dead_seconds": 1.0,
+            "worker_heartbeat_seconds": 0.2,
+            "worker_dead_seconds": 1.0,
             "sweep_seconds": 0.5,
+            "lease_seconds": 2.0,
             "journal_options": {"require_durable": False},
         }
-        engine = await Engine.open(self.database_url, **given | options)
+        engine = await open_engine(self.database_url, **given | options)
         self.engines.append(engine)
         return engine
 
     async def coordinator(self, **options: Any) -> Engine:
-        lease = options.pop("lease_seconds", 2.0)
         engine = await self.open(**options)
-        await engine.coordinate(lease_seconds=lease)
+        await engine.coordinate()
         return engine
 
     async def worker(

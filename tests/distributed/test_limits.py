@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from perdure.limits import Bounds, read_queue_limits
 from perdure.runtime import limiter
 from perdure.transport import task_id
 from tests.distributed.helpers import Deployment, eventually
@@ -45,8 +44,7 @@ async def test_a_key_is_counted_over_all_coordinators_and_workers(deployment: De
 
 
 async def test_a_queue_is_limited_over_all_coordinators(deployment: Deployment):
-    bounds = Bounds(read_queue_limits("gpu=2"))
-    await share(deployment, *[await deployment.coordinator(bounds=bounds) for _ in range(2)])
+    await share(deployment, *[await deployment.coordinator(queue_limits="gpu=2") for _ in range(2)])
     await deployment.worker(queues=("default", "gpu"))
     client = await deployment.open()
     definition = workflow(*(work(f"g{number}", "gpu", queue="gpu") for number in range(4)))
@@ -83,7 +81,7 @@ async def test_slots_are_rebuilt_by_whoever_takes_the_runs_over(deployment: Depl
 
 
 async def test_a_cancelled_attempt_keeps_its_slot_until_its_worker_has_stopped_it(deployment: Deployment):
-    nobody_dies = {"dead_seconds": 600.0}  # who is silent on a busy machine is not dead
+    nobody_dies = {"worker_dead_seconds": 600.0}  # who is silent on a busy machine is not dead
     await share(deployment, *[await deployment.coordinator(**nobody_dies) for _ in range(2)])
     await deployment.worker(**nobody_dies)
     client = await deployment.open(**nobody_dies)

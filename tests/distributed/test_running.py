@@ -37,9 +37,9 @@ async def test_a_process_that_neither_decides_nor_works_sees_what_runs(deploymen
     flag = tmp_path / "flag"
     await deployment.coordinator()
     worker = await deployment.worker(
-        heartbeat_seconds=60.0, dead_seconds=90.0
+        worker_heartbeat_seconds=60.0, worker_dead_seconds=90.0
     )  # it is told before the next beat is due
-    client = await deployment.open(dead_seconds=90.0)
+    client = await deployment.open(worker_dead_seconds=90.0)
     await start(client, gated(flag), "r1")
     view, said = await eventually(lambda: seen_running(client))
     assert worker.worker is not None
@@ -58,15 +58,16 @@ async def test_a_worker_that_was_killed_is_not_said_to_work_once_it_was_silent_f
 ):
     flag = tmp_path / "flag"
     code = (
-        "import asyncio, sys, json\nfrom perdure.engine import Engine\n"
+        "import asyncio, sys, json\nfrom perdure.engine import Engine\nfrom perdure.settings import Settings\n"
         "async def main():\n"
-        "    engine = await Engine.open(sys.argv[1], **json.loads(sys.argv[2]))\n"
+        "    settings = Settings(database_url=sys.argv[1], **json.loads(sys.argv[2]))\n"
+        "    engine = await Engine.open(settings, journal_options={'require_durable': False})\n"
         "    await engine.work(worker_id='doomed')\n    print('ready', flush=True)\n    await engine.until_broken()\n"
         "asyncio.run(main())"
     )
     options = (
-        f'{{"redis_url": "{deployment.redis.url}", "redis_prefix": "{deployment.prefix}", "heartbeat_seconds": 0.2,'
-        f'"blob_url": "file:{deployment.blobs}", "journal_options": {{"require_durable": false}}}}'
+        f'{{"redis_url": "{deployment.redis.url}", "redis_prefix": "{deployment.prefix}", "worker_heartbeat_seconds": 0.2,'
+        f'"blob_url": "file:{deployment.blobs}"}}'
     )
     coordinator = await deployment.coordinator()
     client = await deployment.open()

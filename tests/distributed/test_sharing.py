@@ -139,9 +139,10 @@ async def test_a_node_that_nobody_can_take_says_who_lacks_what(deployment: Deplo
 
 
 ELSEWHERE = (
-    "import asyncio, sys, json\nfrom perdure.engine import Engine\n"
+    "import asyncio, sys, json\nfrom perdure.engine import Engine\nfrom perdure.settings import Settings\n"
     "async def main():\n"
-    "    engine = await Engine.open(sys.argv[1], **json.loads(sys.argv[2]))\n"
+    "    settings = Settings(database_url=sys.argv[1], **json.loads(sys.argv[2]))\n"
+    "    engine = await Engine.open(settings, journal_options={'require_durable': False})\n"
     "    await engine.work(worker_id='able')\n    print('ready', flush=True)\n    await engine.until_broken()\n"
     "asyncio.run(main())"
 )
@@ -155,9 +156,8 @@ async def test_a_function_that_one_worker_cannot_import_is_left_to_those_that_ca
     options = {
         "redis_url": deployment.redis.url,
         "redis_prefix": deployment.prefix,
-        "heartbeat_seconds": 0.2,
+        "worker_heartbeat_seconds": 0.2,
         "blob_url": f"file:{deployment.blobs}",
-        "journal_options": {"require_durable": False},
     }
     process = subprocess.Popen(  # noqa: ASYNC220
         [sys.executable, "-c", ELSEWHERE, deployment.database_url, json.dumps(options)],

@@ -23,6 +23,7 @@ from perdure.model.ir import IR
 from perdure.runtime import hearing
 from perdure.runtime.loaded import DEFINITIONS, load, row_of
 from perdure.runtime.requests import Reply, Request
+from perdure.settings import NAMES, Settings
 
 DEADLINE = 120.0
 ENDS = {"run.completed", "run.failed", "run.cancelled", "run.rolled_back"}
@@ -61,8 +62,14 @@ async def running(
         await asyncio.wait_for(engine.close(0.5), DEADLINE)
 
 
+async def open_engine(database_url: str, **options: Any) -> Engine:
+    """Options that are settings, and others that `Engine.open` takes."""
+    settings = {name: options.pop(name) for name in list(options) if name in NAMES}
+    return await Engine.open(Settings(database_url=database_url, **settings), **options)
+
+
 async def opened(path: Path, *, wrap: Callable[[Journal], Journal] | None = None, **options: Any) -> Engine:
-    engine = await Engine.open(f"sqlite:///{path / 'perdure.db'}", **options)
+    engine = await open_engine(f"sqlite:///{path / 'perdure.db'}", **options)
     if wrap is not None:
         engine.journal = wrap(engine.journal)
         engine.library._journal = engine.journal

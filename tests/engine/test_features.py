@@ -377,7 +377,7 @@ async def test_pause_and_resume_in_one_batch_lose_no_queued_task(tmp_path):
 
 async def test_cancel_reaches_the_handler_that_runs(tmp_path):
     definition = workflow(task("a", "gate", args={"name": "a"}), task("b", "echo", ["a"]))
-    async with running(tmp_path, heartbeat_seconds=0.1) as engine:
+    async with running(tmp_path, worker_heartbeat_seconds=0.1) as engine:
         await start(engine, definition)
         await until_true(lambda: tasks.seen, "it runs")
         assert (await ask(engine, "cancel", reason="no longer wanted")).state in ("cancelling", "cancelled")
@@ -523,7 +523,7 @@ async def test_a_parked_node_is_discarded(tmp_path, as_, end, after):
 
 async def test_a_deadline_fails_the_run_and_stops_its_work(tmp_path):
     definition = workflow(task("a", "gate", args={"name": "a"}), limits={"deadline_seconds": 0.2})
-    async with running(tmp_path, heartbeat_seconds=0.1) as engine:
+    async with running(tmp_path, worker_heartbeat_seconds=0.1) as engine:
         state = await finish(engine, definition)
         assert (state.state, state.error.code) == (R.FAILED, "deadline_exceeded")
         assert tasks.cancelled == ["a"]

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from perdure.errors import SettingsInvalid
 from perdure.kernel.state import RunState as R
-from perdure.limits import Bounds, read_queue_limits
+from perdure.limits import read_queue_limits
 from perdure.transport import task_id
 from tests.engine import counting, tasks
 from tests.engine.helpers import (
@@ -240,8 +241,7 @@ async def test_a_rate_is_kept_over_runs(tmp_path):
 
 
 async def test_a_queue_may_be_limited_for_everybody(tmp_path):
-    bounds = Bounds(read_queue_limits("gpu=2"))
-    async with running(tmp_path, bounds=bounds) as engine:
+    async with running(tmp_path, queue_limits="gpu=2") as engine:
         for number in range(4):
             nodes = [*(work(f"g{n}", "gpu", queue="gpu") for n in range(3)), *(work(f"n{n}", "free") for n in range(3))]
             await start(engine, workflow(*nodes), f"r{number}", tenant=f"t{number % 2}")
@@ -252,7 +252,7 @@ async def test_a_queue_may_be_limited_for_everybody(tmp_path):
 
 
 async def test_a_task_that_waits_for_its_queue_says_so(tmp_path):
-    async with running(tmp_path, bounds=Bounds(read_queue_limits("gpu=1"))) as engine:
+    async with running(tmp_path, queue_limits="gpu=1") as engine:
         await start(engine, workflow(gate("a", "a", queue="gpu"), gate("b", "a", queue="gpu")))
         await until_true(lambda: tasks.seen, "one is at work")
         why = [engine.coordinator.dispatcher.why(task_id("r1", node)) for node in "ab"]
@@ -281,7 +281,7 @@ async def test_a_tenant_with_very_much_to_do_does_not_keep_another_waiting(tmp_p
 
 
 async def test_a_start_beyond_the_bound_is_refused_before_anything_is_written_and_runs_go_on(tmp_path):
-    async with running(tmp_path, concurrency=1, bounds=Bounds(max_backlog=3)) as engine:
+    async with running(tmp_path, concurrency=1, max_backlog=3) as engine:
         nodes = [gate(f"g{number}", "g") for number in range(10)]
         await start(engine, workflow(*nodes))
         await until_true(lambda: engine.coordinator.dispatcher.backlog >= 3, "much waits")
@@ -295,6 +295,12 @@ async def test_a_start_beyond_the_bound_is_refused_before_anything_is_written_an
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_setting_that_is_refused_is_refused_before_a_database_is_made(tmp_path):
+    with pytest.raises(SettingsInvalid, match="queue_limits"):
+        await opened(tmp_path, queue_limits="gpu")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_queue_limits_are_read_and_every_mistake_is_named():

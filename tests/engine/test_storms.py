@@ -59,7 +59,7 @@ async def test_commands_that_cross_each_other_and_the_work_leave_every_run_sound
         task("end", "slowly", ["again", "call"]),
         name="stormy",
     )
-    async with running(tmp_path, concurrency=4, heartbeat_seconds=0.2) as engine:
+    async with running(tmp_path, concurrency=4, worker_heartbeat_seconds=0.2) as engine:
         engine.coordinator._keep_idle = rng.choice((0, 1, 1000))
         await engine.register(compiled(CHILD))
         for number in range(6):
@@ -146,7 +146,7 @@ async def test_tasks_that_vanish_from_the_transport_are_sent_again_as_the_same_a
 
 
 async def test_a_worker_that_falls_silent_loses_its_work_to_the_next_attempt(tmp_path):
-    async with running(tmp_path, heartbeat_seconds=0.05, dead_seconds=0.4, sweep_seconds=0.1) as engine:
+    async with running(tmp_path, worker_heartbeat_seconds=0.05, worker_dead_seconds=0.4, sweep_seconds=0.1) as engine:
         beat = engine.transport.beat
         engine.transport.beat = lambda one: ()
         await start(engine, workflow(task("a", "gate", args={"name": "x"})))
@@ -227,7 +227,7 @@ def kept(monkeypatch):
 
 
 async def test_what_may_happen_once_does_not_begin_when_its_run_was_cancelled_just_before(tmp_path, kept):
-    async with running(tmp_path, heartbeat_seconds=0.2) as engine:
+    async with running(tmp_path, worker_heartbeat_seconds=0.2) as engine:
         await start(engine, ONCE)
         await until_true(lambda: kept, "its worker asks")
         engine.coordinator.put(Asked("r1", lambda state: c.Cancel(at=engine.clock.now())))

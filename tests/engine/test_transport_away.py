@@ -16,6 +16,7 @@ from perdure.kernel.state import RunState
 from perdure.runtime.courier import Courier
 from perdure.runtime.reclaimer import Reclaimer
 from perdure.runtime.waiting import insist
+from perdure.tempo import Tempo
 from perdure.transport import Task, TransportClosed, TransportUnavailable, WorkerBeat
 from perdure.transports.local import LocalTransport
 from tests.doubles.fake_clock import FakeClock
@@ -24,7 +25,7 @@ from tests.engine import tasks
 from tests.engine.helpers import ask, ended, running, start, state_of, task, until, until_true, workflow
 
 R = RunState
-FAST = {"heartbeat_seconds": 0.01, "dead_seconds": 0.3, "sweep_seconds": 0.03}
+FAST = {"worker_heartbeat_seconds": 0.01, "worker_dead_seconds": 0.3, "sweep_seconds": 0.03}
 SMALL = workflow(
     task("a", "gate", args={"name": "a"}),
     task("once", "echo", ["a"], effect="at_most_once", retry={"max_attempts": 3, "backoff_ms": 1}),
@@ -120,7 +121,7 @@ async def test_after_an_outage_a_worker_has_a_full_dead_time_to_be_heard():
     clock, away = FakeClock(), False
     local = LocalTransport(clock)
     transport: Any = FaultyTransport(local, lambda name, n: Fault(FaultKind.FAIL_BEFORE) if away else None)
-    reclaimer = Reclaimer(transport, Coordinator(transport), clock, dead_seconds=15, sweep_seconds=5)  # type: ignore[arg-type]
+    reclaimer = Reclaimer(transport, Coordinator(transport), clock, Tempo(sweep_seconds=5))  # type: ignore[arg-type]
     local.beat(WorkerBeat("w"))
     sweeping = asyncio.create_task(reclaimer.run())
     await clock.advance(11)
@@ -140,7 +141,7 @@ async def test_after_an_outage_a_worker_has_a_full_dead_time_to_be_heard():
 async def test_a_process_that_stood_still_declares_nobody_dead_at_once():
     clock = FakeClock()
     local = LocalTransport(clock)
-    reclaimer = Reclaimer(local, Coordinator(local), clock, dead_seconds=15, sweep_seconds=5)  # type: ignore[arg-type]
+    reclaimer = Reclaimer(local, Coordinator(local), clock, Tempo(sweep_seconds=5))  # type: ignore[arg-type]
     local.beat(WorkerBeat("w"))
     await reclaimer.sweep()
     clock._now += 300

@@ -19,10 +19,13 @@ from perdure.runtime.coordinator import Coordinator
 from perdure.runtime.messages import BeginAsked, Reported
 from perdure.runtime.sharing import Sharing
 from perdure.simulation.leases import MemoryLeases
+from perdure.tempo import TEMPO
 from perdure.transport import BeginRequest, Delivery, Result, Task
 from perdure.transports.local import LocalTransport
 from tests.doubles.fake_clock import FakeClock
 from tests.doubles.memory_journal import MemoryJournal, Store
+
+LEASE_SECONDS = TEMPO.lease_seconds
 
 
 class Connection:
@@ -74,7 +77,13 @@ class Peer:
             **options,
         )
         self.sharing = Sharing(
-            cast(Any, self.leases), self.coordinator, cast(Any, self), clock, holder=name, recover=self._recover
+            cast(Any, self.leases),
+            self.coordinator,
+            cast(Any, self),
+            clock,
+            holder=name,
+            recover=self._recover,
+            lease_seconds=LEASE_SECONDS,
         )
         loops = (self.coordinator.run, self.sharing.run, self.sharing.watch, self.sharing.recover)
         self._tasks = [asyncio.create_task(loop()) for loop in loops]

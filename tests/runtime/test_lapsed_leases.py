@@ -7,8 +7,7 @@ from typing import Any
 
 from perdure.journal import OutcomeUnknown
 from perdure.kernel import commands as c
-from perdure.runtime.sharing import LEASE_SECONDS
-from tests.runtime.peers import sharing
+from tests.runtime.peers import LEASE_SECONDS, sharing
 
 LONG = 3 * LEASE_SECONDS
 

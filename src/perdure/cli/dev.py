@@ -106,7 +106,7 @@ def _run_distributed(settings: Settings, port: int, *, browser: bool) -> None:
         asyncio.run(migrate(settings.database_url, partitions=settings.partitions))
 
         async def begin(engine: Engine, stop: asyncio.Event) -> None:
-            await engine.coordinate(lease_seconds=settings.lease_seconds)
+            await engine.coordinate()
             await engine.work()
             say(f"Everything on a PostgreSQL and a Valkey in {SERVERS}: API, coordinator and worker in this process.")
             say("Other processes join with these settings:")

@@ -49,7 +49,7 @@ def serve(host: str, port: int, db: str | None) -> None:
     _need_both(settings, "serve")
 
     async def begin(engine: Engine, stop: asyncio.Event) -> None:
-        await engine.coordinate(lease_seconds=settings.lease_seconds)
+        await engine.coordinate()
         await serve_api(engine, settings, host, port, stop)
 
     run(keep(settings, begin))

@@ -8,6 +8,7 @@ from perdure.clock import Clock
 from perdure.kernel import commands as c
 from perdure.runtime.coordinator import Coordinator
 from perdure.runtime.messages import Asked, Resumed
+from perdure.tempo import Tempo
 from perdure.transport import Transport, TransportClosed, TransportUnavailable
 
 logger = logging.getLogger("perdure.reclaimer")
@@ -19,15 +20,13 @@ class Reclaimer:
         transport: Transport,
         coordinator: Coordinator,
         clock: Clock,
-        *,
-        dead_seconds: float = 15.0,
-        sweep_seconds: float = 15.0,
+        tempo: Tempo,
     ) -> None:
         self._transport = transport
         self._coordinator = coordinator
         self._clock = clock
-        self._dead_seconds = dead_seconds
-        self._pause = min(sweep_seconds, dead_seconds / 3)
+        self._dead_seconds = tempo.dead_seconds
+        self._pause = min(tempo.sweep_seconds, tempo.dead_seconds / 3)
         self._blind = False
         self._swept_at: float | None = None
         self._readable_since: float | None = None

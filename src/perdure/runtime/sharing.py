@@ -19,7 +19,6 @@ from perdure.transport import SharedTransport
 
 logger = logging.getLogger("perdure.sharing")
 
-LEASE_SECONDS = 10.0
 _TROUBLE_SECONDS = 0.2
 
 
@@ -33,7 +32,7 @@ class Sharing:
         *,
         holder: str,
         recover: Callable[[Collection[int]], Awaitable[None]],
-        lease_seconds: float = LEASE_SECONDS,
+        lease_seconds: float,
     ) -> None:
         """`recover` goes on with the runs of partitions that were taken."""
         self._leases = leases

@@ -34,6 +34,7 @@ from perdure.runtime.threads import ThreadPool
 from perdure.runtime.waiting import wait_at_most
 from perdure.runtime.watch import Watch
 from perdure.secrets.vault import Vault
+from perdure.tempo import TEMPO
 from perdure.transport import Result, Task, Transport, TransportClosed, TransportUnavailable, WorkerBeat
 
 UNWIND_SECONDS = 5.0
@@ -65,7 +66,7 @@ class Worker:
         queues: Sequence[str] = ("default",),
         types: Sequence[str] | None = None,
         concurrency: int = 100,
-        heartbeat_seconds: float = 5.0,
+        heartbeat_seconds: float = TEMPO.heartbeat_seconds,
         claims: Claims | None = None,
         blobs: BlobStore | None = None,
         vault: Vault | None = None,

@@ -33,29 +33,8 @@ def make_folder(settings: Settings) -> None:
 
 async def open_engine(settings: Settings) -> Engine:
     from perdure import egress
-    from perdure.deployment import open_vault
     from perdure.egress.policy import Policy
     from perdure.engine import Engine
-    from perdure.limits import Bounds, read_queue_limits
 
     egress.configure(Policy.parse(settings.egress_allow))
-    return await Engine.open(
-        settings.database_url,
-        heartbeat_seconds=settings.worker_heartbeat_seconds,
-        dead_seconds=settings.worker_dead_seconds,
-        sweep_seconds=settings.sweep_seconds,
-        blob_url=settings.blob_url,
-        vault=open_vault(settings),
-        redis_url=settings.redis_url,
-        redis_prefix=settings.redis_prefix,
-        signing_keys=settings.signing_keys,
-        stale_seconds=settings.stale_result_seconds,
-        stale_claim_seconds=settings.stale_claim_seconds,
-        retention_days=settings.retention_days,
-        public_url=settings.public_url,
-        bounds=Bounds(
-            read_queue_limits(settings.queue_limits, settings.sources.get("queue_limits", "queue_limits")),
-            settings.max_backlog,
-            settings.sandbox_memory_mb,
-        ),
-    )
+    return await Engine.open(settings)

@@ -21,6 +21,7 @@ from perdure.runtime.reclaimer import Reclaimer
 from perdure.runtime.requests import Reply, Request
 from perdure.runtime.timekeeper import Timekeeper
 from perdure.runtime.worker import Worker
+from perdure.settings import Settings
 from perdure.simulation.blobs import SimBlobs
 from perdure.simulation.clock import SimClock
 from perdure.simulation.hands import SimWorker
@@ -58,13 +59,10 @@ class SimEngine(Engine):
         plan = world.plan
         super().__init__(
             cast(Journal, SimJournal(world, process)),
+            Settings(),
             clock=process.clock,
             registry=world.registry,
-            claims=None,
             concurrency=plan.concurrency,
-            heartbeat_seconds=5.0,
-            dead_seconds=15.0,
-            sweep_seconds=15.0,
             blobs=cast(BlobStore, SimBlobs(world, process)),
             remote=self.connect if plan.divided else None,
         )
@@ -119,8 +117,7 @@ class SimEngine(Engine):
         world, process = self._world, self._process
         assert self.transport is not None
         assert self.coordinator is not None
-        heartbeat, dead, sweep = self._seconds
-        reclaimer = Reclaimer(self.transport, self.coordinator, self.clock, dead_seconds=dead, sweep_seconds=sweep)
+        reclaimer = Reclaimer(self.transport, self.coordinator, self.clock, self._tempo)
         self._spawn("reclaimer", reclaimer.run())
         crashed: frozenset[str] = frozenset()
         if not world.plan.shared:
@@ -134,7 +131,7 @@ class SimEngine(Engine):
                 self.clock,
                 worker_id=process.life,
                 concurrency=world.plan.concurrency,
-                heartbeat_seconds=heartbeat,
+                heartbeat_seconds=self._tempo.heartbeat_seconds,
                 claims=self._claims,
                 blobs=self.blobs,
             )
@@ -275,7 +272,6 @@ class WorkerProcess(Process):
             self.clock,
             worker_id=self.life,
             concurrency=world.plan.concurrency,
-            heartbeat_seconds=5.0,
             blobs=cast(BlobStore, SimBlobs(world, self)),
         )
         try:

@@ -11,6 +11,7 @@ import pytest
 from perdure.transports.redis import RedisTransport, open_redis
 from tests.servers.redis import RedisServer
 from tests.servers.redis_cluster import RedisCluster
+from tests.transports.redis.helpers import with_tempo
 
 PARTITIONS = 8
 
@@ -35,7 +36,7 @@ class Opener:
         self, url: str | None = None, *, partitions: Any = range(PARTITIONS), **options: Any
     ) -> RedisTransport:
         options = dict[str, Any]({"partition_count": PARTITIONS, "prefix": self.prefix}) | options
-        transport = await open_redis(url or self.server.url, partitions=partitions, **options)
+        transport = await open_redis(url or self.server.url, partitions=partitions, **with_tempo(options))
         self._opened.append(transport)
         return transport
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, TypeVar
 
+from perdure.tempo import TEMPO, Tempo
 from perdure.transport import Task, TransportClosed, TransportUnavailable
 from perdure.transports.redis import RedisTransport
 from tests.conformance.transport.messages import result
@@ -93,3 +94,17 @@ class Coordinator:
             missing = await insist(self.transport.find_missing, list(self._out))
             again = [self._out[task_id] for task_id in sorted(missing) if task_id in self._out]
             await insist(self.transport.publish, again)
+
+
+def with_tempo(options: dict[str, Any]) -> dict[str, Any]:
+    """Each of the transport's own times by its name, as the tempo that leads to it."""
+    options = dict(options)
+    stale = options.pop("stale_seconds", TEMPO.stale_seconds)
+    tempo = Tempo(
+        heartbeat_seconds=options.pop("adopt_seconds", TEMPO.heartbeat_seconds + TEMPO.late_seconds),
+        late_seconds=0.0,
+        dead_seconds=options.pop("unlisted_seconds", 30.0),
+        stale_seconds=stale,
+        look_for_stale_seconds=stale / 2,
+    )
+    return options | {"tempo": tempo}

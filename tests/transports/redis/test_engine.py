@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from perdure.engine import Engine
 from perdure.model import compile_definition
 from perdure.runtime.requests import Request
 from perdure.transports.redis import open_redis
-from tests.engine.helpers import ENDS, task, transform, workflow
-from tests.transports.redis.helpers import wait_until
+from tests.engine.helpers import ENDS, open_engine, task, transform, workflow
+from tests.transports.redis.helpers import wait_until, with_tempo
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "worker-any-language" / "worker.py"
@@ -23,10 +22,12 @@ EXAMPLE = ROOT / "examples" / "worker-any-language" / "worker.py"
 @contextlib.asynccontextmanager
 async def running(folder, url, prefix, monkeypatch, **options):
     """An engine whose transport is Redis."""
-    transport = await open_redis(url, prefix=prefix, partitions=range(256), durable_checkpoints=True, **options)
+    transport = await open_redis(
+        url, prefix=prefix, partitions=range(256), durable_checkpoints=True, **with_tempo(options)
+    )
     monkeypatch.setattr("perdure.engine.LocalTransport", lambda **_: transport)
-    engine = await Engine.open(
-        f"sqlite:///{folder / 'perdure.db'}", heartbeat_seconds=0.1, dead_seconds=2.0, sweep_seconds=0.2
+    engine = await open_engine(
+        f"sqlite:///{folder / 'perdure.db'}", worker_heartbeat_seconds=0.1, worker_dead_seconds=2.0, sweep_seconds=0.2
     )
     try:
         await engine.hold()

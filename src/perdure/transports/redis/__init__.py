@@ -7,6 +7,7 @@ from collections.abc import Collection
 from perdure.clock import Clock, system
 from perdure.envelopes import Keyring
 from perdure.journal import PARTITIONS
+from perdure.tempo import TEMPO, Tempo
 from perdure.transports.redis.address import parse
 from perdure.transports.redis.keys import Keys
 from perdure.transports.redis.server import is_cluster
@@ -23,11 +24,8 @@ async def open_redis(
     keyring: Keyring | None = None,
     prefix: str = "perdure",
     clock: Clock = system,
+    tempo: Tempo = TEMPO,
     timeout_seconds: float = 5.0,
-    stale_seconds: float = 30.0,
-    claim_seconds: float | None = None,
-    adopt_seconds: float = 6.0,
-    unlisted_seconds: float = 30.0,
     durable_checkpoints: bool = False,
 ) -> RedisTransport:
     """A transport on the running event loop; raises `TransportUnavailable` if the server cannot be reached.
@@ -35,10 +33,8 @@ async def open_redis(
     A server in cluster mode says so, and its cluster is followed; then the URL may name several of its servers.
 
     `partitions` are those whose results this process receives from the start; `take_over` and `hand_back` change them.
-    `partition_count` is that of the journal, the same in every process, workers included. `stale_seconds`: what another
-    process received and did not acknowledge for so long is taken over; it is looked for every `claim_seconds`. `adopt_seconds`: a little more than the time between two
-    heartbeats; after a loss of everything so much time passes before tasks that a worker may be running are called missing.
-    `unlisted_seconds`: what a worker was given so long ago, does not say that it runs and has not reported, is called missing.
+    `partition_count` is that of the journal, the same in every process, workers included. `timeout_seconds`: how long the server
+    may take to answer.
     `durable_checkpoints`: a checkpoint counts as reported when it is acknowledged, so that a step begins only after the one before
     is durable.
     """
@@ -49,11 +45,8 @@ async def open_redis(
         keys=Keys(prefix),
         keyring=keyring,
         partition_count=partition_count,
+        tempo=tempo,
         seconds=timeout_seconds,
-        stale_seconds=stale_seconds,
-        claim_seconds=stale_seconds / 2 if claim_seconds is None else claim_seconds,
-        adopt_seconds=adopt_seconds,
-        unlisted_seconds=unlisted_seconds,
         durable_checkpoints=durable_checkpoints,
         is_cluster=await is_cluster(address, clock, timeout_seconds),
     )

@@ -20,6 +20,7 @@ import msgspec
 from perdure.clock import Clock
 from perdure.envelopes import EnvelopeRefused
 from perdure.journal import partition_of
+from perdure.tempo import Tempo
 from perdure.transport import CheckpointsRefused, Delivery, Result, measured
 from perdure.transports.redis.checkpoints import Checkpoints, Sent
 from perdure.transports.redis.claims import Claims
@@ -67,11 +68,10 @@ class Results:
         claims: Claims,
         checkpoints: Checkpoints,
         clock: Clock,
+        tempo: Tempo,
         *,
         consumer: str,
         partition_count: int,
-        stale_seconds: float,
-        claim_seconds: float,
     ) -> None:
         self._link = link
         self._keys = keys
@@ -83,8 +83,7 @@ class Results:
         self._clock = clock
         self._consumer = consumer
         self._count = partition_count
-        self._stale_seconds = stale_seconds
-        self._claim_seconds = claim_seconds
+        self._tempo = tempo
         self._looked = self._looked_for_stale = clock.monotonic()
         self._held: dict[int, Held] = {}
         self._dirty: dict[int, None] = {}
@@ -241,13 +240,13 @@ class Results:
         if now - self._looked < POLL_SECONDS:
             return
         self._looked = now
-        is_time = now - self._looked_for_stale > self._claim_seconds
+        is_time = now - self._looked_for_stale > self._tempo.look_for_stale_seconds
         if is_time:
             self._looked_for_stale = now
         for partition, held in self._held.items():
             self._dirty[partition] = None
             if held.mode == "new":
-                held.mode = str(int(self._stale_seconds * 1000)) if is_time else "tidy"
+                held.mode = str(int(self._tempo.stale_seconds * 1000)) if is_time else "tidy"
 
     async def tidy(self) -> None:
         """Take the empty streams of this process's partitions away."""

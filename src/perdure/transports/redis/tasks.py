@@ -15,6 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from perdure.clock import Clock
+from perdure.tempo import Tempo
 from perdure.transport import QueueSeen, Task, WorkerSeen
 from perdure.transports.redis.keys import ADOPTED, FORGOTTEN_SECONDS, REGISTRY_SECONDS, Keys, lane_of
 from perdure.transports.redis.link import Arguments, Call, Link
@@ -38,22 +39,16 @@ class Published(msgspec.Struct, frozen=True, gc=False):
 
 
 class Tasks:
-    def __init__(
-        self,
-        link: Link,
-        keys: Keys,
-        messages: Messages,
-        clock: Clock,
-        *,
-        adopt_seconds: float,
-        unlisted_seconds: float,
-    ) -> None:
+    def __init__(self, link: Link, keys: Keys, messages: Messages, clock: Clock, tempo: Tempo) -> None:
         self._link = link
         self._keys = keys
         self._messages = messages
         self._clock = clock
-        self._adopt_seconds = adopt_seconds
-        self._unlisted_seconds = unlisted_seconds
+        self._adopt_seconds = tempo.heartbeat_seconds + tempo.late_seconds
+        """After a loss of everything so much time passes before tasks that a worker may be running are called missing."""
+        self._unlisted_seconds = tempo.dead_seconds
+        """What a worker was given so long ago, does not say that it runs and has not reported, is missing: it may have begun anew
+        under its old name."""
         self._published: dict[str, Published] = {}
         self._empty_since: dict[str, float] = {}
         """Queues in which none of our tasks was found, and since when."""

@@ -14,6 +14,7 @@ from typing import Literal
 from perdure.clock import Clock
 from perdure.envelopes import EnvelopeRefused, Keyring
 from perdure.journal import partition_of
+from perdure.tempo import Tempo
 from perdure.transport import (
     BeginRequest,
     Delivery,
@@ -55,11 +56,8 @@ class RedisTransport:
         keys: Keys,
         keyring: Keyring | None,
         partition_count: int,
+        tempo: Tempo,
         seconds: float,
-        stale_seconds: float,
-        claim_seconds: float,
-        adopt_seconds: float,
-        unlisted_seconds: float,
         durable_checkpoints: bool,
         is_cluster: bool,
     ) -> None:
@@ -78,14 +76,7 @@ class RedisTransport:
         line_kind = ClusterLine if is_cluster else ServerLine
         line = line_kind(address, clock, seconds=seconds, name=f"{name}-heart")
         self._heart = Heart(line, keys, self._messages)
-        self._tasks = Tasks(
-            self._link,
-            keys,
-            self._messages,
-            clock,
-            adopt_seconds=adopt_seconds,
-            unlisted_seconds=unlisted_seconds,
-        )
+        self._tasks = Tasks(self._link, keys, self._messages, clock, tempo)
         self._claims = Claims(self._link, self._wakes, keys, self._messages, self._tasks, clock)
         self._results = Results(
             self._link,
@@ -104,10 +95,9 @@ class RedisTransport:
                 durable=durable_checkpoints,
             ),
             clock,
+            tempo,
             consumer=self.process,
             partition_count=partition_count,
-            stale_seconds=stale_seconds,
-            claim_seconds=claim_seconds,
         )
         self._begins = Begins(
             self._link,
