@@ -1,4 +1,4 @@
-"""Some thousands of bad inputs, always the same: no error that is not meant, nothing slow, no growth."""
+"""A few thousand bad inputs, always the same (`make fuzz` makes a million): no error that is not meant, nothing slow, no growth."""
 
 import pytest
 
@@ -8,18 +8,18 @@ from tests.fuzz.targets import TARGETS, Sandboxes
 pytestmark = pytest.mark.slow
 
 CASES = {
-    "json": 1000,
-    "yaml": 500,
-    "definitions": 700,
-    "templates": 1000,
-    "cel": 1500,
-    "cross-node": 1000,
-    "jsonpath": 1000,
-    "patterns": 500,
-    "schemas": 1000,
-    "conditions": 1000,
-    "code": 1000,
-    "pipelines": 400,
+    "json": 400,
+    "yaml": 200,
+    "definitions": 280,
+    "templates": 400,
+    "cel": 600,
+    "cross-node": 400,
+    "jsonpath": 400,
+    "patterns": 200,
+    "schemas": 400,
+    "conditions": 400,
+    "code": 400,
+    "pipelines": 160,
 }
 PATIENCE = 3
 """Times the limit: processor time too grows when two tests share a core's caches."""

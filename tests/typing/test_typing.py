@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("typing")]  # one process runs mypy, for both
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 GOOD = HERE / "good.py"
@@ -28,12 +30,10 @@ def found(tmp_path_factory):
     return messages
 
 
-@pytest.mark.slow
 def test_what_is_right_is_accepted(found):
     assert {place: told for place, told in found.items() if place[0] != "bad.py"} == {}
 
 
-@pytest.mark.slow
 def test_what_is_wrong_is_refused_where_it_stands(found):
     lines = (HERE / "bad.txt").read_text().splitlines()
     expected = {number: line.split("# E: ")[1] for number, line in enumerate(lines, 1) if "# E: " in line}
