@@ -256,3 +256,11 @@ def test_examples_in_the_reference_are_commands_there_are():
     assert lines
     known = {name.split()[0] for name in COMMANDS}
     assert [line for line in lines if line.split()[0] not in known] == []
+
+
+def test_no_page_and_no_demo_spells_who_decides_in_the_other_way():
+    """`--as NAME` of a decision is understood, and hidden: pages, hints and demo say `--by`."""
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*")]:
+        if page.suffix in (".md", ".py", ".yaml", ".sh"):
+            for line in page.read_text(encoding="utf-8").splitlines():
+                assert not ("approvals" in line and " --as " in line), f"{page}: {line}"

@@ -42,7 +42,7 @@ def test_what_cannot_be_a_key_is_refused_with_all_its_problems(shell):
     said = shell.error("keys", "create", "ci", "--role", "operatr", "--scope", "runs:red")
     assert "did you mean 'operator'" in said
     assert "did you mean 'runs:read'" in said
-    assert "one line" in shell.error("keys", "create", "a\nb")
+    assert "U+000A" in shell.error("keys", "create", "a\nb")
     assert shell.json("keys", "list")["items"] == []
 
 

@@ -78,11 +78,18 @@ def test_a_killed_run_goes_on_with_the_same_command_and_repeats_nothing_that_com
     assert shell.json("doctor")["ok"]
 
 
+def executing(shell, file):
+    """`perdure run`, once its node a is executed: what is only queued needs no time to finish."""
+    process = shell.start("run", file, "--run-id", "r1").wait_for("a     queued")
+    wait_until(lambda: shell.json("runs", "show", "r1")["nodes"]["a"]["state"] == "running", "a to be executed")
+    return process
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_stops_gracefully_and_says_how_to_go_on(shell, tmp_path, number, code):
     gate = tmp_path / "gate"
     file = workflow(tmp_path, "long", task("a", "wait_until", args={"path": str(gate)}), task("b", "echo", "a"))
-    process = shell.start("run", file, "--run-id", "r1").wait_for("a     queued")
+    process = executing(shell, file)
     process.signal(number)
     process.wait_for("has 10 s to finish")
     gate.touch()  # it finishes within its grace
@@ -96,8 +103,7 @@ def test_a_signal_stops_gracefully_and_says_how_to_go_on(shell, tmp_path, number
 def test_a_run_that_completes_while_it_is_stopped_is_not_called_stopped(shell, tmp_path):
     gate = tmp_path / "gate"
     file = workflow(tmp_path, "long", task("a", "wait_until", args={"path": str(gate)}))
-    process = shell.start("run", file, "--run-id", "r1").wait_for("a     queued")
-    wait_until(lambda: shell.json("runs", "show", "r1")["nodes"]["a"]["state"] == "running", "a to be executed")
+    process = executing(shell, file)
     process.signal(signal.SIGINT)
     process.wait_for("has 10 s to finish")
     gate.touch()
@@ -118,7 +124,7 @@ def test_what_a_function_prints_comes_after_the_line_that_the_run_was_created(sh
 def test_a_second_ctrl_c_leaves_at_once_and_nothing_is_lost(shell, tmp_path):
     gate = tmp_path / "gate"
     file = workflow(tmp_path, "long", task("a", "block_until", args={"path": str(gate)}))
-    process = shell.start("run", file, "--run-id", "r1").wait_for("a     queued")
+    process = executing(shell, file)
     process.signal(signal.SIGINT)
     process.wait_for("Ctrl-C again")
     process.signal(signal.SIGINT)

@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from perdure.cli.exits import say
-from perdure.cli.output import compact, duration, hour, moment, paint, print_fields, print_pretty, print_table, shorten
+from perdure.cli.output import (
+    compact,
+    duration,
+    hour,
+    moment,
+    paint,
+    print_fields,
+    print_pretty,
+    print_table,
+    shorten,
+    since,
+)
 from perdure.cli.saying import echo, style
 from perdure.clock import system
 from perdure.runtime.failures import show_details, show_place
@@ -72,7 +83,14 @@ def _attempts_table(attempts: list[dict[str, Any]]) -> tuple[list[str], list[lis
     rows = []
     for one in attempts:
         begun, ended = one.get("started_at"), one.get("ended_at")
-        cells = [one["attempt"], one["state"], one.get("worker", ""), moment(begun), took(begun, ended), _error_of(one)]
+        cells = [
+            one["attempt"],
+            one["state"],
+            one.get("worker", ""),
+            since(begun) if begun else "",
+            took(begun, ended),
+            _error_of(one),
+        ]
         rows.append([*([one["visit"]] if visits else []), *cells])
     return [*(["visit"] if visits else []), "attempt", "state", "worker", "started", "took", "error"], rows
 
