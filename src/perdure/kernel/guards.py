@@ -68,11 +68,16 @@ def _asks_otherwise(state: State, old: IR, new: IR) -> Iterator[str]:
 
 def asks_otherwise(before: Node, config: Any, config_ref: str | None = None) -> Iterator[str]:
     """The same for an approval that is parked, and requeued with other config."""
+    if before.type != "human":
+        return
     was, now = before.config or {}, config or {}
-    found = [key for key in sorted(was.keys() | now.keys()) if key not in _SHOWN and was.get(key) != now.get(key)]
+    if isinstance(now, dict):
+        found = [key for key in sorted(was.keys() | now.keys()) if key not in _SHOWN and was.get(key) != now.get(key)]
+    else:  # a blob, which nobody here can look into
+        found = ["config"]
     if before.config_ref != config_ref:
         found.append("config_ref")
-    if found and before.type == "human":
+    if found:
         keys = ", ".join(repr(key) for key in found)
         yield f"the approval {before.id!r} asks as it did when the run began, so {keys} cannot change; rerun instead"
 

@@ -5,6 +5,7 @@ import pytest
 from perdure.invariants import Checker
 from perdure.kernel import commands as c
 from perdure.kernel.inputs import context, parents
+from perdure.kernel.segments import BlobRef
 from perdure.model.ir import Reference
 from tests.kernel.driver import Run, compiled
 from tests.kernel.rules.graphs import AGAIN, ANSWERS, DONE, UNDO, again, human, node, pick, start
@@ -387,6 +388,16 @@ def test_rule_28_nor_can_somebody_who_requeues_an_approval_that_is_parked():
     assert "'on_timeout', 'timeout_seconds' cannot change" in run.refused.message
     run.requeue("ask", config={**STRICT, "title": "Pay, please?"})
     assert (run.refused, run.state_of("ask")) == (None, "queued")
+
+
+def test_rule_28_a_config_too_large_to_be_looked_into_is_refused_for_an_approval_and_taken_for_others():
+    run = start(human("ask", config=STRICT, on_failure="park"), node("a", on_failure="park", retry={"max_attempts": 1}))
+    run.vote(run.ask("ask"), "reject")
+    run.requeue("ask", config=BlobRef("blob"))
+    assert "'config' cannot change" in run.refused.message
+    run.fail("a")
+    run.requeue("a", config=BlobRef("blob"))
+    assert (run.refused, run.state_of("a")) == (None, "queued")
 
 
 def test_rule_39_what_approvers_are_shown_may_change_and_an_approval_that_is_given_is_over():
