@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -66,11 +67,11 @@ async def test_with_postgres_a_run_that_kills_its_process_twice_is_quarantined_a
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n", (folder / "stderr").read_text()
         await start(asking, bomb, "killer", inputs={"a": "x"})
-        assert process.wait(DEADLINE) == -signal.SIGKILL
+        assert await asyncio.to_thread(process.wait, DEADLINE) == -signal.SIGKILL
         assert (folder / ".perdure" / "perdure.handled").exists()
         process = coordinate(deployment, folder)
         processes.append(process)
-        assert process.wait(DEADLINE) == -signal.SIGKILL, (folder / "stderr").read_text()
+        assert await asyncio.to_thread(process.wait, DEADLINE) == -signal.SIGKILL, (folder / "stderr").read_text()
         process = coordinate(deployment, folder)
         processes.append(process)
 
