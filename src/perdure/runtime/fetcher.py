@@ -22,6 +22,7 @@ from perdure.blobs import BlobDamaged, BlobMissing, BlobStore, InvalidBlobRef, p
 from perdure.clock import Clock
 from perdure.errors import StoreUnavailable
 from perdure.kernel import segments
+from perdure.model.extremes import WHY, has_many
 from perdure.routing.at_hand import Lost
 from perdure.routing.errors import NeedsBlob, NeedsStore, NeedsVerdict, NotAtHand
 from perdure.runtime.cache import Cache, Key
@@ -183,6 +184,8 @@ def sandbox_sources(run: Callable[[Any, str], Awaitable[Any]]) -> dict[type[NotA
 
 def read_content(data: bytes, ref: str) -> Any:
     """JSON; what is none is text, as code is."""
+    if has_many(data):
+        return Lost("blob_not_readable", f"blob {ref}: {WHY}")
     try:
         return segments.decode(data, parse_ref(ref)[1])
     except (msgspec.DecodeError, RecursionError, segments.BadSegment):

@@ -22,6 +22,7 @@ from perdure.kernel.settle import default_outputs
 from perdure.kernel.state import Activation, IntegrityError, NodeState, State, index_of
 from perdure.kernel.values import Error
 from perdure.limits import Limit
+from perdure.model.extremes import WHY, has_many
 from perdure.model.inlining import join_config
 from perdure.model.ir import IR, Node, Reference
 from perdure.model.references import BadExpression, find_in_template, templates
@@ -74,7 +75,9 @@ class Renderer:
 
     def _keep(self, value: Any, tenant: str, limit: int = INLINE_BYTES) -> tuple[Any, int]:
         """A value as an event may hold it, and its size: a large one as the reference to it, once that is stored."""
-        data, refs = segments.encode(value)
+        return self._store(value, *segments.encode(value), tenant, limit)
+
+    def _store(self, value: Any, data: bytes, refs: bool, tenant: str, limit: int = INLINE_BYTES) -> tuple[Any, int]:
         if len(data) <= limit or self._cache is None:
             return value, len(data)
         ref = ref_of(data, refs=refs)
@@ -188,7 +191,10 @@ class Renderer:
         if isinstance(answer, Failed):
             return c.Fail(**about, error=Error(answer.code, answer.message), retryable=False)
         if isinstance(answer, Done):
-            output, size = self._keep(answer.output, state.tenant)
+            data, refs = segments.encode(answer.output)
+            if has_many(data):
+                return c.Fail(**about, error=Error("bad_output", f"output: {WHY}"), retryable=False)
+            output, size = self._store(answer.output, data, refs, state.tenant)
             return self.accepted(state, c.Complete(**about, **_split(output), size=size, started_at=about["at"]))
         return c.Suspend(
             **about,
