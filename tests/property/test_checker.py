@@ -10,8 +10,8 @@ import pytest
 
 from perdure.invariants import check, checker
 from perdure.kernel import commands as c
-from perdure.kernel.events import TYPES, Event
-from perdure.kernel.values import Route, Wait
+from perdure.kernel.events import TYPES, Event, NodeEvent, NodeFailed
+from perdure.kernel.values import Error, Route, Wait
 from tests.kernel.driver import Run
 
 Journal = list[Any]
@@ -131,7 +131,24 @@ def agent() -> Run:
     return run
 
 
-RUNS = [diamond, branch, retry, loop, approval, wait, child, failure, once, agent]
+def kept() -> Run:
+    """A rejection without a way on, and an outcome with one, were kept while the run failed (rule 25)."""
+    run = Run.of({"id": "ask", "type": "human"}, {"id": "a"}, {"id": "z", "dependencies": ["ask", "a"]}, {"id": "f"})
+    approval = run.ask("ask")
+    run.begin("a")
+    run.fail("f")
+    run.vote(approval, "reject")
+    run.complete("a")
+    run.tell(c.Retry)
+    run.withdraw("f")
+    run.tell(c.Retry)
+    run.vote(run.ask("ask"), "approve")
+    run.complete("f")
+    run.complete("z")
+    return run
+
+
+RUNS = [diamond, branch, retry, loop, approval, wait, child, failure, once, agent, kept]
 
 
 @pytest.mark.parametrize("make", RUNS, ids=lambda make: make.__name__)
@@ -173,6 +190,13 @@ def renumber(journal: list[Event]) -> Journal:
 
 def no_seq(journal: Journal) -> Journal:
     return [*journal[:3], *journal[4:]]
+
+
+def fail_routed(journal: Journal) -> Journal:
+    position = find(journal, "node.routed", "a")
+    routed = {name: getattr(journal[position], name) for name in NodeEvent.__struct_fields__}
+    failed = NodeFailed(**routed, error=Error("rejected", "a was rejected"), outcome="absorbed")
+    return [*journal[:position], failed, *journal[position + 1 :]]
 
 
 CORRUPTIONS: dict[str, tuple[str, Callable[[], Run], Callable[[Journal], Journal]]] = {
@@ -221,6 +245,12 @@ CORRUPTIONS: dict[str, tuple[str, Callable[[], Run], Callable[[Journal], Journal
     "somebody else votes": ("W2", approval, lambda j: change(j, find(j, "approval.voted"), by="eve")),
     "one vote is enough for two": ("W2", approval, lambda j: drop(j, find(j, "approval.voted"))),
     "an approval times out early": ("W3", approval, lambda j: change(j, find(j, "approval.decided"), by="timeout")),
+    "a kept rejection fails its run and not its node": (
+        "rule 25",
+        kept,
+        lambda j: drop(j, find(j, "node.failed", "ask")),
+    ),
+    "a kept outcome that has a way on is taken back": ("V3", kept, fail_routed),
     "an agent goes where it may not": (
         "S3",
         agent,

@@ -29,7 +29,7 @@ TRANSITIONS: dict[str, set[str]] = {
     "waiting": {"waiting", "queued", "held", "retrying", *_ends},
     "retrying": {"queued", "held", "running", *_ends},
     "parked": {"parked", "held", "completed", "failed", "skipped", "cancelled"},
-    "completed": {"compensated", "parked"},
+    "completed": {"compensated", "parked", "failed"},
 }
 """Within a generation; a state that is not here absorbs (V5)."""
 
@@ -273,11 +273,25 @@ def routed(model: Model, event: e.NodeRouted) -> None:
     _routed(model, act, event.route, ERROR if act.state == "failed" else TAKEN)
 
 
+def _take_back(model: Model, act: Act) -> None:
+    """Rule 25: an outcome that was kept and has no way on is a failure when it is routed. Nothing else takes one back (V3)."""
+    graph = model.graph_of(act)
+    node = graph.nodes[act.node]
+    no_way_on = act.rejected and node.rejection_path is None and node.branch is None
+    if node.loop is not None and node.loop.timeout_path is None and node.loop.max_iterations is not None:
+        no_way_on |= act.scope[graph.loops[act.node].index(act.node)] >= node.loop.max_iterations
+    past.look(model, act, "routed")
+    if no_way_on and not act.routed:
+        act.accepted = False
+
+
 def failed(model: Model, event: e.NodeFailed) -> None:
     act = get(model, event)
     expect(model, act, "fail", "fire")
     if act.state == "parked" and act.discarded:
         act.accepted = False
+    elif act.state in ("completed", "parked") and act.accepted:
+        _take_back(model, act)
     _outcome(model, act, event.attempt, "fails")
     if model.state in ("failing", "cancelling") and event.outcome != "kept":
         model.blame("R3", f"the failure of {act.place} is {event.outcome} while the run is {model.state}")
@@ -382,6 +396,10 @@ def parked(model: Model, event: e.NodeParked) -> None:
     expect(model, act, "fire", "fail")
     if model.state in RUN_OVER or model.state == "compensating":
         model.blame("R3", f"{act.place} is parked while the run is {model.state}")
+    if event.failed:
+        _take_back(model, act)
+        if act.accepted:
+            model.blame("V3", f"{act.place} is parked as failed and has an outcome already")
     move(model, act, "parked")
     fire(model, act)
     model.finish(act, "parked")

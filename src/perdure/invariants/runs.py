@@ -103,6 +103,12 @@ def _losers_are_cancelled(model: Model, join: Act) -> None:
 def failing(model: Model, event: e.RunFailing) -> None:
     model.late = model.grace_over = False
     move(model, "failing")
+    act = None if event.node is None else model.acts.get((event.node, event.scope, None))
+    if act is not None and act.accepted and event.error.code in ("rejected", "loop_exhausted"):
+        if past.is_unrouted(act) or act.state == "parked":  # no handler said so: it has an outcome
+            model.blame(
+                "rule 25", f"the run fails with {event.error.code}, and {act.place}, which is to blame, has not"
+            )
 
 
 def cancelling(model: Model, event: e.RunCancelling) -> None:

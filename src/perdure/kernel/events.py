@@ -281,6 +281,8 @@ class NodeResumed(NodeEvent, frozen=True, kw_only=True, tag="node.resumed"):
 class NodeParked(NodeEvent, frozen=True, kw_only=True, tag="node.parked"):
     error: Error
     undo: bool = False
+    failed: bool = False
+    """It had an outcome that was kept, and that has no way on: it has none any more (rule 25)."""
     started_at: float | None = None
     worker: str = ""
 

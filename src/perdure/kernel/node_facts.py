@@ -174,6 +174,8 @@ def _node_routed(state: State, event: e.NodeRouted) -> None:
 @folds(e.NodeFailed)
 def _node_failed(state: State, event: e.NodeFailed) -> None:
     activation = get(state, event)
+    if activation.state is N.COMPLETED and activation.routed:
+        raise IntegrityError(f"run {state.run_id}: {event.node} failed after its outcome had gone on (V3)")
     fire(state, activation)
     began(state, activation, event.started_at)
     activation.error = event.error
@@ -183,7 +185,7 @@ def _node_failed(state: State, event: e.NodeFailed) -> None:
     if event.outcome == "absorbed":
         fail_edges(state, activation)
     elif activation.handled:
-        activation.output = event.error.as_output()
+        activation.output, activation.output_ref = event.error.as_output(), None
         if event.route is not None:
             take_route(state, activation, event.route, ERROR)
 
@@ -287,7 +289,8 @@ def _node_parked(state: State, event: e.NodeParked) -> None:
         return
     fire(state, activation)
     began(state, activation, event.started_at)
-    activation.error, activation.accepted = event.error, activation.state is N.COMPLETED
+    activation.error = event.error
+    activation.accepted = activation.state is N.COMPLETED and not event.failed
     finish(state, activation, event.seq, event.at)
     set_state(state, activation, N.PARKED)
 

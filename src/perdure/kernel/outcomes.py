@@ -58,16 +58,17 @@ def accept(
 
 
 def route_kept(d: Decider, activation: Activation) -> None:
-    """Route an outcome that was accepted before; nothing is executed again."""
+    """Route an outcome that was accepted before; nothing is executed again. One without a way on fails its node as it
+    would have done at once (rule 25)."""
     try:
         outcome = Outcome(activation.output, activation.output_ref, activation.rejected, activation.choice)
         route = choose(d, activation, outcome)
     except RoutingFailed as failure:
         _fail_routing(d, activation, _routing_error(failure))
     except LoopExhausted:
-        d.fail_run(Error("loop_exhausted", _exhausted(d, activation)), activation)
+        fail_for_good(d, activation, Error("loop_exhausted", _exhausted(d, activation)), asked=True)
     except Rejected:
-        d.fail_run(Error("rejected", _rejection(d, activation, activation.output)), activation)
+        fail_for_good(d, activation, Error("rejected", _rejection(d, activation, activation.output)), asked=True)
     else:
         if _too_wide(d, activation, route):
             _limit(d, "max_fanout", _fanout(d, activation, route), d.state.ir.limits.max_fanout, activation)
@@ -185,7 +186,7 @@ def _fits(pattern: str, code: str) -> bool:
 
 
 def park(d: Decider, activation: Activation, error: Error) -> None:
-    d.emit_for(e.NodeParked, activation, error=error)
+    d.emit_for(e.NodeParked, activation, error=error, failed=activation.state is N.COMPLETED or activation.accepted)
 
 
 def fail_for_good(

@@ -70,14 +70,14 @@ NODE_TRANSITIONS: dict[NodeState, frozenset[NodeState]] = {
     N.WAITING: frozenset({N.WAITING, N.QUEUED, N.HELD, N.RETRYING, *_enders}),
     N.RETRYING: frozenset({N.QUEUED, N.HELD, N.RUNNING, *_enders}),
     N.PARKED: frozenset({N.PARKED, N.QUEUED, N.HELD, N.COMPLETED, N.FAILED, N.SKIPPED, N.CANCELLED}),
-    N.COMPLETED: frozenset({N.COMPENSATED, N.PARKED}),
+    N.COMPLETED: frozenset({N.COMPENSATED, N.PARKED, N.FAILED}),
     N.FAILED: frozenset(),
     N.UPSTREAM_FAILED: frozenset(),
     N.SKIPPED: frozenset(),
     N.CANCELLED: frozenset(),
     N.COMPENSATED: frozenset(),
 }
-"""Within a generation. WAITING -> WAITING is for the next generation of a child. COMPLETED -> PARKED is an outcome whose routing failed (rule 20); the work stays done."""
+"""Within a generation. WAITING -> WAITING is for the next generation of a child. COMPLETED -> PARKED is an outcome whose routing failed (rule 20); the work stays done. COMPLETED -> FAILED, or PARKED, is one that was kept and has no way on (rule 25)."""
 
 NEW_GENERATION: dict[NodeState, frozenset[NodeState]] = {
     N.FAILED: frozenset({N.PENDING}),
