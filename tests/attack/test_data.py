@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from perdure.cli.output import moment
 from perdure.model.extremes import MOST, has_many, holds_many
 from perdure.nodes.http import read_body
 from perdure.outcomes import Failure
@@ -127,3 +128,22 @@ async def test_a_start_that_defaults_would_blow_up_is_refused(tmp_path):
             body = {"definition": flow, "inputs": {"a": [{}] * 20_000}}
             answer = await server.post("/runs", body)
         assert (answer.status_code, answer.json()["code"]) == (422, "invalid_schema"), answer.text
+
+
+@attack("S27", "an imported run of a time that nobody can show")
+@pytest.mark.parametrize("at", [1e300, -1.0, 1e15])
+async def test_a_file_says_no_time_that_a_calendar_has_not(tmp_path, at):
+    async with serving(tmp_path) as server:
+        run = await server.start(ONE)
+        for place in ("at", "deadline_at"):
+            file = await server.ok(f"/runs/{run['run_id']}/export")
+            first = file["events"][0]
+            (first if place == "at" else first["data"])[place] = at
+            answer = await server.post("/runs/import", file)
+            assert answer.status_code == 422, (place, answer.text)
+            assert "calendar" in answer.text
+
+
+def test_a_time_that_is_stored_and_none_hides_nothing_else():
+    assert moment(1e300).startswith("9999-12-31")
+    assert moment(-5.0).startswith("1970-01-01")

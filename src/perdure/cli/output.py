@@ -23,6 +23,8 @@ MAX_PRETTY = 1_000_000
 """JSON in bytes; more is not made pretty, which would take many times the memory."""
 MAX_SHOWN = 2_000
 _NARROWEST = 6
+_LATEST = 253_402_300_799.0
+"""The end of the year 9999, the last that a calendar has here. What is stored as later is shown as that."""
 """A column of fewer characters says nothing any more."""
 
 COLOURS: dict[str, str] = {
@@ -141,7 +143,7 @@ def say_zone() -> None:
 
 
 def _at(seconds: float) -> datetime.datetime:
-    return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return datetime.datetime.fromtimestamp(min(max(seconds, 0.0), _LATEST), datetime.UTC)
 
 
 def duration(seconds: float | None) -> str:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from perdure.service.scope import Scope
 
 FORMAT = 1
+LATEST = 253_402_300_799.0
+"""The end of the year 9999."""
 
 
 # -- out ---------------------------------------------------------------------------------------------------------------
@@ -203,13 +205,29 @@ class Transfer:
                 event = e.decode(msgspec.json.encode(fields))
             except e.UnknownEvent as error:
                 raise _refuse(f"events[{number}]", str(error)[:300]) from None
+            if wrong := _find_wrong_time(event):
+                raise _refuse(f"events[{number}]", f"{wrong} is no time that a calendar has")
             if isinstance(event, e.RunCreated):
                 before = event.run_id
                 event = msgspec.structs.replace(
-                    event, run_id=run_id, tenant=self._scope.tenant, parent=None, imported=before or "a file"
+                    event,
+                    run_id=run_id,
+                    tenant=self._scope.tenant,
+                    parent=None,
+                    sealed_for="",
+                    imported=before or "a file",
                 )
             events.append(event)
         return before, events
+
+
+def _find_wrong_time(event: e.Event) -> str | None:
+    """A time that nobody can show would keep everything beside it from being shown."""
+    for name in event.__struct_fields__:
+        value = getattr(event, name)
+        if (name == "at" or name.endswith("_at")) and value is not None and not 0 <= value <= LATEST:
+            return name
+    return None
 
 
 def _fold(run_id: str, events: list[e.AnyEvent], library: dict[str, IR]) -> State:
