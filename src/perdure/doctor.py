@@ -23,8 +23,8 @@ _READ = 2000
 _TRIES = 5
 _EVER = 1e15
 _MOST_TIMERS = 10_000_000
-_AFTER_THE_END = {"result.ignored", "run.undelivered", "run.retried", "run.compensating", "child.ended"}
-"""What may follow a terminal event: audit facts, the end of children, and what begins a new generation (J4)."""
+_AFTER_THE_END = {"result.ignored", "run.undelivered", "run.retried", "run.compensating"}
+"""What may follow a terminal event: audit facts, and what begins a new generation or a rollback (J4)."""
 
 
 class Finding(msgspec.Struct, frozen=True):

@@ -5,8 +5,15 @@ import sqlite3
 
 import pytest
 
+from perdure import doctor
+from perdure.invariants import check
+from perdure.invariants.runs import AUDIT
+from perdure.kernel import commands as c
+from perdure.kernel import events as e
 from perdure.kernel.snapshot import SNAPSHOT_VERSION
+from perdure.kernel.values import Wait
 from tests.cli.helpers import Shell, human, task, workflow
+from tests.kernel.driver import Run
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +124,24 @@ def test_events_that_contradict_each_other_are_found_by_the_invariants(shell, da
     )
     report = shell.json("doctor", code=1)
     assert {finding["run_id"] for finding in report["findings"]} == {"good"}
+
+
+def test_what_may_follow_the_end_of_a_run_is_the_same_for_doctor_and_checker():
+    """J4: audit facts, and what begins a new generation or a rollback."""
+    allowed = {kind.__struct_config__.tag for kind in (*AUDIT, e.RunRetried, e.RunCompensating)}
+    assert allowed == doctor._AFTER_THE_END
+
+
+def test_the_end_of_a_child_after_the_end_of_its_parent_is_found():
+    run = Run.of({"id": "call", "type": "workflow", "config": {"workflow": "w"}})
+    run.suspend("call", Wait(kind="child"), workflow="w")
+    name = run.get("call").child
+    run.tell(c.EndChild, child=name, generation=1, state="completed", output={})
+    assert run.status == "completed"
+    late = e.ChildEnded(seq=run.state.seq + 1, at=run.now, node="call", child=name, generation=2, state="completed")
+    said = f"event {late.seq} (child.ended) follows the end of the run"
+    assert list(doctor._order(run.state, late)) == [said]
+    assert "J4" in {violation.id for violation in check([*run.journal, late], run.state.library)}
 
 
 def test_quarantined_runs_are_listed(shell, database):
