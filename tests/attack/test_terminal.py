@@ -113,13 +113,13 @@ def prepare(shell):
         "dependencies": ["say"],
         "retry": {"max_attempts": 1},
     }
-    ask = {"id": "ask", "type": "human", "config": {"approvers": [f"ann{HOSTILE}"], "title": HOSTILE}}
+    ask = {"id": "ask", "type": "human", "config": {"approvers": ["ann"], "title": HOSTILE}}
     bad = workflow(shell.folder, "bad", say, fail, description=HOSTILE)
     asks = workflow(shell.folder, "asks", ask)
     return bad, asks
 
 
-@attack("S22", "outputs, errors, logs, tags, approvers and comments, in every listing")
+@attack("S22", "outputs, errors, logs, tags, refused approvers and comments, in every listing")
 def test_no_command_prints_what_data_brings(shell):
     bad, asks = prepare(shell)
     tag = ("--tag", f"k={HOSTILE}")
@@ -142,7 +142,9 @@ def test_no_command_prints_what_data_brings(shell):
         commands.append(("dlq", "show", one["dead_letter_id"]))
     broken = shell.folder / "broken.json"
     broken.write_text(json.dumps({"name": "x" + HOSTILE, "nodes": [{"id": HOSTILE, "type": HOSTILE}], HOSTILE: 1}))
+    named = {"id": "ask", "type": "human", "config": {"approvers": [f"ann{HOSTILE}"]}}
     commands += [
+        ("validate", workflow(shell.folder, "named", named)),
         ("validate", broken),
         ("run", broken),
         ("runs", "show", HOSTILE),
