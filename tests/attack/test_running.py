@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from perdure.cli.app import app
 from perdure.routing.at_hand import Lost
 from perdure.routing.python_code import Job
+from perdure.runtime import children
 from perdure.sandbox import Sandbox
 from perdure.sandbox.jq import Jq
 from tests.api.helpers import serving
@@ -275,3 +276,18 @@ def test_commands_say_why_a_quarantined_run_cannot_be_read(tmp_path, how):
     said("runs", "events", bad)
     said("runs", "watch", bad)
     assert bad in said("runs", "list")
+
+
+@attack("S16", "a workflow that starts itself twice")
+async def test_a_tree_of_runs_has_an_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(children, "MOST_IN_A_TREE", 40)
+    calls = [{"id": name, "type": "workflow", "config": {"workflow": "twice"}} for name in ("a", "b")]
+    async with serving(tmp_path) as server:
+        await server.ok("/workflows", {"name": "twice", "nodes": calls})
+        run = await server.ok("/runs", {"workflow": "twice", "wait_seconds": DEADLINE})
+        assert run["state"] == "failed"
+        assert "limit_exceeded" in str(run["error"])
+        page = await server.ok("/runs?limit=1000")
+        assert len(page["items"]) <= 41
+        other = await server.ok("/runs", {"definition": INNOCENT, "wait_seconds": DEADLINE})
+        assert other["state"] == "completed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Literal
 
 from perdure.blobs import BlobDamaged, BlobMissing
@@ -10,6 +11,7 @@ from perdure.errors import StoreUnavailable
 from perdure.journal import Journal
 from perdure.kernel import commands as c
 from perdure.kernel.decider import sorted_by_schedule
+from perdure.kernel.keys import root_of
 from perdure.kernel.state import NodeState, RunState, State
 from perdure.kernel.values import Error
 from perdure.model.ir import IR
@@ -27,6 +29,9 @@ R = RunState
 logger = logging.getLogger("perdure.children")
 
 _TROUBLE_SECONDS = 0.05
+MOST_IN_A_TREE = 200_000
+"""Twice what one `map` may start. Depth alone is no limit: two children at each of a hundred levels are more than there is room for."""
+_TREES = 10_000
 
 
 def _can_go_on(child: State) -> bool:
@@ -57,6 +62,8 @@ class Children:
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
         self._waiting: list[tuple[State, c.StartChild | c.StopChild]] = []
+        self._made: OrderedDict[str, int] = OrderedDict()
+        """Children that were started, by the run at the top of their tree; those of late."""
         self._fetching: dict[str, Resumed] = {}
         """Children that wait for something to be fetched."""
 
@@ -122,6 +129,10 @@ class Children:
             message = f"the inputs do not fit {effect.workflow}: {'; '.join(problems)}"
             self._end(parent, effect.child, "failed", Error("invalid_inputs", message))
             return
+        if not self._has_room(parent):
+            message = f"{MOST_IN_A_TREE:,} runs have been started below {root_of(parent.run_id)}; a workflow that starts itself twice never ends"
+            self._end(parent, effect.child, "failed", Error("limit_exceeded", message))
+            return
         start = c.Start(
             at=self._now(),
             run_id=effect.child,
@@ -137,6 +148,15 @@ class Children:
             generation=effect.generation,  # an older one would be an end that its parent has heard of
         )
         self._coordinator.put(Asked(effect.child, lambda state: start, starts=True))
+
+    def _has_room(self, parent: State) -> bool:
+        """All runs of a tree are decided here. Counted by this process alone: the next one begins anew, and ends it as well."""
+        root = root_of(parent.run_id)
+        made = self._made.pop(root, 0) + 1
+        self._made[root] = made
+        while len(self._made) > _TREES:
+            self._made.popitem(last=False)
+        return made <= MOST_IN_A_TREE
 
     def _fill_inputs(self, parent: State, effect: c.StartChild, ir: IR) -> tuple[Any, list[str]]:
         """What the child begins with, defaults of its schema included, and what is wrong with it."""
