@@ -218,6 +218,31 @@ async def test_work_that_was_done_in_spite_of_a_stop_is_reported_as_done():
     assert (result.kind, result.output) == ("completed", "the mail is out")
 
 
+async def test_what_a_handler_cleans_up_is_not_interrupted_by_being_told_to_stop_again():
+    """Whoever has a stopped task hears of it with every beat."""
+    began, told, cleaned = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def handler(config, ctx):
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            told.set()
+            await cleaned.wait()
+
+    async with working(handler) as h:
+        await h.publish(make_task())
+        await soon(began.wait())
+        for _ in range(2):
+            h.worker._stop([make_task().task_id])
+            await soon(told.wait())
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert h.worker.running == (make_task().task_id,)
+        cleaned.set()
+        assert (await h.result()).code == "cancelled"
+
+
 async def test_a_task_stopped_while_it_was_queued_is_reported_as_cancelled():
     async with working(forever, concurrency=1) as h:
         await h.publish(make_task("a"), make_task("b"))

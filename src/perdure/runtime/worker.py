@@ -369,10 +369,10 @@ class Worker:
         self._execution.tell(attempt)
         if reason == "cancelled" and (attempt.threads or attempt.returned):
             return  # it has been told; a thread ends when it wants to, and then its result is the true one
-        if attempt.unwind_by is None:
+        if attempt.unwind_by is None:  # told again, with the next beat, it is not disturbed in cleaning up
             attempt.unwind_by = self._clock.monotonic() + self._unwind_seconds
             self._watch.add(attempt)
-        attempt.handle.cancel()
+            attempt.handle.cancel()
 
     def _drop(self) -> None:
         """Whatever still runs is nobody's any more: cancelled, not reported."""
