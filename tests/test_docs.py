@@ -104,6 +104,7 @@ def list_first_cells(text):
     return {word for cell in cells for word in re.findall(r"`([^`]+)`", cell)}
 
 
+@pytest.mark.slow
 def test_every_error_code_is_explained_and_no_other():
     page = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
     explained = list_first_cells(page)

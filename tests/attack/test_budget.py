@@ -172,6 +172,7 @@ def test_an_honest_config_is_rendered():
 
 
 @attack("S05", "a run of many such nodes, one after the other")
+@pytest.mark.slow
 async def test_a_run_of_dear_nodes_lets_others_have_their_turn(tmp_path):
     heavy = "{{ inputs.rows|map(attribute='i')|sort|length }}"
     nodes = [{"id": f"n{number}", "type": "transform", "config": {"value": heavy}} for number in range(200)]

@@ -33,6 +33,7 @@ INNOCENT = workflow(task("fine"), name="fine")
 
 @attack("S05", "a run kills the server at every start")
 @pytest.mark.parametrize("name", BOMBS)
+@pytest.mark.slow
 def test_a_run_that_kills_its_process_twice_is_quarantined_at_the_third_start(tmp_path, name):
     folder = Folder(tmp_path)
     folder.add("innocent", INNOCENT)
@@ -75,6 +76,7 @@ def test_a_run_that_was_at_hand_at_two_deaths_and_went_on_between_them_is_left_a
 
 
 @attack("S05", "a request for a run kills the server at every start")
+@pytest.mark.slow
 def test_a_run_whose_first_decision_kills_the_process_twice_is_refused_the_third_time(tmp_path):
     folder = Folder(tmp_path)
     folder.add("killer", workflow(transform("boom", "{{ inputs.a ~ 'BOMB' }}"), name="bomb"), {"a": "x"})

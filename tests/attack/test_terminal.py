@@ -120,6 +120,7 @@ def prepare(shell):
 
 
 @attack("S22", "outputs, errors, logs, tags, refused approvers and comments, in every listing")
+@pytest.mark.slow
 def test_no_command_prints_what_data_brings(shell):
     bad, asks = prepare(shell)
     tag = ("--tag", f"k={HOSTILE}")

@@ -66,6 +66,7 @@ def test_every_arrow_goes_from_its_source_to_its_target_and_through_no_box(pictu
 
 
 @given(pictures(), DIRECTIONS)
+@pytest.mark.slow
 def test_every_label_has_a_place_on_its_line(picture, direction):
     layout = plan_layout(picture, direction=direction)
     for arrow, place, route in zip(picture.arrows, layout.labels, layout.routes, strict=True):

@@ -93,6 +93,7 @@ def test_equality_is_that_of_json():
     assert not equal(None, False)
 
 
+@pytest.mark.slow
 def test_a_comparison_of_too_much_has_an_end():
     deep: list = []
     for _ in range(100_000):

@@ -28,6 +28,7 @@ async def drive(h, tasks):
 
 
 @pytest.mark.parametrize("name", ["add", "add_async"])
+@pytest.mark.slow
 async def test_ten_thousand_tasks_leave_nothing_behind(name):
     before = counts()
     tasks = [

@@ -56,6 +56,7 @@ def test_the_briefing_ends_in_every_history():
     assert [(end.state, end.seeds, end.example) for end in report.ends] == [("completed", 100, 0)]
 
 
+@pytest.mark.slow
 def test_the_same_seeds_give_the_same_report():
     first, second = (simulate(EXAMPLES / "demo" / "order.yaml", stubs=ORDER, seeds=10, start=40) for _ in range(2))
     assert first == second
@@ -112,6 +113,7 @@ def test_what_is_parked_is_decided_by_the_seed():
     assert {end.state for end in report.ends} == {"completed", "failed"}
 
 
+@pytest.mark.slow
 def test_children_maps_agents_and_compensation_end():
     child = {"name": "child", "nodes": [task("c")]}
     definition = flow(
