@@ -94,7 +94,7 @@ async def test_a_cancelled_attempt_keeps_its_slot_until_its_worker_has_stopped_i
     await eventually(lambda: counting.stopping)
     await start(client, workflow(work("x", "other")), "r5")
     await ended(client, "r5")
-    assert len(counting.began["all"]) == 1, "it has not stopped yet"
+    assert len(counting.began["all"]) == 1, f"it has not stopped yet, and others began: {counting.order}"
     counting.stopping["all"].set()
     for number in range(2, 5):
         assert (await ended(client, f"r{number}")).state.value == "completed"
