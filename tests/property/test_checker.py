@@ -131,6 +131,33 @@ def agent() -> Run:
     return run
 
 
+def looping_agent() -> Run:
+    """It goes back once, and then leaves by its break path and by what it chose. A last one was kept while the run failed."""
+    leave = {"condition": "true", "max_iterations": 2, "loop_back_to": "a", "break_path": ["out"]}
+    run = Run.of(
+        {"id": "a", "branch": {"type": "agent_driven", "available_next_nodes": ["b"], "default": ["g"]}, "loop": leave},
+        {"id": "b"},
+        {"id": "out"},
+        {"id": "d", "dependencies": ["b", "out", "k"]},
+        {"id": "k", "branch": {"type": "agent_driven", "available_next_nodes": ["e"], "default": ["g"]}},
+        {"id": "e"},
+        {"id": "g"},
+        {"id": "f"},
+        answers={"loop": lambda question: question.need.scope == (1,)},
+    )
+    run.complete("a", None, (1,), choice=("b",))
+    run.complete("a", None, (2,), choice=("b",))
+    run.begin("k")
+    run.fail("f")
+    run.complete("k", choice=("e",))
+    run.withdraw("b")
+    run.withdraw("out")
+    run.tell(c.Retry)
+    for name in ("b", "out", "e", "f", "d"):
+        run.complete(name)
+    return run
+
+
 def kept() -> Run:
     """A rejection without a way on, and an outcome with one, were kept while the run failed (rule 25)."""
     run = Run.of({"id": "ask", "type": "human"}, {"id": "a"}, {"id": "z", "dependencies": ["ask", "a"]}, {"id": "f"})
@@ -148,7 +175,7 @@ def kept() -> Run:
     return run
 
 
-RUNS = [diamond, branch, retry, loop, approval, wait, child, failure, once, agent, kept]
+RUNS = [diamond, branch, retry, loop, approval, wait, child, failure, once, agent, looping_agent, kept]
 
 
 @pytest.mark.parametrize("make", RUNS, ids=lambda make: make.__name__)
@@ -257,6 +284,25 @@ CORRUPTIONS: dict[str, tuple[str, Callable[[], Run], Callable[[Journal], Journal
         lambda j: change(
             j, find(j, "node.completed", "a"), choice=("c",), route=Route(rule="branch.agent", taken=("c",))
         ),
+    ),
+    "an agent that loops chooses what it may not": (
+        "S3",
+        looping_agent,
+        lambda j: change(j, find(j, "node.completed", "a"), choice=("out",)),
+    ),
+    "an agent that leaves its loop goes where it may not": (
+        "S3",
+        looping_agent,
+        lambda j: change(
+            j,
+            find(j, "node.completed", "a", 1),
+            route=Route(rule="loop.break+branch.agent", taken=("out", "b", "g")),
+        ),
+    ),
+    "the choice of an agent was kept, and leads where it may not": (
+        "S3",
+        looping_agent,
+        lambda j: change(j, find(j, "node.routed", "k"), route=Route(rule="branch.agent", taken=("d", "e", "g"))),
     ),
 }
 

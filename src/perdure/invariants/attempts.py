@@ -241,11 +241,8 @@ def _check_choice(model: Model, act: Act, choice: tuple[str, ...] | None, route:
         return
     chosen = set(choice or ())
     if route is not None and route.rule.endswith("branch.agent"):
-        free = {edge.target for edge in model.graph_of(act).outgoing[act.node] if not edge.named}
-        chosen |= set(route.taken or ()) - free
-    loop = model.graph_of(act).nodes[act.node].loop
-    paths = set() if loop is None or loop.break_path is None else {"loop"}
-    if not paths and not chosen <= allowed:
+        chosen |= set(route.taken or ()) - model.graph_of(act).unchosen[act.node]
+    if not chosen <= allowed:
         model.blame("S3", f"the agent {act.place} chose {', '.join(sorted(chosen - allowed))}")
 
 
@@ -270,6 +267,7 @@ def routed(model: Model, event: e.NodeRouted) -> None:
         model.set_state(act, "completed")
     elif act.state not in ("completed", "failed"):
         model.blame("V5", f"{act.place} is routed while it is {act.state}")
+    _check_choice(model, act, None, event.route)
     _routed(model, act, event.route, ERROR if act.state == "failed" else TAKEN)
 
 

@@ -32,6 +32,9 @@ class Graph:
         self.regions: dict[str, str] = {}
         """The nearest any or at_least join that everything after a node leads to (rule 11)."""
         self.agents: dict[str, frozenset[str]] = {}
+        """What they may choose."""
+        self.unchosen: dict[str, frozenset[str]] = {}
+        """Where they go when they leave, whatever they choose: ways that no routing names, and the break path of a loop."""
         self.people: dict[str, frozenset[str]] = {}
         """Who is asked outside of loops, and where the run goes on when they do not approve."""
         edges: list[Edge | None] = []
@@ -52,6 +55,9 @@ class Graph:
                 self.regions[name] = ids[node.region]
             if node.branch is not None and node.branch.kind == "agent_driven":
                 self.agents[name] = frozenset(ids[i] for i in node.branch.available)
+                breaks = node.loop.break_path if node.loop is not None else None
+                free = {edge.target for edge in self.outgoing[name] if not edge.named}
+                self.unchosen[name] = frozenset(free | {ids[i] for i in breaks or ()})
             if node.type == "human" and not node.loops:
                 anyway = node.branch is not None or node.on_failure == "continue"
                 targets = {edge.target for edge in self.outgoing[name]} if anyway else set[str]()

@@ -87,6 +87,10 @@ def _branch(d: Decider, activation: Activation, node: Node, outcome: Outcome) ->
     assert branch is not None
     if branch.kind == "agent_driven":
         if outcome.choice:
+            allowed = set(_names(d, activation, branch.available))
+            if outside := [name for name in outcome.choice if name not in allowed]:  # kept, and mended since (rule 22)
+                chose = f"{node.id} chose {', '.join(outside)}, which its definition no longer allows"
+                raise RoutingFailed(Error("routing_failed", f"{chose}: retry with a definition that does"))
             return "branch.agent", outcome.choice, None
         return "branch.default", _names(d, activation, branch.default), None
     for number, rule in enumerate(branch.rules):

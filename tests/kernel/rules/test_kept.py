@@ -7,6 +7,7 @@ import pytest
 from perdure.invariants import check
 from perdure.kernel import commands as c
 from perdure.kernel.values import Error
+from tests.kernel.driver import compiled
 from tests.kernel.rules.graphs import AGAIN, DONE, again, human, node, start
 
 
@@ -106,6 +107,32 @@ def test_rule_28_a_kept_outcome_that_was_parked_can_be_discarded(kept, name, sco
     run = kept(on_failure="park")
     run.discard(name, way, scope)
     assert run.state_of(name, scope) == ("skipped" if way == "skip" else "failed")
+    sound(run)
+
+
+def choosing(*available: str) -> tuple[dict[str, Any], ...]:
+    branch = {"type": "agent_driven", "available_next_nodes": list(available), "default": ["other"]}
+    return node("k", branch=branch), node("e"), node("other"), node("f")
+
+
+@pytest.mark.parametrize("policy", ["fail", "park"])
+def test_rule_22_a_choice_that_was_kept_is_not_taken_when_a_mended_definition_does_not_allow_it(policy):
+    """S3. Its work stays done (rule 20): it goes its way when a definition allows that."""
+    wide, narrow = choosing("e", "other"), choosing("other")
+    wide[0]["on_failure"] = narrow[0]["on_failure"] = policy
+    run = start(*wide)
+    run.begin("k")
+    run.fail("f")
+    run.complete("k", choice=("e",))
+    run.tell(c.Retry, ir=compiled(*narrow))
+    if policy == "park":
+        assert (run.get("k").error.code, run.get("k").accepted) == ("routing_failed", True)
+    else:
+        assert (run.status, run.state.error.code, run.state_of("k")) == ("failed", "routing_failed", "completed")
+        assert "k chose e, which its definition no longer allows" in run.state.error.message
+        run.tell(c.Retry, ir=compiled(*wide))
+        assert (run.get("k").attempt, run.get("k").route.taken) == (1, ("e",))
+        assert run.state_of("other") == "skipped"
     sound(run)
 
 
