@@ -67,6 +67,27 @@ def _() -> Iterator[None]:
         yield
 
 
+_RACED = focused(
+    {"id": "ask", "type": "human", "config": {}},
+    {"id": "q", "dependencies": ["ask"]},
+    {"id": "r", "dependencies": ["q"]},
+    {"id": "s", "dependencies": ["r"]},
+    {"id": "pay", "dependencies": ["s"]},
+    {"id": "x"},
+    {"id": "j", "dependencies": ["pay", "x"], "join": "any"},
+    rates={"patch": 4.0, "vote": 2.0},
+    handler_seconds=1.0,
+    fault_seconds=20.0,
+)
+"""A person says no when the race is over, while the graph is patched."""
+
+
+@bug("a patch may lead around an approval by way of a failure", "E6", _RACED)
+def _() -> Iterator[None]:
+    with swapped(guards._may_break, lambda source, node: False):
+        yield
+
+
 @bug("a patch may change whom an approval asks", "E6", _ASKED)
 def _() -> Iterator[None]:
     with swapped(guards._asks_otherwise, lambda state, old, new: iter(())):

@@ -52,6 +52,8 @@ FOUND: dict[int, str] = {
     15857001: "an attempt was given back while it was recalled, began by what the recall had found, and nobody missed it (T1, R2)",
     720: "of the simulator: an edge that a patch brought after its target was activated is not given to it",
     4113: "of the simulator: a run whose child waits for a time stands still rightly",
+    359055: "a patch led around an approval by way of a failure that a race absorbed (E6)",
+    1049832: "a continuation was blamed for an edge that a patch had brought (E5)",
 }
 SHARED = (22, 76, 87, 141, 203, 223, 226, 236, 257, 263, 364, 628)
 """Found with workers of their own, whatever the seed would choose."""

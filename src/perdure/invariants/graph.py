@@ -37,6 +37,10 @@ class Graph:
         """Where they go when they leave, whatever they choose: ways that no routing names, and the break path of a loop."""
         self.people: dict[str, frozenset[str]] = {}
         """Who is asked outside of loops, and where the run goes on when they do not approve."""
+        self.breakable: set[str] = set()
+        """Nodes that may fail without their run: what fails with them goes on by its own `on_failure`."""
+        self.handled: dict[str, frozenset[str]] = {}
+        """Where the run goes on when a node fails that has a way for it."""
         edges: list[Edge | None] = []
         for edge in ir.edges:
             if edge.kind == "back":
@@ -58,6 +62,12 @@ class Graph:
                 breaks = node.loop.break_path if node.loop is not None else None
                 free = {edge.target for edge in self.outgoing[name] if not edge.named}
                 self.unchosen[name] = frozenset(free | {ids[i] for i in breaks or ()})
+            if node.on_failure != "fail" or node.lenient or node.region is not None or node.loops:
+                self.breakable.add(name)
+            if node.on_failure == "continue":
+                self.handled[name] = frozenset(edge.target for edge in self.outgoing[name])
+            elif node.on_failure == "path":
+                self.handled[name] = frozenset(ids[i] for i in node.failure_path)
             if node.type == "human" and not node.loops:
                 anyway = node.branch is not None or node.on_failure == "continue"
                 targets = {edge.target for edge in self.outgoing[name]} if anyway else set[str]()

@@ -44,13 +44,24 @@ def _asks(node: Node) -> tuple[str | None, dict[str, object]]:
 def _without(model: Model, graph: Graph, person: str) -> set[str]:
     """What paths lead to when this person approves nothing. What has begun leads on, whatever a patch put before it since."""
     found = [name for name, edges in graph.incoming.items() if not edges or _has_run(model, name)]
-    reached = set(found)
+    reached, failed = set(found), set[str]()
     while found:
         name = found.pop()
         for edge in graph.outgoing[name]:
             if edge.target not in reached and (name != person or edge.target in graph.people[person]):
                 reached.add(edge.target)
                 found.append(edge.target)
+        after = [name] if name in graph.breakable else []
+        while after:  # it fails, and so does what it leads to, up to a node that goes on from there
+            for edge in graph.outgoing[after.pop()]:
+                if edge.target in failed:
+                    continue
+                failed.add(edge.target)
+                if edge.target in graph.breakable and edge.target not in graph.handled:
+                    after.append(edge.target)
+                for target in graph.handled.get(edge.target, frozenset()) - reached:
+                    reached.add(target)
+                    found.append(target)
     return reached
 
 

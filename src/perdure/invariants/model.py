@@ -147,6 +147,8 @@ class Model:
         self.pauses: set[str] = set()
         self.orphaned = False
         """Cancelled by its parent."""
+        self.continues = False
+        """It goes on for another run, with what that has done."""
         self.grace_over = False
         """The end of the run waits for nobody any more."""
         self.late = False

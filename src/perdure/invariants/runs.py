@@ -36,6 +36,7 @@ def created(model: Model, event: e.RunCreated) -> None:
         return
     model.graphs = [graph]
     model.state, model.generation = "running", event.generation
+    model.continues = event.origin is not None and not event.origin[1]
     if event.deadline_at is not None:
         model.timers["deadline"] = event.deadline_at
 

@@ -119,6 +119,8 @@ class _Ways:
         self.above = [0] * size
         """Approvals that come before the node."""
         self._skip = [0] * size
+        self._broken = [0] * size
+        """Approvals without which it may fail by its join, and not run: what was not given failed, and the run goes on (rule 10)."""
         self._root = list(range(size))
         """A node that it is always looked at with: two of one root are not there without one another. By default itself."""
         called = [0] * size
@@ -167,6 +169,10 @@ class _Ways:
             self._skip[index] |= self.free[index]
         if node.when is not None or node.loop is not None or called:
             self._root[index] = index
+        for edge in edges:
+            self._broken[index] |= self._breaks(edge, node)
+        if self._broken[index] and node.on_failure in ("continue", "path"):
+            self._root[index] = index
 
     def _join_all(self, index: int, seen: list[tuple[Edge, int, int, int]]) -> None:
         """It runs when every edge is taken or skipped, and one is taken. Those of one root are not skipped beside each
@@ -213,12 +219,26 @@ class _Ways:
             status = _went(state, self._ir, done, edge)
             skipped = self._all if status == SKIPPED else 0
             return (self._all if status in (TAKEN, ERROR) else 0), skipped, skipped
-        free = self.free[edge.source]
+        free, handled = self.free[edge.source], 0
+        if source.on_failure == "continue" or (source.on_failure == "path" and edge.target in source.failure_path):
+            handled = self._broken[edge.source]
         take = free
         if _asks(state, source, edge.source) and not _without_approval(source, edge, edge.source in self._trusted):
             take &= ~self._bit.get(edge.source, 0)
         aside = free if edge.named or _may_go_aside(self._ir, source, edge) else 0
-        return take, self._skip[edge.source] | aside, aside
+        if aside and source.on_failure in ("continue", "path"):
+            aside |= self._broken[edge.source]
+        return take | handled, self._skip[edge.source] | aside, aside
+
+    def _breaks(self, edge: Edge, node: Node) -> int:
+        """Approvals without which the edge may be what makes the join of `node` fail."""
+        source = self._ir.nodes[edge.source]
+        if source is None or not _may_break(source, node):
+            return 0
+        done = _settled(self._state, source, edge.source)
+        if done is not None:
+            return 0 if _went(self._state, self._ir, done, edge) in (TAKEN, SKIPPED) else self._all
+        return self.free[edge.source] | self._broken[edge.source]
 
 
 def _settled(state: State, node: Node, index: int) -> Activation | None:
@@ -269,6 +289,14 @@ def _without_approval(node: Node, edge: Edge, trusted: bool) -> bool:
     return False
 
 
+def _may_break(source: Node, node: Node) -> bool:
+    """The source may fail and the run go on, so that the join of `node` fails: it only leads into races, or one that is over;
+    or its error counts for nothing there (rules 9 to 11)."""
+    if source.on_failure in ("continue", "path"):
+        return node.join.at_least is not None
+    return source.on_failure == "fail" and (source.lenient or source.region is not None or bool(source.loops))
+
+
 def _may_go_aside(ir: IR, node: Node, edge: Edge) -> bool:
     """The node may end without taking an edge that no routing names, and the run goes on."""
     if node.rejection_path is not None or node.on_failure in ("path", "park"):
@@ -287,16 +315,18 @@ def _unavoidable(state: State, ir: IR) -> set[int]:
         node = ir.nodes[index]
         if node is None:
             continue
-        certain, refusable = 0, False
+        certain, refusable, broken = 0, False, False
         for number in node.edges_in:
             edge = ir.edges[number]
             source = ir.nodes[edge.source]
+            broken = broken or (source is not None and _may_break(source, node))
             if skippable[edge.source] or edge.named or source is None or _may_go_aside(ir, source, edge):
                 refusable = refusable or edge.required
             else:
                 certain += 1
         skippable[index] = bool(node.edges_in) and certain < (node.join.at_least or 1)
         skippable[index] = skippable[index] or refusable or node.when is not None
+        skippable[index] = skippable[index] or (broken and node.on_failure in ("continue", "path"))
         activation = state.activations.get(key_of(index, ()))
         if activation is not None and activation.fired:
             skippable[index] = activation.state is N.SKIPPED

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from perdure.invariants import check
 from perdure.kernel import commands as c
 from perdure.kernel import continuations
 from perdure.kernel.outstanding import outstanding
@@ -224,6 +225,24 @@ def test_rule_15_a_paused_endless_run_continues_paused(endless):
     assert (new.state_of("w", (1,)), new.dispatched()) == ("held", set())
     new.tell(c.Resume)
     assert new.dispatched() == {"w[1]"}
+
+
+def test_rule_31_a_continuation_begins_with_what_was_done_also_when_a_patch_brought_another_edge(monkeypatch):
+    """`max_fanout` is looked at when an outcome is routed. E5 was said to be broken by a run that only went on."""
+    monkeypatch.setattr(continuations, "LONG_JOURNAL", 3)
+    loop = {"condition": "output.again", "loop_back_to": "w"}
+    wait = {"id": "w", "type": "wait", "config": {"signal": "go"}, "dependencies": ["a"]}
+    nodes = (node("a"), wait, node("x", "w", loop=loop))
+    run = Run(compiled(*nodes, endless=True, limits={"max_fanout": 1}), answers={"loop": True})
+    run.complete("a")
+    run.ir = compiled(*nodes, node("p", "a"), endless=True, limits={"max_fanout": 1})
+    run.tell(c.Patch, ir=run.ir)
+    run.complete("p")
+    run.complete("w", {}, (1,))
+    run.complete("x", AGAIN, (1,))
+    new = continued(run)
+    assert new.dispatched() == {"w[1]"}
+    assert [str(found) for found in check(new.journal, new.state.library)] == []
 
 
 def test_rule_37_a_signal_that_comes_again_after_a_continuation_counts_once(endless):
