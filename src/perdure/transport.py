@@ -16,14 +16,14 @@ each of which is told whose results it receives.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from functools import cached_property
+from typing import Any, Literal, Protocol, Self
 
 import msgspec
 
 from perdure.errors import PerdureError
-from perdure.kernel.keys import place
+from perdure.kernel.address import Address
 from perdure.kernel.segments import HoldsSegments, pack, refuse, unpack
 from perdure.limits import Limits
 
@@ -47,8 +47,8 @@ class TransportFull(TransportUnavailable):
     code = "transport_full"
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Please execute this attempt."""
+class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
+    """About one attempt. On the wire its address is flat (docs/reference/worker-protocol.md), in a process it is whole."""
 
     v: int = MESSAGE_VERSION
     tenant: str = "default"
@@ -59,6 +59,35 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempt: int = 1
     generation: int = 1
     undo: bool = False
+
+    @classmethod
+    def at(cls, address: Address, **fields: Any) -> Self:
+        """A message about this attempt, which has its address already."""
+        message = cls(
+            run_id=address.run_id,
+            node=address.node,
+            scope=address.scope,
+            item=address.item,
+            attempt=address.attempt,
+            generation=address.generation,
+            undo=address.undo,
+            **fields,
+        )
+        message.__dict__["address"] = address
+        return message
+
+    @cached_property
+    def address(self) -> Address:
+        return Address(self.run_id, self.node, self.scope, self.item, self.attempt, self.generation, self.undo)
+
+    @property
+    def task_id(self) -> str:
+        return self.address.task_id
+
+
+class Task(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """Please execute this attempt."""
+
     type: str
     function: str = ""
     """The registered function it calls: only workers that registered it get it. As `module:name`, where some are known to lack
@@ -87,10 +116,6 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What whoever started the run, or the run it is a child of, calls this work."""
     packed: bool = False
     """On the wire: config, inputs and checkpoint hold secrets or blobs, written as in `perdure.kernel.segments`."""
-
-    @property
-    def task_id(self) -> str:
-        return task_id(self.run_id, self.node, self.scope, self.item, self.attempt, self.undo, self.generation)
 
 
 _encode = msgspec.json.Encoder(enc_hook=refuse).encode
@@ -129,60 +154,9 @@ def unpack_task(task: Task) -> Task:
     )
 
 
-def task_id(
-    run_id: str,
-    node: str,
-    scope: tuple[int, ...] = (),
-    item: int | None = None,
-    attempt: int = 1,
-    undo: bool = False,
-    generation: int = 1,
-) -> str:
-    """Names one attempt for ever: derived, so that nobody has to remember it."""
-    return f"{run_id}/{place(node, scope, item)}/{generation}.{attempt}{'u' if undo else ''}"
-
-
-class Place(NamedTuple):
-    """What a task id names."""
-
-    run_id: str
-    node: str
-    scope: tuple[int, ...]
-    item: int | None
-    attempt: int
-    generation: int
-    undo: bool
-
-
-_TASK_ID = re.compile(
-    r"(?P<run>.+)/(?P<node>[^/#\[\]]+)(?:\[(?P<scope>[0-9.]+)\])?(?:#(?P<item>[0-9]+))?"
-    r"/(?P<generation>[0-9]+)\.(?P<attempt>[0-9]+)(?P<undo>u?)",
-    re.DOTALL,
-)
-
-
-def parse_task_id(name: str) -> Place | None:
-    """What `task_id` was given; None: it made no such name. Ids of children hold slashes, names of nodes do not."""
-    found = _TASK_ID.fullmatch(name)
-    if found is None:
-        return None
-    run_id, node, scope, item, generation, attempt, undo = found.groups()
-    numbers = tuple(map(int, scope.split("."))) if scope else ()
-    return Place(run_id, node, numbers, None if item is None else int(item), int(attempt), int(generation), bool(undo))
-
-
-class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Result(Message, frozen=True, kw_only=True, omit_defaults=True):
     """What became of an attempt."""
 
-    v: int = MESSAGE_VERSION
-    tenant: str = "default"
-    run_id: str
-    node: str
-    scope: tuple[int, ...] = ()
-    item: int | None = None
-    attempt: int = 1
-    generation: int = 1
-    undo: bool = False
     kind: Literal["completed", "failed", "handed_back", "checkpointed"]
     output: Any = None
     step: str = ""
@@ -204,10 +178,6 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     started_at: float | None = None
     worker: str = ""
     incarnation: int = 1
-
-    @property
-    def task_id(self) -> str:
-        return task_id(self.run_id, self.node, self.scope, self.item, self.attempt, self.undo, self.generation)
 
 
 LONGEST_CODE = 200

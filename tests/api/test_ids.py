@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from perdure.kernel import keys
+from perdure.kernel.address import Address
 from perdure.model import compile_definition
 from tests.api.helpers import serving
 from tests.engine.helpers import task, transform, until_true, workflow
@@ -61,12 +62,12 @@ async def test_every_id_of_children_in_maps_in_loops_is_found_as_it_is_written(s
 
 def test_no_two_places_share_an_id():
     places = [("n", scope, item) for scope in ((), (1,), (1, 2), (12,)) for item in (None, 0, 1, 12)]
-    children = [keys.child_id("r", *one, undone) for one in places for undone in (0, 1)]
-    grandchildren = [keys.child_id(run_id, *one) for run_id in children for one in places]
+    children = [Address("r", *one).child_id(undone) for one in places for undone in (0, 1)]
+    grandchildren = [Address(run_id, *one).child_id() for run_id in children for one in places]
     made = [*children, *grandchildren]
     assert len(set(made)) == len(made)
     assert all(PLAIN.fullmatch(one) and keys.root_of(one) == "r" and keys.is_child(one) for one in made)
-    asked = [keys.approval_id("r", *one, attempt) for one in places for attempt in (1, 12)]
+    asked = [Address("r", *one, attempt).approval_id for one in places for attempt in (1, 12)]
     assert len(set(asked)) == len(asked)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from perdure.kernel.address import Address
 from perdure.runtime import limiter
-from perdure.transport import task_id
 from tests.distributed.helpers import Deployment, eventually
 from tests.engine import counting, tasks
 from tests.engine.helpers import ask, crash, ended, start, workflow
@@ -69,7 +69,7 @@ async def test_slots_are_rebuilt_by_whoever_takes_the_runs_over(deployment: Depl
     deployment.engines.remove(first)
     await crash(first)
     second = await deployment.coordinator()
-    names = [task_id("r2", f"g{number}") for number in range(4)]
+    names = [Address("r2", f"g{number}").task_id for number in range(4)]
     await eventually(lambda: len(second.coordinator.limiter._held) == 3)
     await eventually(lambda: all(second.coordinator.dispatcher.why(name) for name in names))
     assert {name.partition("/")[0] for name in second.coordinator.limiter._held} == {"r1"}
@@ -117,7 +117,7 @@ async def test_after_redis_lost_everything_those_at_work_are_counted_again(deplo
         await eventually(lambda: redis.zcard(slots) == 3)
         for number in range(2, 6):  # so that both coordinators have some
             await start(client, definition, f"r{number}")
-        names = [task_id(f"r{number}", f"g{node}") for number in range(2, 6) for node in range(3)]
+        names = [Address(f"r{number}", f"g{node}").task_id for number in range(2, 6) for node in range(3)]
         await eventually(
             lambda: all(any(engine.coordinator.dispatcher.why(name) for engine in engines) for name in names)
         )

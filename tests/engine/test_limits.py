@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from perdure.errors import SettingsInvalid
+from perdure.kernel.address import Address
 from perdure.kernel.state import RunState as R
 from perdure.limits import read_queue_limits
-from perdure.transport import task_id
 from tests.engine import counting, tasks
 from tests.engine.helpers import (
     ask,
@@ -162,7 +162,7 @@ async def test_a_cancelled_attempt_keeps_its_slot_until_its_worker_has_stopped_i
         await start(engine, workflow(stubborn("s", concurrency=limit, effect=effect)), "first")
         await until_true(lambda: counting.now["all"], "it is at work")
         await start(engine, workflow(work("w", concurrency=limit)), "second")
-        name = task_id("second", "w")
+        name = Address("second", "w").task_id
         await until_true(lambda: engine.coordinator.dispatcher.why(name), "it waits")
         assert engine.coordinator.dispatcher.why(name) == "waits for concurrency key 'k' (1 of 1)"
         state = await engine.state("second")
@@ -255,7 +255,7 @@ async def test_a_task_that_waits_for_its_queue_says_so(tmp_path):
     async with running(tmp_path, queue_limits="gpu=1") as engine:
         await start(engine, workflow(gate("a", "a", queue="gpu"), gate("b", "a", queue="gpu")))
         await until_true(lambda: tasks.seen, "one is at work")
-        why = [engine.coordinator.dispatcher.why(task_id("r1", node)) for node in "ab"]
+        why = [engine.coordinator.dispatcher.why(Address("r1", node).task_id) for node in "ab"]
         assert sorted(why, key=str) == [None, "queue gpu: 1 of 1 slots taken"]
         tasks.gate_of("a").set()
         assert (await ended(engine)).state is R.COMPLETED

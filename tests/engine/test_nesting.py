@@ -9,7 +9,7 @@ import pytest
 from perdure.engine import Engine
 from perdure.errors import NotFound
 from perdure.kernel import continuations
-from perdure.kernel.keys import LONGEST_ID, child_id
+from perdure.kernel.address import LONGEST_ID, Address
 from perdure.kernel.state import NodeState, RunState
 from perdure.kernel.waits import MAX_DEPTH
 from perdure.runtime.children import explain_children
@@ -17,8 +17,8 @@ from tests.engine import tasks
 from tests.engine.helpers import ask, compiled, ended, events, finish, running, start, task, until, until_true, workflow
 
 N, R = NodeState, RunState
-MID = child_id("r1", "w", (), None)
-INNER = child_id(MID, "v", (), None)
+MID = Address("r1", "w").child_id()
+INNER = Address(MID, "v").child_id()
 
 
 def calls(id: str, name: str, **more):
@@ -80,7 +80,7 @@ async def every_run(engine: Engine):
 def test_ids_of_children_are_bounded_and_stay_with_their_root():
     name, seen = "root", set()
     for _ in range(MAX_DEPTH):
-        name = child_id(name, "n" * 60, (1, 2), 3, 1)
+        name = Address(name, "n" * 60, (1, 2), 3).child_id(1)
         assert len(name) <= LONGEST_ID
         assert name.startswith("root:")
         assert name not in seen

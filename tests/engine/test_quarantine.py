@@ -196,10 +196,10 @@ async def test_a_task_that_cannot_be_made_quarantines_its_run_alone(tmp_path, mo
     async with running(tmp_path) as engine:
         original = Renderer.task
 
-        def broken(self, loaded, entry, incarnation):
-            if entry.run_id == "bad":
+        def broken(self, loaded, address, incarnation):
+            if address.run_id == "bad":
                 raise RecursionError("a bug")
-            return original(self, loaded, entry, incarnation)
+            return original(self, loaded, address, incarnation)
 
         monkeypatch.setattr(Renderer, "task", broken)
         await start(engine, workflow(task("a")), "bad")

@@ -11,7 +11,8 @@ import perdure
 from perdure.kernel.state import RunState
 from perdure.runtime.messages import Reported
 from perdure.transport import Delivery, Result
-from tests.engine.helpers import ended, events, running, start, until_true, workflow
+from tests.engine import tasks
+from tests.engine.helpers import ask, ended, events, running, start, task, until_true, workflow
 
 done: list[tuple[int, str]] = []
 gates: dict[int, asyncio.Event] = {}
@@ -68,3 +69,14 @@ async def test_the_step_of_a_stale_attempt_is_its_last(tmp_path, function):
         state = await ended(engine)
         assert (state.state, state.outputs) == (RunState.COMPLETED, {"a": ["one1", "two2", "three2"]})
         assert [name for attempt, name in done if attempt == 1] == ["one", "two"], "no further step was begun"
+
+
+async def test_what_is_cancelled_by_force_and_rolled_back_at_once_is_told_to_stop(tmp_path):
+    """The rollback begins a generation; the attempt to be stopped is one of the generation before it."""
+    definition = workflow(task("a", "gate", args={"name": "a"}))
+    async with running(tmp_path) as engine:
+        await start(engine, definition)
+        await until_true(lambda: tasks.seen, "it runs")
+        cancelled, undone = await asyncio.gather(ask(engine, "cancel", force=True), ask(engine, "rollback"))
+        assert (cancelled.state, undone.state) == ("cancelled", "rolled_back")
+        await until_true(lambda: tasks.cancelled == ["a"], "its handler was stopped")

@@ -13,6 +13,7 @@ from typing import Any
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel import snapshot
+from perdure.kernel.address import Address
 from perdure.kernel.decide import advance, decide
 from perdure.kernel.evolve import evolve
 from perdure.kernel.state import Activation, State
@@ -120,14 +121,18 @@ class Run:
 
     def _command(self, kind: Any, node: str, scope: tuple[int, ...], item: int | None, **fields: Any) -> Any:
         activation = self.state.find(node, scope, item)
-        if "attempt" not in fields:
-            undo = activation.undo if activation is not None and fields.get("undo") else None
-            fields["attempt"] = undo.attempt if undo else activation.attempt if activation else 0
-        fields.setdefault("generation", self.state.generation)
-        return self.do(kind(at=self.now, node=node, scope=scope, item=item, **fields))
+        undo, generation = fields.pop("undo", False), fields.pop("generation", self.state.generation)
+        current = Address("run", node) if activation is None else self.state.address(activation, undo=undo)
+        attempt = fields.pop("attempt", current.attempt)
+        return self.do(
+            kind(at=self.now, address=Address("run", node, scope, item, attempt, generation, undo), **fields)
+        )
 
     def begin(self, node: str, scope: tuple[int, ...] = (), *, item: int | None = None, **fields: Any) -> Any:
         return self._command(c.Begin, node, scope, item, **fields)
+
+    def checkpoint(self, node: str, scope: tuple[int, ...] = (), *, item: int | None = None, **fields: Any) -> Any:
+        return self._command(c.Checkpoint, node, scope, item, **fields)
 
     def complete(
         self, node: str, output: Any = None, scope: tuple[int, ...] = (), *, item: int | None = None, **fields: Any
@@ -205,9 +210,7 @@ class Run:
 
     def dispatched(self) -> set[str]:
         """What the last command dispatched, as `node`, `node[1]` or `node#0`."""
-        from perdure.kernel.keys import place
-
-        return {place(x.node, x.scope, x.item) for x in self.effects if isinstance(x, c.Dispatch)}
+        return {effect.address.place for effect in self.effects if isinstance(effect, c.Dispatch)}
 
     @property
     def status(self) -> str:

@@ -3,6 +3,7 @@
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.kernel.address import Address
 from perdure.kernel.explain import explain
 from perdure.kernel.values import Error, Wait
 from tests.kernel.rules.graphs import (
@@ -94,7 +95,7 @@ def test_held_because_the_run_is_paused():
 
 def test_held_because_no_worker_can_take_it():
     run = start(node("a", queue="gpu"))
-    run.tell(c.Hold, node="a", attempt=1)
+    run.tell(c.Hold, address=Address("run", "a"))
     assert explain(run.state, "a") == (
         "a is ready, but no worker on queue 'gpu' has what 'task' needs; start one that does."
     )

@@ -12,6 +12,7 @@ import pytest
 from perdure.invariants import check
 from perdure.kernel import commands as c
 from perdure.kernel import continuations
+from perdure.kernel.address import Address
 from perdure.kernel.values import Error, Wait
 from tests.kernel import driver
 from tests.kernel.driver import Run, compiled
@@ -368,7 +369,7 @@ def test_a_held_node_that_a_patch_removed_from_the_next_iteration_is_still_relea
     run = Run.of(*nodes(side), answers={"loop": False})
     run.tell(c.Patch, ir=compiled(*nodes()))
     run.complete("h", scope=(1,))
-    run.do(c.Hold(at=run.now, node="s", scope=(1,), attempt=1))
+    run.do(c.Hold(at=run.now, address=Address("run", "s", (1,))))
     run.tell(c.Release, nodes=("s",))
     run.complete("s", scope=(1,))
     run.complete("x", scope=(1,))
@@ -647,7 +648,7 @@ def test_what_began_and_then_vanished_from_the_transport_is_tried_again() -> Non
     run.fail("b")
     assert run.status == "failing"
     run.begin("a")
-    run.tell(c.Withdraw, node="a", attempt=1)
+    run.tell(c.Withdraw, address=Address("run", "a"))
     assert (run.state_of("a"), run.status) == ("cancelled", "failed")
     run.tell(c.Retry)
     assert (run.state_of("a"), run.get("a").attempt) == ("queued", 2)
@@ -656,8 +657,9 @@ def test_what_began_and_then_vanished_from_the_transport_is_tried_again() -> Non
 def test_a_withdrawal_of_another_attempt_or_generation_changes_nothing() -> None:
     run: Any = Run.of({"id": "a"})
     run.begin("a")
-    for fields in ({"attempt": 7}, {"attempt": 1, "generation": 3}, {"attempt": 1, "undo": True}):
-        run.tell(c.Withdraw, node="a", **fields)
+    others = Address("run", "a", attempt=7), Address("run", "a", generation=3), Address("run", "a", undo=True)
+    for other in others:
+        run.tell(c.Withdraw, address=other)
         assert run.state_of("a") == "running"
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.kernel.address import Address
 from perdure.kernel.decide import advance
 from perdure.kernel.state import State
 from perdure.kernel.values import Error, Wait
@@ -54,8 +55,10 @@ def begun(ir: IR) -> State:
     return state
 
 
-def complete(name: str, scope: tuple[int, ...] = (), **fields: Any) -> c.Complete:
-    return c.Complete(at=1.0, node=name, scope=scope, attempt=1, **fields)
+def complete(
+    name: str, scope: tuple[int, ...] = (), *, item: int | None = None, undo: bool = False, output: Any = None
+) -> c.Complete:
+    return c.Complete(at=1.0, address=Address("run", name, scope, item, undo=undo), output=output)
 
 
 @functools.cache
@@ -156,7 +159,7 @@ def retries(size: int) -> Steps:
     do(state, complete("first"))
     yield
     for i in range(size):
-        do(state, c.Fail(at=1.0, node=f"n{i}", attempt=1, error=Error("broken")))
+        do(state, c.Fail(at=1.0, address=Address("run", f"n{i}"), error=Error("broken")))
         yield
 
 
@@ -174,7 +177,7 @@ def iterations(size: int) -> Steps:
 
 def items(size: int) -> Steps:
     state = begun(compiled({"id": "m", "type": "map", "config": {"over": "{{ inputs.list }}", "node": TASK}}))
-    do(state, c.Suspend(at=1.0, node="m", attempt=1, wait=Wait(kind="items", count=size, limit=10)))
+    do(state, c.Suspend(at=1.0, address=Address("run", "m"), wait=Wait(kind="items", count=size, limit=10)))
     yield
     for i in range(size):
         do(state, complete("m", item=i))
@@ -187,7 +190,7 @@ def compensations(size: int) -> Steps:
     state = begun(compiled(*nodes, {"id": "last", "dependencies": names}, on_failure={"compensate": True}))
     for name in names:
         do(state, complete(name))
-    do(state, c.Fail(at=1.0, node="last", attempt=1, error=Error("broken"), retryable=False))
+    do(state, c.Fail(at=1.0, address=Address("run", "last"), error=Error("broken"), retryable=False))
     yield
     for name in reversed(names):
         do(state, complete(name, undo=True))
@@ -211,7 +214,7 @@ def signals(size: int) -> Steps:
     """Signals to a run in which many wait for others."""
     state = begun(compiled(*({"id": f"n{i}"} for i in range(size))))
     for i in range(size):
-        do(state, c.Suspend(at=1.0, node=f"n{i}", attempt=1, wait=Wait(kind="signal", name=f"s{i}")))
+        do(state, c.Suspend(at=1.0, address=Address("run", f"n{i}"), wait=Wait(kind="signal", name=f"s{i}")))
     yield
     for i in range(size):
         do(state, c.Signal(at=1.0, name=f"s{i}"))

@@ -1,6 +1,7 @@
 """What is seen beside the journal: a node that is executed is shown as running, and nothing is said that is not so."""
 
 from perdure.kernel import commands as c
+from perdure.kernel.address import Address
 from perdure.kernel.explain import explain
 from perdure.kernel.seen import Seen, Working
 from perdure.kernel.state import NodeState
@@ -75,15 +76,15 @@ def test_items_that_are_executed_are_counted():
 
 def test_a_run_began_when_its_first_attempt_did_whatever_became_of_it():
     run = start(node("a", retry={"jitter": False}), node("b"))
-    run.tell(c.Fail, node="a", attempt=1, error=run_error(), started_at=1003.0)
+    run.tell(c.Fail, address=Address("run", "a"), error=run_error(), started_at=1003.0)
     assert run.state.started_at == 1003.0
-    run.tell(c.Complete, node="b", attempt=1, started_at=1002.0)
+    run.tell(c.Complete, address=Address("run", "b"), started_at=1002.0)
     assert run_view(run.state)["started_at"] == 1002.0
 
 
 def test_a_node_that_failed_says_when_it_began():
     run = start(node("a"))
-    run.tell(c.Fail, node="a", attempt=1, error=run_error(), retryable=False, started_at=1003.0)
+    run.tell(c.Fail, address=Address("run", "a"), error=run_error(), retryable=False, started_at=1003.0)
     assert node_view(run.state, 0)["started_at"] == 1003.0
 
 
@@ -99,7 +100,7 @@ def run_error():
 def test_what_is_held_and_released_counts_no_attempt():
     run = start(node("a"))
     for attempt in range(1, 7):
-        run.tell(c.Hold, node="a", attempt=attempt, detail="process 7 (in /x) cannot import o")
+        run.tell(c.Hold, address=Address("run", "a", attempt=attempt), detail="process 7 (in /x) cannot import o")
         assert node_view(run.state, 0)["attempt"] == 0
         run.tell(c.Release, nodes=("a",))
     assert run.state.find("a").attempt == 7
@@ -109,18 +110,18 @@ def test_what_is_held_and_released_counts_no_attempt():
 
 def test_what_is_handed_back_counts_no_attempt_and_what_dies_counts_one():
     run = start(node("a"))
-    run.tell(c.Lapse, node="a", attempt=1, reason="handed_back")
+    run.tell(c.Lapse, address=Address("run", "a"), reason="handed_back")
     assert run.state.find("a").tries == 1
-    run.tell(c.Lapse, node="a", attempt=2, reason="crashed")
+    run.tell(c.Lapse, address=Address("run", "a", attempt=2), reason="crashed")
     assert run.state.find("a").tries == 2
-    run.tell(c.Fail, node="a", attempt=3, error=run_error())
+    run.tell(c.Fail, address=Address("run", "a", attempt=3), error=run_error())
     assert node_view(run.state, 0)["attempt"] == 2
 
 
 def test_what_is_withdrawn_by_a_pause_counts_no_attempt():
     run = start(node("a"))
     run.tell(c.Pause)
-    run.tell(c.Withdraw, node="a", attempt=1)
+    run.tell(c.Withdraw, address=Address("run", "a"))
     assert run.state.find("a").tries == 0
     run.tell(c.Resume)
     assert (run.state.find("a").attempt, run.state.find("a").tries) == (2, 1)
@@ -128,7 +129,7 @@ def test_what_is_withdrawn_by_a_pause_counts_no_attempt():
 
 def test_who_lacks_what_is_said_while_the_node_is_held():
     run = start(node("a"))
-    run.tell(c.Hold, node="a", attempt=1, detail="process 7 (in /x) cannot import o")
+    run.tell(c.Hold, address=Address("run", "a"), detail="process 7 (in /x) cannot import o")
     assert explain(run.state, "a") == (
         "a is ready, and held until a worker is there that can run it: process 7 (in /x) cannot import o."
     )

@@ -20,6 +20,7 @@ import pytest
 from perdure.invariants import Checker
 from perdure.kernel import commands as c
 from perdure.kernel import snapshot
+from perdure.kernel.address import Address
 from perdure.kernel.decide import advance, decide
 from perdure.kernel.state import ENDED, Activation, State
 from perdure.kernel.values import Error
@@ -191,7 +192,7 @@ class Search:
 
     def _command(self, kind: Any, task: Task, **fields: Any) -> c.Command:
         node, scope, attempt, undo = task
-        command: c.Command = kind(at=AT, node=node, scope=scope, attempt=attempt, undo=undo, **fields)
+        command: c.Command = kind(at=AT, address=Address("run", node, scope, None, attempt, undo=undo), **fields)
         return command
 
     def _result(self, task: Task) -> c.Command:
@@ -210,12 +211,12 @@ class Search:
         """What a step does to the world."""
         for effect in step.effects:
             if isinstance(effect, c.Dispatch):
-                task = (effect.node, effect.scope, effect.attempt, effect.undo)
+                task = _task(effect.address)
                 world = world._replace(messages=_with(world.messages, task))
         told = step.told
         for effect in step.effects:  # what nobody has taken comes back at once: the transport is not looked at here
             if isinstance(effect, c.Recall):
-                task = (effect.node, effect.scope, effect.attempt, effect.undo)
+                task = _task(effect.address)
                 if task in world.messages:
                     withdrawn = self._step(step, self._command(c.Withdraw, task))
                     assert withdrawn is not None
@@ -269,6 +270,10 @@ class Search:
 def inert(state: State, activation: Activation) -> bool:
     """No result for it can be heard any more: there is no new generation here."""
     return state.terminal or activation.state in ENDED
+
+
+def _task(address: Address) -> Task:
+    return address.node, address.scope, address.attempt, address.undo
 
 
 def _with(tasks: tuple[Task, ...], task: Task) -> tuple[Task, ...]:

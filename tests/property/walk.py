@@ -17,6 +17,7 @@ from perdure.invariants import Checker
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel import snapshot
+from perdure.kernel.address import Address
 from perdure.kernel.evolve import evolve
 from perdure.kernel.state import Activation, NodeState, RunState, State
 from perdure.kernel.values import Error, Wait
@@ -25,8 +26,6 @@ from tests.kernel.driver import Run, fold
 from tests.property import graphs
 
 N, R = NodeState, RunState
-Task = tuple[str, tuple[int, ...], int | None, int, bool, int]
-"""node, scope, item, attempt, undo, generation"""
 
 
 class Stuck(AssertionError):
@@ -39,10 +38,10 @@ class Walk:
         self.definition = definition
         self.faults = faults
         self.healing = False
-        self.tasks: list[Task] = []
+        self.tasks: list[Address] = []
         """Everything ever dispatched; old entries are what duplicates are made of."""
-        self.dispatched: dict[tuple[str, tuple[int, ...], int | None, bool], int] = {}
-        self.recalled: list[Task] = []
+        self.dispatched: set[Address] = set()
+        self.recalled: list[Address] = []
         self.timers: dict[str, float] = {}
         self.old_timers: list[str] = []
         self.approvals: list[str] = []
@@ -89,13 +88,10 @@ class Walk:
         for effect in effects:
             match effect:
                 case c.Dispatch():
-                    task = (effect.node, effect.scope, effect.item, effect.attempt, effect.undo, self.state.generation)
-                    self.tasks.append(task)
-                    self.dispatched[(effect.node, effect.scope, effect.item, effect.undo)] = effect.attempt
+                    self.tasks.append(effect.address)
+                    self.dispatched.add(effect.address)
                 case c.Recall():
-                    self.recalled.append(
-                        (effect.node, effect.scope, effect.item, effect.attempt, effect.undo, self.state.generation)
-                    )
+                    self.recalled.append(effect.address)
                 case c.SetTimer():
                     self.timers[effect.timer] = effect.due_at
                     self.old_timers.append(effect.timer)
@@ -112,16 +108,12 @@ class Walk:
         assert self.timers == {name: timer.due_at for name, timer in state.timers.items()}, "timers differ from effects"
         for activation in state.activations.values():
             if activation.state is N.QUEUED and not state.terminal:
-                key = (*self.address(activation), False)
-                assert self.dispatched.get(key) == activation.attempt, f"{key} is queued and was never dispatched"
+                address = state.address(activation)
+                assert address in self.dispatched, f"{address.task_id} is queued and was never dispatched"
         open_tally: dict[NodeState, int] = {}
         for activation in state.activations.values():
             open_tally[activation.state] = open_tally.get(activation.state, 0) + 1
         assert open_tally == {k: v for k, v in state.tally.items() if v}, "tally is off"
-
-    def address(self, activation: Activation) -> tuple[str, tuple[int, ...], int | None]:
-        item = None if activation.item < 0 else activation.item
-        return self.state.name(activation.node), activation.scope, item
 
     def answer(self, question: c.Question) -> Any:
         kind, chance = question.need.kind, self.random.random()
@@ -176,16 +168,15 @@ class Walk:
     def later(self) -> None:
         self.run.now += self.random.choice((0.0, 0.0, 0.1, 1.0))
 
-    def current(self) -> list[Task]:
+    def current(self) -> list[Address]:
         """Attempts somebody may be at work on."""
-        found: list[Task] = []
+        found: list[Address] = []
         for activation in self.state.activations.values():
-            where = self.address(activation)
             if activation.state in (N.QUEUED, N.RUNNING):
-                found.append((*where, activation.attempt, False, self.state.generation))
+                found.append(self.state.address(activation))
             undo = activation.undo
             if undo is not None and undo.state in ("queued", "running") and not self.state.terminal:
-                found.append((*where, undo.attempt, True, self.state.generation))
+                found.append(self.state.address(activation, undo=True))
         return sorted(found, key=repr)
 
     def work(self) -> None:
@@ -199,22 +190,13 @@ class Walk:
         if self.tasks:
             self.act(self.random.choice(self.tasks))
 
-    def definition_of(self, task: Task) -> Node | None:
-        activation = self.state.find(task[0], task[1], task[2])
+    def definition_of(self, task: Address) -> Node | None:
+        activation = self.state.locate(task)
         return None if activation is None else self.state.pinned(activation)
 
-    def act(self, task: Task) -> None:
-        node, scope, item, attempt, undo, generation = task
-        where: dict[str, Any] = {
-            "at": self.run.now,
-            "node": node,
-            "scope": scope,
-            "item": item,
-            "attempt": attempt,
-            "undo": undo,
-            "generation": generation,
-            "entropy": 0.5,
-        }
+    def act(self, task: Address) -> None:
+        where: dict[str, Any] = {"at": self.run.now, "address": task, "entropy": 0.5}
+        undo = task.undo
         definition = self.definition_of(task)
         if definition is None:
             return
@@ -226,7 +208,7 @@ class Walk:
             self.do(c.Begin(**where, worker="w"))
         elif chance < 0.22 and not undo:
             number, step = self.random.randrange(4), self.random.choice(("", "x", "y"))
-            self.do(c.Checkpoint(**where, data={"n": attempt}, number=number, step=step))
+            self.do(c.Checkpoint(**where, data={"n": task.attempt}, number=number, step=step))
         elif chance < 0.22 + 0.4 * self.faults:
             error = Error(self.random.choice(("error", "http:503")), "it failed")
             self.do(
@@ -243,17 +225,17 @@ class Walk:
         else:
             self.succeed(where, definition)
 
-    def _begun(self, task: Task) -> bool:
-        activation = self.state.find(task[0], task[1], task[2])
+    def _begun(self, task: Address) -> bool:
+        activation = self.state.locate(task)
         return activation is not None and activation.begun
 
     def succeed(self, where: dict[str, Any], definition: Node) -> None:
-        random, undo = self.random, where["undo"]
-        if not undo and definition.type in ("human", "wait", "map", "workflow"):
+        random, task = self.random, where["address"]
+        if not task.undo and definition.type in ("human", "wait", "map", "workflow"):
             self.suspend(where, definition)
             return
         choice: tuple[str, ...] | None = None
-        routing = self.state.find(where["node"], where["scope"])
+        routing = self.state.find(task.node, task.scope)
         if definition.branch is not None and definition.branch.kind == "agent_driven" and routing is not None:
             known = sorted(node.id for node in self.state.ir.nodes if node is not None)
             available = sorted(self.state.name(i) for i in definition.branch.available)
@@ -336,10 +318,9 @@ class Walk:
         self.do(c.EndChild(at=self.run.now, **about, output={"c": 1}))
 
     def hold(self) -> None:
-        queued = [task for task in self.current() if not task[4]]
+        queued = [task for task in self.current() if not task.undo]
         if queued:
-            node, scope, item, attempt, _, generation = self.random.choice(queued)
-            self.do(c.Hold(at=self.run.now, node=node, scope=scope, item=item, attempt=attempt, generation=generation))
+            self.do(c.Hold(at=self.run.now, address=self.random.choice(queued)))
 
     def release(self) -> None:
         held = sorted({self.state.name(a.node) for a in self.state.activations.values() if a.state is N.HELD})
@@ -365,19 +346,16 @@ class Walk:
 
     def answer_recall(self) -> None:
         """The transport had it still, or a worker was faster."""
-        node, scope, item, attempt, undo, generation = self.recalled.pop(self.random.randrange(len(self.recalled)))
+        recalled = self.recalled.pop(self.random.randrange(len(self.recalled)))
         kind: Any = c.Withdraw if self.random.random() < 0.7 else c.Begin
-        self.do(
-            kind(at=self.run.now, node=node, scope=scope, item=item, attempt=attempt, undo=undo, generation=generation)
-        )
+        self.do(kind(at=self.run.now, address=recalled))
 
     def repair(self) -> None:
         found = self.parked()
         if not found:
             return
         activation, undo = self.random.choice(found)
-        node, scope, item = self.address(activation)
-        where: dict[str, Any] = {"at": self.run.now, "node": node, "scope": scope, "item": item, "undo": undo}
+        where: dict[str, Any] = {"at": self.run.now, "address": self.state.address(activation, undo=undo)}
         if self.healing or self.random.random() < 0.5:
             self.do(c.Requeue(**where, config={"k": 1} if self.random.random() < 0.2 else None))
         else:
@@ -445,31 +423,29 @@ class Walk:
             self.resume()
             return True
         for task in self.current():
-            node, scope, item, attempt, undo, generation = task
-            where: dict[str, Any] = {"at": now, "node": node, "scope": scope, "item": item, "attempt": attempt}
-            where |= {"undo": undo, "generation": generation}
+            where: dict[str, Any] = {"at": now, "address": task}
             definition = self.definition_of(task)
             assert definition is not None
-            if undo and definition.compensator is None:
-                activation = state.find(node, scope, item)
+            if task.undo and definition.compensator is None:
+                activation = state.locate(task)
                 assert activation is not None
                 child = activation.child
                 self.do(
                     c.EndChild(at=now, child=child, generation=activation.child_generation + 1, state="rolled_back")
                 )
-            elif definition.effect == "at_most_once" and not undo and not self._begun(task):
+            elif definition.effect == "at_most_once" and not task.undo and not self._begun(task):
                 self.do(c.Begin(**where, worker="w"))
             else:
                 self.succeed(where, definition)
             return True
         if parked := self.parked():
             activation, undo = parked[0]
-            node, scope, item = self.address(activation)
+            address = state.address(activation, undo=undo)
             if state.state in (R.RUNNING, R.PAUSED, R.COMPENSATING) and activation.attempt > 60:
-                self.do(c.Discard(at=now, node=node, scope=scope, item=item, undo=undo))
+                self.do(c.Discard(at=now, address=address))
                 return True
             if state.state in (R.RUNNING, R.PAUSED, R.COMPENSATING):
-                self.do(c.Requeue(at=now, node=node, scope=scope, item=item, undo=undo))
+                self.do(c.Requeue(at=now, address=address))
                 return True
         waiting = [a for a in state.activations.values() if a.state is N.WAITING and a.wait is not None]
         for activation in sorted(waiting, key=lambda a: (a.node, a.scope, a.item)):
@@ -509,7 +485,7 @@ class Walk:
 
     def describe(self) -> str:
         shown = [
-            f"{self.address(a)}: {a.state} edges={a.edges} tokens={a.tokens} fired={a.fired} {a.reason}"
+            f"{self.state.address(a).place}: {a.state} edges={a.edges} tokens={a.tokens} fired={a.fired} {a.reason}"
             for a in self.state.activations.values()
         ]
         loops = [

@@ -9,21 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from perdure.kernel.address import Address
 from perdure.runtime.dispatcher import Dispatcher, Entry
 
 
 def entry(node: str, queue: str = "default", tenant: str = "default", priority: int = 0) -> Entry:
-    return Entry("run", node, (), None, 1, 1, False, queue, tenant, priority)
+    return Entry(Address("run", node), queue, tenant, priority)
 
 
 def add(dispatcher: Dispatcher, *nodes: str, **more) -> list[str]:
     entries = [entry(node, **more) for node in nodes]
     assert all(dispatcher.add(one) for one in entries)
-    return [one.task_id for one in entries]
+    return [one.address.task_id for one in entries]
 
 
 def take(dispatcher: Dispatcher) -> list[str]:
-    return [one.node for _, one in dispatcher.take()]
+    return [one.address.node for _, one in dispatcher.take()]
 
 
 def finish(dispatcher: Dispatcher, number: int = 1) -> None:
@@ -209,13 +210,13 @@ def test_who_waits_for_a_limit_takes_no_window_and_delays_nobody():
     add(dispatcher, *"abcd")
     out = []
     for name, one in dispatcher.take():
-        if one.node in "abc":
+        if one.address.node in "abc":
             dispatcher.set_aside(name, "limit", "waits for concurrency key 'k' (3 of 3)")
         else:
-            out.append(one.node)
+            out.append(one.address.node)
     assert out == ["d"]
-    assert dispatcher.why(entry("a").task_id) == "waits for concurrency key 'k' (3 of 3)"
-    assert dispatcher.why(entry("d").task_id) is None
+    assert dispatcher.why(entry("a").address.task_id) == "waits for concurrency key 'k' (3 of 3)"
+    assert dispatcher.why(entry("d").address.task_id) is None
     assert (dispatcher.backlog, len(dispatcher)) == (3, 4)
 
 
@@ -267,7 +268,7 @@ def test_who_stands_aside_can_be_found_withdrawn_or_turn_out_to_be_out():
     assert dispatcher.add_aside(entry("a"), "limit", "full")
     assert dispatcher.add_aside(entry("b"), "limit", "full")
     assert not dispatcher.add(entry("a"))
-    a, b = (entry(node).task_id for node in "ab")
+    a, b = (entry(node).address.task_id for node in "ab")
     assert dispatcher.list_aside("limit") == [a, b]
     assert dispatcher.get(a) == entry("a")
     assert dispatcher.withdraw(b)
@@ -306,7 +307,7 @@ class Model(RuleBasedStateMachine):
         self.number += 1
         one = entry(f"n{self.number}", f"q{queue}", tenant, priority)
         assert self.dispatcher.add(one)
-        self.waiting[one.task_id] = self.all[one.task_id] = one
+        self.waiting[one.address.task_id] = self.all[one.address.task_id] = one
 
     @rule(decide=st.lists(st.sampled_from(["keep", "aside0", "aside1", "back"]), max_size=8))
     def take(self, decide):
@@ -369,7 +370,7 @@ class Model(RuleBasedStateMachine):
     @invariant()
     def nothing_is_lost_and_nothing_is_known_twice(self):
         assert set(self.dispatcher.out()) == set(self.out)
-        assert sorted(one.task_id for one in self.dispatcher.entries()) == sorted(self.all)
+        assert sorted(one.address.task_id for one in self.dispatcher.entries()) == sorted(self.all)
         assert self.dispatcher.backlog == len(self.waiting) + len(self.aside)
         for name in self.all:
             assert self.dispatcher.get(name) is self.all[name]

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from perdure.kernel.address import Address
 from perdure.limits import EVERYBODY, Ask, Entered, Full, Limit
 from perdure.runtime import limiter as limiters
 from perdure.runtime.dispatcher import Dispatcher, Entry
@@ -52,10 +53,10 @@ class Coordinator:
         names = []
         for _ in range(many):
             self.number += 1
-            entry = Entry(self.run, f"n{self.number}", (), None, 1, 1, False, queue, "t", 0, True)
+            entry = Entry(Address(self.run, f"n{self.number}"), queue, "t", 0, True)
             self.dispatcher.add(entry)
-            self.limits[entry.task_id] = self.limiter.add_queue(entry, limits)
-            names.append(entry.task_id)
+            self.limits[entry.address.task_id] = self.limiter.add_queue(entry, limits)
+            names.append(entry.address.task_id)
         return names
 
     def publish(self) -> list[str]:
@@ -354,7 +355,7 @@ class Model(RuleBasedStateMachine):
     @rule(data=st.data(), which=st.integers(0, 1))
     def withdraw(self, data, which):
         coordinator = self.coordinators[which]
-        names = sorted(one.task_id for one in coordinator.dispatcher.entries())
+        names = sorted(one.address.task_id for one in coordinator.dispatcher.entries())
         waiting = [name for name in names if not coordinator.dispatcher.is_out(name)]
         if waiting:
             coordinator.done(data.draw(st.sampled_from(waiting)))
@@ -376,7 +377,7 @@ class Model(RuleBasedStateMachine):
             room = Counter(dict.fromkeys(("default", "gpu", "mail"), 4))
             room.subtract(dispatcher.get(name).queue for name in dispatcher.out())
             for one in dispatcher.entries():
-                name = one.task_id
+                name = one.address.task_id
                 if not dispatcher.is_out(name) and room[one.queue] > 0:
                     assert any(self.is_full(limit) for limit in coordinator.limits[name]), dispatcher.why(name)
 

@@ -73,7 +73,8 @@ def _() -> Iterator[None]:
     real = attempts._objection
 
     def objection(run: Any, activation: Any, command: Any, success: bool) -> str | None:
-        return real(run, activation, msgspec.structs.replace(command, generation=run.generation), success)
+        address = msgspec.structs.replace(command.address, generation=run.generation)
+        return real(run, activation, msgspec.structs.replace(command, address=address), success)
 
     with swapped(real, objection):
         yield
@@ -97,9 +98,9 @@ def _() -> Iterator[None]:
     def lapses(real: Any) -> Any:
         def lapse(d: Decider, command: c.Lapse) -> None:
             activation = d.get(command)
-            if command.undo or activation.attempt != command.attempt or d.state.state is not R.RUNNING:
+            if command.address.undo or activation.attempt != command.address.attempt or d.state.state is not R.RUNNING:
                 real(d, command)
-            elif activation.state in (N.QUEUED, N.RUNNING) and command.generation == d.state.generation:
+            elif activation.state in (N.QUEUED, N.RUNNING) and command.address.generation == d.state.generation:
                 d.emit_for(e.NodeScheduled, activation, after=command.reason)
                 d.dispatch(activation)
 
@@ -123,9 +124,9 @@ def _() -> Iterator[None]:
     def lapses(real: Any) -> Any:
         def lapse(d: Decider, command: c.Lapse) -> None:
             activation = d.get(command)
-            current = command.attempt == activation.attempt and command.generation == d.state.generation
+            current = command.address.attempt == activation.attempt and command.address.generation == d.state.generation
             once = d.state.pinned(activation).effect == "at_most_once" and activation.state is N.RUNNING
-            if command.undo or not current or d.state.state is not R.RUNNING or not once:
+            if command.address.undo or not current or d.state.state is not R.RUNNING or not once:
                 real(d, command)
                 return
             d.emit_for(e.NodeScheduled, activation, attempt=activation.attempt + 1, after=command.reason)

@@ -99,7 +99,7 @@ def _() -> Iterator[None]:
     def keeps(real: Any) -> Any:
         def checkpoint(d: Any, command: c.Checkpoint) -> None:
             activation = d.get(command)
-            if command.undo or not 0 < command.number <= activation.checkpoints:
+            if command.address.undo or not 0 < command.number <= activation.checkpoints:
                 real(d, command)
             elif attempts.fence(d, command) is not None:
                 d.emit_for(e.NodeCheckpointed, activation, data=command.data, step=command.step, number=command.number)

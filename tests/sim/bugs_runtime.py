@@ -53,7 +53,7 @@ def _() -> Iterator[None]:
         for found in touched.values():
             for effect in found.effects:
                 if isinstance(effect, c.Dispatch):
-                    self.queue(found, effect)
+                    self.publisher.queue(found, effect.address)
         await self.publisher.publish()
         return await real(self, commits, touched, answers)
 

@@ -10,12 +10,10 @@ import msgspec
 from perdure.kernel.state import NodeState
 from perdure.runtime.claims import claim_name, root_of
 from perdure.runtime.leftovers import list_active
-from perdure.transport import task_id
 
 if TYPE_CHECKING:
     from perdure.cli.source import Source
     from perdure.engine import Engine
-    from perdure.kernel.state import State
 
 _NAMED = 3
 
@@ -54,16 +52,11 @@ async def _find(engine: Engine, claim: str) -> list[Crash]:
         return []
     state = await engine.state_of(record)
     for activation in state.activations.values():
-        if activation.state in (NodeState.QUEUED, NodeState.RUNNING) and _claim(state, activation) == claim:
+        going = activation.state in (NodeState.QUEUED, NodeState.RUNNING)
+        if going and claim_name(state.address(activation).task_id) == claim:
             node = state.pinned(activation)
             return [Crash(state.run_id, state.name(activation.node), activation.crashes + 1, node.max_crashes)]
     return []
-
-
-def _claim(state: State, activation: object) -> str:
-    item = None if activation.item < 0 else activation.item  # type: ignore[attr-defined]
-    node, scope, attempt = state.name(activation.node), activation.scope, activation.attempt  # type: ignore[attr-defined]
-    return claim_name(task_id(state.run_id, node, scope, item, attempt, False, state.generation))
 
 
 def tell(others: Others, run_id: str, *, only: bool) -> list[str]:

@@ -24,27 +24,33 @@ def fence(d: Decider, command: c.NodeCommand, *, success: bool = False) -> Activ
     reason = _objection(d.state, activation, command, success)
     if reason is None:
         return activation
-    if reason != "repeated" and command.attempt > activation.ignored:
-        d.emit_for(e.ResultIgnored, activation, attempt=command.attempt, generation=command.generation, reason=reason)
+    if reason != "repeated" and command.address.attempt > activation.ignored:
+        d.emit_for(
+            e.ResultIgnored,
+            activation,
+            attempt=command.address.attempt,
+            generation=command.address.generation,
+            reason=reason,
+        )
     return None
 
 
 def _objection(state: State, activation: Activation, command: c.NodeCommand, success: bool) -> str | None:
-    if activation.state in (N.COMPLETED, N.FAILED, N.COMPENSATED) and command.attempt == activation.attempt:
+    if activation.state in (N.COMPLETED, N.FAILED, N.COMPENSATED) and command.address.attempt == activation.attempt:
         return "repeated"
-    if command.generation != state.generation:
+    if command.address.generation != state.generation:
         return "the run is in another generation"
     if state.terminal or state.state is R.COMPENSATING:
         return "the run has ended"
     if activation.state in ENDED:
         return f"the activation is {activation.state}"
-    current = command.attempt == activation.attempt
+    current = command.address.attempt == activation.attempt
     if current and activation.state in (N.QUEUED, N.RUNNING):
         return None
     if success and activation.state in (N.QUEUED, N.HELD, N.RETRYING) and not activation.begun:
         if current:
             return None
-        if command.attempt == activation.attempt - 1 and state.pinned(activation).effect != "at_most_once":
+        if command.address.attempt == activation.attempt - 1 and state.pinned(activation).effect != "at_most_once":
             return None  # the work is done, and nobody has begun to do it again (rule 2, PROTOCOL 16)
     if success and current and activation.state is N.RETRYING and state.pinned(activation).effect != "at_most_once":
         return None
@@ -53,23 +59,26 @@ def _objection(state: State, activation: Activation, command: c.NodeCommand, suc
 
 def begin(d: Decider, command: c.Begin) -> None:
     activation = d.get(command)
-    if command.undo:
+    if command.address.undo:
         if compensation.is_current(d.state, activation, command):
             if activation.undo is not None and activation.undo.state == "queued":
-                d.emit_for(e.NodeStarted, activation, worker=command.worker, undo=True, attempt=command.attempt)
+                d.emit_for(e.NodeStarted, activation, worker=command.worker, undo=True, attempt=command.address.attempt)
             return
         raise Refusal(
-            "stale_attempt", f"attempt {command.attempt} of the compensation of {command.node} is not current"
+            "stale_attempt",
+            f"attempt {command.address.attempt} of the compensation of {command.address.node} is not current",
         )
-    stale = command.generation != d.state.generation or command.attempt != activation.attempt
+    stale = command.address.generation != d.state.generation or command.address.attempt != activation.attempt
     if stale or activation.state not in (N.QUEUED, N.HELD):
         if not stale and activation.state is N.RUNNING:
             code = "already_begun"
         else:
             code = "stale_attempt"
-        raise Refusal(code, f"attempt {command.attempt} of {command.node} may not begin: it is {activation.state}")
+        raise Refusal(
+            code, f"attempt {command.address.attempt} of {command.address.node} may not begin: it is {activation.state}"
+        )
     if activation.state is N.HELD and d.state.pinned(activation).effect == "at_most_once":
-        raise Refusal("stale_attempt", f"attempt {command.attempt} of {command.node} was withdrawn")
+        raise Refusal("stale_attempt", f"attempt {command.address.attempt} of {command.address.node} was withdrawn")
     if d.state.state in (R.FAILING, R.CANCELLING) and d.state.pinned(activation).effect == "at_most_once":
         hold(
             d, [activation], d.state.state.value
@@ -88,7 +97,7 @@ def checkpoint(d: Decider, command: c.Checkpoint) -> None:
 
 
 def complete(d: Decider, command: c.Complete) -> None:
-    if command.undo:
+    if command.address.undo:
         activation = d.get(command)
         if compensation.is_current(d.state, activation, command):
             compensation.complete(d, activation, command.output)
@@ -108,7 +117,7 @@ def complete(d: Decider, command: c.Complete) -> None:
         size=command.size,
         started_at=command.started_at,
         worker=command.worker,
-        attempt=command.attempt,
+        attempt=command.address.attempt,
         choice=command.choice,
         reasoning=command.reasoning,
     )
@@ -123,12 +132,12 @@ def _not_allowed(d: Decider, activation: Activation, command: c.Complete) -> Err
     outside = [name for name in command.choice if name not in allowed]
     if not outside:
         return None
-    message = f"{command.node} chose {', '.join(outside)}; it may choose from {', '.join(sorted(allowed))}"
+    message = f"{command.address.node} chose {', '.join(outside)}; it may choose from {', '.join(sorted(allowed))}"
     return Error("route_not_allowed", message)
 
 
 def fail(d: Decider, command: c.Fail) -> None:
-    if command.undo:
+    if command.address.undo:
         activation = d.get(command)
         if compensation.is_current(d.state, activation, command):
             after = command.retry_after
@@ -148,13 +157,13 @@ def fail(d: Decider, command: c.Fail) -> None:
 
 def lapse(d: Decider, command: c.Lapse) -> None:
     """The worker is gone. What it did is unknown; its attempt is over, and a new one may start."""
-    if command.undo:
+    if command.address.undo:
         activation = d.get(command)
         if compensation.is_current(d.state, activation, command):
             compensation.attempt(d, activation)
         return
     activation = d.get(command)
-    current = command.attempt == activation.attempt and command.generation == d.state.generation
+    current = command.address.attempt == activation.attempt and command.address.generation == d.state.generation
     if not current or activation.state not in (N.QUEUED, N.RUNNING) or d.state.terminal:
         return
     node = d.state.pinned(activation)
@@ -173,10 +182,9 @@ def lapse(d: Decider, command: c.Lapse) -> None:
 def withdraw(d: Decider, command: c.Withdraw) -> None:
     activation = d.get(command)
     if activation.state is N.RUNNING:  # it had begun after all, and the transport no longer has it: nobody will answer
-        fields = {name: getattr(command, name) for name in ("node", "scope", "item", "attempt", "generation", "undo")}
-        lapse(d, c.Lapse(at=command.at, reason="handed_back", **fields))
+        lapse(d, c.Lapse(at=command.at, address=command.address, reason="handed_back"))
         return
-    if command.undo or command.attempt != activation.attempt or activation.state is not N.QUEUED:
+    if command.address.undo or command.address.attempt != activation.attempt or activation.state is not N.QUEUED:
         return
     if d.state.state is R.RUNNING:  # resumed in the meantime
         send(d, [activation])
@@ -186,7 +194,7 @@ def withdraw(d: Decider, command: c.Withdraw) -> None:
 
 def hold_back(d: Decider, command: c.Hold) -> None:
     activation = d.get(command)
-    if command.attempt == activation.attempt and activation.state is N.QUEUED and not activation.begun:
+    if command.address.attempt == activation.attempt and activation.state is N.QUEUED and not activation.begun:
         hold(d, [activation], command.reason, command.detail)
 
 

@@ -1,7 +1,7 @@
 """What the kernel can be asked to decide, and what it answers.
 
 Time and chance come with the command (`at`, `entropy`); answers to conditions come as `Verdict`s. Commands are
-imperative and name activations by node id, scope and item.
+imperative and name attempts by their address.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from perdure.kernel.address import Address
 from perdure.kernel.events import AnyEvent, Scope
 from perdure.kernel.values import Error, Wait
 from perdure.model.ir import IR, Condition
@@ -62,13 +63,7 @@ class Start(Command, frozen=True, kw_only=True):
 
 
 class NodeCommand(Command, frozen=True, kw_only=True):
-    node: str
-    scope: Scope = ()
-    item: int | None = None
-    attempt: int = 0
-    generation: int = 1
-    undo: bool = False
-    """The command is about the compensation of the activation."""
+    address: Address
 
 
 class Begin(NodeCommand, frozen=True, kw_only=True):
@@ -311,31 +306,19 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
 class Dispatch(Effect, frozen=True, kw_only=True):
     """Send this attempt to a worker, or execute it in the coordinator when its type is trivial."""
 
-    node: str
-    scope: Scope = ()
-    item: int | None = None
-    attempt: int
-    undo: bool = False
+    address: Address
 
 
 class Recall(Effect, frozen=True, kw_only=True):
     """Take the task back if no worker has claimed it, and answer `Withdraw`; otherwise answer `Begin`."""
 
-    node: str
-    scope: Scope = ()
-    item: int | None = None
-    attempt: int
-    undo: bool = False
+    address: Address
 
 
 class Stop(Effect, frozen=True, kw_only=True):
     """Tell the worker that runs this attempt to stop; nobody waits for its answer unless the run is cancelling."""
 
-    node: str
-    scope: Scope = ()
-    item: int | None = None
-    attempt: int
-    undo: bool = False
+    address: Address
 
 
 class SetTimer(Effect, frozen=True, kw_only=True):
@@ -351,9 +334,8 @@ class StartChild(Effect, frozen=True, kw_only=True):
     """See to it that this child runs: start it, retry it when it failed, report its end when it completed."""
 
     child: str
-    node: str
-    scope: Scope = ()
-    item: int | None = None
+    address: Address
+    """Who waits for it."""
     workflow: str
     inputs: Any = None
     generation: int = 1

@@ -53,7 +53,7 @@ def is_current(state: State, activation: Activation, command: c.NodeCommand) -> 
     undo = activation.undo
     if state.state is not R.COMPENSATING or undo is None or undo.state not in ("queued", "running"):
         return False
-    return command.generation == state.generation and command.attempt == undo.attempt
+    return command.address.generation == state.generation and command.address.attempt == undo.attempt
 
 
 def complete(d: Decider, activation: Activation, output: object) -> None:

@@ -69,8 +69,8 @@ class Decider:
             return str(self.events[0].seq)
         if command.id or not isinstance(command, c.NodeCommand):
             return command.id or type(command).__name__.lower()
-        activation = self.state.find(command.node, command.scope, command.item)
-        known = activation is not None and activation.scheduled_seq and not command.undo
+        activation = self.state.locate(command.address)
+        known = activation is not None and activation.scheduled_seq and not command.address.undo
         return str(activation.scheduled_seq) if activation is not None and known else type(command).__name__.lower()
 
     def emit(self, kind: type[e.Event], **fields: Any) -> None:
@@ -85,9 +85,8 @@ class Decider:
         fields.setdefault("attempt", activation.attempt)
         if isinstance(self.command, c.Fail) and kind in _FAILURES and self.get(self.command) is activation:
             fields |= {"started_at": self.command.started_at, "worker": self.command.worker}
-        item = None if activation.item < 0 else activation.item
-        name = self.state.name(activation.node)
-        self.emit(kind, node=name, scope=activation.scope, item=item, visit=self._visit(activation), **fields)
+        name, item, visit = self.state.name(activation.node), activation.item_index, self._visit(activation)
+        self.emit(kind, node=name, scope=activation.scope, item=item, visit=visit, **fields)
         if activation.scope:
             self.ended.append(activation)
 
@@ -98,7 +97,7 @@ class Decider:
         return e.Place(
             self.state.name(activation.node),
             activation.scope,
-            None if activation.item < 0 else activation.item,
+            activation.item_index,
             self._visit(activation),
             activation.attempt if attempt is None else attempt,
         )
@@ -109,22 +108,13 @@ class Decider:
         return self.state.visits.get(activation.node, 0) + 1 if activation.scope else 1
 
     def dispatch(self, activation: Activation, *, undo: bool = False) -> None:
-        self.effect(c.Dispatch(**self._address(activation, undo), undo=undo))
+        self.effect(c.Dispatch(address=self.state.address(activation, undo=undo)))
 
     def stop(self, activation: Activation, *, undo: bool = False) -> None:
-        self.effect(c.Stop(**self._address(activation, undo), undo=undo))
+        self.effect(c.Stop(address=self.state.address(activation, undo=undo)))
 
     def recall(self, activation: Activation, *, undo: bool = False) -> None:
-        self.effect(c.Recall(**self._address(activation, undo), undo=undo))
-
-    def _address(self, activation: Activation, undo: bool) -> dict[str, Any]:
-        attempt = activation.undo.attempt if undo and activation.undo is not None else activation.attempt
-        return {
-            "node": self.state.name(activation.node),
-            "scope": activation.scope,
-            "item": None if activation.item < 0 else activation.item,
-            "attempt": attempt,
-        }
+        self.effect(c.Recall(address=self.state.address(activation, undo=undo)))
 
     def node(self, activation: Activation) -> Node:
         """The node as routing sees it now."""
@@ -146,10 +136,10 @@ class Decider:
 
     def get(self, command: c.NodeCommand) -> Activation:
         """The activation a command names, or a refusal."""
-        activation = self.state.find(command.node, command.scope, command.item)
+        activation = self.state.locate(command.address)
         if activation is None:
-            place = f"{command.node}{list(command.scope) if command.scope else ''}"
-            raise Refusal("unknown_activation", f"run {self.state.run_id} has no activation of {place}")
+            where = command.address.place
+            raise Refusal("unknown_activation", f"run {self.state.run_id} has no activation of {where}")
         return activation
 
     def fail_run(self, error: Error, activation: Activation | None = None) -> None:
@@ -158,8 +148,7 @@ class Decider:
         scope: tuple[int, ...] = ()
         if activation is not None:
             node, scope = self.state.name(activation.node), activation.scope
-            item = None if activation.item < 0 else activation.item
-            error = msgspec.structs.replace(error, node=node, scope=scope, item=item)
+            error = msgspec.structs.replace(error, node=node, scope=scope, item=activation.item_index)
         self.emit(e.RunFailing, error=error, node=node, scope=scope)
         self.recall_queued()
         if self.stop_children():  # they end as those of a cancelled run do, and may not take longer (rule 29)

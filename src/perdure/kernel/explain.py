@@ -73,8 +73,7 @@ def find_latest(state: State, index: int) -> Activation | None:
 
 
 def _who(state: State, activation: Activation) -> str:
-    item = None if activation.item < 0 else activation.item
-    return place(state.name(activation.node), activation.scope, item)
+    return state.address(activation).place
 
 
 def _at(seconds: float | None) -> str:

@@ -20,9 +20,9 @@ def outstanding(state: State) -> list[c.Effect]:
     effects: list[c.Effect] = []
     for activation in sorted_by_schedule(state, N.QUEUED):
         kind: Any = c.Dispatch if state.state is R.RUNNING else c.Recall
-        effects.append(kind(**_address(state, activation)))
+        effects.append(kind(address=state.address(activation)))
     if state.state is R.CANCELLING:
-        effects.extend(c.Stop(**_address(state, a)) for a in sorted_by_schedule(state, N.RUNNING))
+        effects.extend(c.Stop(address=state.address(a)) for a in sorted_by_schedule(state, N.RUNNING))
     waiting = sorted_by_schedule(state, N.WAITING)
     effects.extend(_child(state, a) for a in waiting if a.wait is not None and a.wait.kind == "child")
     if state.plan:
@@ -32,28 +32,17 @@ def outstanding(state: State) -> list[c.Effect]:
             if state.pinned(activation).compensator is None:
                 effects.append(c.StopChild(child=activation.child, rollback=True))
             else:
-                effects.append(c.Dispatch(**{**_address(state, activation), "attempt": undo.attempt}, undo=True))
+                effects.append(c.Dispatch(address=state.address(activation, undo=True)))
     return effects
 
 
 def _child(state: State, activation: Activation) -> c.Effect:
     if state.state in (R.FAILING, R.CANCELLING):
         return c.StopChild(child=activation.child)
-    address = _address(state, activation)
-    del address["attempt"]
     return c.StartChild(
-        **address,
         child=activation.child,
+        address=state.address(activation),
         workflow=activation.child_workflow,
         inputs=activation.child_inputs,
         generation=activation.wait.generation if activation.wait is not None else 1,
     )
-
-
-def _address(state: State, activation: Activation) -> dict[str, Any]:
-    return {
-        "node": state.name(activation.node),
-        "scope": activation.scope,
-        "item": None if activation.item < 0 else activation.item,
-        "attempt": activation.attempt,
-    }

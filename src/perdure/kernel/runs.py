@@ -208,7 +208,7 @@ def _refuse(problems: list[str]) -> None:
 
 def requeue(d: Decider, command: c.Requeue) -> None:
     activation = d.get(command)
-    if command.undo:
+    if command.address.undo:
         _parked_undo(d, activation)
         d.emit_for(e.NodeRequeued, activation, by=command.by, config=command.config, undo=True)
         return
@@ -245,7 +245,7 @@ def _parked_undo(d: Decider, activation: Activation) -> None:
 def discard(d: Decider, command: c.Discard) -> None:
     activation = d.get(command)
     fields: dict[str, Any] = {"as_": command.as_, "by": command.by}
-    if command.undo:
+    if command.address.undo:
         _parked_undo(d, activation)
         d.emit_for(e.NodeDiscarded, activation, **fields, undo=True)
         return

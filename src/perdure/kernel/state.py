@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from perdure.kernel.address import Address
 from perdure.kernel.events import Scope
 from perdure.kernel.keys import root_of
 from perdure.kernel.values import Error, Route, Undo, Wait
@@ -192,6 +193,11 @@ class Activation(msgspec.Struct, kw_only=True, omit_defaults=True):
     @property
     def key(self) -> Key:
         return key_of(self.node, self.scope, self.item)
+
+    @property
+    def item_index(self) -> int | None:
+        """Which item of a map it is, as events and addresses say it; None: it is no item."""
+        return None if self.item < 0 else self.item
 
     @property
     def tries(self) -> int:
@@ -384,6 +390,16 @@ class State(msgspec.Struct, kw_only=True):
             if index is not None:
                 return self.activations.get(key_of(index, scope, -1 if item is None else item))
         return None
+
+    def address(self, activation: Activation, *, undo: bool = False) -> Address:
+        """Of its current attempt; `undo`: of that to compensate it."""
+        attempt = activation.undo.attempt if undo and activation.undo is not None else activation.attempt
+        name, item = self.name(activation.node), activation.item_index
+        return Address(self.run_id, name, activation.scope, item, attempt, self.generation, undo)
+
+    def locate(self, address: Address) -> Activation | None:
+        """The activation that is meant, whichever its current attempt is."""
+        return self.find(address.node, address.scope, address.item)
 
     def iteration_ir(self, scope: Scope, node: int) -> int:
         """The IR that governs an activation: inside a loop, the one its outermost iteration began with (rule 39)."""

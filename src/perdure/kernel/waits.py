@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from perdure.kernel import commands as c
-from perdure.kernel import compensation, keys
+from perdure.kernel import compensation
 from perdure.kernel import events as e
 from perdure.kernel.decider import GRACE_SECONDS, Decider, Refusal
 from perdure.kernel.inputs import Context, items
@@ -24,7 +24,7 @@ _MOST_SAID = 1_000
 
 def suspend(d: Decider, command: c.Suspend) -> None:
     activation = d.get(command)
-    stale = command.attempt != activation.attempt or command.generation != d.state.generation
+    stale = command.address.attempt != activation.attempt or command.address.generation != d.state.generation
     if stale or activation.state not in (N.QUEUED, N.RUNNING):
         return
     if d.state.state in (R.FAILING, R.CANCELLING):
@@ -53,7 +53,7 @@ def suspend(d: Decider, command: c.Suspend) -> None:
 
 
 def _ask(d: Decider, activation: Activation, command: c.Suspend) -> None:
-    approval = keys.approval_id(d.state.run_id, command.node, command.scope, command.item, command.attempt)
+    approval = command.address.approval_id
     expires_at = None if command.timeout_seconds is None else d.at + command.timeout_seconds
     d.emit_for(e.NodeWaiting, activation, wait=Wait(kind="approval", name=approval, until=expires_at))
     d.emit_for(
@@ -221,10 +221,12 @@ def deliver_signals(d: Decider, name: str) -> None:
 
 
 def _start_child(d: Decider, activation: Activation, command: c.Suspend) -> None:
-    child = keys.child_id(d.state.run_id, command.node, command.scope, command.item, activation.undone)
+    child = command.address.child_id(activation.undone)
     generation = activation.child_generation + 1 if child == activation.child else 1  # one that was undone has another
     if d.state.depth >= MAX_DEPTH:
-        message = f"{command.node} would start a child of a run that is nested {MAX_DEPTH} deep, which is the most"
+        message = (
+            f"{command.address.node} would start a child of a run that is nested {MAX_DEPTH} deep, which is the most"
+        )
         fail_for_good(d, activation, Error("limit_exceeded", message))
         items_of(d, activation)
         return
@@ -239,9 +241,7 @@ def _start_generation(
     d.effect(
         c.StartChild(
             child=child,
-            node=d.state.name(activation.node),
-            scope=activation.scope,
-            item=None if activation.item < 0 else activation.item,
+            address=d.state.address(activation),
             workflow=workflow,
             inputs=inputs,
             generation=generation,
@@ -301,8 +301,8 @@ def items_of(d: Decider, activation: Activation) -> None:
 
 def item_ended(d: Decider, command: c.NodeCommand) -> None:
     """A result of a map's item: its map may start the next one, or be done."""
-    if command.item is not None and not command.undo:
-        activation = d.state.find(command.node, command.scope, command.item)
+    if command.address.item is not None and not command.address.undo:
+        activation = d.state.locate(command.address)
         if activation is not None:
             items_of(d, activation)
 

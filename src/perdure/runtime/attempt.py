@@ -143,15 +143,9 @@ class Attempt:
 
     def _result(self, worker: str, **fields: Any) -> Result:
         task = self.task
-        return Result(
+        return Result.at(
+            task.address,
             tenant=task.tenant,
-            run_id=task.run_id,
-            node=task.node,
-            scope=task.scope,
-            item=task.item,
-            attempt=task.attempt,
-            generation=task.generation,
-            undo=task.undo,
             incarnation=task.incarnation,
             started_at=self.started_at,
             worker=worker,

@@ -140,7 +140,7 @@ class Children:
             workflow_version=found.version,
             inputs=inputs,
             tenant=parent.tenant,
-            parent=(parent.run_id, effect.node, effect.scope, effect.item),
+            parent=(parent.run_id, effect.address.node, effect.address.scope, effect.address.item),
             depth=parent.depth + 1,
             by=f"run {parent.run_id}",
             correlation_id=parent.correlation_id,

@@ -21,6 +21,7 @@ from perdure.clock import Clock
 from perdure.errors import PerdureError, StoreUnavailable
 from perdure.journal import Accepted, Commit, Exists, Fenced, Journal, JournalUnavailable, OutcomeUnknown
 from perdure.kernel import commands as c
+from perdure.kernel.address import Address
 from perdure.kernel.events import UnknownEvent
 from perdure.kernel.state import State
 from perdure.limits import Bounds, Limits
@@ -31,7 +32,6 @@ from perdure.runtime.children import Children
 from perdure.runtime.contents import Contents
 from perdure.runtime.courier import Courier
 from perdure.runtime.decisions import Decisions
-from perdure.runtime.dispatcher import Entry
 from perdure.runtime.fetcher import Fetcher, blob_sources, definition_sources, sandbox_sources
 from perdure.runtime.handling import Handling
 from perdure.runtime.loaded import Library, Loaded, load_from
@@ -210,8 +210,9 @@ class Coordinator:
             self.share.drop(partition)
         for run_id in [run_id for run_id in self.runs if not self.share.holds(run_id)]:
             self._drop(run_id)
-        for entry in [entry for entry in self.dispatcher.entries() if not self.share.holds(entry.run_id)]:
-            self.dispatcher_done(entry.task_id, keeps_slots=True)  # whoever has the run now enters the same ones
+        for address in [entry.address for entry in self.dispatcher.entries()]:
+            if not self.share.holds(address.run_id):  # whoever has the run now enters the same slots
+                self.dispatcher_done(address.task_id, keeps_slots=True)
         for run_id in [run_id for run_id in self._pins if not self.share.holds(run_id)]:
             del self._pins[run_id]
 
@@ -279,14 +280,10 @@ class Coordinator:
         """Another process decided for it until now; workers go on with what they have of it."""
         self.put(Resumed(run_id, None, taken=True))
 
-    def adopt(self, loaded: Loaded, entry: Entry) -> None:
-        """A worker has it: if it dies, that is missed."""
-        self.publisher.adopt(loaded, entry)
-
-    def send_again(self, entry: Entry) -> None:
+    def send_again(self, address: Address) -> None:
         """The transport lost a task: the same attempt once more, which counts as no failure."""
-        self.dispatcher_done(entry.task_id)
-        self.put(Resumed(entry.run_id, None, entry))
+        self.dispatcher_done(address.task_id)
+        self.put(Resumed(address.run_id, None, address))
 
     # -- one batch -----------------------------------------------------------------------------------------------------
 
@@ -523,11 +520,11 @@ class Coordinator:
         for effect in effects:
             match effect:
                 case c.Dispatch():
-                    self.queue(loaded, effect)
+                    self.publisher.queue(loaded, effect.address)
                 case c.Stop():
-                    stops.append(self.publisher.name(loaded, effect))
+                    stops.append(effect.address.task_id)
                 case c.Recall():
-                    await self.publisher.recall(loaded, effect)
+                    await self.publisher.recall(loaded, effect.address)
                 case c.StartChild() | c.StopChild():
                     self.children.put(loaded, effect)
                 case _:
@@ -540,18 +537,16 @@ class Coordinator:
         await self.children.act()
         self.rest(loaded)
 
-    def queue(self, loaded: Loaded, effect: c.Dispatch | Entry) -> None:
-        self.publisher.queue(loaded, effect)
-
     def dispatcher_done(self, name: str, *, keeps_slots: bool = False) -> None:
         """The attempt is over. `keeps_slots`: not here any more, but perhaps with a worker."""
         entry = self.publisher.done(name, keeps_slots=keeps_slots)
         if entry is None:
             return
-        if (loaded := self.runs.get(entry.run_id)) is not None:
+        run_id = entry.address.run_id
+        if (loaded := self.runs.get(run_id)) is not None:
             loaded.pins -= 1
-        elif (pins := self._pins.pop(entry.run_id, 0)) > 1:
-            self._pins[entry.run_id] = pins - 1
+        elif (pins := self._pins.pop(run_id, 0)) > 1:
+            self._pins[run_id] = pins - 1
 
     # -- memory and trouble --------------------------------------------------------------------------------------------
 

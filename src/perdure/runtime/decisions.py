@@ -14,6 +14,7 @@ import msgspec
 
 from perdure.clock import Clock
 from perdure.kernel import commands as c
+from perdure.kernel.address import Address
 from perdure.kernel.decide import advance
 from perdure.kernel.decider import sorted_by_schedule
 from perdure.kernel.outstanding import outstanding
@@ -21,11 +22,9 @@ from perdure.kernel.state import Activation, NodeState
 from perdure.routing.budget import Budget
 from perdure.routing.errors import NotAtHand
 from perdure.runtime.claims import claim_name
-from perdure.runtime.dispatcher import Entry
 from perdure.runtime.loaded import Loaded
 from perdure.runtime.messages import Asked, Inline, Message
 from perdure.runtime.rendering import Renderer
-from perdure.transport import task_id
 
 N = NodeState
 
@@ -77,7 +76,7 @@ class Decisions:
         """Take the dispatches that need no worker out of the effects."""
         found, rest = [], []
         for effect in loaded.effects[start:]:
-            if isinstance(effect, c.Dispatch) and self._renderer.is_trivial(loaded.state, effect):
+            if isinstance(effect, c.Dispatch) and self._renderer.is_trivial(loaded.state, effect.address):
                 found.append(effect)
             else:
                 rest.append(effect)
@@ -96,7 +95,7 @@ class Decisions:
             steps += 1
             dispatch = waiting.popleft()
             try:
-                command = self._renderer.answer(loaded, dispatch, self._clock)
+                command = self._renderer.answer(loaded, dispatch.address, self._clock)
                 if command is not None:
                     before = len(loaded.effects)
                     self._advance(loaded, command)
@@ -130,36 +129,19 @@ class Decisions:
         loaded.effects.extend(outstanding(state))
         self.answer_inline(loaded, deque(self._trivial(loaded, start)))
 
-    def lapse_if_begun(self, loaded: Loaded, lost: Entry) -> None:
+    def lapse_if_begun(self, loaded: Loaded, lost: Address) -> None:
         """What is queued is sent again; what had begun was lost with its worker, and needs another attempt."""
         state = loaded.state
-        activation = state.find(lost.node, lost.scope, lost.item)
+        activation = state.locate(lost)
         if activation is None or state.generation != lost.generation:
             return
         undo = activation.undo
         begun = undo is not None and undo.state == "running" if lost.undo else activation.state is N.RUNNING
         if begun:
-            place = {name: getattr(lost, name) for name in ("node", "scope", "item", "attempt", "generation", "undo")}
-            self._decide_or_defer(loaded, c.Lapse(at=self._clock.now(), reason="handed_back", **place))
+            self._decide_or_defer(loaded, c.Lapse(at=self._clock.now(), address=lost, reason="handed_back"))
 
     def _lapse_if(self, loaded: Loaded, activation: Activation, crashed: frozenset[str], *, undo: bool = False) -> None:
-        state = loaded.state
-        attempt = activation.undo.attempt if undo and activation.undo is not None else activation.attempt
-        item = None if activation.item < 0 else activation.item
-        node = state.name(activation.node)
-        name = task_id(state.run_id, node, activation.scope, item, attempt, undo, state.generation)
+        address = loaded.state.address(activation, undo=undo)
         begun = activation.state is N.RUNNING and not undo
-        if begun or claim_name(name) in crashed:
-            self._decide_or_defer(
-                loaded,
-                c.Lapse(
-                    at=self._clock.now(),
-                    node=node,
-                    scope=activation.scope,
-                    item=item,
-                    attempt=attempt,
-                    generation=state.generation,
-                    undo=undo,
-                    reason="crashed",
-                ),
-            )
+        if begun or claim_name(address.task_id) in crashed:
+            self._decide_or_defer(loaded, c.Lapse(at=self._clock.now(), address=address, reason="crashed"))

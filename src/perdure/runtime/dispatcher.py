@@ -2,7 +2,7 @@
 
 Only about twice as many tasks as there are slots are rendered and published; the rest stay as small entries here and
 in the journal (PROTOCOL 13). Owns order (priority, then tenants by turns, then age), one window per queue, and who stands aside
-until a limit has room. Knows nothing of kernels, journals or what the limits are.
+until a limit has room. Knows nothing of states, journals or what the limits are.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from perdure.transport import task_id
+from perdure.kernel.address import Address
 from perdure.turns import Turns, share_of
 
 _SHARED_SLOTS = 8
@@ -22,22 +22,12 @@ _SHARED_SLOTS = 8
 class Entry(msgspec.Struct, frozen=True, gc=False):
     """One attempt that wants a worker."""
 
-    run_id: str
-    node: str
-    scope: tuple[int, ...]
-    item: int | None
-    attempt: int
-    generation: int
-    undo: bool
+    address: Address
     queue: str = "default"
     tenant: str = "default"
     priority: int = 0
     limited: bool = False
     """Something limits how many like it are out at once, or how often."""
-
-    @property
-    def task_id(self) -> str:
-        return task_id(self.run_id, self.node, self.scope, self.item, self.attempt, self.undo, self.generation)
 
 
 class _Queue:
@@ -154,7 +144,7 @@ class Dispatcher:
 
     def add(self, entry: Entry) -> bool:
         """False when it is known already: a task is never sent twice by the same process."""
-        name = entry.task_id
+        name = entry.address.task_id
         if self.knows(name):
             return False
         self._wait(name, entry)
@@ -162,7 +152,7 @@ class Dispatcher:
 
     def adopt(self, entry: Entry) -> bool:
         """A worker has it, though this process did not send it: it counts as out. False when that is known."""
-        name = entry.task_id
+        name = entry.address.task_id
         if self.knows(name):
             return False
         self._send(name, entry)
@@ -225,7 +215,7 @@ class Dispatcher:
 
     def add_aside(self, entry: Entry, limit: Hashable, why: str) -> bool:
         """As `add`; it must not be taken before `limit` has room."""
-        name = entry.task_id
+        name = entry.address.task_id
         if self.knows(name):
             return False
         self._stand_aside(name, entry, limit, why)

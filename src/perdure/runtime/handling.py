@@ -16,7 +16,6 @@ from perdure.kernel.decider import sorted_by_schedule
 from perdure.kernel.events import NodeStarted
 from perdure.kernel.keys import root_of
 from perdure.kernel.state import NodeState, State
-from perdure.runtime.dispatcher import Entry
 from perdure.runtime.handled import CAREFUL_SECONDS, Handled
 from perdure.runtime.loaded import Loaded
 from perdure.runtime.messages import Asked, BeginAsked, Fetched, Inline, Message, Noticed, Reported, Resumed, TimerDue
@@ -32,7 +31,7 @@ logger = logging.getLogger("perdure.coordinator")
 
 def _is_current(state: State, result: Result) -> bool:
     """This attempt goes on: what it keeps counts."""
-    activation = state.find(result.node, result.scope, result.item)
+    activation = state.locate(result.address)
     if activation is None or state.terminal or state.generation != result.generation:
         return False
     if result.undo:
@@ -122,9 +121,9 @@ class Handling:
             case Inline():
                 coordinator.decisions.answer_inline(loaded, deque(message.dispatches), message)
             case Fetched():
-                if coordinator.renderer.wants(loaded.state, message.entry):
-                    coordinator.queue(loaded, message.entry)
-                    coordinator.fetched[message.entry.task_id] = message
+                if coordinator.renderer.wants(loaded.state, message.address):
+                    coordinator.publisher.queue(loaded, message.address)
+                    coordinator.fetched[message.address.task_id] = message
                 else:
                     coordinator.fetcher.handled(message)
             case Resumed():
@@ -139,19 +138,12 @@ class Handling:
         """What is queued is sent again and found to be there; what has begun is only watched from here on."""
         state = loaded.state
         for activation in sorted_by_schedule(state, NodeState.RUNNING):
-            item = None if activation.item < 0 else activation.item
-            node, attempt, generation = state.name(activation.node), activation.attempt, state.generation
-            self._coordinator.adopt(
-                loaded, Entry(state.run_id, node, activation.scope, item, attempt, generation, False)
-            )
+            self._coordinator.publisher.adopt(loaded, state.address(activation))
         if state.plan:
             activation = state.activations[state.plan[-1]]
             undo = activation.undo
             if undo is not None and undo.state == "running":
-                item = None if activation.item < 0 else activation.item
-                node = state.name(activation.node)
-                entry = Entry(state.run_id, node, activation.scope, item, undo.attempt, state.generation, True)
-                self._coordinator.adopt(loaded, entry)
+                self._coordinator.publisher.adopt(loaded, state.address(activation, undo=True))
         self._coordinator.taken(state)
 
     def _report(self, loaded: Loaded, message: Reported) -> None:
@@ -182,13 +174,12 @@ class Handling:
         if old.kind == "checkpointed":
             return  # its worker goes on, and its end will say the same
         self._coordinator.dispatcher_done(old.task_id)
-        lost = Entry(old.run_id, old.node, old.scope, old.item, old.attempt, old.generation, old.undo)
-        self._coordinator.put(Resumed(old.run_id, None, lost))
+        self._coordinator.put(Resumed(old.run_id, None, old.address))
 
     def _pass_on(self, loaded: Loaded, message: Reported) -> bool:
         """A worker lacks the function: leave it to others, if there are any, or may be."""
         coordinator, result = self._coordinator, message.delivery.result
-        activation = loaded.state.find(result.node, result.scope, result.item)
+        activation = loaded.state.locate(result.address)
         if result.undo or activation is None:
             return False
         node = loaded.state.pinned(activation)

@@ -29,8 +29,8 @@ from perdure.journal import (
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel import snapshot
+from perdure.kernel.address import Address
 from perdure.kernel.evolve import evolve
-from perdure.kernel.keys import dead_letter_id
 from perdure.kernel.segments import HoldsSegments, has_refs, pack, refuse, show, unpack
 from perdure.kernel.state import OPEN, TERMINAL, Activation, IntegrityError, NodeState, RunState, State
 from perdure.model import ir as irs
@@ -411,8 +411,7 @@ def is_parked(activation: Activation) -> bool:
 
 
 def letter_id(state: State, activation: Activation) -> str:
-    item = None if activation.item < 0 else activation.item
-    return dead_letter_id(state.run_id, state.name(activation.node), activation.scope, item)
+    return state.address(activation).dead_letter_id
 
 
 def resolve_letter(
@@ -432,7 +431,7 @@ def _asked(run_id: str, events: Iterable[e.Event]) -> dict[str, tuple[str, str]]
     for event in events:
         if isinstance(event, e.NodeRequeued | e.NodeDiscarded):
             state = "requeued" if isinstance(event, e.NodeRequeued) else "discarded"
-            found[dead_letter_id(run_id, event.node, event.scope, event.item)] = (state, event.by)
+            found[Address(run_id, event.node, event.scope, event.item).dead_letter_id] = (state, event.by)
         elif isinstance(event, e.RunRetried | e.RunCancelling | e.RunCancelled) and event.by:
             found[""] = ("", event.by)
     return found
@@ -442,7 +441,7 @@ def dead_letter_row(state: State, activation: Activation, status: str, at: float
     undo = activation.undo is not None and activation.undo.state == "parked"
     body = {
         "scope": activation.scope,
-        "item": None if activation.item < 0 else activation.item,
+        "item": activation.item_index,
         "attempt": activation.tries,
         "undo": undo,
         "error": activation.error,

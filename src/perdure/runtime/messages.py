@@ -11,10 +11,10 @@ import msgspec
 from perdure.clock import Clock
 from perdure.journal import IdempotencyKey
 from perdure.kernel import commands as c
+from perdure.kernel.address import Address
 from perdure.kernel.segments import BlobRef, unpack
 from perdure.kernel.state import RunState, State
 from perdure.kernel.values import Error
-from perdure.runtime.dispatcher import Entry
 from perdure.transport import BeginRequest, Delivery
 
 _GOING_ON = (RunState.RUNNING, RunState.PAUSED, RunState.COMPENSATING)
@@ -33,42 +33,15 @@ class Reported:
 
     def hold(self, clock: Clock, detail: str) -> c.Hold:
         """Nobody here can execute it."""
-        result = self.delivery.result
-        return c.Hold(
-            at=clock.now(),
-            node=result.node,
-            scope=result.scope,
-            item=result.item,
-            attempt=result.attempt,
-            generation=result.generation,
-            detail=detail,
-        )
+        return c.Hold(at=clock.now(), address=self.delivery.result.address, detail=detail)
 
     def hand_back(self, clock: Clock) -> c.Lapse:
         """Another worker may have what this one lacks."""
-        result = self.delivery.result
-        return c.Lapse(
-            at=clock.now(),
-            node=result.node,
-            scope=result.scope,
-            item=result.item,
-            attempt=result.attempt,
-            generation=result.generation,
-            reason="handed_back",
-        )
+        return c.Lapse(at=clock.now(), address=self.delivery.result.address, reason="handed_back")
 
     def command(self, clock: Clock, state: State) -> c.Command:
         result = self.delivery.result
-        about: dict[str, Any] = {
-            "at": clock.now(),
-            "entropy": clock.random(),
-            "node": result.node,
-            "scope": result.scope,
-            "item": result.item,
-            "attempt": result.attempt,
-            "generation": result.generation,
-            "undo": result.undo,
-        }
+        about: dict[str, Any] = {"at": clock.now(), "entropy": clock.random(), "address": result.address}
         match result.kind:
             case "completed":
                 # What a compensator gave is written down and not looked at again.
@@ -178,17 +151,7 @@ class BeginAsked:
         self.granted = False
 
     def command(self, at: float) -> c.Begin:
-        task = self.request.task
-        return c.Begin(
-            at=at,
-            node=task.node,
-            scope=task.scope,
-            item=task.item,
-            attempt=task.attempt,
-            generation=task.generation,
-            undo=task.undo,
-            worker=self.request.worker,
-        )
+        return c.Begin(at=at, address=self.request.task.address, worker=self.request.worker)
 
 
 class Inline:
@@ -207,7 +170,7 @@ class Resumed:
     __slots__ = ("crashed", "lost", "run_id", "taken")
 
     def __init__(
-        self, run_id: str, crashed: frozenset[str] | None, lost: Entry | None = None, *, taken: bool = False
+        self, run_id: str, crashed: frozenset[str] | None, lost: Address | None = None, *, taken: bool = False
     ) -> None:
         self.run_id = run_id
         self.taken = taken
@@ -221,11 +184,11 @@ class Resumed:
 class Fetched:
     """What a task needs to be rendered is at hand now: it may be sent, if it is still wanted."""
 
-    __slots__ = ("entry", "run_id")
+    __slots__ = ("address", "run_id")
 
-    def __init__(self, entry: Entry) -> None:
-        self.run_id = entry.run_id
-        self.entry = entry
+    def __init__(self, address: Address) -> None:
+        self.run_id = address.run_id
+        self.address = address
 
 
 Message = Fetched | Resumed | Reported | TimerDue | Asked | Noticed | BeginAsked | Inline

@@ -6,11 +6,12 @@ rendered becomes a command for its run.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from perdure.kernel import commands as c
+from perdure.kernel.address import Address
 from perdure.kernel.explain import find_latest
 from perdure.kernel.state import NodeState, RunState, State, index_of
 from perdure.kernel.values import Error
@@ -22,7 +23,7 @@ from perdure.runtime.limiter import Limiter
 from perdure.runtime.loaded import Loaded
 from perdure.runtime.messages import Asked, Fetched
 from perdure.runtime.pace import Pace
-from perdure.transport import Task, task_id
+from perdure.transport import Task
 
 if TYPE_CHECKING:
     from perdure.runtime.coordinator import Coordinator
@@ -61,8 +62,7 @@ class Publisher:
         for item in (None, *range(found.items_started)):
             activation = found if item is None else state.find(node, found.scope, item)
             if activation is not None and activation.state is NodeState.QUEUED:
-                name = task_id(state.run_id, node, found.scope, item, activation.attempt, False, state.generation)
-                if (why := self.dispatcher.why(name)) is not None:
+                if (why := self.dispatcher.why(state.address(activation).task_id)) is not None:
                     return why
         return None
 
@@ -75,10 +75,10 @@ class Publisher:
 
     # -- in and out ----------------------------------------------------------------------------------------------------
 
-    def queue(self, loaded: Loaded, effect: c.Dispatch | Entry) -> None:
-        entry = effect if isinstance(effect, Entry) else self._entry(loaded, effect)
-        if self.left and root_of(entry.run_id) in self.left:
+    def queue(self, loaded: Loaded, address: Address) -> None:
+        if self.left and root_of(address.run_id) in self.left:
             return  # it stays queued in the journal, for a process that looks after its run
+        entry = self._entry(loaded, address)
         if loaded.inherited and entry.limited:
             added = self.dispatcher.add_aside(entry, _INHERITED, "it is not known yet whether a worker has it")
         else:
@@ -86,9 +86,9 @@ class Publisher:
         if added:
             loaded.pins += 1
 
-    def adopt(self, loaded: Loaded, place: c.Recall | Entry) -> None:
+    def adopt(self, loaded: Loaded, address: Address) -> None:
         """A worker has it: or nobody would miss it if its worker died."""
-        entry = self._entry(loaded, place)
+        entry = self._entry(loaded, address)
         if self.dispatcher.adopt(entry):
             loaded.pins += 1
             self._hold(loaded, entry)
@@ -104,34 +104,15 @@ class Publisher:
         if self.fetched and (message := self.fetched.pop(name, None)) is not None:
             self._coordinator.fetcher.handled(message)
 
-    def name(self, loaded: Loaded, effect: c.Stop | c.Recall) -> str:
-        state = loaded.state
-        return task_id(
-            state.run_id, effect.node, effect.scope, effect.item, effect.attempt, effect.undo, state.generation
-        )
+    def _entry(self, loaded: Loaded, address: Address) -> Entry:
+        node = self._coordinator.renderer.node(loaded.state, address)
+        limited = not address.undo and (node.concurrency is not None or node.rate is not None)
+        limited = limited or self.limiter.is_limited(node.queue)
+        return Entry(address, node.queue, loaded.state.tenant, node.priority, limited)
 
-    def _entry(self, loaded: Loaded, effect: c.Dispatch | c.Recall | Entry) -> Entry:
-        state = loaded.state
-        node = self._coordinator.renderer.node(state, effect)
-        limited = not effect.undo and (node.concurrency is not None or node.rate is not None)
-        return Entry(
-            state.run_id,
-            effect.node,
-            effect.scope,
-            effect.item,
-            effect.attempt,
-            state.generation,
-            effect.undo,
-            node.queue,
-            state.tenant,
-            node.priority,
-            limited or self.limiter.is_limited(node.queue),
-        )
-
-    async def recall(self, loaded: Loaded, effect: c.Recall) -> None:
+    async def recall(self, loaded: Loaded, address: Address) -> None:
         """Take it back if no worker has it, and say so; if one has, it has begun."""
-        coordinator, state = self._coordinator, loaded.state
-        name = self.name(loaded, effect)
+        coordinator, state, name = self._coordinator, loaded.state, address.task_id
         if self.dispatcher.withdraw(name):
             self.rendered(name)
             loaded.pins -= 1
@@ -144,27 +125,19 @@ class Publisher:
             if not claimed:
                 coordinator.dispatcher_done(name)
             else:
-                self.adopt(loaded, effect)
+                self.adopt(loaded, address)
                 if state.terminal or state.state is RunState.CANCELLING or _is_late(state):
                     await coordinator.transport.stop(
                         [name]
                     )  # it has begun, though the journal did not know (rules 29, 31)
-                if coordinator.renderer.is_once(state, effect):
+                if coordinator.renderer.is_once(state, address):
                     return  # its worker asks by itself before it begins; a second start would be a lost first one
-        fields: dict[str, Any] = {
-            "node": effect.node,
-            "scope": effect.scope,
-            "item": effect.item,
-            "attempt": effect.attempt,
-            "generation": state.generation,
-            "undo": effect.undo,
-        }
 
         def say(state: State) -> c.Command:
             # Its result may have come first: then no worker has it any more, and nobody would miss it.
             begun = claimed and self.dispatcher.get(name) is not None
-            kind: Any = c.Begin if begun else c.Withdraw
-            return kind(at=coordinator.clock.now(), **fields)  # type: ignore[no-any-return]
+            at = coordinator.clock.now()
+            return c.Begin(at=at, address=address) if begun else c.Withdraw(at=at, address=address)
 
         coordinator.put(Asked(state.run_id, say, None))
 
@@ -211,19 +184,19 @@ class Publisher:
     async def _render(self, name: str, entry: Entry) -> Task | None:
         """The task; without one, it is no longer in the dispatcher and somebody else's concern."""
         coordinator = self._coordinator
-        loaded = coordinator.runs.get(entry.run_id)
+        loaded = coordinator.runs.get(entry.address.run_id)
         if loaded is None:
             coordinator.dispatcher_done(name)
             return None
         try:
-            with coordinator.handling.at_hand(entry.run_id, loaded.durable_seq):
-                rendered = coordinator.renderer.task(loaded, entry, coordinator.incarnation or 1)
+            with coordinator.handling.at_hand(entry.address.run_id, loaded.durable_seq):
+                rendered = coordinator.renderer.task(loaded, entry.address, coordinator.incarnation or 1)
         except NotAtHand as need:
             self._fetch(name, entry, loaded, need)
             return None
         except Exception as error:  # noqa: BLE001  whatever one run does, the others go on (X34)
             coordinator.dispatcher_done(name)
-            await coordinator.quarantine(entry.run_id, error)
+            await coordinator.quarantine(entry.address.run_id, error)
             return None
         if rendered is None:
             coordinator.dispatcher_done(name)
@@ -238,37 +211,35 @@ class Publisher:
     def _fetch(self, name: str, entry: Entry, loaded: Loaded, need: NotAtHand) -> None:
         need.tenant = loaded.state.tenant
         waited = self.fetched.pop(name, None)
-        self._coordinator.fetcher.set_aside(Fetched(entry) if waited is None else waited, need)
+        self._coordinator.fetcher.set_aside(Fetched(entry.address) if waited is None else waited, need)
         self._coordinator.dispatcher_done(name)
 
     def _fail(self, name: str, command: c.Fail) -> None:
-        entry = self.dispatcher.get(name)
-        assert entry is not None
         self._coordinator.dispatcher_done(name)
         command = msgspec.structs.replace(command, at=self._coordinator.clock.now())
-        self._coordinator.put(Asked(entry.run_id, lambda state: command, None))
+        self._coordinator.put(Asked(command.address.run_id, lambda state: command, None))
 
     # -- limits --------------------------------------------------------------------------------------------------------
 
     async def _limits(self, name: str, entry: Entry) -> tuple[Limit, ...] | None:
         """What it must enter. None: it is no longer in the dispatcher."""
         coordinator = self._coordinator
-        loaded = coordinator.runs.get(entry.run_id)
-        if loaded is None or not coordinator.renderer.wants(loaded.state, entry):
+        loaded = coordinator.runs.get(entry.address.run_id)
+        if loaded is None or not coordinator.renderer.wants(loaded.state, entry.address):
             coordinator.dispatcher_done(name)
             if loaded is not None:
                 coordinator.rest(loaded)
             return None
         try:
-            return self.limiter.add_queue(entry, coordinator.renderer.limits(loaded, entry))
+            return self.limiter.add_queue(entry, coordinator.renderer.limits(loaded, entry.address))
         except NotAtHand as need:
             self._fetch(name, entry, loaded, need)
         except TemplateError as error:
-            place = {field: getattr(entry, field) for field in _PLACE}
-            self._fail(name, c.Fail(at=0.0, **place, error=Error(error.code, str(error)), retryable=False))
+            problem = Error(error.code, str(error))
+            self._fail(name, c.Fail(at=0.0, address=entry.address, error=problem, retryable=False))
         except Exception as error:  # noqa: BLE001  whatever one run does, the others go on (X34)
             coordinator.dispatcher_done(name)
-            await coordinator.quarantine(entry.run_id, error)
+            await coordinator.quarantine(entry.address.run_id, error)
         return None
 
     async def _find_inherited(self) -> None:
@@ -281,7 +252,7 @@ class Publisher:
                 return
             for name in (name for name, answer in found.items() if answer == "claimed"):
                 entry = self.dispatcher.get(name)
-                loaded = None if entry is None else self._coordinator.runs.get(entry.run_id)
+                loaded = None if entry is None else self._coordinator.runs.get(entry.address.run_id)
                 if entry is not None and loaded is not None:
                     self.dispatcher.send(name)
                     self._hold(loaded, entry)
@@ -291,13 +262,10 @@ class Publisher:
         if not entry.limited:
             return
         try:
-            limits = self.limiter.add_queue(entry, self._coordinator.renderer.limits(loaded, entry))
+            limits = self.limiter.add_queue(entry, self._coordinator.renderer.limits(loaded, entry.address))
         except (NotAtHand, TemplateError):  # it was rendered when it was sent; now what its key needs is elsewhere
             limits = self.limiter.add_queue(entry, ())
-        self.limiter.hold(entry.task_id, limits)
-
-
-_PLACE = ("node", "scope", "item", "attempt", "generation", "undo")
+        self.limiter.hold(entry.address.task_id, limits)
 
 
 def _is_late(state: State) -> bool:

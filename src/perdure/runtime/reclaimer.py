@@ -68,20 +68,11 @@ class Reclaimer:
         if entry is None:
             return
         self._coordinator.dispatcher_done(name)
-        lapse = c.Lapse(
-            at=self._clock.now(),
-            node=entry.node,
-            scope=entry.scope,
-            item=entry.item,
-            attempt=entry.attempt,
-            generation=entry.generation,
-            undo=entry.undo,
-            reason="crashed",
-        )
-        self._coordinator.put(Asked(entry.run_id, lambda state: lapse, None))
+        lapse = c.Lapse(at=self._clock.now(), address=entry.address, reason="crashed")
+        self._coordinator.put(Asked(entry.address.run_id, lambda state: lapse, None))
 
     def _send_again(self, name: str) -> None:
         """The transport lost it: the same attempt, once more. Counts as no failure."""
         entry = self._coordinator.dispatcher.get(name)
         if entry is not None:
-            self._coordinator.send_again(entry)
+            self._coordinator.send_again(entry.address)

@@ -16,6 +16,7 @@ from perdure.blobs import INLINE_BYTES, InvalidBlobRef, full_ref, parse_ref, ref
 from perdure.clock import Clock
 from perdure.kernel import commands as c
 from perdure.kernel import keys, segments
+from perdure.kernel.address import Address
 from perdure.kernel.inputs import Context, Seen, context, parents
 from perdure.kernel.segments import BlobRef, find_sealed
 from perdure.kernel.settle import default_outputs
@@ -39,7 +40,6 @@ from perdure.routing.segments import find_secret
 from perdure.routing.sight import sensitive_paths
 from perdure.routing.templates import find_urls, has_literal_host, render
 from perdure.runtime.cache import Cache
-from perdure.runtime.dispatcher import Entry
 from perdure.runtime.loaded import Loaded
 from perdure.secrets.keyring import UnknownKey
 from perdure.secrets.vault import Vault
@@ -93,27 +93,27 @@ class Renderer:
 
     # -- nodes ---------------------------------------------------------------------------------------------------------
 
-    def is_trivial(self, state: State, effect: c.Dispatch) -> bool:
+    def is_trivial(self, state: State, address: Address) -> bool:
         """It is answered here: its type needs no worker, or nobody has such a type."""
-        activation = _get(state, effect)
-        name = self._type_name(state, activation, effect.undo)
+        activation = _get(state, address)
+        name = self._type_name(state, activation, address.undo)
         found = self._registry.find(name)
-        return found is None or found.is_answered(_raw_config(state, activation, effect.undo))
+        return found is None or found.is_answered(_raw_config(state, activation, address.undo))
 
-    def node(self, state: State, effect: c.Dispatch | c.Recall | Entry) -> Node:
+    def node(self, state: State, address: Address) -> Node:
         """The node as it was when this was activated."""
-        return state.pinned(_get(state, effect))
+        return state.pinned(_get(state, address))
 
-    def limits(self, loaded: Loaded, entry: Entry) -> list[Limit]:
+    def limits(self, loaded: Loaded, address: Address) -> list[Limit]:
         """What the node's `concurrency` and `rate` come to. Raises TemplateError for a key that is none."""
-        activation = _get(loaded.state, entry)
+        activation = _get(loaded.state, address)
         node = loaded.state.pinned(activation)
         found: list[Limit] = []
-        if entry.undo:  # undoing is another kind of work
+        if address.undo:  # undoing is another kind of work
             return found
         for kind, gate in (("concurrency", node.concurrency), ("rate", node.rate)):
             if gate is not None:
-                key = self._limit_key(loaded, activation, node, gate.get("key"), f"the key of {kind} of {entry.node}")
+                key = self._limit_key(loaded, activation, node, gate.get("key"), f"the key of {kind} of {address.node}")
                 found.append(Limit(loaded.state.tenant, key, gate["limit"], gate.get("per_seconds")))
         return found
 
@@ -133,37 +133,28 @@ class Renderer:
             raise TemplateError(f"{what} must come to text or a number, and came to {came}", template=template)
         return key
 
-    def is_once(self, state: State, effect: c.Recall) -> bool:
+    def is_once(self, state: State, address: Address) -> bool:
         """Its worker asks before it begins (rule 33)."""
-        return not effect.undo and state.pinned(_get(state, effect)).effect == "at_most_once"
+        return not address.undo and state.pinned(_get(state, address)).effect == "at_most_once"
 
     def _type_name(self, state: State, activation: Activation, undo: bool) -> str:
         node = state.pinned(activation)
         return node.compensator.type if undo and node.compensator is not None else node.type
 
-    def answer(self, loaded: Loaded, effect: c.Dispatch, clock: Clock) -> c.Command | None:
-        """What a trivial node comes to; None when the dispatch is out of date."""
+    def answer(self, loaded: Loaded, address: Address, clock: Clock) -> c.Command | None:
+        """What a trivial node comes to; None when nobody wants this attempt any more."""
         state = loaded.state
-        activation = state.find(effect.node, effect.scope, effect.item)
-        if activation is None or not _is_current(activation, effect.attempt, effect.undo):
+        activation = state.locate(address)
+        if activation is None or not _is_current(activation, address):
             return None
-        about: dict[str, Any] = {
-            "at": clock.now(),
-            "entropy": clock.random(),
-            "node": effect.node,
-            "scope": effect.scope,
-            "item": effect.item,
-            "attempt": effect.attempt,
-            "generation": state.generation,
-            "undo": effect.undo,
-        }
-        name = self._type_name(state, activation, effect.undo)
+        about: dict[str, Any] = {"at": clock.now(), "entropy": clock.random(), "address": address}
+        name = self._type_name(state, activation, address.undo)
         found = self._registry.find(name)
         if found is None or found.answer is None:
             return c.Fail(**about, error=Error("unknown_type", self._registry.explain(name)), retryable=False)
         try:
             config = _load_config(
-                self._config(loaded, activation, effect.undo, found), found, self._at_hand(state.tenant)
+                self._config(loaded, activation, address.undo, found), found, self._at_hand(state.tenant)
             )
             inputs = _inputs(state, activation)
         except TemplateError as error:
@@ -172,17 +163,17 @@ class Renderer:
         problem = "a secret in its config would be stored; only workers fill secrets in" if find_secret(config) else ""
         problem = problem or explain_rendered(found, config)
         if problem:
-            message = f"{name} {effect.node}: {problem}"
+            message = f"{name} {address.node}: {problem}"
             return c.Fail(**about, error=Error("bad_config", message), retryable=False)
         answer = found.answer(
             Call(
                 run_id=state.run_id,
-                node=effect.node,
+                node=address.node,
                 config=config,
                 run_inputs=state.inputs,
                 inputs=inputs,
                 at=about["at"],
-                undo=effect.undo,
+                undo=address.undo,
             )
         )
         return self._command(state, answer, about)
@@ -220,8 +211,8 @@ class Renderer:
         if not isinstance(command, c.Complete):
             return command
         command, problems = self._slim(state, command), []
-        activation = state.find(command.node, command.scope, command.item)
-        schema = None if activation is None or command.undo else state.pinned(activation).output_schema
+        activation = state.locate(command.address)
+        schema = None if activation is None or command.address.undo else state.pinned(activation).output_schema
         if command.output_ref is not None and not is_ref(command.output_ref):
             problems = [f"{command.output_ref[:100]!r} is no reference to a blob"]
         elif schema is not None:
@@ -237,11 +228,7 @@ class Renderer:
             at=command.at,
             id=command.id,
             entropy=command.entropy,
-            node=command.node,
-            scope=command.scope,
-            item=command.item,
-            attempt=command.attempt,
-            generation=command.generation,
+            address=command.address,
             error=Error("output_schema", "the output does not fit output_schema: " + "; ".join(problems)),
             worker=command.worker,
         )
@@ -258,48 +245,37 @@ class Renderer:
         output, size = self._keep(command.output, state.tenant)
         return msgspec.structs.replace(command, **_split(output), size=size)
 
-    def task(self, loaded: Loaded, entry: Entry, incarnation: int) -> Task | c.Fail | None:
-        """The message for a worker, or the failure to make it; None when the entry is out of date."""
+    def task(self, loaded: Loaded, address: Address, incarnation: int) -> Task | c.Fail | None:
+        """The message for a worker, or the failure to make it; None when nobody wants this attempt any more."""
         state = loaded.state
-        activation = _get(state, entry)
-        if entry.generation != state.generation or not _is_current(activation, entry.attempt, entry.undo):
+        activation, undo = _get(state, address), address.undo
+        if address.generation != state.generation or not _is_current(activation, address):
             return None
         node = state.pinned(activation)
-        compensator = node.compensator if entry.undo else None
-        about: dict[str, Any] = {
-            "node": entry.node,
-            "scope": entry.scope,
-            "item": entry.item,
-            "attempt": entry.attempt,
-            "generation": entry.generation,
-            "undo": entry.undo,
-        }
+        compensator = node.compensator if undo else None
         try:
-            config = self._config(loaded, activation, entry.undo, None)
+            config = self._config(loaded, activation, undo, None)
             inputs = _inputs(state, activation)
         except TemplateError as error:
-            return c.Fail(**about, at=activation.scheduled_at, error=Error(error.code, str(error)), retryable=False)
-        undone = activation.undone
+            problem = Error(error.code, str(error))
+            return c.Fail(at=activation.scheduled_at, address=address, error=problem, retryable=False)
         kind = compensator.type if compensator is not None else node.type
-        return Task(
-            **about,
+        return Task.at(
+            address,
             tenant=state.tenant,
-            run_id=state.run_id,
             type=kind,
             function=self.function_of(kind, config),
             config=config,
             inputs=inputs,
-            idempotency_key=keys.idempotency_key(
-                state.run_id, entry.node, entry.scope, entry.item, undo=entry.undo, undone=undone
-            ),
-            checkpoint=None if entry.undo else activation.checkpoint,
+            idempotency_key=address.idempotency_key(activation.undone),
+            checkpoint=None if undo else activation.checkpoint,
             queue=node.queue,
             priority=node.priority,
             timeout_seconds=compensator.timeout_seconds if compensator is not None else node.timeout_seconds,
-            heartbeat_timeout_seconds=None if entry.undo else node.heartbeat_timeout_seconds,
+            heartbeat_timeout_seconds=None if undo else node.heartbeat_timeout_seconds,
             isolation=node.isolation,
-            effect="idempotent" if entry.undo else node.effect,
-            sensitive=() if entry.undo else node.sensitive,
+            effect="idempotent" if undo else node.effect,
+            sensitive=() if undo else node.sensitive,
             sealed=bool(sensitive_paths(state.ir)) or keys.is_child(state.run_id) or state.sealed_for != "",
             sealed_for=state.sealed_for,
             incarnation=incarnation,
@@ -310,12 +286,10 @@ class Renderer:
         """The config and the inputs that an attempt of this activation is given. Raises TemplateError, NotAtHand."""
         return self._config(loaded, activation, undo, None), _inputs(loaded.state, activation)
 
-    def wants(self, state: State, entry: Entry) -> bool:
-        """The entry is not out of date."""
-        activation = state.find(entry.node, entry.scope, entry.item)
-        if activation is None or entry.generation != state.generation:
-            return False
-        return _is_current(activation, entry.attempt, entry.undo)
+    def wants(self, state: State, address: Address) -> bool:
+        """Somebody still wants this attempt."""
+        activation = state.locate(address)
+        return activation is not None and address.generation == state.generation and _is_current(activation, address)
 
     def _config(self, loaded: Loaded, activation: Activation, undo: bool, kind: NodeType | None) -> Any:
         state = loaded.state
@@ -504,12 +478,10 @@ def _was_skipped(error: TemplateError, nodes: dict[str, Seen]) -> bool:
     return root in nodes and nodes[root].state == "skipped"
 
 
-def _get(state: State, place: c.Dispatch | c.Recall | Entry) -> Activation:
-    found = state.find(place.node, place.scope, place.item)
+def _get(state: State, address: Address) -> Activation:
+    found = state.locate(address)
     if found is None:
-        raise IntegrityError(
-            f"run {state.run_id}: nothing was activated at {keys.place(place.node, place.scope, place.item)}"
-        )
+        raise IntegrityError(f"run {state.run_id}: nothing was activated at {address.place}")
     return found
 
 
@@ -523,11 +495,12 @@ def _raw_config(state: State, activation: Activation, undo: bool) -> Any:
     return node.config if node.config_ref is None else None
 
 
-def _is_current(activation: Activation, attempt: int, undo: bool) -> bool:
-    """Somebody still wants this attempt."""
-    if undo:
-        return activation.undo is not None and activation.undo.attempt == attempt and activation.undo.state == "queued"
-    return activation.attempt == attempt and activation.state in (NodeState.QUEUED, NodeState.RUNNING)
+def _is_current(activation: Activation, address: Address) -> bool:
+    """Of its generation, somebody still wants this attempt."""
+    if address.undo:
+        undo = activation.undo
+        return undo is not None and undo.attempt == address.attempt and undo.state == "queued"
+    return activation.attempt == address.attempt and activation.state in (NodeState.QUEUED, NodeState.RUNNING)
 
 
 def _inputs(state: State, activation: Activation) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import msgspec
 
 from perdure.kernel import commands as c
 from perdure.kernel import reruns
+from perdure.kernel.address import Address
 from perdure.kernel.segments import BadSegment, unpack
 from perdure.kernel.state import State
 from perdure.kernel.values import Error
@@ -100,13 +101,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def command(self, state: State, at: float, ir: IR | None, source: State | None = None) -> c.Command:
         """`ir`: what `self.ir` names. `source`: the state of the run that `self.source` names."""
         about: dict[str, Any] = {"at": at, "by": self.by, "id": f"{self.kind}{':' + self.by if self.by else ''}"}
-        place: dict[str, Any] = {
-            "node": self.node,
-            "scope": self.scope,
-            "item": self.item,
-            "undo": self.undo,
-            "generation": state.generation,
-        }
         match self.kind:
             case "start":
                 if ir is None:
@@ -159,9 +153,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                     raise ValueError("a rerun needs the run it is of")
                 return self._rerun(about, source, ir)
             case "requeue":
-                return c.Requeue(**about, **place, config=self.config)
+                return c.Requeue(**about, address=self._address(state), config=self.config)
             case "discard":
-                return c.Discard(**about, **place, as_=self.as_)
+                return c.Discard(**about, address=self._address(state), as_=self.as_)
+
+    def _address(self, state: State) -> Address:
+        """Whichever attempt is parked there."""
+        return Address(self.run_id, self.node, self.scope, self.item, 0, state.generation, self.undo)
 
     def _rerun(self, about: dict[str, Any], source: State, ir: IR) -> c.Start:
         """Rule 40: from a node on with its inputs replaced, or from the start with the inputs of the run replaced."""

@@ -148,16 +148,9 @@ class Roster:
             entry = self._coordinator.dispatcher.get(name)
             self._coordinator.dispatcher_done(name)
             if entry is not None:
-                hold = c.Hold(
-                    at=self._clock.now(),
-                    node=entry.node,
-                    scope=entry.scope,
-                    item=entry.item,
-                    attempt=entry.attempt,
-                    generation=entry.generation,
-                    detail=_describe(self._out[name], workers),
-                )
-                self._coordinator.put(Asked(entry.run_id, lambda state, hold=hold: hold))  # type: ignore[misc]
+                why = _describe(self._out[name], workers)
+                hold = c.Hold(at=self._clock.now(), address=entry.address, detail=why)
+                self._coordinator.put(Asked(entry.address.run_id, lambda state, hold=hold: hold))  # type: ignore[misc]
 
 
 def _can(seen: WorkerSeen, need: Need) -> bool:

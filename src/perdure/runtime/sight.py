@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from perdure.clock import Clock
+from perdure.kernel.address import Address, parse_task_id
 from perdure.kernel.seen import JOURNAL, Seen, Working
 from perdure.kernel.state import Key, NodeState, State
 from perdure.runtime.claims import Claims, claim_name
 from perdure.runtime.worker import TOLD_SECONDS, Worker
-from perdure.transport import TransportUnavailable, WorkerSeen, parse_task_id, task_id
+from perdure.transport import TransportUnavailable, WorkerSeen
 
 KEPT_SECONDS = 0.25
 """What the workers of others say is asked for at most so often."""
@@ -101,12 +102,12 @@ class Sight:
         latest = self._clock.now() - TOLD_SECONDS
         tasks, _ = await self.look()
         found = [
-            task_view(place.node, place.scope, place.item, place.attempt, working)
+            task_view(address, working)
             for name, working in tasks.items()
             if (working.since is None or working.since <= latest)
-            and (place := parse_task_id(name)) is not None
-            and place.run_id == run_id
-            and not place.undo
+            and (address := parse_task_id(name)) is not None
+            and address.run_id == run_id
+            and not address.undo
         ]
         return sorted(found, key=lambda one: (one["since"] or 0.0, one["node"], one["scope"], one["item"] or 0))
 
@@ -115,9 +116,9 @@ class Sight:
         wanted = set(run_ids)
         starts: dict[str, float] = {}
         for name, working in (await self.look())[0].items() if wanted else ():
-            place = parse_task_id(name)
-            if place is not None and place.run_id in wanted and working.since is not None:
-                starts[place.run_id] = min(working.since, starts.get(place.run_id, working.since))
+            address = parse_task_id(name)
+            if address is not None and address.run_id in wanted and working.since is not None:
+                starts[address.run_id] = min(working.since, starts.get(address.run_id, working.since))
         return starts
 
 
@@ -129,16 +130,7 @@ def overlay(state: State, tasks: Tasks) -> dict[Key, Working]:
     found: dict[Key, Working] = {}
     for key, activation in state.activations.items():
         if activation.state is NodeState.QUEUED:
-            item = None if activation.item < 0 else activation.item
-            name = task_id(
-                state.run_id,
-                state.name(activation.node),
-                activation.scope,
-                item,
-                activation.attempt,
-                False,
-                state.generation,
-            )
+            name = state.address(activation).task_id
             working = tasks.get(name) or tasks.get(claim_name(name))
             if working is not None:
                 found[key] = working
@@ -147,24 +139,15 @@ def overlay(state: State, tasks: Tasks) -> dict[Key, Working]:
 
 def list_seen(state: State, seen: Seen) -> list[dict[str, Any]]:
     """What runs of a run, as a list; `attempt` as in its events."""
-    return [
-        task_view(
-            state.name(activation.node),
-            activation.scope,
-            None if activation.item < 0 else activation.item,
-            activation.attempt,
-            working,
-        )
-        for activation, working in ((state.activations[key], working) for key, working in seen.working.items())
-    ]
+    return [task_view(state.address(state.activations[key]), working) for key, working in seen.working.items()]
 
 
-def task_view(node: str, scope: tuple[int, ...], item: int | None, attempt: int, working: Working) -> dict[str, Any]:
+def task_view(address: Address, working: Working) -> dict[str, Any]:
     return {
-        "node": node,
-        "scope": list(scope),
-        "item": item,
-        "attempt": attempt,
+        "node": address.node,
+        "scope": list(address.scope),
+        "item": address.item,
+        "attempt": address.attempt,
         "worker": working.worker,
         "host": working.host,
         "pid": working.pid,

@@ -115,7 +115,7 @@ class People(Users):
         world = self._world
         state = world.checks.fold(run_id)
         for activation in state.activations.values():
-            node, item = state.name(activation.node), None if activation.item < 0 else activation.item
+            node, item = state.name(activation.node), activation.item_index
             undo = activation.undo is not None and activation.undo.state == "parked"
             known = (
                 run_id,

@@ -240,7 +240,7 @@ class Users:
             place: dict[str, Any] = {
                 "node": state.name(activation.node),
                 "scope": activation.scope,
-                "item": None if activation.item < 0 else activation.item,
+                "item": activation.item_index,
             }
             if activation.undo is not None and activation.undo.state == "parked":
                 await self._ask(Request(kind="discard", run_id=run_id, by="ann", undo=True, **place))

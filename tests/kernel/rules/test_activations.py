@@ -3,7 +3,7 @@
 import msgspec
 
 from perdure.kernel import commands as c
-from perdure.kernel.keys import idempotency_key
+from perdure.kernel.address import Address
 from perdure.kernel.values import Wait
 from tests.kernel.driver import fold
 from tests.kernel.rules.graphs import AGAIN, DONE, UNDO, again, effects, human, items, node, pick, start, undone
@@ -221,39 +221,43 @@ def test_rule_02_re_sent_messages_count_for_neither():
     assert run.get("a").attempt == 2
 
 
+def key(run, name):
+    return run.state.address(run.get(name)).idempotency_key(run.get(name).undone)
+
+
 def test_rule_03_the_key_is_made_of_run_node_scope_item_and_direction():
     keys = {
-        idempotency_key("r", "a"),
-        idempotency_key("s", "a"),
-        idempotency_key("r", "b"),
-        idempotency_key("r", "a", (1,)),
-        idempotency_key("r", "a", (1, 1)),
-        idempotency_key("r", "a", (11,)),
-        idempotency_key("r", "a", (), 0),
-        idempotency_key("r", "a", (), 1),
-        idempotency_key("r", "a", undo=True),
+        Address("r", "a").idempotency_key(),
+        Address("s", "a").idempotency_key(),
+        Address("r", "b").idempotency_key(),
+        Address("r", "a", (1,)).idempotency_key(),
+        Address("r", "a", (1, 1)).idempotency_key(),
+        Address("r", "a", (11,)).idempotency_key(),
+        Address("r", "a", (), 0).idempotency_key(),
+        Address("r", "a", (), 1).idempotency_key(),
+        Address("r", "a", undo=True).idempotency_key(),
     }
     assert len(keys) == 9
 
 
 def test_rule_03_the_key_never_contains_the_attempt():
     run = start(node("a", compensator=UNDO), node("b", "a"))
-    before = idempotency_key("run", "a", undone=run.get("a").undone)
+    before = key(run, "a")
     run.fail("a", retryable=True)
     run.pass_time(60)
     assert run.get("a").attempt == 2
-    assert idempotency_key("run", "a", undone=run.get("a").undone) == before
+    assert key(run, "a") == before
 
 
 def test_rule_03_a_compensated_activation_that_runs_again_gets_a_new_key():
     run = start(node("a", compensator=UNDO), node("b", "a"), on_failure={"compensate": True})
     run.complete("a")
-    first = idempotency_key("run", "a", undone=run.get("a").undone)
+    first = key(run, "a")
     run.fail("b")
     undone(run, "a")
     run.tell(c.Retry)
     assert run.state_of("a") == "queued"
-    assert idempotency_key("run", "a", undone=run.get("a").undone) != first
+    assert key(run, "a") != first
 
 
 def test_rule_03_every_map_item_has_its_own_key():
@@ -261,9 +265,9 @@ def test_rule_03_every_map_item_has_its_own_key():
         {"id": "m", "type": "map", "config": {"over": "{{ inputs.list }}", "node": {"type": "task", "config": {}}}}
     )
     items(run, "m", 2)
-    keys = {idempotency_key("run", x.node, x.scope, x.item) for x in effects(run, c.Dispatch)}
+    keys = {effect.address.idempotency_key() for effect in effects(run, c.Dispatch)}
     assert len(keys) == 2
-    assert idempotency_key("run", "m") not in keys
+    assert Address("run", "m").idempotency_key() not in keys
     assert run.get("m").wait == Wait(kind="items", count=2)
 
 
@@ -271,8 +275,7 @@ def test_rule_03_every_map_item_has_its_own_key():
 
 
 def keep(run, data, number=0, step="", **fields):
-    fields = {"attempt": run.get("a").attempt, "generation": run.state.generation, **fields}
-    return run.tell(c.Checkpoint, node="a", data=data, number=number, step=step, **fields)
+    return run.checkpoint("a", data=data, number=number, step=step, **fields)
 
 
 def test_a_checkpoint_is_kept_once_however_often_it_is_delivered():

@@ -8,6 +8,7 @@ import pytest
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel import snapshot
+from perdure.kernel.address import Address
 from perdure.kernel.decide import advance, decide
 from perdure.kernel.evolve import evolve
 from perdure.kernel.state import OPEN, IntegrityError, NodeState
@@ -35,7 +36,7 @@ cannot be continued."""
 
 def test_rule_41_decide_returns_needs_first_and_the_decision_with_the_verdicts():
     run = start(node("a", branch=pick(["b"], ["d"])), node("b"), node("d"))
-    command = c.Complete(at=run.now, node="a", attempt=1, output={"x": 1})
+    command = c.Complete(at=run.now, address=Address("run", "a"), output={"x": 1})
     needs = decide(run.state, command)
     assert isinstance(needs, c.Needs)
     assert [q.need for q in needs.questions] == [c.Need("branch", "a", (), 0)]
@@ -53,7 +54,7 @@ def test_rule_41_needs_leave_the_state_as_it_was():
     run = start(node("h"), node("x", "h", loop=again("h"), branch=pick(["b"])), node("b"))
     run.complete("h", scope=(1,))
     before = snapshot.encode(run.state)
-    command = c.Complete(at=run.now, node="x", scope=(1,), attempt=1, output=DONE)
+    command = c.Complete(at=run.now, address=Address("run", "x", (1,)), output=DONE)
     assert isinstance(advance(run.state, command), c.Needs)
     verdicts = {c.Need("loop", "x", (1,)): c.Verdict(value=False)}
     assert isinstance(advance(run.state, command, verdicts), c.Needs)
@@ -63,14 +64,14 @@ def test_rule_41_needs_leave_the_state_as_it_was():
 
 def test_rule_41_all_needs_of_one_moment_are_asked_at_once():
     run = start(node("a"), *(node(f"b{n}", "a", when="inputs.x") for n in range(3)), answers={"when": True})
-    needs = decide(run.state, c.Complete(at=run.now, node="a", attempt=1))
+    needs = decide(run.state, c.Complete(at=run.now, address=Address("run", "a")))
     assert isinstance(needs, c.Needs)
     assert [q.need.node for q in needs.questions] == ["b0", "b1", "b2"]
 
 
 def test_rule_41_decide_changes_nothing_and_advance_does():
     run = start(node("a"), node("b", "a"))
-    command = c.Complete(at=run.now, node="a", attempt=1)
+    command = c.Complete(at=run.now, address=Address("run", "a"))
     before = snapshot.encode(run.state)
     foreseen = decide(run.state, command)
     assert snapshot.encode(run.state) == before
@@ -89,7 +90,7 @@ def test_rule_41_randomness_comes_with_the_command():
 
 def test_rule_41_time_comes_with_the_command():
     run = start(node("a"))
-    decision = decide(run.state, c.Complete(at=123456.5, node="a", attempt=1))
+    decision = decide(run.state, c.Complete(at=123456.5, address=Address("run", "a")))
     assert isinstance(decision, c.Decision)
     assert {event.at for event in decision.events} == {123456.5}
 

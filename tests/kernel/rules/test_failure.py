@@ -3,6 +3,7 @@
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.kernel.address import Address
 from perdure.kernel.inputs import context, parents
 from perdure.kernel.values import Wait
 from perdure.model.ir import Reference
@@ -45,7 +46,7 @@ def test_rule_25_the_run_is_failed_when_nothing_runs_any_more():
     run = start(node("a"), node("b"), node("d"))
     run.begin("b")
     run.fail("a")
-    assert {recall.node for recall in effects(run, c.Recall)} == {"d"}
+    assert {recall.address.node for recall in effects(run, c.Recall)} == {"d"}
     assert run.status == "failing"
     run.withdraw("d")
     assert run.status == "failing"
@@ -402,7 +403,7 @@ def test_rule_28_requeue_with_other_config_is_recorded():
 
 def test_rule_28_discard_is_a_skip_by_default():
     run = parked()
-    run.tell(c.Discard, node="a")
+    run.tell(c.Discard, address=Address("run", "a"))
     assert run.states() == {"a": "skipped", "b": "skipped"}
     assert run.status == "completed"
     assert run.events("node.discarded")[0].as_ == "skip"
@@ -447,8 +448,8 @@ def test_rule_29_cancelling_lasts_until_running_work_ended():
     run.begin("a")
     run.tell(c.Cancel, by="ann")
     assert run.status == "cancelling"
-    assert [stop.node for stop in effects(run, c.Stop)] == ["a"]
-    assert [recall.node for recall in effects(run, c.Recall)] == ["b"]
+    assert [stop.address.node for stop in effects(run, c.Stop)] == ["a"]
+    assert [recall.address.node for recall in effects(run, c.Recall)] == ["b"]
     run.withdraw("b")
     run.complete("a", "kept")
     assert run.status == "cancelled"
@@ -541,7 +542,7 @@ def test_rule_30_unclaimed_tasks_are_withdrawn():
     run = start(node("a"), node("b"))
     run.begin("b")
     run.tell(c.Pause)
-    assert [recall.node for recall in effects(run, c.Recall)] == ["a"]
+    assert [recall.address.node for recall in effects(run, c.Recall)] == ["a"]
     run.withdraw("a")
     assert (run.state_of("a"), run.state_of("b")) == ("held", "running")
     run.tell(c.Resume)

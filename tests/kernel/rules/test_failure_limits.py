@@ -32,7 +32,7 @@ def test_rule_31_a_deadline_passed_while_running_stops_the_work_and_fails():
     run.pass_time(60)
     assert run.status == "failing"
     assert run.state.error.code == "deadline_exceeded"
-    assert [stop.node for stop in effects(run, c.Stop)] == ["a"]
+    assert [stop.address.node for stop in effects(run, c.Stop)] == ["a"]
     run.fail("a", "stopped", retryable=True)
     assert run.status == "failed"
 
@@ -184,7 +184,7 @@ def test_rule_32_the_total_timeout_spans_all_attempts():
     assert run.get("a").attempt == 2
     run.pass_time(30)
     assert run.state.error.code == "total_timeout"
-    assert [stop.node for stop in effects(run, c.Stop)] == ["a"]
+    assert [stop.address.node for stop in effects(run, c.Stop)] == ["a"]
 
 
 def test_rule_32_a_timeout_in_the_queue_is_a_failure_the_node_may_handle():
@@ -297,7 +297,7 @@ def test_rule_34_completed_activations_are_compensated_in_reverse_order_of_compl
     run.fail("z")
     assert run.status == "compensating"
     assert [place.node for place in run.events("run.compensating")[0].plan] == ["f", "a", "b"]
-    assert (run.dispatched(), effects(run, c.Dispatch)[0].undo) == ({"f"}, True)
+    assert (run.dispatched(), effects(run, c.Dispatch)[0].address.undo) == ({"f"}, True)
     undone(run, "f")
     assert run.dispatched() == {"a"}
     undone(run, "a", "b")

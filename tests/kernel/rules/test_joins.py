@@ -230,7 +230,7 @@ def test_rule_11_cancel_rest_cancels_what_only_leads_to_the_join():
     run.begin("b")
     run.complete("a")
     assert run.states() == {"a": "completed", "b": "cancelled", "b2": "skipped", "j": "queued", "z": "pending"}
-    assert [stop.node for stop in effects(run, c.Stop)] == ["b"]
+    assert [stop.address.node for stop in effects(run, c.Stop)] == ["b"]
     run.complete("j")
     run.complete("z")
     assert run.status == "completed"

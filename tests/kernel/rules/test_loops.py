@@ -3,6 +3,7 @@
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.kernel.address import Address
 from perdure.kernel.decide import advance
 from perdure.kernel.inputs import parents
 from perdure.kernel.state import State
@@ -154,8 +155,8 @@ def test_rule_15_an_endless_run_continues_as_a_new_run_when_its_journal_grows_lo
     advance(state, c.Start(at=0.0, run_id="run", ir=ir))
     for iteration in range(1, 20_000):
         need = {c.Need("loop", "x", (iteration,)): c.Verdict(value=True)}
-        advance(state, c.Complete(at=0.0, node="w", scope=(iteration,), attempt=1))
-        decision = advance(state, c.Complete(at=0.0, node="x", scope=(iteration,), attempt=1, output=AGAIN), need)
+        advance(state, c.Complete(at=0.0, address=Address("run", "w", (iteration,))))
+        decision = advance(state, c.Complete(at=0.0, address=Address("run", "x", (iteration,)), output=AGAIN), need)
         assert isinstance(decision, c.Decision)
         if iteration == 100:
             advance(state, c.Signal(at=0.0, name="later", payload=7))

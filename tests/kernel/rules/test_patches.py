@@ -4,6 +4,7 @@ import pytest
 
 from perdure.invariants import Checker
 from perdure.kernel import commands as c
+from perdure.kernel.address import Address
 from perdure.kernel.inputs import context, parents
 from perdure.kernel.segments import BlobRef
 from perdure.model.ir import Reference
@@ -321,7 +322,7 @@ def test_rule_39_a_patch_that_lowers_the_hops_does_not_stop_what_is_activated():
     run.fail("b", retryable=True)
     run.pass_time(60)
     assert run.state_of("b") == "queued"
-    run.tell(c.Lapse, node="b", attempt=2)
+    run.tell(c.Lapse, address=Address("run", "b", attempt=2))
     assert run.state_of("b") == "queued"
     run.complete("b")
     assert (run.status, run.state.error.code) == ("failed", "limit_exceeded"), "what comes after it is too far"
@@ -333,7 +334,7 @@ def test_rule_39_an_edge_that_a_patch_brings_gives_nothing_to_what_is_activated(
     run.complete("b", "B")
     assert list(parents(run.state, run.get("d"))) == ["b"]
     patch(run, node("a"), node("b"), node("d", "a", "b"))
-    run.tell(c.Lapse, node="d", attempt=1)
+    run.tell(c.Lapse, address=Address("run", "d"))
     assert (run.get("d").attempt, list(parents(run.state, run.get("d")))) == (2, ["b"])
     run.complete("d")
     assert run.status == "completed"

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.kernel.address import Address
 from perdure.kernel.decide import advance, decide
 from perdure.kernel.inputs import parents
 from perdure.kernel.values import Error
@@ -129,7 +130,7 @@ def test_rule_20_a_requeued_when_is_asked_again():
 
 def test_rule_20_trouble_of_the_evaluator_changes_nothing_and_is_asked_again():
     run = start(node("a", branch=pick(["b"])), node("b"))
-    command = c.Complete(at=run.now, node="a", attempt=1, output={"rule": 0})
+    command = c.Complete(at=run.now, address=Address("run", "a"), output={"rule": 0})
     first = advance(run.state, command)
     second = advance(run.state, command)
     assert first == second
@@ -427,7 +428,7 @@ def test_rule_24_the_kernel_hands_numbers_of_cross_node_expressions_over_as_they
 def test_rule_24_plain_cel_is_another_kind_of_condition():
     seen: list[Any] = []
     run = start(node("a", branch=pick(["b"])), node("b"), answers={"branch": noting(seen, False)})
-    question = decide(run.state, c.Complete(at=run.now, node="a", attempt=1, output=DONE))
+    question = decide(run.state, c.Complete(at=run.now, address=Address("run", "a"), output=DONE))
     assert isinstance(question, c.Needs)
     condition = question.questions[0].condition
     assert condition is not None

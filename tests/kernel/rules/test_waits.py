@@ -3,7 +3,7 @@
 import pytest
 
 from perdure.kernel import commands as c
-from perdure.kernel.keys import idempotency_key
+from perdure.kernel.address import Address
 from perdure.kernel.values import Error, Wait
 from tests.kernel.rules.graphs import (
     AGAIN,
@@ -129,7 +129,7 @@ def test_rule_36_an_item_is_an_activation_with_its_own_attempts_and_retry():
 def test_rule_36_an_item_has_its_own_key_and_lease():
     run = start(MAP)
     items(run, "m", 2)
-    assert idempotency_key("run", "m", (), 0) != idempotency_key("run", "m", (), 1)
+    assert Address("run", "m", (), 0).idempotency_key() != Address("run", "m", (), 1).idempotency_key()
     run.begin("m", item=0)
     run.lapse("m", item=0)
     assert (run.get("m", item=0).crashes, run.get("m", item=1).crashes) == (1, 0)

@@ -1,0 +1,110 @@
+"""The address of an attempt: which run, node, scope, item, attempt and generation, and whether it undoes.
+
+The kernel makes it when it sends an attempt (`State.address`), and it is carried whole from there to the worker and back: nobody
+copies its parts. It owns the names that derive from them, so that nobody has to invent or store any (rules 3, 41).
+
+Ids of runs, approvals and dead letters stand in URLs: they are made of characters that no proxy, shell or client escapes. Parts
+are joined with `:`, and a place is written with `~`; neither can be in the name of a node, nor in a run id that a user gives, so
+no two things share an id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+import msgspec
+
+from perdure.kernel.events import Scope
+from perdure.kernel.keys import place, root_of
+
+LONGEST_ID = 500
+
+
+class Address(msgspec.Struct, frozen=True, eq=False, gc=False):
+    run_id: str
+    node: str
+    scope: Scope = ()
+    item: int | None = None
+    attempt: int = 1
+    """0: whichever attempt there is."""
+    generation: int = 1
+    undo: bool = False
+    """It is about the compensation of the activation."""
+    _task_id: str = ""
+    """Once it was asked for."""
+
+    def __post_init__(self) -> None:
+        if self._task_id:  # of the address that this one is a changed copy of
+            msgspec.structs.force_setattr(self, "_task_id", "")
+
+    @property
+    def task_id(self) -> str:
+        """Names the attempt for ever: `run/fetch[2.1]#7/1.3`. Formatted once, and read by `parse_task_id`."""
+        name = self._task_id
+        if not name:
+            name = f"{self.run_id}/{self.place}/{self.generation}.{self.attempt}{'u' if self.undo else ''}"
+            msgspec.structs.force_setattr(self, "_task_id", name)
+        return name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Address) and self.task_id == other.task_id
+
+    def __hash__(self) -> int:
+        return hash(self.task_id)
+
+    @property
+    def place(self) -> str:
+        """The activation, for people, and for keys that stand in no URL: `fetch[2.1]#7`."""
+        return place(self.node, self.scope, self.item)
+
+    def idempotency_key(self, undone: int = 0) -> str:
+        """The same over all attempts; a new one only when the activation was compensated and runs again."""
+        key = f"{self.run_id}/{self.place}/{'undo' if self.undo else 'do'}"
+        return f"{key}/{undone}" if undone else key
+
+    @property
+    def approval_id(self) -> str:
+        return f"{self._spot}:{self.attempt}"
+
+    def child_id(self, undone: int = 0) -> str:
+        """One child per activation: trying the node again retries the child (rule 35)."""
+        return _bounded(f"{self._spot}:{undone}" if undone else self._spot)
+
+    @property
+    def dead_letter_id(self) -> str:
+        return self._spot
+
+    @property
+    def _spot(self) -> str:
+        """The activation inside an id: `run:fetch`, `run:fetch~2.1`, `run:fetch~2.1~7`, `run:fetch~~7`."""
+        scope = ".".join(map(str, self.scope))
+        if self.item is not None:
+            return f"{self.run_id}:{self.node}~{scope}~{self.item}"
+        return f"{self.run_id}:{self.node}~{scope}" if scope else f"{self.run_id}:{self.node}"
+
+
+def _bounded(key: str) -> str:
+    """Ids grow with every run inside a run; beyond this a hash stands for the rest. The root stays: its partition is theirs."""
+    if len(key) <= LONGEST_ID:
+        return key
+    root = root_of(key)
+    return f"{root}:~{hashlib.sha256(key[len(root) :].encode()).hexdigest()[:32]}"
+
+
+_TASK_ID = re.compile(
+    r"(?P<run>.+)/(?P<node>[^/#\[\]]+)(?:\[(?P<scope>[0-9.]+)\])?(?:#(?P<item>[0-9]+))?"
+    r"/(?P<generation>[0-9]+)\.(?P<attempt>[0-9]+)(?P<undo>u?)",
+    re.DOTALL,
+)
+
+
+def parse_task_id(name: str) -> Address | None:
+    """The address that has this name; None: none has. A slash may be in the id of a run, never in the name of a node."""
+    found = _TASK_ID.fullmatch(name)
+    if found is None:
+        return None
+    run_id, node, scope, item, generation, attempt, undo = found.groups()
+    numbers = tuple(map(int, scope.split("."))) if scope else ()
+    which = None if item is None else int(item)
+    return Address(run_id, node, numbers, which, int(attempt), int(generation), bool(undo))
