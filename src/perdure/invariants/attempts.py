@@ -101,7 +101,7 @@ def _ready(model: Model, act: Act) -> None:
     fire(model, act)
     node = model.graph_of(act).nodes.get(act.node)
     most = (node.max_hops if node is not None else None) or model.graph.limits.max_hops
-    if act.hop > most and not act.attempt:
+    if act.hop > most and not act.attempt and act.item is None:  # an item goes where its map is, which got there before
         model.blame("E5", f"{act.place} is {act.hop} hops from the start; {most} are allowed")
 
 

@@ -61,14 +61,15 @@ def expect(model: Model, act: Act, *allowed: str) -> None:
 
 def win(model: Model, loser: Act) -> None:
     """Whoever this is cancelled for has fired; how the losers' edges resolve no longer matters to it."""
-    graph = model.graph_of(loser)
-    name = graph.regions.get(loser.node)
-    while name is not None:
-        shared = sum(a == b for a, b in zip(graph.loops[name], graph.loops[loser.node], strict=False))
-        join = model.latest(graph, name, loser.scope[:shared])
-        if join is not None and join.state == "pending" and not join.fired and verdict(model, join) == "fire":
-            join.won = True
-        name = graph.regions.get(name)
+    for graph in dict.fromkeys((model.graph_of(loser), model.graph)):  # a join around its loop may live by a later one
+        name = graph.regions.get(loser.node)
+        while name is not None:
+            shared = sum(a == b for a, b in zip(graph.loops[name], graph.loops[loser.node], strict=False))
+            join = model.latest(graph, name, loser.scope[:shared])
+            undecided = join is not None and join.state == "pending" and not join.fired
+            if join is not None and undecided and model.graph_of(join) is graph and verdict(model, join) == "fire":
+                join.won = True
+            name = graph.regions.get(name)
 
 
 # -- edges -------------------------------------------------------------------------------------------------------------

@@ -460,10 +460,11 @@ class SimTransport:
         try:
             answer = await asyncio.shield(wait)
         except asyncio.CancelledError:
-            if wait.cancelled():
+            caller = asyncio.current_task()
+            if wait.cancelled() and not (caller is not None and caller.cancelling()):  # both: whoever called is to end
                 ended = TransportClosed if self._closed else TransportUnavailable
                 raise ended(f"{name} was not answered") from None
-            if not wait.cancel() and wait.exception() is None:
+            if not wait.cancelled() and not wait.cancel() and wait.exception() is None:
                 self._broker.give_back(wait.result())  # whoever waited is gone, and must take nothing along
             raise
         finally:

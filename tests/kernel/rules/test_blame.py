@@ -1,0 +1,41 @@
+"""Patches the checker was wrong about: what is right in the kernel breaks no promise (rules 7, 11, 31)."""
+
+from typing import Any
+
+from perdure.invariants import check
+from perdure.kernel import commands as c
+from tests.kernel.driver import compiled
+from tests.kernel.rules.graphs import again, items, node, start
+
+
+def blamed(run: Any) -> list[str]:
+    return [str(found) for found in check(run.journal, run.state.library)]
+
+
+def test_a_race_that_a_patch_makes_is_won_also_against_a_loop_that_lives_by_the_older_definition():
+    """`z` has fired and cancels its losers; that the one it required is skipped by this changes nothing."""
+    before = (node("h"), node("x", "h", loop=again("h")), node("y", "x"), node("q"))
+    required = {"node": "y", "required": True}
+    run = start(*before, node("z", required, "q"))
+    run.complete("q")
+    run.complete("h", scope=(1,))
+    race = node("z", required, "q", join={"at_least": 1, "cancel_rest": True})
+    run.tell(c.Patch, ir=compiled(*before, race))
+    assert (run.state_of("z"), run.state_of("y"), run.state_of("x", (1,))) == ("queued", "skipped", "cancelled")
+    assert blamed(run) == []
+
+
+def test_the_items_of_a_map_go_where_it_is_also_when_a_patch_lowers_how_far_runs_may_come():
+    """The map got there before, and nothing new comes so far."""
+    task = {"type": "task", "config": {"function": "m:f"}}
+    each = {"id": "m", "type": "map", "config": {"over": [1, 2], "node": task}, "dependencies": ["b"]}
+    nodes = (node("a"), node("b", "a"), each)
+    run = start(*nodes)
+    run.complete("a")
+    run.complete("b")
+    items(run, "m", 2, limit=1)
+    run.tell(c.Patch, ir=compiled(*nodes, limits={"max_hops": 1}))
+    run.complete("m", item=0)
+    run.complete("m", item=1)
+    assert run.status == "completed"
+    assert blamed(run) == []
