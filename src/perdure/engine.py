@@ -52,6 +52,7 @@ from perdure.runtime.loaded import Library
 from perdure.runtime.logs import LogKeeper
 from perdure.runtime.messages import BeginAsked, Reported
 from perdure.runtime.notifier import Notifier
+from perdure.runtime.parked import find_mistakes_of
 from perdure.runtime.pruner import Pruner
 from perdure.runtime.quarantine import look
 from perdure.runtime.reclaimer import Reclaimer
@@ -512,6 +513,8 @@ class Engine:
             self.own.add(request.run_id)
         # Also where it is decided here: what cannot be stored is refused before it is anybody's, and what is decided on is what a
         # replay will see, a copy without tuples and NaN. It costs microseconds.
+        if (reply := await self._refuse_config(request)) is not None:
+            return reply
         body = encode_request(request)
         if len(body) > INLINE_BYTES:
             body = encode_request(await self.contents.slim(request, self.journal))
@@ -521,6 +524,17 @@ class Engine:
             if reply.code != "moved":
                 return reply
         return await self.handover.ask(request.run_id, body, self._decides, _FOLLOW_SECONDS)
+
+    async def _refuse_config(self, request: Request) -> Reply | None:
+        """Here, where its content is at hand: it may be stored as a blob by the time it is decided on."""
+        if request.kind != "requeue" or request.config is None:
+            return None
+        record = await self.journal.find_run(request.run_id)
+        mistakes = [] if record is None else find_mistakes_of(self.registry, await self.state_of(record), request)
+        if not mistakes:
+            return None
+        message = f"the config for node {request.node} cannot be used: {'; '.join(mistakes)}"
+        return Reply(run_id=request.run_id, code="bad_config", message=message, problems=tuple(mistakes))
 
     async def _decides(self) -> bool:
         """Whether it can be waited for: somebody holds the journal, or this process does since the holder is gone."""

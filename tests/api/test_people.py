@@ -311,6 +311,23 @@ async def test_a_dead_letter_is_tried_again_with_another_config_or_given_up(serv
     assert both.status_code == 422
 
 
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"function": "tests.engine.tasks:echo", "args": {"value": "{{ inputs.x }}"}}, "is a template"),
+        ({"function": "tests.engine.tasks:echo", "args": {"{{ inputs.x }}": 1}}, "is a template"),
+        ({"args": {"value": 1}}, "a task needs config.function"),
+        ("text", "config"),
+    ],
+)
+async def test_a_requeue_whose_config_does_not_fit_the_node_is_refused_and_nothing_happens(server, config, expected):
+    (one,) = await parked(server, 1)
+    refused = await server.post(f"{letter(one)}/requeue", {"config": config}, headers=bearer())
+    assert refused.status_code == 422
+    assert expected in refused.text
+    assert (await server.ok(letter(one), headers=bearer()))["state"] == "pending"
+
+
 async def test_a_dead_letter_has_what_its_node_was_given_even_after_it_was_given_something_else(server):
     before = [transform("small", {"n": 3}), transform("large", "x" * 100_000)]
     args = {"n": "{{ small.n }}", "key": "k-{{ secrets.TOKEN }}", "whole": "{{ secrets.TOKEN }}", "text": "{{ large }}"}

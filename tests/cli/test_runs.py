@@ -416,6 +416,29 @@ def test_requeue_with_other_config_runs_with_it(shell, tmp_path, parked):
     assert requeued[0]["data"]["config"] == other
 
 
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (
+            {"function": "tests.cli.work:echo", "args": {"value": "{{ total }}"}},
+            "'{{ total }}' is a template: write the value",
+        ),
+        ({"args": {"value": 1}}, "a task needs config.function"),
+        ({}, "a task needs config.function"),
+        ({"function": "tests.cli.work:echo", "value": 1}, "unknown key 'value'"),
+        ({"function": "jobs:payy", "args": {"total": 1}}, "module 'jobs' has no 'payy'; did you mean 'pay'?"),
+        ({"function": "jobs:pay", "args": {"totl": 1}}, "pay() needs total"),
+    ],
+)
+def test_a_requeue_with_config_that_cannot_work_is_refused_on_the_spot(
+    shell, tmp_path, parked, monkeypatch, config, expected
+):
+    (tmp_path / "jobs.py").write_text("def pay(total):\n    return total\n")
+    monkeypatch.chdir(tmp_path)
+    assert expected in shell.error("dlq", "requeue", "parked-1:a", "--config", json.dumps(config))
+    assert [one["state"] for one in shell.json("dlq", "list")["items"]] == ["pending"]
+
+
 def test_dead_letters_of_a_run_are_discarded_together(shell, parked):
     done = shell.json("dlq", "discard", "--run-id", "park", "--node-id", "a", "--as", "fail")
     assert [item["dead_letter_id"] for item in done["items"]] == ["parked-1:a"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,9 +52,21 @@ def _calls_of(node: Node, path: str, what: str) -> Iterator[Call]:
 
 def check_files(compiled: Compiled, folders: list[Path]) -> tuple[Problem, ...]:
     """Warnings about functions whose module is a file in one of these folders."""
+    return _check_all(find_calls(compiled), folders)
+
+
+def check_config(what: str, config: Any, folders: list[Path]) -> tuple[Problem, ...]:
+    """The same for the config of one task, outside a definition."""
+    reference = config.get("function") if isinstance(config, dict) else None
+    if not isinstance(reference, str) or ":" not in reference:
+        return ()
+    return _check_all([Call("config", what, reference, config.get("args"))], folders)
+
+
+def _check_all(calls: Iterable[Call], folders: list[Path]) -> tuple[Problem, ...]:
     problems: list[Problem] = []
     trees: dict[str, ast.Module | None] = {}
-    for call in find_calls(compiled):
+    for call in calls:
         module, _, name = call.reference.partition(":")
         if module not in trees:
             trees[module] = _read(module, folders)

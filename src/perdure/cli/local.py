@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -375,6 +376,7 @@ class Local:
 
     async def repair(self, letters: Sequence[View], fields: dict[str, Any], by: str | None) -> tuple[list[View], str]:
         state = ""
+        _check_call(letters[0]["node"], fields.get("config"))
         for letter in letters:
             request = Request(
                 run_id=letter["run_id"],
@@ -392,3 +394,11 @@ class Local:
 
 def _who(by: str | None) -> str:
     return user() if by is None else by
+
+
+def _check_call(node: str, config: Any) -> None:
+    """What `perdure validate` would say of the function, by the files here: where a local run goes on is where they are."""
+    from perdure.cli.calls import check_config
+
+    if mistakes := [problem.message for problem in check_config(f"node '{node}'", config, [Path.cwd()])]:
+        raise Refused("; ".join(mistakes), code="bad_call")

@@ -1,4 +1,5 @@
-"""What a parked node was given when it failed: its config as it was rendered, and its inputs, for whoever has to mend it.
+"""What a parked node was given when it failed: its config as it was rendered, and its inputs, for whoever has to mend it; and
+whether a config that somebody gives it instead can be used.
 
 Derived from the state of then, as its task was; nothing of it is stored a second time. Secrets and sealed fields are masked.
 """
@@ -11,13 +12,17 @@ from perdure.blobs import BlobStore
 from perdure.errors import PerdureError
 from perdure.kernel.segments import MASKED, BlobRef, Secret, Segment, Segments, is_sealed
 from perdure.kernel.state import Activation, State
-from perdure.nodes.registry import Registry
+from perdure.nodes.checks import find_mistakes
+from perdure.nodes.registry import Registry, has_template
+from perdure.nodes.task import NO_FUNCTION
 from perdure.routing.errors import NotAtHand
 from perdure.runtime.cache import Cache
 from perdure.runtime.fetcher import blob_sources
 from perdure.runtime.loaded import Loaded
 from perdure.runtime.rendering import Renderer
+from perdure.runtime.requests import Request
 
+_SAID = 5
 _MOST_BLOBS = 1000
 """That a config may look into."""
 
@@ -48,6 +53,46 @@ async def describe(
             problem = error.message
             break
     return {"config": None, "inputs": None, "problem": problem}
+
+
+def find_mistakes_of(registry: Registry, state: State, request: Request) -> list[str]:
+    """What is wrong with the config that a requeue brings: it is data that is used as it stands, so it must fit its type now.
+    Who is not parked there at all is for the kernel to say."""
+    activation = state.find(request.node, request.scope, request.item)
+    if activation is None:
+        return []
+    node = state.pinned(activation)
+    if request.undo:
+        return ["a compensation has no config of its own here; leave --config away"]
+    if activation.accepted:
+        return ["it is done and only its routing failed, so nothing would be executed with it; leave --config away"]
+    kind = registry.find(node.type)
+    raw = () if kind is None else kind.raw_keys
+    config = request.config
+    rendered = {key: config[key] for key in config if key not in raw} if isinstance(config, dict) else config
+    if (template := _find_template(rendered)) is not None:
+        short = template if len(template) <= 60 else f"{template[:59]}…"
+        way = "write the value (`perdure dlq show` has what the node was given), or change the definition with `perdure runs patch`"
+        return [f"it is used as it stands, and {short!r} is a template: {way}"]
+    if kind is None:
+        return []
+    if node.type == "task" and not config:
+        return [NO_FUNCTION]
+    return [mistake.message for mistake in find_mistakes(kind, config)][:_SAID]
+
+
+def _find_template(value: Any) -> str | None:
+    stack = [value]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, dict):
+            stack.extend(one)
+            stack.extend(one.values())
+        elif isinstance(one, list | tuple):
+            stack.extend(one)
+        elif has_template(one):
+            return str(one)
+    return None
 
 
 def _masked(value: Any) -> Any:

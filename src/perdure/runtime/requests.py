@@ -189,7 +189,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     code: str = ""
     message: str = ""
     problems: tuple[str, ...] = ()
-    """Everything that is wrong with the inputs of a start, or with the data of a vote."""
+    """Everything that is wrong with the inputs of a start, the data of a vote, or the config of a requeue."""
 
     @property
     def refused(self) -> bool:

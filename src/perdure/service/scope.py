@@ -118,6 +118,8 @@ class Scope:
             case "invalid_inputs":
                 path = "data" if request.kind == "vote" else "inputs"
                 raise InputsInvalid(reply.message, [Trouble(path, "wrong_value", one) for one in reply.problems])
+            case "bad_config":
+                raise Invalid(reply.message, [Trouble("config", "bad_config", one) for one in reply.problems])
             case "invalid_name":
                 raise Invalid(reply.message, [Trouble("", "wrong_value", reply.message)])
             case "overloaded":
