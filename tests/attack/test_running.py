@@ -7,11 +7,13 @@ import signal
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import msgspec
 import pytest
 from click.testing import CliRunner
 
+from perdure.cli import watching
 from perdure.cli.app import app
 from perdure.routing.at_hand import Lost
 from perdure.routing.python_code import Job
@@ -251,6 +253,22 @@ async def test_every_view_of_a_quarantined_run_that_cannot_be_read_says_why(tmp_
         assert (await server.get("/runs")).is_success
 
 
+@contextmanager
+def ending(command):
+    """A command that follows a run may not go on for ever."""
+
+    def late(number, frame):
+        raise AssertionError(f"{command} has not ended")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(int(DEADLINE))
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
 @attack("S27", "every command that shows a quarantined run that cannot be read")
 @pytest.mark.parametrize("how", DAMAGES)
 def test_commands_say_why_a_quarantined_run_cannot_be_read(tmp_path, how):
@@ -261,7 +279,10 @@ def test_commands_say_why_a_quarantined_run_cannot_be_read(tmp_path, how):
     bad, good = asyncio.run(prepare())
 
     def said(*command):
-        done = CliRunner().invoke(app, list(command), env={"PERDURE_DATABASE_URL": f"sqlite:///{tmp_path}/perdure.db"})
+        with ending(command):
+            done = CliRunner().invoke(
+                app, list(command), env={"PERDURE_DATABASE_URL": f"sqlite:///{tmp_path}/perdure.db"}
+            )
         assert done.exception is None or isinstance(done.exception, SystemExit), (command, done.exc_info)
         return done.output
 
@@ -273,11 +294,55 @@ def test_commands_say_why_a_quarantined_run_cannot_be_read(tmp_path, how):
         ("runs", "path", bad),
         ("runs", "rerun", bad, "--from", "a"),
         ("runs", "export", bad),
+        ("runs", "watch", bad),
+        ("runs", "watch", bad, "--json"),
     ):
         assert "IntegrityError: impossible" in " ".join(said(*command).split()), (command, said(*command))
     said("runs", "events", bad)
-    said("runs", "watch", bad)
     assert bad in said("runs", "list")
+
+
+BAD = "IntegrityError: impossible"
+ASKING = {"name": "w", "nodes": [{"id": "a", "type": "human"}]}
+
+
+def places(server, folder):
+    return {"PERDURE_SERVER_URL": server.url}, {"PERDURE_DATABASE_URL": f"sqlite:///{folder}/perdure.db"}
+
+
+@attack("S27", "who follows a quarantined run waits for ever")
+@pytest.mark.parametrize("command", ["watch", "watch --json", "logs --follow"])
+async def test_who_follows_a_quarantined_run_is_told_why_and_need_not_wait(tmp_path, command):
+    async with serving(tmp_path, real=True) as server:
+        run_id = (await server.ok("/runs", {"definition": ASKING}))["run_id"]
+        await server.engine.journal.mark_quarantined(run_id, BAD)
+        for env in places(server, tmp_path):
+            call = asyncio.to_thread(CliRunner().invoke, app, ["runs", *command.split(), run_id], env=env)
+            done = await asyncio.wait_for(call, DEADLINE)
+            assert (done.exit_code, BAD in done.output) == (1, True), done.output
+
+
+@attack("S27", "a run that is quarantined while it is followed")
+async def test_who_follows_a_run_is_told_when_it_is_quarantined(tmp_path, monkeypatch):
+    following, run = threading.Event(), watching._Beside.run
+
+    async def tell(self, over):
+        following.set()
+        await run(self, over)
+
+    monkeypatch.setattr(watching, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(watching._Beside, "run", tell)
+    async with serving(tmp_path, real=True) as server:
+        run_id = (await server.ok("/runs", {"definition": ASKING}))["run_id"]
+        for env in places(server, tmp_path):
+            following.clear()
+            call = asyncio.to_thread(CliRunner().invoke, app, ["runs", "watch", run_id], env=env)
+            watched = asyncio.create_task(call)
+            assert await asyncio.to_thread(following.wait, DEADLINE)
+            await server.engine.journal.mark_quarantined(run_id, BAD)
+            done = await asyncio.wait_for(watched, DEADLINE)
+            assert (done.exit_code, BAD in done.output) == (1, True), done.output
+            await server.engine.journal.unquarantine(run_id)
 
 
 @attack("S16", "a workflow that starts itself twice")

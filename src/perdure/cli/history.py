@@ -18,6 +18,7 @@ from perdure.cli.output import compact, instant, on_terminal, print_page, print_
 from perdure.cli.saying import echo, echo_json
 from perdure.cli.where import Where, where_options
 from perdure.clock import system
+from perdure.errors import Refused
 from perdure.plain_text import clean_json, clean_line
 from perdure.runtime.logs import PAUSE_SECONDS
 
@@ -141,7 +142,12 @@ async def _follow_logs(where: Where, name: str, node: str | None, after: int, as
                 if ended:
                     return ExitCode.OK
                 # Lines are written in batches, the last one up to a moment after the run has ended.
-                ended = (await find_run(backend, run_id))["ended_at"] is not None
+                found = await find_run(backend, run_id)
+                ended = found["ended_at"] is not None
+                if not ended and found.get("quarantined") is not None:
+                    raise Refused(
+                        f"run {run_id} is quarantined, so it does not go on: {found['quarantined']}", code="quarantined"
+                    )
                 await first_of(system.sleep(_LINES_SECONDS), stop.asked.wait())
             return stop.code
 

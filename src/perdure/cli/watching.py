@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +11,16 @@ from perdure.cli.exits import ExitCode
 from perdure.cli.group import json_option, leave
 from perdure.cli.output import print_json, print_pretty
 from perdure.cli.where import Where, where_options
+from perdure.clock import system
+from perdure.errors import Refused
+
+if TYPE_CHECKING:
+    from perdure.cli.backend import Backend
+    from perdure.cli.following import Following
+    from perdure.cli.tree import Tree
+
+LOOK_SECONDS = 2.0
+"""That a run is quarantined is in no event: it is looked for."""
 
 
 @click.command()
@@ -19,7 +30,9 @@ from perdure.cli.where import Where, where_options
 def watch(run_id: str, where: Where, as_json: bool) -> None:
     """Follow a run until it ends. Looks only: it does no work and asks nothing.
 
-    Exit codes: 0 completed, 1 failed or cancelled, 130 or 143 interrupted.
+    A quarantined run goes nowhere: why is said, and that is the end.
+
+    Exit codes: 0 completed, 1 failed, cancelled or quarantined, 130 or 143 interrupted.
     """
     leave(asyncio.run(_watch(where, run_id, as_json)))
 
@@ -30,14 +43,18 @@ async def _watch(where: Where, name: str, as_json: bool) -> ExitCode:
     from perdure.cli.following import Silent, follow, stopping
 
     async with connected(where) as backend:
-        run_id = (await find_run(backend, name))["run_id"]
+        found = await find_run(backend, name)
+        run_id = found["run_id"]
+        await _check(backend, found)
         follower, lines = backend.follow(run_id)
         tree = None if as_json else make_tree(follower)
         if tree is not None:
             await follower.skip_past()
         with stopping() as stop:
             screen = Silent() if as_json else tree or lines
-            await follow(follower, screen, stop, work=None, beside=tree.redraw if tree is not None else None)
+            await follow(follower, screen, stop, work=None, beside=_Beside(backend, follower, tree).run)
+        if not follower.state.terminal:
+            await _check(backend, await find_run(backend, run_id))
         view = await backend.get_run(run_id)
     ended = follower.state.terminal
     if as_json:
@@ -47,3 +64,44 @@ async def _watch(where: Where, name: str, as_json: bool) -> ExitCode:
     if stop.code is not None and not ended:
         return stop.code
     return ExitCode.OK if view["state"] == "completed" else ExitCode.FAILED
+
+
+async def _check(backend: Backend, found: dict[str, Any]) -> None:
+    """Raises Refused for a quarantined run, unless it has ended and can be shown."""
+    why = found.get("quarantined")
+    if why is None:
+        return
+    run_id = found["run_id"]
+    await backend.get_run(run_id)  # which says why, where it cannot be read
+    if found["ended_at"] is None:
+        raise Refused(f"run {run_id} is quarantined, so it does not go on: {why}", code="quarantined")
+
+
+class _Beside:
+    """While a run is followed: draw it, and find out that nothing will come any more."""
+
+    def __init__(self, backend: Backend, follower: Following, tree: Tree | None) -> None:
+        self._backend = backend
+        self._follower = follower
+        self._tree = tree
+
+    async def run(self, over: asyncio.Event) -> None:
+        async with asyncio.TaskGroup() as group:
+            if self._tree is not None:
+                group.create_task(self._tree.redraw(over))
+            group.create_task(self._look(over))
+
+    async def _look(self, over: asyncio.Event) -> None:
+        from perdure.client import ApiError
+
+        while True:
+            seq = self._follower.state.seq
+            await system.sleep(LOOK_SECONDS)
+            try:
+                found = await self._backend.find_run(self._follower.state.run_id)
+            except ApiError as error:
+                if error.code == "quarantined":
+                    raise
+                continue  # a server that is away: the stream is more patient
+            if found is not None and found.get("quarantined") is not None and self._follower.state.seq == seq:
+                over.set()
