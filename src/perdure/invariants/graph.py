@@ -62,7 +62,8 @@ class Graph:
                 breaks = node.loop.break_path if node.loop is not None else None
                 free = {edge.target for edge in self.outgoing[name] if not edge.named}
                 self.unchosen[name] = frozenset(free | {ids[i] for i in breaks or ()})
-            if node.on_failure != "fail" or node.lenient or node.region is not None or node.loops:
+            leaves = any(edge.common < len(node.loops) for edge in self.outgoing[name])
+            if node.on_failure != "fail" or node.lenient or node.region is not None or leaves:
                 self.breakable.add(name)
             if node.on_failure == "continue":
                 self.handled[name] = frozenset(edge.target for edge in self.outgoing[name])

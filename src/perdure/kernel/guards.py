@@ -233,7 +233,7 @@ class _Ways:
     def _breaks(self, edge: Edge, node: Node) -> int:
         """Approvals without which the edge may be what makes the join of `node` fail."""
         source = self._ir.nodes[edge.source]
-        if source is None or not _may_break(source, node):
+        if source is None or not _may_break(source, edge, node):
             return 0
         done = _settled(self._state, source, edge.source)
         if done is not None:
@@ -289,12 +289,14 @@ def _without_approval(node: Node, edge: Edge, trusted: bool) -> bool:
     return False
 
 
-def _may_break(source: Node, node: Node) -> bool:
+def _may_break(source: Node, edge: Edge, node: Node) -> bool:
     """The source may fail and the run go on, so that the join of `node` fails: it only leads into races, or one that is over;
-    or its error counts for nothing there (rules 9 to 11)."""
+    it failed in an iteration that was closing, and the end of its loop says so; or its error counts for nothing there (rules
+    9 to 11, 17)."""
     if source.on_failure in ("continue", "path"):
         return node.join.at_least is not None
-    return source.on_failure == "fail" and (source.lenient or source.region is not None or bool(source.loops))
+    absorbed = source.lenient or source.region is not None or edge.common < len(source.loops)
+    return source.on_failure == "fail" and absorbed
 
 
 def _may_go_aside(ir: IR, node: Node, edge: Edge) -> bool:
@@ -319,7 +321,7 @@ def _unavoidable(state: State, ir: IR) -> set[int]:
         for number in node.edges_in:
             edge = ir.edges[number]
             source = ir.nodes[edge.source]
-            broken = broken or (source is not None and _may_break(source, node))
+            broken = broken or (source is not None and _may_break(source, edge, node))
             if skippable[edge.source] or edge.named or source is None or _may_go_aside(ir, source, edge):
                 refusable = refusable or edge.required
             else:

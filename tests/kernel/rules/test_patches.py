@@ -565,29 +565,3 @@ def test_rule_39_a_quorum_of_ways_counts_those_without_the_approval():
     guarded(run, *graph, node("pay", "ask", "x", "y", join={"at_least": 2}))
     patch(run, *graph, node("pay", "ask", "x", "y", join={"at_least": 3}))
     assert run.refused is None
-
-
-@pytest.mark.parametrize("policy", ["continue", {"path": ["pay"]}])
-def test_rule_39_no_failure_that_a_race_absorbs_leads_around_an_approval(policy):
-    """`j` has fired, so a no fails nobody's run: `q` cannot run, and by a patch `pay` went on from there."""
-    rest = (node("pay", "q"), node("x"), node("j", "pay", "x", join="any"))
-    run = start(human("ask"), node("q", "ask"), *rest)
-    run.complete("x")
-    patch(run, human("ask"), node("q", "ask", on_failure=policy), *rest)
-    assert "'pay' runs only after the approval 'ask'; it would run without it" in run.refused.message
-    run.vote(run.ask("ask"), "reject")
-    assert run.state_of("pay") == "upstream_failed"
-
-
-def test_rule_39_what_went_on_from_a_failure_before_may_do_so_after_a_patch():
-    """Here `pay` never depended on the answer, only on its being there."""
-    nodes = (human("ask"), node("q", "ask", on_failure="continue"), node("pay", "q"), node("x"))
-    race = node("j", "pay", "x", join="any")
-    run = start(*nodes, race)
-    run.complete("x")
-    patch(run, *nodes, race, node("z"))
-    assert run.refused is None
-    run.vote(run.ask("ask"), "reject")
-    assert run.state_of("pay") == "queued"
-    checker = Checker(run.state.library)
-    assert [found for event in run.journal for found in checker.feed(event)] == []
