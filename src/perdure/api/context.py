@@ -19,6 +19,7 @@ from perdure.access import (
     Unauthenticated,
     make_principal,
 )
+from perdure.api.bodies import Bodies
 from perdure.api.metrics import Metrics
 from perdure.api.protocol import Bounds
 from perdure.api.routing import Call
@@ -33,6 +34,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """How a server behaves. What is a setting of the process is read in `perdure.settings` and given here."""
 
     max_body_bytes: int = MIB
+    public_body_bytes: int = MIB // 4
+    """Where no credential is asked for: a decision with what was written into its form."""
+    public_bodies_bytes: int = 16 * MIB
+    """All of them together, at one time."""
+    tenant_bodies_bytes: int = 256 * MIB
+    """Those of one tenant together, at one time."""
     hosts: tuple[str, ...] = ()
     """Names an open server answers to beside those of the loopback interface; one with authentication answers to any."""
     public_url: str = ""
@@ -56,6 +63,7 @@ class Context:
         self.metrics = Metrics(engine)
         self.feed = Feed(engine)
         self.limiter = limiter or RateLimiter(engine.clock, per_key=0, per_tenant=0)
+        self.bodies = Bodies(options.public_body_bytes, options.public_bodies_bytes, options.tenant_bodies_bytes)
         self.failures = Failures(engine.clock)
         self.places = Places(options.streams_per_key, options.streams_per_tenant)
         self.nobody = make_principal(tenant="", name="nobody", kind="link", roles=())

@@ -10,11 +10,13 @@ import asyncio
 import math
 import re
 import typing
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
+from perdure.api.bodies import HELD, Held
 from perdure.api.problems import BadBody, BadQuery, TooSlow, WrongType
 from perdure.model.problems import Problems, format_path
 from perdure.model.reader import Format, read
@@ -23,6 +25,10 @@ from perdure.service.errors import Invalid, Trouble
 T = TypeVar("T")
 
 BODY_SECONDS = 60.0
+LARGE_BYTES = 16 * 1024
+"""A body beyond it is read in a thread: a megabyte of small values takes a quarter of a second."""
+MOST_TROUBLES = 100
+"""Nobody reads more, and an answer is not to be larger than what was asked."""
 _WHERE = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)
 _YAML = {"application/yaml", "application/x-yaml", "text/yaml"}
 ODD_TEXT = re.compile("[\x00\ud800-\udfff]")
@@ -56,7 +62,7 @@ def read_query(kind: type[T], items: list[tuple[str, str]]) -> T:
             given.setdefault(name, []).append(value)
     converted = _convert(kind, given, troubles, strict=False, what="parameter")
     if troubles:
-        raise BadQuery(_sentence("the query", troubles), troubles)
+        raise BadQuery(_sentence("the query", troubles), _some(troubles))
     assert converted is not None
     return converted
 
@@ -84,13 +90,22 @@ async def read_body(request: Request, kind: type[T], *, required: bool = True) -
             raise BadBody("the body is empty; send a JSON object", [Trouble("", "syntax", "the body is empty")])
         return kind()
     media_type(request, {"application/json"})
+    return await aside(data, lambda: _read_object(kind, data))
+
+
+async def aside(data: bytes, work: Callable[[], T]) -> T:
+    """What is done with a body, in a thread where it is large: the loop belongs to everybody."""
+    return await asyncio.to_thread(work) if len(data) > LARGE_BYTES else work()
+
+
+def _read_object(kind: type[T], data: bytes) -> T:
     value = read_json(data)
     if not isinstance(value, dict):
         raise Invalid("the body is not an object", [Trouble("", "wrong_type", "expected a JSON object")])
     troubles: list[Trouble] = []
     converted = _convert(kind, value, troubles, strict=True, what="key")
     if troubles:
-        raise Invalid(_sentence("the body", troubles), troubles)
+        raise Invalid(_sentence("the body", troubles), _some(troubles))
     assert converted is not None
     return converted
 
@@ -109,10 +124,19 @@ def definition_format(request: Request) -> Format:
 
 
 async def read_bytes(request: Request) -> bytes:
-    """The body, however it is sent. `limits.py` ends it when it grows too large."""
+    """The body, however it is sent. `shell.py` ends it when it grows too large, and `bodies.py` when all are together."""
+    held: Held = request.scope[HELD]
+    if held.data is not None:
+        return held.data
+    held.expect(request.headers.get("content-length", "0"))
+    pieces = []
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            return await request.body()
+            async for piece in request.stream():
+                held.take(len(piece))
+                pieces.append(piece)
+        held.data = b"".join(pieces)
+        return held.data
     except TimeoutError:
         raise TooSlow(f"the body did not arrive within {BODY_SECONDS:.0f} s") from None
     except ClientDisconnect:
@@ -128,7 +152,7 @@ def read_json(data: bytes) -> Any:
             Trouble(format_path(one.path), one.code, one.message.replace("the definition", "the body"))
             for one in problems.found
         ]
-        raise BadBody(_sentence("the body", troubles), troubles)
+        raise BadBody(_sentence("the body", troubles), _some(troubles))
     return value
 
 
@@ -136,7 +160,11 @@ def _convert(kind: type[T], given: dict[str, Any], troubles: list[Trouble], *, s
     """Field by field, so that all mistakes are found; None when there are any."""
     fields = _FIELDS.get(kind) or _fields_of(kind)
     suggest = Problems().suggest
-    for name in given.keys() - fields.keys():
+    unknown = given.keys() - fields.keys()
+    for number, name in enumerate(unknown):
+        if number == MOST_TROUBLES:
+            troubles.extend([troubles[-1]] * (len(unknown) - number))  # counted, and not listed
+            break
         hint = suggest(name, fields.keys()) or (
             f"; known are {', '.join(fields)}" if fields else "; there are none here"
         )
@@ -166,6 +194,14 @@ def _trouble(name: str, said: str) -> Trouble:
 
 def _clean(text: str, most: int = 100) -> str:
     return ODD_TEXT.sub("\ufffd", text)[:most]
+
+
+def _some(troubles: list[Trouble]) -> list[Trouble]:
+    """As many as anybody reads."""
+    more = len(troubles) - MOST_TROUBLES
+    if more <= 0:
+        return troubles
+    return [*troubles[:MOST_TROUBLES], Trouble("", "too_many_problems", f"and {more} more")]
 
 
 def _sentence(what: str, troubles: list[Trouble]) -> str:

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from perdure.access import Permission, Principal
+from perdure.api.bodies import HELD
 from perdure.api.parameters import idempotency_key
 from perdure.api.problems import Broken, problem
 from perdure.api.reading import ODD_TEXT, Body, NoQuery, Query, read_body, read_query
@@ -207,6 +208,14 @@ async def _execute(context: Context, endpoint: Endpoint, request: Request, reque
         context.limiter.check(principal)
         principal.require(endpoint.permission)
     _check_path(request)
+    with context.bodies.held_by(principal.tenant) as held:
+        request.scope[HELD] = held
+        return await _call(context, endpoint, request, request_id, principal)
+
+
+async def _call(
+    context: Context, endpoint: Endpoint, request: Request, request_id: str, principal: Principal
+) -> Response:
     arguments: dict[str, Any] = {}
     query = read_query(endpoint.query, request.query_params.multi_items())
     if endpoint.query is not NoQuery:

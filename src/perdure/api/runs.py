@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from perdure.access import Permission
 from perdure.api import schemas as s
 from perdure.api.parameters import AFTER_DESCRIPTION, Limit, Sequence, Text, either, moment, sequence, tag
-from perdure.api.reading import Body, Query, media_type, read_bytes, read_json
+from perdure.api.reading import Body, Query, aside, media_type, read_bytes, read_json
 from perdure.api.routing import Answer, Call, Routes, hash_of
 from perdure.api.streaming import EventStream
 from perdure.journal import RunFilter
@@ -414,6 +414,6 @@ async def import_(call: Call) -> Any:
     """Make a run out of a file that was exported, to look at it. It is quarantined: nothing of it is executed."""
     data = await read_bytes(call.request)
     media_type(call.request, {"application/json"})
-    view = await call.service.transfer.read(read_json(data))
+    view = await call.service.transfer.read(await aside(data, lambda: read_json(data)))
     call.object = view["run_id"]
     return view

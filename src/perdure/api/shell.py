@@ -13,10 +13,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from perdure.access.authenticator import is_loopback
 from perdure.api.context import Context
-from perdure.api.problems import CrossOrigin, TooLarge, WrongHost, WrongType, problem
+from perdure.api.problems import BadQuery, CrossOrigin, TooLarge, WrongHost, WrongType, problem
 from perdure.errors import PerdureError
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+MOST_PARAMETERS = 100
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 
 HEADERS: tuple[tuple[bytes, bytes], ...] = (
@@ -46,6 +47,7 @@ class Shell:
         scope["perdure.request_id"] = request_id
         send = _with_headers(send, request_id)
         try:
+            _check_query(scope["query_string"])
             self._check(scope["method"], headers)
         except PerdureError as error:
             self._context.metrics.unrouted(scope["method"], error.status)
@@ -72,6 +74,13 @@ class Shell:
         own = {host.lower(), _netloc(options.public_url)} - {""}
         if method not in _SAFE and origin is not None and _netloc(origin) not in own:
             raise CrossOrigin("a page of another origin may not ask for this")
+
+
+def _check_query(query: bytes) -> None:
+    """Before anybody takes it apart: each parameter costs more than its few bytes, here and in the answer."""
+    count = query.count(b"&") + 1
+    if count > MOST_PARAMETERS:
+        raise BadQuery(f"the query has {count} parameters; at most {MOST_PARAMETERS} are taken")
 
 
 def _hostname(host: str) -> str:

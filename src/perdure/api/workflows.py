@@ -10,7 +10,7 @@ from perdure.access import Permission
 from perdure.api import schemas as s
 from perdure.api.parameters import Limit, Text, either
 from perdure.api.problems import BadBody
-from perdure.api.reading import Body, Query, definition_format, read_bytes, read_json
+from perdure.api.reading import Body, Query, aside, definition_format, read_bytes, read_json
 from perdure.api.routing import Answer, Call, Routes
 from perdure.model.reader import Format
 from perdure.service.errors import Invalid, Trouble
@@ -36,7 +36,7 @@ async def _read_definition(call: Call) -> tuple[bytes, Format]:
         raise BadBody("the body is empty; send a definition", [Trouble("", "syntax", "the body is empty")])
     kind = definition_format(call.request)
     if kind == "json":
-        read_json(data)  # what is no JSON at all is a bad request, and not a bad definition
+        await aside(data, lambda: read_json(data))  # what is no JSON at all is a bad request, and not a bad definition
     return data, kind
 
 

@@ -26,10 +26,10 @@ INT_MIN, INT_MAX = -(2**63), 2**64 - 1
 
 # The closing quote is optional, so that a match never fails: text full of unclosed quotes stays linear.
 _JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-_NOT_BRACKET = re.compile(r"[^\[\]{}]+")
 _ODD_CHARACTER = re.compile("[\x00\ud800-\udfff]")
 _ODD_ESCAPE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
-_STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
+_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_NOT_BRACKETS = bytes(set(range(256)) - _STEPS.keys())
 
 
 def read(text: str | bytes, format: Format | None, problems: Problems) -> tuple[Any, str, Format]:
@@ -119,7 +119,7 @@ _decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_int=_integer, parse_
 
 
 def read_json(text: str, problems: Problems) -> Any:
-    brackets = _NOT_BRACKET.sub("", _JSON_STRING.sub("", text))
+    brackets = _JSON_STRING.sub("", text).encode().translate(None, _NOT_BRACKETS)
     if max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > MAX_DEPTH:
         problems.error(
             "too_deep",
