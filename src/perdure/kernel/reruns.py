@@ -70,6 +70,12 @@ def _limits(state: State, node: str) -> Iterator[str]:
 
 
 def adopt(state: State, node: str) -> tuple[Adopted, ...]:
+    """What a rerun from `node` begins with."""
+    last = len(state.irs) - 1
+    return tuple(_adopted(state, last, found) for found in keep(state, node))
+
+
+def keep(state: State, node: str) -> list[Activation]:
     """What a rerun from `node` keeps, in the order in which it completed: one that left a loop did so after the others in it."""
     ir, last = state.ir, len(state.irs) - 1
     wanted = _ancestors(ir, index_of(ir)[node])
@@ -86,8 +92,7 @@ def adopt(state: State, node: str) -> tuple[Adopted, ...]:
                 kept[index] = found
         torn = [body for body in bodies if any(i in wanted and i not in kept and _gave(state, i, last) for i in body)]
         if not torn:
-            in_order = sorted(kept.values(), key=lambda found: found.ended_seq)
-            return tuple(_adopted(state, last, found) for found in in_order)
+            return sorted(kept.values(), key=lambda found: found.ended_seq)
         wanted.difference_update(*torn)
 
 

@@ -316,3 +316,7 @@ def _prepare_rerun(request: Request, source: State, ir: IR) -> None:
     problems = reruns.mend(source, ir) or reruns.check(source, request.node, inputs)
     if problems:
         raise _Turned("rerun_refused", "; ".join(problems))
+    # Whoever asked was looked at before, and the run went on: a decision that came since is not theirs to keep (X17).
+    seen = request.checked
+    if seen is not None and any(found.ended_seq > seen for found in reruns.keep(source, request.node)):
+        raise _Turned("run_changed", f"run {source.run_id} went on before {request.node!r} meanwhile; ask again")

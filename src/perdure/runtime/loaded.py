@@ -337,6 +337,8 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True):
     alias: str = ""
     correlation_id: str = ""
     sealed_for: str = ""
+    by: str = ""
+    """Who started the first of them: they asked for this one too."""
     refs: bool = False
     """Its values hold references to blobs and are packed."""
 
@@ -355,7 +357,7 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True):
             signals_seen=self.signals_seen,
             pauses=self.pauses,
             origin=(self.continues, ""),
-            by=f"run {self.continues}",
+            by=self.by or f"run {self.continues}",
             alias=self.alias,
             correlation_id=self.correlation_id,
             sealed_for=self.sealed_for,
@@ -378,6 +380,7 @@ def continuation_notice(state: State, effect: c.ContinueRun) -> bytes:
         alias=state.alias,
         correlation_id=state.correlation_id,
         sealed_for=state.seal_name,
+        by=state.submitted_by,
     )
     try:
         return _encoder.encode(continuation)

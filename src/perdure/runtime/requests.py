@@ -89,6 +89,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     # rerun: the run whose outcomes before `node` are kept, `inputs` then replaces what `node` is given, by node; without
     # `node` it runs from the start, and `inputs` are the run's
     source: str = ""
+    checked: int | None = None
+    """rerun: up to which event of `source` somebody saw that they may keep what is kept; None: they need not."""
     refs: bool = False
     """Its values are packed: large ones were stored as blobs, and are named here."""
 

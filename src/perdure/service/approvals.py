@@ -12,12 +12,13 @@ from typing import Any, Literal
 import msgspec
 
 from perdure.access import Forbidden, Permission
-from perdure.journal import ApprovalRow, RunRecord
+from perdure.journal import ApprovalRow
 from perdure.kernel import events as e
 from perdure.kernel.reruns import adopt
 from perdure.kernel.segments import show
 from perdure.kernel.state import State
 from perdure.runtime.requests import Request
+from perdure.service.decisions import find_decisions, find_requesters
 from perdure.service.diffs import diff_values
 from perdure.service.history import read_all
 from perdure.service.notifications import notification_view
@@ -25,7 +26,6 @@ from perdure.service.scope import Scope
 from perdure.service.views import View, approval_view, page_view
 
 Decision = Literal["approve", "reject"]
-_DEEPEST = 100
 ROLE = "role:"
 """An entry of `approvers` that begins so is a role; whoever has it may decide for it."""
 
@@ -144,39 +144,35 @@ class Approvals:
         seats = [one for one in approvers if one in roles]
         return next((one for one in seats if one not in body.get("votes", {})), seats[0] if seats else None)
 
-    async def check_kept(self, state: State, from_node: str | None) -> None:
+    async def check_kept(self, state: State, from_node: str | None) -> int | None:
         """A rerun from behind an approval does again what was approved once: only for who could approve it once more (X17).
-        None: by another definition, which may keep any of them."""
+        `from_node` None: by another definition, which may keep any of them. Gives up to where the run was checked: what
+        comes later is nobody's to keep; None for who need not be checked."""
         principal = self._scope.principal
         if principal.kind == "local":
-            return
+            return None
         kept = None if from_node is None else {outcome.node for outcome in adopt(state, from_node)}
-        for approval_id, approval in state.approvals.items():
-            node = state.name(state.activations[approval.key].node)
-            if (kept is not None and node not in kept) or approval.state != "decided":
-                continue
+        mine = {self._scope.by, *(ROLE + role for role in principal.roles)}
+        for decision in await find_decisions(self._engine, state, kept):
+            node = decision.node
+            if not decision.approval:
+                raise Forbidden(
+                    f"this rerun keeps what {node!r} gave, and who was asked for that cannot be told any more; "
+                    f"rerun from {node!r}, and it is asked again"
+                )
             principal.require(Permission.APPROVALS_DECIDE)
-            row = await self._scope.find_approval(approval_id)
-            await self._check_requester(row)
-            mine = {self._scope.by, *(ROLE + role for role in principal.roles)}
-            if approval.approvers and mine.isdisjoint(approval.approvers):
+            await self._check_requester(await self._scope.find_approval(decision.approval))
+            if decision.approvers and mine.isdisjoint(decision.approvers):
                 raise Forbidden(
                     f"this rerun keeps the decision of {node!r}, which is not {self._scope.by}'s to make; "
                     f"rerun from {node!r}, and it is asked again"
                 )
+        return state.seq
 
     async def _check_requester(self, row: ApprovalRow) -> None:
-        record: RunRecord | None = await self._scope.find_run(row.run_id)
-        for _ in range(_DEEPEST):  # whoever started the run that started this one
-            if record is None or record.row.parent is None:
-                break
-            record = await self._engine.journal.find_run(record.row.parent)
-        if record is None:
-            return
-        first = await self._engine.journal.read_events(record.run_id, 0, 1)
-        created = e.decode(first[0].body) if first else None
-        if isinstance(created, e.RunCreated) and created.by == self._scope.by:
-            raise OwnRequest(f"{created.by} started run {record.run_id} and may not decide {row.approval_id}")
+        started = (await find_requesters(self._engine, row.run_id)).get(self._scope.by)
+        if started is not None:
+            raise OwnRequest(f"{self._scope.by} started run {started} and may not decide {row.approval_id}")
 
 
 def _subject(shown: Any) -> Any:

@@ -374,8 +374,9 @@ class Runs:
         values = None if inputs is None else dict(inputs)
         if from_node and kept is None:
             find_node(state, from_node)
+        checked: int | None = None
         if from_node:
-            await Approvals(self._scope).check_kept(state, from_node if kept is None else None)
+            checked = await Approvals(self._scope).check_kept(state, from_node if kept is None else None)
         elif values is not None:
             refuse_sealed("inputs", values)
             before = await self._engine.contents.resolve(record.row.tenant, state.inputs, masked=False)
@@ -389,6 +390,7 @@ class Runs:
                 node=from_node,
                 inputs=values,
                 ir="" if kept is None else kept.ir,
+                checked=checked,
                 **about,
             )
         )
