@@ -438,6 +438,8 @@ def discarded(model: Model, event: e.NodeDiscarded) -> None:
         return
     if act.state != "parked":
         model.blame("V5", f"{act.place} is {act.state} and is discarded")
+    if event.as_ == "continue":
+        guards.pass_by(model, act)
     act.discarded = True
 
 

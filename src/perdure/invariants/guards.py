@@ -79,9 +79,15 @@ def look(model: Model, act: Act) -> None:
     """It is about to run."""
     for person in sorted(model.guarded.get(act.node, ())):
         asked = model.acts.get((person, (), None))
-        by_hand = asked is not None and asked.discarded  # somebody decided that it goes on
-        if not by_hand and not _is_given(model, person):
+        if not _is_given(model, person):
             state = "never asked" if asked is None else "rejected" if asked.rejected else asked.state
             model.blame(
                 "E6", f"{act.place} ran only after the approval {person}, which is {state}, and a patch lets it run"
             )
+
+
+def pass_by(model: Model, act: Act) -> None:
+    """Somebody discards it as `continue`: that gives no approval (rule 28)."""
+    node = model.graph_of(act).nodes.get(act.node)
+    if node is not None and "human" in (node.type, None if node.item is None else node.item.type):
+        model.blame("E6", f"{act.place} is an approval that was not given, and is discarded as continue")

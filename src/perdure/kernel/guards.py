@@ -82,6 +82,18 @@ def asks_otherwise(before: Node, config: Any, config_ref: str | None = None) -> 
         yield f"the approval {before.id!r} asks as it did when the run began, so {keys} cannot change; rerun instead"
 
 
+def cannot_continue(node: Node) -> str | None:
+    """Why what is parked is not discarded as `continue`: whoever operates runs would give an approval by it (rule 28)."""
+    kind = node.type if node.item is None else node.item.type
+    if kind == "human":
+        why, again = "is an approval, which was not given", "asks again"
+    elif kind == "workflow":
+        why, again = "starts a run of its own, whose approvals cannot be seen from here", "retries that run"
+    else:
+        return None
+    return f"{node.id!r} {why}; requeue it, which {again}, or discard it as skip or as fail"
+
+
 def _node(ir: IR, index: int) -> Node | None:
     return ir.nodes[index] if index < len(ir.nodes) else None
 

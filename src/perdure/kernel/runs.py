@@ -12,7 +12,7 @@ from perdure.kernel.edges import in_closed_iteration, touch
 from perdure.kernel.generations import in_order
 from perdure.kernel.inputs import lacks_past
 from perdure.kernel.outcomes import fail_unhandled, is_to_be_routed, route_kept
-from perdure.kernel.settle import end_loop_of_skipped, finish, schedule
+from perdure.kernel.settle import end_loop_of_skipped, finish, join_verdict, schedule
 from perdure.kernel.state import Activation, NodeState, RunState, key_of
 from perdure.kernel.values import Error, Route
 from perdure.kernel.waits import advance_items, items_of
@@ -219,6 +219,9 @@ def requeue(d: Decider, command: c.Requeue) -> None:
         else:
             route_kept(d, activation)
         return
+    if _is_unlet(d, activation):
+        name = d.state.name(activation.node)
+        raise Refusal("join_failed", f"{name} never ran: what its join needs has failed; discard it, or rerun the run")
     if command.config is not None:
         _refuse(list(guards.asks_otherwise(d.state.pinned(activation), command.config)))
     d.emit_for(e.NodeRequeued, activation, by=command.by, config=command.config)
@@ -236,6 +239,13 @@ def _parked(d: Decider, activation: Activation) -> None:
         raise Refusal("not_waiting", f"the map {name} of run {d.state.run_id} does not wait for its items now")
 
 
+def _is_unlet(d: Decider, activation: Activation) -> bool:
+    """Its join failed, and parked it: it was never to run, perhaps because an approval before it was not given. A join that
+    a patch changed since does not count."""
+    never = activation.item < 0 and not activation.scheduled_seq
+    return never and join_verdict(activation, d.state.pinned(activation)) == "fail"
+
+
 def _parked_undo(d: Decider, activation: Activation) -> None:
     if activation.undo is None or activation.undo.state != "parked" or d.state.state is not R.COMPENSATING:
         name = d.state.name(activation.node)
@@ -250,6 +260,8 @@ def discard(d: Decider, command: c.Discard) -> None:
         d.emit_for(e.NodeDiscarded, activation, **fields, undo=True)
         return
     _parked(d, activation)
+    if command.as_ == "continue":
+        _may_continue(d, activation)
     error = activation.error or Error("discarded", "discarded by a person")
     d.emit_for(e.NodeDiscarded, activation, **fields)
     if command.as_ == "skip":
@@ -263,6 +275,16 @@ def discard(d: Decider, command: c.Discard) -> None:
     else:
         fail_unhandled(d, activation, error)
     items_of(d, activation)
+
+
+def _may_continue(d: Decider, activation: Activation) -> None:
+    """Nobody who may repair runs gives an approval by it."""
+    why = guards.cannot_continue(d.state.pinned(activation))
+    if why is not None:
+        raise Refusal("approval_not_given", why)
+    if _is_unlet(d, activation):
+        name = d.state.name(activation.node)
+        raise Refusal("join_failed", f"{name} never ran: what its join needs has failed; discard it as skip or as fail")
 
 
 def _onward(d: Decider, activation: Activation) -> Route:

@@ -106,7 +106,10 @@ def test_rule_25_a_kept_outcome_without_a_way_on_is_parked_and_requeueing_it_run
 def test_rule_28_a_kept_outcome_that_was_parked_can_be_discarded(kept, name, scope, code, way):
     run = kept(on_failure="park")
     run.discard(name, way, scope)
-    assert run.state_of(name, scope) == ("skipped" if way == "skip" else "failed")
+    if name == "ask" and way == "continue":
+        assert run.refused.code == "approval_not_given"
+    else:
+        assert run.state_of(name, scope) == ("skipped" if way == "skip" else "failed")
     sound(run)
 
 
