@@ -1,5 +1,6 @@
 """A form on the terminal: a line for each field, and whether it fits is said by whoever decides."""
 
+import msgspec
 import pytest
 
 from perdure.cli import asking
@@ -34,3 +35,25 @@ async def test_each_field_of_a_form_is_asked_for(monkeypatch, answers, decision,
     assert (request.decision, request.data, answers) == (decision, data, [])
     if decision == "approve":
         assert prompts[1:3] == ["  amount (number): ", "  note (string, enter for none): "]
+
+
+async def test_who_votes_is_asked_until_a_name_is_typed(monkeypatch):
+    answers = ["a", "", "bob", ""]
+
+    async def read_line(prompt):
+        return answers.pop(0)
+
+    monkeypatch.setattr(asking, "read_line", read_line)
+    request = await asking.ask_person(msgspec.structs.replace(ASK, approvers=("ann", "bob")))
+    assert request is not None
+    assert (request.by, answers) == ("bob", [])
+
+
+async def test_nobody_votes_where_no_name_can_be_typed(monkeypatch):
+    answers = ["a", None]
+
+    async def read_line(prompt):
+        return answers.pop(0)
+
+    monkeypatch.setattr(asking, "read_line", read_line)
+    assert await asking.ask_person(msgspec.structs.replace(ASK, approvers=("ann", "bob"))) is None

@@ -50,6 +50,33 @@ def test_a_follower_takes_over_when_the_holder_is_killed(shell, tmp_path):
     assert shell.json("doctor")["ok"]
 
 
+def test_who_goes_on_with_a_run_while_another_process_holds_the_database_is_told_so(shell, tmp_path):
+    gate = tmp_path / "gate"
+    one = workflow(tmp_path, "one", task("a", "wait_until", args={"path": str(gate)}))
+    shell.start("run", one, "--run-id", "r1").wait_for("queued").kill()
+    two = workflow(tmp_path, "two", task("b", "wait_until", args={"path": str(gate)}))
+    holder = shell.start("run", two, "--run-id", "r2").wait_for("It is left alone here")
+    follower = shell.start("run", one, "--run-id", "r1")
+    follower.wait_for(f"process {holder.pid} on")
+    follower.wait_for("nothing happens until it ends")
+    gate.touch()
+    holder.wait(0)
+    assert "completed" in follower.wait(0)
+
+
+def test_a_takeover_names_the_run_that_is_left_alone(shell, tmp_path):
+    gate = tmp_path / "gate"
+    one = workflow(tmp_path, "one", task("a", "wait_until", args={"path": str(gate)}))
+    two = workflow(tmp_path, "two", {"id": "ask", "type": "human", "config": {}}, task("b", "echo", "ask"))
+    holder = shell.start("run", one, "--run-id", "r1").wait_for("queued")
+    second = shell.start("run", two, "--run-id", "r2").wait_for("approvals approve")
+    holder.kill()
+    second.wait_for("going on here")
+    second.wait_for("Run r1 was being executed (node a) when its process died.")
+    shell.start("approvals", "approve", "r2").wait(0)
+    second.wait(0)
+
+
 def test_a_start_that_the_holder_never_answered_is_decided_by_who_takes_over(shell, tmp_path):
     never = {"path": str(tmp_path / "never")}
     holder = shell.start("run", workflow(tmp_path, "one", task("a", "wait_until", args=never)), "--run-id", "r1")

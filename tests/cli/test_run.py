@@ -1,6 +1,8 @@
 """`perdure run` in one process: exit codes, inputs, outputs, going on with a run that exists."""
 
 import json
+import re
+import shlex
 
 import pytest
 
@@ -181,6 +183,20 @@ def test_the_id_of_another_workflow_or_other_inputs_are_refused(shell, tmp_path)
     assert "is of another workflow (first version 1" in shell.error("run", other, "--run-id", "r1", code=2)
     assert "began with other inputs" in shell.error("run", first, "--run-id", "r1", "-i", "x=2", code=2)
     shell.run("run", first, "--run-id", "r1", "-i", "x=1")
+
+
+def test_a_file_that_was_edited_since_is_named_as_such_with_what_goes_on(shell, tmp_path):
+    file = workflow(tmp_path, "flow", human("ask"), task("b", "echo", "ask"))
+    shell.run("run", file, "--run-id", "r1", "--no-wait", code=3)
+    workflow(tmp_path, "flow", human("ask"), task("b", "echo", "ask", args={"value": 2}))
+    told = shell.error("run", file, "--run-id", "r1", code=2)
+    assert "another workflow" not in told
+    assert "run r1 began with another definition of flow (version 1)" in told
+    command = re.search(r"perdure (runs patch r1 \S+)", told)
+    assert command is not None
+    shell.run(*shlex.split(command[1]))
+    shell.run("approvals", "approve", "r1")
+    assert shell.json("run", file, "--run-id", "r1")["nodes"]["b"]["output"] == 2
 
 
 # -- databases ---------------------------------------------------------------------------------------------------------

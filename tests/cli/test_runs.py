@@ -75,6 +75,24 @@ def test_children_are_listed_when_they_are_asked_for_and_who_waits_is_seen(shell
     ]
 
 
+@pytest.mark.parametrize("over", [False, True], ids=["one", "map"])
+def test_a_run_whose_children_have_ended_is_among_those_that_wait(shell, tmp_path, over):
+    shell.run("workflows", "push", workflow(tmp_path, "child", task("a", "echo")))
+    call = {"id": "call", "type": "workflow", "config": {"workflow": "child"}}
+    if over:
+        inner = {"type": "workflow", "config": {"workflow": "child"}}
+        call = {"id": "call", "type": "map", "config": {"over": [1, 2], "node": inner}}
+    file = workflow(tmp_path, "parent", call, human("ok") | {"dependencies": ["call"]})
+    shell.run("run", file, "--run-id", "p", "--no-wait", code=3)
+    assert [one["run_id"] for one in shell.json("runs", "list", "--state", "waiting")["items"]] == ["p"]
+    assert "waiting" in shell.run("runs", "list").stdout
+    assert "state     waiting" in shell.run("runs", "show", "p").stdout
+    assert shell.json("runs", "show", "p")["waiting"] is True
+    shell.run("approvals", "approve", "p")
+    shell.run("run", file, "--run-id", "p")
+    assert shell.json("runs", "show", "p")["waiting"] is False
+
+
 def test_show_has_the_nodes_and_outputs_of_a_run(shell, waiting):
     text = shell.run("runs", "show", "waiting-1").stdout
     assert "refund version 1" in text
@@ -406,6 +424,15 @@ def test_a_dead_letter_is_shown_with_what_its_node_was_given(shell, tmp_path, pa
     assert [(one["dead_letter_id"], one["by"]) for one in after] == [("parked-1:a", "ann")]
     assert shell.json("dlq", "list", "--state", "discarded")["items"] == []
     assert shell.json("dlq", "show", "parked-1:a")["config"]["args"] == {"path": str(tmp_path / "there")}
+
+
+def test_a_dead_letter_says_its_error_once_and_where_it_was_raised(shell, parked):
+    text = shell.run("dlq", "show", "parked-1").stdout
+    assert "error: error:" not in text
+    assert re.search(r"^error +\w+Error: ", text, re.MULTILINE)
+    assert "work.py" in text
+    assert ", in fail_until" in text
+    assert "error: " not in shell.run("dlq", "list").stdout
 
 
 def test_requeue_with_other_config_runs_with_it(shell, tmp_path, parked):

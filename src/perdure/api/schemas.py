@@ -189,6 +189,8 @@ class Run(View, frozen=True, kw_only=True):
     dlq_count: int
     """Dead letters of it that wait for somebody."""
     last_event_at: Maybe[float] = UNSET
+    waiting: Maybe[bool] = UNSET
+    """It is `running` and has nothing to do but wait, as in lists. Only of a run as it is now."""
     nodes: dict[str, Node]
     next_nodes: Maybe[str] = UNSET
     """There are more nodes: the cursor for GET /runs/{run_id}/nodes."""

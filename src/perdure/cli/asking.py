@@ -48,6 +48,8 @@ async def ask_person(ask: Ask, form: Any = None) -> Request | None:
     if decision is None:
         return None
     by = await _voter(ask.approvers)
+    if by is None:
+        return None
     data = await _fill_in(form) if decision == "approve" else None
     comments = await read_line("  Comments (enter for none): ")
     return Request(
@@ -83,14 +85,18 @@ async def _decision() -> Any:
             return None
 
 
-async def _voter(approvers: tuple[str, ...]) -> str:
+async def _voter(approvers: tuple[str, ...]) -> str | None:
     me = user()
     if not approvers or me in approvers:
         return me
     if len(approvers) == 1:
         return approvers[0]
-    answer = await read_line(f"  As whom ({', '.join(approvers)})? ")
-    return answer or approvers[0]
+    while True:  # a name that nobody typed is not written down
+        answer = await read_line(f"  As whom ({', '.join(approvers)})? ")
+        if answer is None:
+            return None
+        if answer:
+            return answer
 
 
 def _shown(value: Any) -> list[str]:

@@ -15,6 +15,7 @@ from perdure.cli.listing import Listed, find_one, find_pending, list_options, re
 from perdure.cli.output import print_fields, print_json, print_page, print_pretty, shorten, since
 from perdure.cli.parameters import data_option
 from perdure.cli.saying import echo
+from perdure.cli.views import error_of_view, print_details
 from perdure.cli.where import Where, where_options
 from perdure.kernel.keys import place
 
@@ -37,8 +38,7 @@ def list_(state: str, run_id: str | None, limit: int, cursor: str | None, where:
 
 
 def _cells(view: dict[str, Any]) -> list[str]:
-    error = view.get("error") or {}
-    text = f"{error.get('code', '')}: {error.get('message', '')}" if error else ""
+    text = error_of_view(view)
     created = since(view["created_at"])
     return [view["dead_letter_id"], view["state"], str(view.get("attempt", "")), created, shorten(text, 200)]
 
@@ -67,7 +67,6 @@ def show(dead_letter_id: str, where: Where, as_json: bool) -> None:
     if as_json:
         print_json(view)
         return
-    error = view.get("error") or {}
     print_fields(
         {
             "dead letter": view["dead_letter_id"],
@@ -77,10 +76,11 @@ def show(dead_letter_id: str, where: Where, as_json: bool) -> None:
             "by": view["by"] or "",
             "parked": f"{since(view['created_at'])}, attempt {view['attempt']}{' of undoing it' if view['undo'] else ''}",
             view["state"]: "" if view["resolved_at"] is None else since(view["resolved_at"]),
-            "error": f"{error.get('code', '')}: {error.get('message', '')}" if error else "",
+            "error": error_of_view(view),
             "problem": view["problem"] or "",
         }
     )
+    print_details(view)
     for name in ("config", "inputs"):
         if view[name] not in (None, {}):
             echo(f"\n{name}")

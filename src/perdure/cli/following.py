@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from perdure.cli.exits import ExitCode, say
+from perdure.cli.others import look_around, tell
 from perdure.kernel import events as e
+from perdure.kernel.keys import root_of
 from perdure.kernel.seen import Seen
 from perdure.kernel.state import State
 
@@ -118,7 +120,7 @@ async def follow(
                 group.create_task(_when(stop.asked, over)),
             ]
             if work is not None:
-                tasks.append(group.create_task(_take_over(work, shown)))
+                tasks.append(group.create_task(_take_over(work, follower, shown)))
             if beside is not None:
                 tasks.append(group.create_task(beside(over)))
             await over.wait()
@@ -149,7 +151,7 @@ async def _when(asked: asyncio.Event, over: asyncio.Event) -> None:
     over.set()
 
 
-async def _take_over(engine: Engine, shown: asyncio.Event) -> None:
+async def _take_over(engine: Engine, follower: Following, shown: asyncio.Event) -> None:
     """Keep asking for the hold: the operating system gives it back the moment its holder dies."""
     if engine.worker is not None:
         return
@@ -157,6 +159,11 @@ async def _take_over(engine: Engine, shown: asyncio.Event) -> None:
         await shown.wait()
         await engine.hold()
         return
-    while not await engine.hold():
+    while not await engine.hold(work=False):
         await engine.clock.sleep(TAKE_OVER_SECONDS)
+    run_id = root_of(follower.state.run_id)
+    others = await look_around(engine, run_id)
+    await engine.hold()
     say("The process that ran this database is gone; going on here.")
+    for line in tell(others, run_id, only=engine.others == "none"):
+        say(line)

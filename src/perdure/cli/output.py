@@ -23,9 +23,11 @@ MAX_PRETTY = 1_000_000
 """JSON in bytes; more is not made pretty, which would take many times the memory."""
 MAX_SHOWN = 2_000
 _NARROWEST = 6
+"""A column of fewer characters says nothing any more."""
+_ENOUGH = 16
+"""Characters that a long value is not cut below while another column is longer."""
 _LATEST = 253_402_300_799.0
 """The end of the year 9999, the last that a calendar has here. What is stored as later is shown as that."""
-"""A column of fewer characters says nothing any more."""
 
 COLOURS: dict[str, str] = {
     "running": "cyan",
@@ -190,27 +192,39 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, flexi
 
 
 def _print_rich(columns: Sequence[str], rows: Sequence[Sequence[str]], widths: list[int], flexible: int) -> None:
-    from rich.table import Table
     from rich.text import Text
 
     console = make_console()
     _fit(widths, flexible, console.width)
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold bright_black", pad_edge=False)
     shown = [number for number, width in enumerate(widths) if width]
-    for number in shown:
-        table.add_column(columns[number], no_wrap=True, overflow="ellipsis", width=widths[number])
+
+    def put(cells: Sequence[str], style: str = "") -> None:
+        line = Text()
+        for number in shown:
+            cell = Text(cells[number], style=style or COLOURS.get(cells[number], ""))
+            cell.truncate(widths[number], overflow="ellipsis", pad=True)
+            line.append_text(cell).append("  ")
+        line.rstrip()
+        console.print(line, soft_wrap=True)
+
+    put(columns, "bold bright_black")
     for row in rows:
-        table.add_row(*(Text(row[number], style=COLOURS.get(row[number], "")) for number in shown))
-    console.print(table)
+        put(row)
+        if not widths[flexible] and row[flexible]:  # there is no room beside the others: below them
+            below = Text(f"  {columns[flexible]}: {row[flexible]}")
+            below.truncate(console.width, overflow="ellipsis")
+            console.print(below, soft_wrap=True)
 
 
 def _fit(widths: list[int], flexible: int, width: int) -> None:
-    """Make columns narrower until they fit: the flexible one first, which may vanish; the first, which names the row, last."""
+    """Make columns narrower until they fit: the widest first, but the first, which names the row, last. Where the flexible one
+    would have no room to say anything, its width is 0: it stands below."""
     over = sum(widths) + 2 * (len(widths) - 1) - width
-    if over > 0 and widths[flexible] - over >= _NARROWEST:
-        widths[flexible] -= over
-        return
-    if over > 0 and flexible:
+    while over > 0 and (wide := [n for n in range(min(flexible, 1), len(widths)) if widths[n] > _ENOUGH]):
+        widest = max(wide, key=widths.__getitem__)
+        widths[widest] -= 1
+        over -= 1
+    if over > 0 and flexible and widths[flexible]:
         over -= widths[flexible] + 2
         widths[flexible] = 0
     while over > 0 and max(widths) > 4:

@@ -219,7 +219,12 @@ class Session:
         engine.own.add(self.run_id)
         if await engine.journal.find_run(self.run_id) is not None:
             await self._find(engine, ir.hash)
-            await self._hold(engine)
+            if not await self._hold(engine) and not engine.distributed and not self.found.terminal:
+                self._tell(f"{holder(engine)} holds the database; the run is followed here.")
+                self._tell(
+                    "  If it leaves this run alone, as one whose process died, or by --only, nothing happens until it ends:"
+                )
+                self._tell("  then this command goes on with the run.")
             return self.run_id
         if not await self._hold(engine, work=False) and not engine.distributed:
             self._tell(
@@ -283,12 +288,7 @@ class Session:
             raise click.ClickException(f"run {self.run_id} is quarantined: {record.quarantined}; see perdure doctor")
         state = self.found = await engine.state_of(record)
         if ir not in state.ir_hashes:
-            failed = state.state == "failed" and state.workflow == self.source.compiled.get_ir().name
-            go_on = f"; to go on by this one: perdure runs retry {self.run_id} --definition {self.source.name}"
-            raise click.UsageError(
-                f"run {self.run_id} is of another workflow ({state.workflow} version {state.workflow_version}, "
-                f"not this {self.source.name}); choose another --run-id, or run the file as it was{go_on if failed else ''}"
-            )
+            raise click.UsageError(self._say_other(state))
         before = await engine.contents.resolve(state.tenant, state.inputs)
         given = None if self.inputs is None else apply_defaults(state.ir.inputs_schema, self.inputs)
         if given is not None and given != (before or {}):
@@ -299,6 +299,24 @@ class Session:
             self._tell(f"Run {self.run_id} exists and is {state.state}; going on with it.")
             for ask in (await look(engine, state)).asks:
                 self._tell(f"  {ask.node or 'it'} waits for: {ask.command}")
+
+    def _say_other(self, state: Any) -> str:
+        """The run goes by another definition than the file: of the same workflow, edited since, or of another one."""
+        from shlex import quote
+
+        file = quote(self.source.name)
+        if state.workflow != self.source.compiled.get_ir().name:
+            was = f"{state.workflow} version {state.workflow_version}, not this {self.source.name}"
+            return f"run {self.run_id} is of another workflow ({was}); choose another --run-id, or run its file"
+        was = f"run {self.run_id} began with another definition of {state.workflow} (version {state.workflow_version})"
+        lines = [f"{was}; {self.source.name} was edited since. Either:"]
+        if state.state == "failed":
+            lines.append(f"  retry it by the file as it is now:  perdure runs retry {self.run_id} --definition {file}")
+        elif not state.terminal:
+            lines.append(f"  change the run to the file as it is now:  perdure runs patch {self.run_id} {file}")
+            lines.append("  go on by the definition it began with:  perdure dev, or run the file as it was")
+        lines.append("  begin a new run:  choose another --run-id")
+        return "\n".join(lines)
 
     # -- following -----------------------------------------------------------------------------------------------------
 

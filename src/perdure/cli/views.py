@@ -34,7 +34,8 @@ def print_run(view: dict[str, Any]) -> None:
         {
             "run": view["run_id"],
             "workflow": f"{view['workflow']} version {view['version']}",
-            "state": paint(view["state"]) + (f", generation {view['generation']}" if view["generation"] > 1 else ""),
+            "state": paint("waiting" if view.get("waiting") else view["state"])
+            + (f", generation {view['generation']}" if view["generation"] > 1 else ""),
             "quarantined": view.get("quarantined", ""),
             "created": moment(view["created_at"]) + (took if "at" not in view else ""),
             "as of event": str(view.get("at", "")),
@@ -131,6 +132,13 @@ def print_details(view: dict[str, Any]) -> None:
     """Where the error was raised, line by line."""
     for line in show_details((view.get("error") or {}).get("details")):
         echo(style(line, fg="bright_black"))
+
+
+def error_of_view(view: dict[str, Any]) -> str:
+    """For a place that is called `error` already: the code that says no more is left out."""
+    error = view.get("error") or {}
+    code, message = error.get("code", ""), error.get("message", "")
+    return message if code == "error" and message else f"{code}: {message}" if error else ""
 
 
 def _error_of(view: dict[str, Any]) -> str:

@@ -157,6 +157,8 @@ class Run(TypedDict):
     dlq_count: int
     """Dead letters of it that wait for somebody."""
     last_event_at: NotRequired[float]
+    waiting: NotRequired[bool]
+    """It is `running` and has nothing to do but wait, as in lists. Only of a run as it is now."""
     nodes: dict[str, Node]
     next_nodes: NotRequired[str]
     """There are more nodes: the cursor for GET /runs/{run_id}/nodes."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -43,6 +44,8 @@ logger = logging.getLogger("perdure.loaded")
 SNAPSHOT_EVERY = 1000
 """Events between snapshots of one run, at least (PROTOCOL 5)."""
 _READ = 2000
+MOST_CHILDREN = 10_000
+"""Children that are looked at when a run is written, to see whether one of them is still waited for."""
 
 
 class NeedsDefinition(NotAtHand):
@@ -518,7 +521,14 @@ def _is_busy(state: State) -> bool:
     """Whoever takes the run over has something to send for it, or to look for. Held while running: for want of a worker."""
     tally = state.tally
     held = state.state is RunState.RUNNING and tally.get(N.HELD)
-    return bool(tally.get(N.QUEUED) or tally.get(N.RUNNING) or held or _undoing(state) or state.children)
+    at_work = tally.get(N.QUEUED) or tally.get(N.RUNNING) or held or _undoing(state)
+    return bool(at_work or (tally.get(N.WAITING) and _waits_for_child(state)))
+
+
+def _waits_for_child(state: State) -> bool:
+    """One that has ended needs nobody. The newest first; of very many not all are looked at, and one is taken to be there."""
+    newest = islice(reversed(state.children.values()), MOST_CHILDREN)
+    return len(state.children) > MOST_CHILDREN or any(state.activations[key].state is N.WAITING for key in newest)
 
 
 def _undoing(state: State) -> int:

@@ -41,6 +41,7 @@ from perdure.service.versions import Resolved, resolve
 from perdure.service.views import (
     View,
     find_node,
+    is_waiting,
     node_with_visits,
     outline_view,
     page_view,
@@ -210,6 +211,8 @@ class Runs:
         view["last_event_at"] = await last_event_at(self._engine, record.run_id, state.seq)
         if at is not None:
             view["at"] = at
+        else:
+            view["waiting"] = is_waiting(record.row)
         return view
 
     async def nodes(self, run_id: str, *, limit: int = 100, cursor: str | None = None, outputs: bool = False) -> View:
