@@ -1,20 +1,26 @@
 """Code only by permission: who writes workflows on somebody else's machine calls what its owner allowed (S01), and who may only
 operate changes nothing of what a node does (S02)."""
 
+import asyncio
 import json
 import re
 import sys
 import urllib.error
 import urllib.request
+from typing import Any
 
 import pytest
 
 from perdure import functions
+from perdure.access import Authenticator, issue_key
+from perdure.engine import Engine
 from perdure.functions import FunctionNotAllowed, FunctionNotFound
-from tests.api.helpers import bearer, serving
-from tests.attack.helpers import until_some
+from perdure.service.scope import archive_of
+from tests.api.helpers import bearer, mounted, serving
+from tests.attack.helpers import until_some, until_state
 from tests.attack.marks import attack
 from tests.cli.helpers import Shell
+from tests.engine.helpers import DEADLINE
 
 EVIL = [
     "subprocess:getoutput",
@@ -152,3 +158,67 @@ async def test_a_requeue_with_a_config_needs_the_right_to_write_workflows_and_le
         assert noted["detail"]["after"]["config"].startswith("sha256:")
         letter = await parked(server, author)
         assert (await server.post(f"/dead-letters/{letter}/requeue", {}, headers=operator)).status_code == 200
+
+
+FAILS: dict[str, Any] = {
+    "name": "w",
+    "nodes": [
+        {"id": "a", "type": "transform", "config": {"value": 1}},
+        {
+            "id": "b",
+            "type": "transform",
+            "dependencies": ["a"],
+            "config": {"jq": "error"},
+            "retry": {"max_attempts": 1},
+        },
+    ],
+}
+MENDED: dict[str, Any] = {"name": "w", "nodes": [FAILS["nodes"][0], {**FAILS["nodes"][1], "config": {"value": 666}}]}
+WAITS: dict[str, Any] = {"name": "w", "nodes": [{"id": "a", "type": "wait", "config": {"signal": "go"}}]}
+LATER: dict[str, Any] = {"id": "c", "type": "transform", "dependencies": ["a"], "config": {"value": 666}}
+
+
+@attack("S02", "a key that may patch and not write workflows gives a run a definition of its own")
+@pytest.mark.parametrize(
+    ("definition", "action", "body"),
+    [
+        (FAILS, "retry", {"definition": MENDED}),
+        (FAILS, "rerun", {"definition": MENDED}),
+        (FAILS, "rerun", {"from_node": "b", "definition": MENDED}),
+        (FAILS, "rerun", {"from_node": "b", "inputs": {"a": 2}}),
+        (WAITS, "patch", {"patch": [{"op": "add", "path": "/nodes/-", "value": LATER}]}),
+        (WAITS, "patch", {"definition": {"name": "w", "nodes": [*WAITS["nodes"], LATER]}}),
+    ],
+    ids=["retry", "rerun", "rerun from a node", "rerun with inputs", "patch", "patch by a whole definition"],
+)
+async def test_whatever_changes_what_a_node_does_needs_the_right_to_write_workflows_and_leaves_a_trace(
+    tmp_path, definition, action, body
+):
+    engine = await Engine.open(f"sqlite:///{tmp_path / 'perdure.db'}")
+    try:
+        await engine.hold()
+        archive = archive_of(engine)
+        scopes: dict[str, tuple[str, ...]] = {
+            "root": (),
+            "eve": ("runs:read", "runs:start", "runs:operate", "runs:patch"),
+            "ann": ("runs:operate", "runs:patch", "workflows:write", "approvals:decide"),
+        }
+        who = {}
+        for name, allowed in scopes.items():
+            key = await issue_key(
+                archive, engine.clock, tenant="acme", name=name, roles=("admin",), scopes=allowed, by="test"
+            )
+            who[name] = {"Authorization": f"Bearer {key.text}"}
+        async with mounted(engine, authenticator=Authenticator(archive, engine.clock, keys=True)) as server:
+            run_id = (await server.start(definition, wait=0, headers=who["root"]))["run_id"]
+            await until_state(server, run_id, "failed" if definition is FAILS else "running", who["root"])
+            refused = await server.post(f"/runs/{run_id}/{action}", body, headers=who["eve"])
+            assert refused.status_code == 403, refused.text
+            assert "workflows:write" in refused.text
+            done = await server.post(f"/runs/{run_id}/{action}", body, headers=who["ann"])
+            assert done.is_success, done.text
+            entries = (await server.ok("/audit", headers=who["root"]))["items"]
+            noted = next(one for one in entries if one["action"] == f"runs.{action}")
+            assert [one for one in noted["detail"]["after"].values() if one.startswith("sha256:")]
+    finally:
+        await asyncio.wait_for(engine.close(0.5), DEADLINE)

@@ -12,6 +12,7 @@ from perdure.clock import system
 from perdure.engine import Engine
 from perdure.service.scope import archive_of
 from tests.api.helpers import API, SECRET, bearer, served, serving, with_tokens
+from tests.attack.helpers import until_some
 from tests.attack.marks import attack
 from tests.engine.helpers import DEADLINE, until_true
 
@@ -83,6 +84,38 @@ async def test_a_stream_ends_with_its_key(tmp_path):
                 async with asyncio.timeout(DEADLINE):
                     assert b"retry" in await anext(other.aiter_bytes())  # whose key is good reads on
             await server.ok(f"/runs/{run_id}/cancel", {}, headers=ann)
+    finally:
+        await asyncio.wait_for(engine.close(0.5), DEADLINE)
+
+
+@attack("S15", "a start that waits answers a key that was revoked meanwhile")
+@pytest.mark.parametrize("again", [False, True], ids=["the first", "the same again"])
+async def test_a_start_that_waits_answers_no_key_that_was_revoked(tmp_path, again):
+    engine = await Engine.open(f"sqlite:///{tmp_path / 'perdure.db'}")
+    try:
+        await engine.hold()
+        archive = archive_of(engine)
+        keys = [
+            await issue_key(archive, engine.clock, tenant="acme", name=name, roles=("admin",), by="test")
+            for name in ("ann", "eve")
+        ]
+        ann, eve = ({"Authorization": f"Bearer {key.text}"} for key in keys)
+        once = {**eve, "Idempotency-Key": "one"}
+        async with served(engine, authenticator=Authenticator(archive, engine.clock, keys=True)) as server:
+            body = {"definition": WAITING}
+            if again:
+                await server.ok("/runs", body, headers=once)
+            async with asyncio.TaskGroup() as group:
+                waiting = group.create_task(server.post("/runs", {**body, "wait_seconds": 30}, headers=once))
+                await until_true(lambda: server.app.state.context.places.taken == 1, "it waits")
+                run_id = (await until_some(server, "/runs", ann))["run_id"]
+                await server.ok(f"/keys/{keys[1].key.key_id}", method="DELETE", headers=ann)
+                async with asyncio.timeout(DEADLINE):
+                    while (await server.get("/me", headers=eve)).status_code != 401:
+                        pass
+                await server.ok(f"/runs/{run_id}/signal", {"name": "go", "payload": "private"}, headers=ann)
+            assert waiting.result().status_code == 401, waiting.result().text
+            assert "private" not in waiting.result().text
     finally:
         await asyncio.wait_for(engine.close(0.5), DEADLINE)
 

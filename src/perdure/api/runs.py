@@ -88,6 +88,8 @@ async def start(call: Call, body: StartRun) -> Answer:
         call.context.places.check(call.principal)
     with call.context.places.take(call.principal) if body.wait_seconds else nullcontext():
         started = await _start(call, body)
+    if body.wait_seconds:  # whoever asked may have been shut out meanwhile
+        (await call.context.identify(call.request)).require(Permission.RUNS_START)
     headers = {"Location": f"/api/v1/runs/{started.view['run_id']}"}
     if not started.created:
         headers["Idempotency-Replayed"] = "true"
@@ -320,11 +322,13 @@ class RetryRun(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
 async def retry(call: Call, body: RetryRun) -> Any:
     """Try a failed run again: what completed is kept, what failed runs again.
 
-    With a definition it goes on by that, if everything that was done has its place in it; this needs the permission
-    `runs:patch` too.
+    With a definition it goes on by that, if everything that was done has its place in it; this needs the permissions
+    `runs:patch` and `workflows:write` too.
     """
     if body.definition is not None:
         call.principal.require(Permission.RUNS_PATCH)
+        call.principal.require(Permission.WORKFLOWS_WRITE)
+        call.noted = {"definition": hash_of(body.definition)}
     return await call.service.runs.retry(call.path("run_id"), definition=body.definition, reason=body.reason)
 
 
@@ -372,8 +376,11 @@ class PatchRun(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
 async def patch(call: Call, body: PatchRun) -> Any:
     """Give a run under way another definition.
 
-    With `dry_run` nothing changes: the answer says what would, and whether the run can take it.
+    It needs the permission `workflows:write` too. With `dry_run` nothing changes: the answer says what would, and whether the run
+    can take it.
     """
+    if not body.dry_run:
+        call.principal.require(Permission.WORKFLOWS_WRITE)
     operations = either("patch", body.patch, "operations", body.operations)
     call.noted = {"patch": hash_of(operations if body.definition is None else body.definition)}
     return await call.service.runs.patch(
