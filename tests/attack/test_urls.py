@@ -6,7 +6,7 @@ from perdure.model import compile_definition
 from perdure.nodes import builtin
 from perdure.nodes.checks import find_problems
 from perdure.routing.errors import TemplateError
-from perdure.routing.templates import render
+from perdure.routing.templates import has_literal_host, render
 from tests.attack.marks import attack
 from tests.routing.helpers import scope
 
@@ -51,6 +51,9 @@ def test_what_is_put_into_a_url_stays_in_its_part(url, data, wanted):
         ("http://{{ inputs.h }}/x", "good.com/evil"),
         ("http://{{ inputs.h }}/x", "good.com\\\\@evil"),
         ("https{{ inputs.h }}", "://evil/"),
+        ("https:/{{ inputs.h | slashes }}", "/evil/x"),
+        ("https:{{ inputs.h | slashes }}", "//evil/x"),
+        ("HTTP:/{{ inputs.h | slashes }}/x", "/evil"),
         ("{{ inputs.h }}/city.json", "http://evil/x?"),
         ("{{ inputs.h }}/city.json", "http://good@evil"),
         ("{{ inputs.h }}/city.json", "http://good/.."),
@@ -59,6 +62,15 @@ def test_what_is_put_into_a_url_stays_in_its_part(url, data, wanted):
 def test_what_would_lead_elsewhere_is_refused(url, data):
     with pytest.raises(TemplateError):
         made(url, h=data)
+
+
+@attack("S17", "a scheme without a host, taken for a host")
+@pytest.mark.parametrize("url", ["https:/{{ inputs.h | slashes }}", "https:{{ inputs.h }}", "http:/{{ inputs.h }}/x"])
+def test_a_scheme_is_no_host(url):
+    assert not has_literal_host(url)
+    node = {"id": "a", "type": "http", "config": {"url": url}}
+    found = find_problems(compile_definition({"name": "w", "nodes": [node]}).get_ir(), builtin())
+    assert ["begin with http:// or https://" in problem.message for problem in found] == [True]
 
 
 def test_only_urls_are_encoded():
@@ -77,6 +89,11 @@ def test_only_urls_are_encoded():
     [
         ("{{ inputs.h }}", False),
         ("http://{{ inputs.h }}/", False),
+        ("https:/{{ inputs.h | slashes }}", False),
+        ("https:/{{ inputs.h | slashes }}/", False),
+        ("https://a\\@{{ inputs.h }}/", False),
+        ("https://[::1]:8000/{{ inputs.h }}", True),
+        ("https://api.example.com:8000/{{ inputs.h }}", True),
         ("https://api.example.com/{{ inputs.h }}", True),
         ("https://api.example.com?x={{ inputs.h }}", True),
         ("https://api.example.com", True),

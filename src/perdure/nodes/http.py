@@ -280,7 +280,8 @@ def _names_secret(value: Any) -> bool:
 def _check_beginning(url: str) -> str | None:
     """What can be said of a URL with templates in it."""
     begin = url.partition("{{")[0].lower()
-    if begin and not any(begin.startswith(scheme) or scheme.startswith(begin) for scheme in ("http://", "https://")):
+    schemes = ("http://", "https://")
+    if begin and not (begin.startswith(schemes) or begin in ("h", "ht", "htt", "http", "https")):
         return "the URL must begin with http:// or https://"
     plain = re.sub(r"\{\{.*?\}\}", "", url, flags=re.DOTALL)
     host = plain.partition("://")[2]

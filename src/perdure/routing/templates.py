@@ -29,7 +29,10 @@ _COMPILING, _COMPILING_EACH = 250, 12  # steps of a `Budget`: for an expression,
 _PLAIN = re.compile(r"\s*+([A-Za-z_]\w*+)((?:\.[A-Za-z_]\w*+)*+)\s*+\}\}", re.ASCII)
 _HYPHENATED = re.compile(r"\b[A-Za-z_]\w*+(?:-\w++)++", re.ASCII)  # \b: or every letter of a long word is a beginning
 _MARKS = re.compile(r"\{[{%#]")
-_LITERAL_HOST = re.compile(r"(?:https?://)?+[^/?#{}\s]++[/?#]", re.IGNORECASE)
+_LITERAL_HOST = re.compile(
+    r"(?:https?://)?+(?:\[[0-9a-f:.]++\]|[^/?#{}\s:@\\\[\]]++)(?::[0-9]++)?+[/?#]", re.IGNORECASE
+)
+_HALF_SCHEME = re.compile(r"https?:(?!//)", re.IGNORECASE)
 _NO_HOST = re.compile(r"[^A-Za-z0-9.:\[\]-]")
 _NO_BASE = re.compile(r"[?#@\\\s]|(?:^|/)\.\.?(?:/|$)")
 _SLASHES = re.compile(r"\|\s*slashes\s*\Z")
@@ -155,6 +158,10 @@ class Template:
 def _quoted(value: Any, before: str, part: Any, template: str) -> str:
     """Data in a URL, as the part it stands in needs it; `before` is the URL up to there."""
     text = str(value)
+    if _HALF_SCHEME.match(before):
+        raise TemplateError(
+            "the URL must begin with http:// or https://, written out before what is put in", template=template
+        )
     _, scheme, rest = before.partition("://")
     rest = rest if scheme else before  # a pipeline may leave the scheme out
     if "?" in rest or "#" in rest:
