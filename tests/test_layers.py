@@ -24,7 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "clock": set(),
     "plain": set(),
-    "plain_text": set(),  # what may be seen of a text
+    "plain_text": set(),  # what may be seen of a text, and how it is cut
     "turns": set(),  # who is next
     "tempo": set(),  # how often, and how long
     "settings": {"errors", "tempo"},
@@ -33,11 +33,11 @@ ALLOWED: dict[str, set[str]] = {
     "invariants": {"model", "kernel"},
     "drawing": {"model", "kernel"},  # pictures of workflows and of runs
     "outcomes": {"errors"},
-    "secrets": {"errors", "clock", "kernel"},
-    "functions": {"errors"},
+    "secrets": {"errors", "clock", "kernel", "plain_text"},
+    "functions": {"errors", "plain_text"},
     "envelopes": {"errors"},
     "private_servers": {"errors", "clock"},  # programs, folders and signals
-    "egress": {"errors", "settings"},  # what may be called is a setting of the process
+    "egress": {"errors", "settings", "plain_text"},  # what may be called is a setting of the process
     "records": BASE,  # runs and pages, of which journal and archive speak
     "archive": BASE | {"records"},
     "leases": BASE,
@@ -49,8 +49,8 @@ ALLOWED: dict[str, set[str]] = {
     "blob_stores": BASE | PORTS,
     "transports": BASE | PORTS | {"envelopes"},  # what arrives is verified before it is read
     "routing": BASE | {"kernel"} | PORTS,
-    "sandbox": {"errors", "routing", "turns"},  # runs the jobs that conditions raise
-    "pipeline": {"routing"},  # operators and patterns are the same as in conditions
+    "sandbox": {"errors", "routing", "turns", "plain_text"},  # runs the jobs that conditions raise
+    "pipeline": {"routing", "plain_text"},  # operators and patterns are the same as in conditions
     "nodes": BASE | {"kernel", "routing", "functions", "outcomes", "egress", "sandbox", "pipeline"} | PORTS,
     "access": {"errors", "clock", "settings", "archive", "plain_text"},  # it knows credentials and no route
     "runtime": BASE | {"kernel", "settings", "turns"} | PORTS | MIDDLE,

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from perdure.errors import NotFound
+from perdure.plain_text import cut
 
 Function = Callable[..., Any]
 
@@ -81,7 +82,7 @@ def find_refusal(reference: str) -> str | None:
     if not colon or reference in _registered or reference in _known or _is_allowed(module):
         return None
     return (
-        f"function {reference!r}: module {module[:200]!r} is not among those that definitions may call here; register the function "
+        f"function {reference!r}: module {cut(module, 200)!r} is not among those that definitions may call here; register the function "
         "with @perdure.task in a module that --import names, or add the module to PERDURE_TASK_MODULES"
     )
 

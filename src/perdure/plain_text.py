@@ -1,13 +1,15 @@
 """Text for a terminal or a log: what is not to be seen is shown escaped, so that data never moves the cursor, hides or turns round
-what stands beside it.
+what stands beside it; and text for a message, which is short and holds no secret.
 
-Owns which characters those are. Knows nothing of where text goes.
+Owns which characters those are, and the order: what is secret is taken out before anything is cut, because half a secret is known to
+nobody. Knows nothing of where text goes, nor what is secret: whoever knows it says so (`hiding`).
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 
 _HIDDEN = (
     r"\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, ESC and those of C1 among them
@@ -22,6 +24,33 @@ _LONGEST_NAME = 200
 _NO_NAME = re.compile(rf"[\n\t\ufe00-\ufe0f{_HIDDEN}]")
 _NO_NAME_KINDS = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 _SHORT = {"\n": "\\n", "\r": "\\r"}
+
+LOOKED_AT = 65_536
+"""Characters of a long text in which secrets are looked for before it is cut."""
+_MASK = "***"
+_hides: list[Callable[[str], str]] = []
+
+
+def hiding(hide: Callable[[str], str]) -> Callable[[], None]:
+    """From now on `hide` takes out of messages what this process must not say. Returns what ends that."""
+    _hides.append(hide)
+    return lambda: _hides.remove(hide)
+
+
+def hide(text: str) -> str:
+    """Without what any part of this process has revealed."""
+    for one in _hides:
+        text = one(text)
+    return text
+
+
+def cut(text: str, most: int) -> str:
+    """The beginning of a text, for a message."""
+    looked_at = text[:LOOKED_AT]
+    hidden = hide(looked_at)
+    if len(text) >= LOOKED_AT and len(hidden) < len(looked_at) // 2:
+        return _MASK  # nearly all of it was secret: so may be what is left at its end
+    return hidden if len(hidden) <= most and len(text) <= LOOKED_AT else f"{hidden[: most - 1]}…"
 
 
 def clean_text(text: str) -> str:

@@ -1,17 +1,27 @@
 """What is secret stays so: in every form, and in files of the machine (S21, S26)."""
 
+import ast
 import json
 import os
 import stat
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
+import perdure
 from perdure.egress import urls
-from perdure.secrets.scrubber import URL_SAFE, encodings
+from perdure.egress.client import Answer
+from perdure.nodes.http import _failure
+from perdure.outcomes import Failure
+from perdure.plain_text import cut
+from perdure.runtime.failures import describe
+from perdure.runtime.isolation import _failure as _failed_there
+from perdure.runtime.outputs import check_output
+from perdure.secrets.scrubber import URL_SAFE, Scrubber, encodings, install
 from perdure.settings import Settings
 from tests.attack.marks import attack
 from tests.cli.helpers import Shell
@@ -26,6 +36,99 @@ def test_a_secret_is_known_in_every_way_a_url_is_quoted(safe):
     assert quote(SECRET, safe=safe) in encodings(SECRET)
     assert urls._quote_path(SECRET) in encodings(SECRET)
     assert urls._quote_query(SECRET) in encodings(SECRET)
+
+
+CUTS = [1, 30, 41, 58, 80, 100, 200, 300, 500, 1_000, 4_000, 10_000]
+"""Where something cuts a text."""
+
+
+@contextmanager
+def revealing():
+    scrubber = Scrubber()
+    scrubber.add(SECRET)
+    remove = install(scrubber)
+    try:
+        yield
+    finally:
+        remove()
+
+
+@pytest.fixture
+def revealed():
+    with revealing():
+        yield
+
+
+def holds_half(text, length=5):
+    return any(form[:length] in text for form in encodings(SECRET))
+
+
+def around(position):
+    """A text in which the secret lies over this position."""
+    return "p" * max(position - 12, 0) + SECRET
+
+
+@attack("S21", "a secret that Perdure itself cuts, so that its half is not known")
+@pytest.mark.parametrize("position", CUTS)
+def test_no_half_of_a_secret_is_said(revealed, position):
+    text = around(position)
+    path, query = quote(text, safe=URL_SAFE[0]), quote(text, safe=URL_SAFE[1])
+    body = json.dumps({"error": text}).encode()
+    url = urls.parse("http://host/")
+    answer = Answer(status=500, headers=(("content-type", "application/json"),), body=body, url=url)
+    said = [cut(text, most) for most in CUTS if most > 1]
+    if position < 4_000:
+        said += [urls.parse(f"http://host/{path}").shown, urls.parse(f"http://host/?{query}=1").shown]
+        said += [urls.parse(f"http://host/?a={query}&{query}").shown]
+    said += [
+        str(describe(error))
+        for error in (ValueError(text), Failure("code", text), Failure(text), _failure(answer, "GET"))
+    ]
+    with pytest.raises(Failure) as refused:
+        check_output({text: float("nan")})
+    said.append(refused.value.message)
+    assert [one for one in said if holds_half(one)] == []
+
+
+WHERE = [
+    "egress",
+    "nodes",
+    "pipeline",
+    "sandbox",
+    "functions.py",
+    "runtime/failures.py",
+    "runtime/notifier.py",
+    "runtime/outputs.py",
+]
+"""What speaks of values that secrets were filled into."""
+
+
+@attack("S21", "a message that cuts by itself what it says")
+@pytest.mark.parametrize("where", WHERE)
+def test_only_one_function_cuts_what_is_said(where):
+    root = Path(perdure.__file__).parent / where
+    found = []
+    for file in [root] if root.is_file() else sorted(root.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FormattedValue) and isinstance(node.value, ast.Subscript):
+                if isinstance(node.value.slice, ast.Slice) and node.value.slice.upper is not None:
+                    found.append(f"{file.name}:{node.lineno} {ast.unparse(node.value)}")
+    assert found == [], "write cut(text, most) of perdure.plain_text"
+
+
+@attack("S21", "an isolated process cuts a secret that only its parent knows")
+def test_who_does_not_know_secrets_cuts_none():
+    for position in CUTS:
+        fields = describe(ValueError(around(position)), knows_secrets=False)
+        with revealing():
+            assert not holds_half(str(describe(_failed_there(fields))))
+
+
+@attack("S21", "a text that is too long to be looked through, and secret for the most part")
+def test_the_end_of_what_was_looked_at_is_no_secret_either(revealed):
+    for shift in range(len(SECRET)):
+        assert not holds_half(cut("x" * shift + SECRET * 4_000, 1_000))
+    assert cut("a" * 200_000, 10) == "aaaaaaaaa…"
 
 
 def rights(path: Path) -> int:

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Iterator
 
 from perdure.egress.errors import AnswerInvalid, AnswerTooLarge
+from perdure.plain_text import cut
 
 ACCEPTED = "gzip, deflate"
 PIECE = 64 * 1024
@@ -25,7 +26,7 @@ class Body:
         if encoding in _FORMATS:
             self._unpacker = _Unpacker(encoding)
         elif encoding not in ("", "identity"):
-            raise AnswerInvalid(f"the answer is encoded as {encoding[:40]!r}; {ACCEPTED} were asked for", sent=True)
+            raise AnswerInvalid(f"the answer is encoded as {cut(encoding, 40)!r}; {ACCEPTED} were asked for", sent=True)
 
     def add(self, data: bytes) -> None:
         self._received += len(data)

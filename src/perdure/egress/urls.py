@@ -15,6 +15,7 @@ import msgspec
 
 from perdure.egress.addresses import Address
 from perdure.egress.errors import EgressRefused
+from perdure.plain_text import cut, hide
 
 MAX_LENGTH = 8_000
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -57,10 +58,10 @@ class Url(msgspec.Struct, frozen=True):
     @property
     def shown(self) -> str:
         """For messages: no query values, and not too much of the path."""
-        path = self.path if len(self.path) <= 100 else f"{self.path[:99]}…"
-        names = [part.partition("=")[0] for part in self.query.split("&")] if self.query else []
-        query = f"?{'&'.join(f'{name[:40]}=***' for name in names[:10])}" if names else ""
-        return f"{self.scheme}://{self.authority}{path}{query}"
+        path, _, query = hide(self.target).partition("?")
+        names = [part.partition("=")[0] for part in query.split("&")] if query else []
+        shown = f"?{'&'.join(f'{cut(name, 40)}=***' for name in names[:10])}" if names else ""
+        return f"{self.scheme}://{hide(self.authority)}{cut(path, 100)}{shown}"
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.authority}{self.target}"

@@ -19,6 +19,7 @@ from perdure.model.policies import TYPE_ALIASES
 from perdure.model.problems import Problem, describe, format_path
 from perdure.nodes.registry import NodeType, Path, Registry, has_template
 from perdure.nodes.task import NO_FUNCTION
+from perdure.plain_text import cut
 from perdure.routing.checks import check_parts
 from perdure.routing.schemas import compile_schema
 from perdure.routing.segments import BlobRef, Secret, Segments
@@ -296,7 +297,9 @@ def _read_error(error: Any, schema: Any, *, show: bool, hint: str = "") -> list[
             known = _known_keys(error, schema)
             return [
                 Mistake(
-                    (*path, key), "unknown_key", f"unknown key '{key[:80]}'{_hint(key, known, '' if path else hint)}"
+                    (*path, key),
+                    "unknown_key",
+                    f"unknown key '{cut(key, 80)}'{_hint(key, known, '' if path else hint)}",
                 )
                 for key in error.kind.unexpected
             ]
@@ -311,7 +314,7 @@ def _read_error(error: Any, schema: Any, *, show: bool, hint: str = "") -> list[
             text = f"{what} must be {_BOUNDS[error.kind.name]} {error.kind.limit}{got}"
         case name:
             text = f"{what}: {error.message}" if show else f"{what} does not fit ({name})"
-    return [Mistake(path, "bad_config", text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")]
+    return [Mistake(path, "bad_config", cut(text, _LONGEST))]
 
 
 def _plain(value: Any) -> str:

@@ -23,6 +23,7 @@ from perdure.egress.urls import parse
 from perdure.model.extremes import WHY, has_many
 from perdure.nodes.registry import NodeType, Path, has_template
 from perdure.outcomes import Failure
+from perdure.plain_text import LOOKED_AT, cut
 from perdure.routing.templates import has_literal_host
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def make_request(config: dict[str, Any], key: str, seconds: float | None = DEFAU
     for name, value in headers.items():
         if not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
             raise Failure(
-                "bad_config", f"header {name[:80]!r} has characters that headers cannot have", retryable=False
+                "bad_config", f"header {cut(name, 80)!r} has characters that headers cannot have", retryable=False
             )
     return Request(
         url=parse(config["url"]).add_query(list(_pairs(config.get("query")))),
@@ -206,7 +207,7 @@ def _failure(answer: Answer, method: str) -> Failure:
     again = status in _RETRYABLE or status >= 500
     details: dict[str, Any] = {"status": status, "url": answer.url.shown}
     if answer.body and _kind_of(_media(answer.header("content-type"))[0]) != "bytes":
-        details["body"] = answer.body[: 4 * _SHOWN].decode("utf-8", "replace")[:_SHOWN]
+        details["body"] = cut(answer.body[: 4 * LOOKED_AT].decode("utf-8", "replace"), _SHOWN)
     return Failure(
         f"http:{status}",
         f"{method} {answer.url.shown} answered {status}",

@@ -13,7 +13,7 @@ from perdure.egress.errors import EgressRefused
 from perdure.egress.urls import parse
 from perdure.kernel.values import Wait
 from perdure.nodes.registry import Answer, Call, NodeType, Path, Suspended, has_template
-from perdure.plain_text import find_name_trouble
+from perdure.plain_text import cut, find_name_trouble
 
 _PEOPLE = {"type": ["array", "string"], "items": {"type": "string", "minLength": 1}}
 
@@ -56,7 +56,7 @@ def _check(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
         named = config.get(key)
         for one in _people(named):
             if not has_template(one) and (trouble := find_name_trouble(one)):
-                yield (key,), f"{one[:80]!a}: {trouble}"
+                yield (key,), f"{cut(one, 80)!a}: {trouble}"
         if named is None or has_template(named) or any(map(has_template, named)) or has_template(quorum):
             continue
         if len(people := _people(named)) < quorum and people:

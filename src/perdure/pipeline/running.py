@@ -11,6 +11,7 @@ import msgspec
 
 from perdure.pipeline import tables, texts
 from perdure.pipeline.errors import PipelineError
+from perdure.plain_text import cut
 from perdure.routing.operators import COMPARISONS
 from perdure.routing.patterns import PatternError, compile_pattern
 from perdure.routing.schemas import check as check_schema
@@ -62,7 +63,7 @@ async def _request(step: Step, means: Means) -> Any:
     value = (await means.http(config))["body"]
     for part in step.get("path", "").split(".") if step.get("path") else ():
         if type(value) is not dict or part not in value:
-            raise PipelineError(f"the answer has no {step['path'][:80]!r}", "bad_response")
+            raise PipelineError(f"the answer has no {cut(step['path'], 80)!r}", "bad_response")
         value = value[part]
     return value
 
@@ -236,7 +237,7 @@ def _check_step(step: Any, is_open: Callable[[Any], bool]) -> Iterable[tuple[Pat
     if _is_open_somewhere(step, is_open):
         unknown = [key for key in step if key != "step" and key not in SCHEMAS[name]["properties"]]
         missing = [key for key in SCHEMAS[name]["required"] if key not in step]
-        return [((key,), f"{name} takes no {key[:80]!r}") for key in unknown] + [
+        return [((key,), f"{name} takes no {cut(key, 80)!r}") for key in unknown] + [
             ((), f"{name} needs {key!r}") for key in missing
         ]
     problems = check_schema(_schema(name), step)

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from perdure.pipeline.errors import PipelineError
 from perdure.pipeline.rows import Row, as_table, reader, value_of
+from perdure.plain_text import cut
 from perdure.routing.patterns import Pattern, PatternError, compile_pattern
 from perdure.routing.scope import describe_type
 
@@ -93,7 +94,9 @@ def _find_zone(name: str) -> Any:
     try:
         return ZoneInfo(name)
     except (KeyError, OSError, ValueError):  # unknown, a folder, a path
-        raise PipelineError(f"there is no time zone {name[:60]!r}; write UTC or Europe/Oslo", "bad_config") from None
+        raise PipelineError(
+            f"there is no time zone {cut(name, 60)!r}; write UTC or Europe/Oslo", "bad_config"
+        ) from None
 
 
 def _parse(raw: Any, format: str | None, zone: Any) -> datetime:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
 
+from perdure.plain_text import cut
 from perdure.routing.budget import Budget, OverBudget
 from perdure.routing.operators import COMPARISONS, Incomparable, compare, equal, is_number
 from perdure.routing.patterns import PatternError, compile_pattern
@@ -285,4 +286,4 @@ def _decide(operator: str, values: list[Any], spec: dict[str, Any], budget: Budg
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= 200 else f"{text[:200]}…"
+    return cut(text, 200)

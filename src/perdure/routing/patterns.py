@@ -12,6 +12,8 @@ from typing import Any
 
 import re2  # type: ignore[import-untyped]
 
+from perdure.plain_text import cut
+
 MAX_PATTERN = 1000
 MAX_STEPS = 5_000_000
 _MAX_MEMORY = 1 << 20
@@ -92,9 +94,9 @@ def compile_pattern(text: str, captures: bool = False) -> Pattern:
         reason = error.args[0] if error.args else "it is not valid"
         reason = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
         raise PatternError(
-            f"pattern {_show(text)}: {reason[:_SHOWN]} (RE2 syntax: no look-around, no references back)"
+            f"pattern {_show(text)}: {cut(reason, _SHOWN)} (RE2 syntax: no look-around, no references back)"
         ) from None
 
 
 def _show(text: str) -> str:
-    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+    return repr(cut(text, _SHOWN))

@@ -15,6 +15,7 @@ import jsonschema_rs
 import msgspec
 
 from perdure.errors import PerdureError
+from perdure.plain_text import cut
 from perdure.routing.budget import Budget
 from perdure.routing.patterns import PatternError
 from perdure.routing.schema_cost import Cost, TooCostly, count_values
@@ -104,7 +105,7 @@ def _compile(text: bytes) -> Schema:
         cost = Cost(schema)
         return Schema(_make_validator(schema), cost)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, RecursionError) as error:
-        raise SchemaInvalid(f"this is no usable JSON Schema: {str(error)[:_LONGEST]}") from None
+        raise SchemaInvalid(f"this is no usable JSON Schema: {cut(str(error), _LONGEST)}") from None
     except (TooCostly, PatternError) as error:
         raise SchemaInvalid(f"this JSON Schema cannot be used: {error}") from None
 
@@ -125,7 +126,7 @@ def check(schema: Any, value: Any) -> list[str]:
             problems.append("and more")
             break
         place = _place(error)
-        message = error.message if len(error.message) <= _LONGEST else f"{error.message[:_LONGEST]}…"
+        message = cut(error.message, _LONGEST)
         problems.append(f"{place}: {message}" if place else message)
     return problems
 
@@ -134,7 +135,7 @@ def fits(schema: Any, value: Any, budget: Budget | None = None) -> bool:
     try:
         return compile_schema(schema).is_valid(value, budget)
     except (ValueError, RecursionError, UnicodeError) as error:
-        raise SchemaInvalid(f"the value cannot be checked: {str(error)[:_LONGEST]}") from None
+        raise SchemaInvalid(f"the value cannot be checked: {cut(str(error), _LONGEST)}") from None
 
 
 def find_misfits(schema: Any, value: Any, most: int) -> list[str]:

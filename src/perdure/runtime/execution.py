@@ -19,6 +19,7 @@ from perdure import functions
 from perdure.archive import LogLine
 from perdure.clock import Clock
 from perdure.outcomes import Chosen, Failure
+from perdure.plain_text import cut
 from perdure.runtime.attempt import Attempt
 from perdure.runtime.blocking import Timed
 from perdure.runtime.claims import Claims
@@ -204,7 +205,7 @@ class Execution:
                 attempt=task.attempt,
                 at=self._clock.now(),
                 level=logging.getLevelName(level).lower(),
-                message=self._leaving.clean_text(text)[:LONGEST],
+                message=cut(self._leaving.clean_text(text), LONGEST),
             )
         )
 

@@ -12,8 +12,10 @@ from typing import Any
 import msgspec
 
 from perdure.outcomes import Failure
+from perdure.plain_text import LOOKED_AT, cut
 from perdure.runtime.outputs import check_output
 
+MAX_CODE = 100
 MAX_MESSAGE = 1_000
 MAX_TRACEBACK = 4_000
 MAX_FRAMES = 8
@@ -26,18 +28,20 @@ _FRAME = re.compile(r'^  File "(.+)", line (\d+)', re.MULTILINE)
 _MOST_SHOWN = 1_000
 
 
-def describe(error: BaseException) -> dict[str, Any]:
-    """The fields of `Result` that tell of this error."""
+def describe(error: BaseException, *, knows_secrets: bool = True) -> dict[str, Any]:
+    """The fields of `Result` that tell of this error. Where secrets are not known, as in an isolated process, whoever knows them
+    cuts, after taking them out."""
+    code, message = (MAX_CODE, MAX_MESSAGE) if knows_secrets else (LOOKED_AT, LOOKED_AT)
     if isinstance(error, Failure):
         return {
-            "code": error.code[:100],
-            "message": _cut(error.message or type(error).__name__, MAX_MESSAGE),
+            "code": cut(error.code, code),
+            "message": _cut(error.message or type(error).__name__, message),
             "details": _json_or_none(error.details) or _frames(error) or None,
             "retryable": error.retryable,
             "retry_after": error.retry_after if _is_seconds(error.retry_after) else None,
             "not_done": error.not_done,
         }
-    return {"code": "error", "message": _message(error), "details": _frames(error) or None}
+    return {"code": "error", "message": _message(error, message), "details": _frames(error) or None}
 
 
 def _json_or_none(details: Any) -> Any:
@@ -54,12 +58,12 @@ def _is_seconds(value: Any) -> bool:
     return isinstance(value, int | float) and 0 <= value < math.inf
 
 
-def _message(error: BaseException) -> str:
+def _message(error: BaseException, most: int) -> str:
     try:
         text = str(error)
     except Exception:  # noqa: BLE001  a user's __str__ may do anything
         text = "(its text cannot be shown)"
-    return _cut(f"{type(error).__name__}: {text}" if text else type(error).__name__, MAX_MESSAGE)
+    return _cut(f"{type(error).__name__}: {text}" if text else type(error).__name__, most)
 
 
 def _frames(error: BaseException) -> str:
@@ -113,4 +117,4 @@ def show_place(details: Any) -> str:
 
 def _cut(text: str, length: int) -> str:
     text = text.encode("utf-8", "backslashreplace").decode()  # lone surrogates cannot be stored
-    return text if len(text) <= length else f"{text[: length - 1]}…"
+    return cut(text, length)

@@ -16,8 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from perdure.plain_text import clean_text
-from perdure.secrets.scrubber import scrub_text
+from perdure.plain_text import clean_text, hide
 
 MOST_LINES = 2_000
 """Of what one attempt prints and logs; a run has a budget of its own in the archive."""
@@ -100,7 +99,7 @@ class Tee:
         speaker = _speaker.get()
         if speaker is not None and self._kept:
             speaker.print(text)
-        text = scrub_text(text)  # also of a thread that a handler started, of which nobody knows whose it is
+        text = hide(text)  # also of a thread that a handler started, of which nobody knows whose it is
         return self.inner.write(text if speaker is None or not self.inner.isatty() else clean_text(text))
 
     def writelines(self, lines: Iterable[str]) -> None:

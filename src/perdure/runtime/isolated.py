@@ -27,11 +27,11 @@ import msgspec
 from perdure import functions
 from perdure.kernel.segments import unpack
 from perdure.outcomes import Chosen, Failure
+from perdure.plain_text import LOOKED_AT
 from perdure.runtime import hearing
 from perdure.runtime.context import Context, running_loop
 from perdure.runtime.failures import describe
 from perdure.runtime.filling import load
-from perdure.runtime.logs import LONGEST
 from perdure.runtime.outputs import encode_output
 from perdure.transport import Task
 
@@ -105,7 +105,7 @@ class ChildContext(Context):
         self._loop = asyncio.get_running_loop()
 
     def _keep_line(self, level: int, text: str) -> None:
-        self._channel.send({"op": "log", "level": level, "text": text[:LONGEST]})
+        self._channel.send({"op": "log", "level": level, "text": text[:LOOKED_AT]})
 
     def heartbeat(self) -> None:
         self._channel.send({"op": "heartbeat"})
@@ -166,7 +166,7 @@ async def _execute(message: dict[str, Any], channel: Channel) -> tuple[dict[str,
             value = value.output
         return answer, encode_output(value)
     except BaseException as error:  # noqa: BLE001  whatever it was, it is the handler's, and the parent is told
-        return {"op": "failed", "error": describe(error)}, b""
+        return {"op": "failed", "error": describe(error, knows_secrets=False)}, b""
 
 
 def _prepare(message: dict[str, Any], task: Task) -> None:

@@ -24,6 +24,7 @@ from perdure.errors import NotFound, PerdureError, StoreUnavailable
 from perdure.journal import ApprovalRow, Journal
 from perdure.kernel import events as e
 from perdure.kernel.state import State
+from perdure.plain_text import cut
 from perdure.runtime.waiting import Complaints, first_of
 from perdure.secrets.signing import read_keys, sign
 from perdure.secrets.vault import Vault
@@ -188,7 +189,7 @@ class Notifier:
     def _later(self, claimed: Notification, why: str) -> Notification:
         """Another time, each pause about twice the last; given up after a day."""
         now = self._clock.now()
-        why = why[:_LONGEST_ERROR]
+        why = cut(why, _LONGEST_ERROR)
         if now - claimed.created_at >= GIVE_UP_SECONDS:
             return _settle(claimed, "failed", last_error=why)
         pause = min(self._first_retry * 2 ** min(claimed.attempts - 1, 30), LONGEST_RETRY_SECONDS)

@@ -14,6 +14,7 @@ import msgspec
 from perdure.model.extremes import WHY, has_many
 from perdure.outcomes import Failure
 from perdure.plain import convert, type_name, way_out
+from perdure.plain_text import cut
 
 MAX_BYTES = 1024 * 1024 * 1024
 MAX_DEPTH = 200
@@ -125,7 +126,7 @@ def _find_problem(value: Any, error: Exception) -> str:
             for key, inner in found.items():
                 if not isinstance(key, str | int | float):
                     return f"a key of {path} is of type {type_name(key)}; keys are strings"
-                pending.append((f"{path}.{str(key)[:100]}", inner))
+                pending.append((f"{path}.{cut(str(key), 100)}", inner))
         elif isinstance(found, list | tuple | set | frozenset):
             pending += [(f"{path}[{number}]", inner) for number, inner in enumerate(found)]
         elif isinstance(found, float):

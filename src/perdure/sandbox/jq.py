@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from perdure.plain_text import cut
 from perdure.sandbox.places import Places
 
 PROCESSES = 2
@@ -263,7 +264,7 @@ def _read(answer: bytes) -> Any:
         return message["value"]
     text = _QUOTED_VALUE.sub(" (…)", message["error"].removeprefix("jq: error: ").partition("\n")[0])
     hint = "; put it in [ … ]" if message["code"] == "jq_many_values" else ""
-    raise JqError(message["code"], f"{text[:_SHOWN]}{hint}")
+    raise JqError(message["code"], f"{cut(text, _SHOWN)}{hint}")
 
 
 def _stopped() -> JqError:

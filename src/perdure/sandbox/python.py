@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from perdure.errors import PerdureError
+from perdure.plain_text import cut
 from perdure.routing.at_hand import Lost
 from perdure.routing.python_code import Job
 from perdure.sandbox.limits import confine
@@ -228,7 +229,7 @@ def _explain(job: Job, error: Any) -> Lost:
     frames = error.traceback()
     lines = job.code.count("\n") + 1
     line = f" (line {frames[-1].line})" if frames and frames[-1].line <= lines else ""
-    what = f"{kind}:{text[:200]}" if kind in _SAFE else kind if _KIND.fullmatch(kind) else "an error"
+    what = f"{kind}:{cut(text, 200)}" if kind in _SAFE else kind if _KIND.fullmatch(kind) else "an error"
     return Lost("condition_error", f"the code raised {what}{line}")
 
 

@@ -1,7 +1,7 @@
 """Takes known secret values out of whatever is about to be stored, sent or logged: plain, base64 and URL-encoded.
 
-By value, not by place: a handler may put a secret it was given anywhere. It cannot find a secret that was cut, hashed or
-encoded in another way; that secrets are never stored in the first place is the rule, this is the net below it.
+By value, not by place: a handler may put a secret it was given anywhere. It cannot find a secret that was cut (so messages are
+cut last, `perdure.plain_text`), hashed or encoded in another way; that secrets are never stored in the first place is the rule, this is the net below it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 import msgspec
+
+from perdure.plain_text import hiding
 
 URL_SAFE = ("/%:@!$&'()*+,;=~", "/%:@!$&'()*+,;=~?")
 """What `perdure.egress` leaves as it is in the path and in the query of a URL."""
@@ -118,20 +120,10 @@ def _escapes(value: str) -> set[str]:
     return {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
 
 
-_installed: list[Scrubber] = []
-
-
-def scrub_text(text: str) -> str:
-    """Without what any part of this process has revealed."""
-    for scrubber in _installed:
-        text = scrubber.text(text)
-    return text
-
-
 def install(scrubber: Scrubber) -> Callable[[], None]:
-    """Scrub every log record of this process, whoever logs it, and what is printed (`scrub_text`). Returns what takes it out
-    again."""
-    _installed.append(scrubber)
+    """Scrub every log record of this process, whoever logs it, and what is printed or cut (`perdure.plain_text`). Returns
+    what takes it out again."""
+    shown = hiding(scrubber.text)
     before = logging.getLogRecordFactory()
 
     def factory(*args: Any, **kwargs: Any) -> logging.LogRecord:
@@ -143,7 +135,7 @@ def install(scrubber: Scrubber) -> Callable[[], None]:
     logging.setLogRecordFactory(factory)
 
     def remove() -> None:
-        _installed.remove(scrubber)
+        shown()
         if logging.getLogRecordFactory() is factory:
             logging.setLogRecordFactory(before)
 
