@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
@@ -17,6 +18,7 @@ from perdure.kernel.state import NodeState
 from perdure.runtime import children, loaded, rendering
 from perdure.runtime.coordinator import Coordinator
 from perdure.runtime.execution import Execution
+from perdure.runtime.fetcher import Fetcher
 from perdure.runtime.loaded import Loaded
 from perdure.runtime.messages import Reported
 from perdure.runtime.reclaimer import Reclaimer
@@ -338,4 +340,32 @@ def _() -> Iterator[None]:
         return msgspec.structs.replace(real(self, name, incarnation), timers_set=())
 
     with method(Loaded, "commit", commit):
+        yield
+
+
+_FETCHED = focused(
+    {"id": "a", "branch": {"rules": [{"condition": "output.n >= 0", "next_nodes": ["b"]}]}},
+    {"id": "b", "branch": {"rules": [{"condition": "output.n >= 0", "next_nodes": ["d"]}]}},
+    {"id": "d", "branch": {"rules": [{"condition": "output.n >= 0", "next_nodes": ["f"]}]}},
+    {"id": "f"},
+    rates={"task_cancelled": 40.0, "huge": 1.0},
+    large_share=1.0,
+    blob_seconds=2.0,
+    fault_seconds=30.0,
+)
+"""What is large is fetched while tasks are cancelled."""
+
+
+@bug("what waits for something is forgotten when the fetching of that is cancelled", "R2", _FETCHED)
+def _() -> Iterator[None]:
+    real = Fetcher._fetch
+
+    async def fetch(self: Fetcher, key: Any, slots: Any) -> None:
+        try:
+            await real(self, key, slots)
+        except asyncio.CancelledError:
+            self._queue.remove(key)
+            raise
+
+    with method(Fetcher, "_fetch", fetch):
         yield

@@ -164,8 +164,9 @@ def _close(model: Model) -> None:
 
 
 def _children_ended(model: Model) -> None:
-    """Nobody is left behind: an end waits for the children it has stopped, unless they take too long."""
-    if model.state in ("failing", "cancelling") and not model.grace_over:
+    """Nobody is left behind: a failure waits for the children it has stopped, unless they take too long. Who cancels may say
+    later that nobody is to be waited for, and no event tells of that."""
+    if model.state == "failing" and not model.grace_over:
         for act in model.acts.values():
             if act.state == "waiting" and act.wait == "child":
                 model.blame("rule 25", f"the run ends while {act.place} waits for its child")

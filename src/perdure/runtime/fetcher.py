@@ -114,6 +114,10 @@ class Fetcher:
         need = self._wanted[key]
         try:
             found = await self._insist(key[0], need, slots)
+        except asyncio.CancelledError:
+            self._queue.append(key)  # what waits for it would wait for ever, if this was not the end of `run`
+            self._wake.set()
+            raise
         finally:
             slots.release()
         del self._wanted[key]

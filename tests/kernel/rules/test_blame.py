@@ -5,7 +5,7 @@ from typing import Any
 from perdure.invariants import check
 from perdure.kernel import commands as c
 from tests.kernel.driver import compiled
-from tests.kernel.rules.graphs import again, items, node, start
+from tests.kernel.rules.graphs import UNDO, again, child, items, node, start
 
 
 def blamed(run: Any) -> list[str]:
@@ -38,4 +38,17 @@ def test_the_items_of_a_map_go_where_it_is_also_when_a_patch_lowers_how_far_runs
     run.complete("m", item=0)
     run.complete("m", item=1)
     assert run.status == "completed"
+    assert blamed(run) == []
+
+
+def test_who_cancels_may_say_later_that_nobody_is_waited_for():
+    """Rule 29: the second cancel is by force. Compensation begins although a child has not ended, and no event says why."""
+    nodes = (node("a", compensator=UNDO), {"id": "w", "type": "workflow", "config": {"workflow": "inner"}})
+    run = start(*nodes, on_failure={"compensate": True})
+    run.complete("a")
+    child(run, "w")
+    run.tell(c.Cancel)
+    assert run.status == "cancelling"
+    run.tell(c.Cancel, force=True)
+    assert run.status == "compensating"
     assert blamed(run) == []
