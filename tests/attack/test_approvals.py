@@ -194,7 +194,7 @@ async def test_a_rerun_keeps_nothing_that_came_after_it_was_checked(tmp_path, mo
 
 # -- one's own request -------------------------------------------------------------------------------------------------
 
-ENDLESS = {
+ENDLESS: dict[str, Any] = {
     "name": "nightly",
     "endless": True,
     "nodes": [
@@ -240,6 +240,27 @@ async def test_who_started_a_run_decides_nothing_of_what_continues_it(tmp_path, 
         await server.ok(f"/approvals/{asked[last]}/decide", {"decision": "approve"}, headers=dora)
 
 
+@attack("S11", "a rerun of a run that continues the one that asked")
+async def test_a_run_that_continues_another_rests_on_its_decisions(tmp_path, monkeypatch):
+    monkeypatch.setattr(continuations, "LONG_JOURNAL", 5)
+    ann = bearer("ann", "author")
+    loop = {**ENDLESS["nodes"][0], "dependencies": ["call"]}
+    nodes = [{**ASKER["nodes"][0], "id": "call"}, loop, ENDLESS["nodes"][1], {**MONEY, "dependencies": ["x"]}]
+    async with serving(tmp_path, tokens=True) as server:
+        run_id = (await server.start({**ENDLESS, "nodes": nodes}, wait=0, headers=ann))["run_id"]
+        found = await until_some(server, "/approvals?state=pending", CARL)
+        await server.ok(f"/approvals/{found['approval_id']}/decide", {"decision": "approve"}, headers=CARL)
+        last = f"{run_id}~2"
+        await server.ok(f"/runs/{run_id}/signal", {"name": "go"}, headers=ann)
+        async with asyncio.timeout(DEADLINE):
+            while (await server.post(f"/runs/{last}/signal", {"name": "go"}, headers=ann)).status_code == 404:
+                pass
+        await until_state(server, last, "completed", ann)
+        refused = await server.post(f"/runs/{last}/rerun", {"from_node": "money"}, headers=OLGA)
+        assert refused.status_code == 403, refused.text
+        assert (await server.post(f"/runs/{last}/rerun", {"from_node": "money"}, headers=CARL)).status_code == 201
+
+
 @attack("S11", "who asked for something approves it in a rerun that somebody else asks for")
 async def test_who_started_a_run_decides_nothing_of_its_reruns(tmp_path):
     carl = bearer("carl", "admin")
@@ -255,3 +276,66 @@ async def test_who_started_a_run_decides_nothing_of_its_reruns(tmp_path):
             refused = await server.post(path, {"decision": "approve"}, headers=who)
             assert (refused.status_code, refused.json()["code"]) == (403, "own_request"), refused.text
         await server.ok(path, {"decision": "approve"}, headers=bearer("dora", "approver"))
+
+
+# -- more than one's own yes -------------------------------------------------------------------------------------------
+
+
+@attack("S11", "one of two who have to approve has it done again alone")
+@pytest.mark.parametrize("how", ["itself", "a child"])
+async def test_who_could_not_approve_it_alone_does_not_have_it_done_again_alone(tmp_path, how):
+    asks = {"id": "ask", "type": "human", "config": {"approvers": ["carl", "dora"], "quorum": 2}}
+    call = {**asks, "id": "call"} if how == "itself" else {"id": "call", **CALLS["a child"]}
+    dora = bearer("dora", "approver")
+    async with serving(tmp_path, tokens=True) as server:
+        await server.ok("/workflows", {"name": "asker", "nodes": [asks]}, headers=bearer("ann", "author"))
+        run = await server.start({"name": "w", "nodes": [call, MONEY]}, wait=0, headers=bearer("ann", "author"))
+        found = await until_some(server, "/approvals?state=pending", CARL)
+        for who in (CARL, dora):
+            await server.ok(f"/approvals/{found['approval_id']}/decide", {"decision": "approve"}, headers=who)
+        await until_state(server, run["run_id"], "completed", CARL)
+        refused = await server.post(f"/runs/{run['run_id']}/rerun", {"from_node": "money"}, headers=CARL)
+        assert refused.status_code == 403, refused.text
+        assert (await server.post(f"/runs/{run['run_id']}/rerun", {"from_node": "call"}, headers=CARL)).is_success
+
+
+@attack("S11", "what a child or an item was approved, made up as an input of a rerun by who may approve it")
+@pytest.mark.parametrize("how", CALLS)
+async def test_nobody_gives_what_rests_on_a_decision_as_an_input_of_a_rerun(tmp_path, how):
+    carl = bearer("carl", "approver", "author")
+    async with serving(tmp_path, tokens=True) as server:
+        for one in (ASKER, MIDDLE):
+            await server.ok("/workflows", one, headers=bearer("ann", "author"))
+        definition = {"name": "w", "nodes": [{"id": "call", **CALLS[how]}, MONEY]}
+        run_id = await decided(server, definition)
+        forged = {"call": {"ask": {"decision": "approve", "by": "carl", "data": {"amount": 1_000_000}}}}
+        for more in ({}, {"definition": definition}):
+            body = {"from_node": "money", "inputs": forged, **more}
+            refused = await server.post(f"/runs/{run_id}/rerun", body, headers=carl)
+            assert refused.status_code in (403, 409), refused.text
+        assert (await server.post(f"/runs/{run_id}/rerun", {"from_node": "money"}, headers=carl)).is_success
+
+
+@attack("S11", "a dead letter of an approval that was not given, tried again")
+@pytest.mark.parametrize("how", ["rejected", "timed out"])
+async def test_an_approval_that_is_requeued_asks_again_and_the_same_people(tmp_path, how):
+    config = {"approvers": ["carl"]} | ({} if how == "rejected" else {"timeout_seconds": 0.01, "on_timeout": "fail"})
+    ask = {"id": "call", "type": "human", "config": config, "on_failure": "park"}
+    async with serving(tmp_path, tokens=True) as server:
+        run = await server.start({"name": "w", "nodes": [ask, MONEY]}, wait=0, headers=bearer("ann", "author"))
+        if how == "rejected":
+            found = await until_some(server, "/approvals?state=pending", CARL)
+            await server.ok(f"/approvals/{found['approval_id']}/decide", {"decision": "reject"}, headers=CARL)
+        letter = await until_some(server, f"/dead-letters?run_id={run['run_id']}", CARL)
+        path = f"/dead-letters/{letter['dead_letter_id']}/requeue"
+        for changed in ({**config, "approvers": ["olga"]}, {**config, "on_timeout": "approve"}, {}):
+            refused = await server.post(path, {"config": changed}, headers=bearer("ann", "author"))
+            assert refused.status_code == 409, refused.text
+        asked = (await server.ok(f"/approvals?run_id={run['run_id']}", headers=CARL))["items"]
+        await server.ok(path, {}, headers=OLGA)
+        async with asyncio.timeout(DEADLINE):
+            while (now := (await server.ok(f"/approvals?run_id={run['run_id']}", headers=CARL))["items"]) == asked:
+                pass
+        assert [one["approvers"] for one in now] == [["carl"]] * len(now)
+        shown = await server.ok(f"/runs/{run['run_id']}", headers=CARL)
+        assert shown["nodes"].get("money", {}).get("state", "pending") == "pending"

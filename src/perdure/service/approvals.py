@@ -6,7 +6,7 @@ Whether a vote counts is the kernel's to say. It must not know HTTP.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from typing import Any, Literal
 
 import msgspec
@@ -144,10 +144,10 @@ class Approvals:
         seats = [one for one in approvers if one in roles]
         return next((one for one in seats if one not in body.get("votes", {})), seats[0] if seats else None)
 
-    async def check_kept(self, state: State, from_node: str | None) -> int | None:
-        """A rerun from behind an approval does again what was approved once: only for who could approve it once more (X17).
-        `from_node` None: by another definition, which may keep any of them. Gives up to where the run was checked: what
-        comes later is nobody's to keep; None for who need not be checked."""
+    async def check_kept(self, state: State, from_node: str | None, given: Collection[str] = ()) -> int | None:
+        """A rerun from behind an approval does again what was approved once: only for who could approve it once more, alone
+        (X17). `from_node` None: by another definition, which may keep any of them. `given`: nodes whose outcomes are made up.
+        Gives up to where the run was checked: what comes later is nobody's to keep; None for who need not be checked."""
         principal = self._scope.principal
         if principal.kind == "local":
             return None
@@ -166,6 +166,15 @@ class Approvals:
                 raise Forbidden(
                     f"this rerun keeps the decision of {node!r}, which is not {self._scope.by}'s to make; "
                     f"rerun from {node!r}, and it is asked again"
+                )
+            if decision.quorum > 1:
+                raise Forbidden(
+                    f"this rerun keeps the decision of {node!r}, which {decision.quorum} people make together; "
+                    f"rerun from {node!r}, and they are asked again"
+                )
+            if node in given:
+                raise Forbidden(
+                    f"{node!r} rests on a decision of people, which nobody gives in their place; rerun from {node!r}"
                 )
         return state.seq
 

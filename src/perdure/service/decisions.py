@@ -35,12 +35,13 @@ _QUIET = frozenset({"http", "input", "map", "output", "task", "transform", "wait
 """Types of nodes that ask nobody and start no child; a map does what its items do."""
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
+class Decision(msgspec.Struct, frozen=True):
     node: str
     """What to rerun from, to have it asked again."""
     approval: str = ""
     """Empty: there may be a decision, and nobody can say any more whose."""
     approvers: tuple[str, ...] = ()
+    quorum: int = 1
 
 
 class _Full(Exception):
@@ -67,7 +68,7 @@ async def find_decisions(engine: Engine, state: State, kept: Collection[str] | N
         except Refused:  # it cannot be read
             break
         state = before
-    unknown = [Decision(node=name) for name in sorted(names) if _may_ask(state, name)]
+    unknown = [Decision(name) for name in sorted(names) if _may_ask(state, name)]
     return search.found + unknown
 
 
@@ -82,7 +83,7 @@ class _Search:
         for approval_id, approval in state.approvals.items():
             node = state.name(_node_of(approval.key))
             if node in names and approval.state == "decided":
-                self._add(Decision(node=node, approval=approval_id, approvers=approval.approvers))
+                self._add(Decision(node, approval_id, approval.approvers, approval.quorum))
         children = ((child, state.name(_node_of(key))) for child, key in state.children.items())
         await self._look_below((child, node) for child, node in children if node in names)
 
@@ -99,8 +100,8 @@ class _Search:
             while True:
                 asked = await self._journal.list_approvals(state="decided", run_id=run_id, limit=_PAGE, cursor=cursor)
                 for row in asked.items:
-                    approvers = tuple(msgspec.json.decode(row.body).get("approvers") or ())
-                    self._add(Decision(node=node, approval=row.approval_id, approvers=approvers))
+                    body = msgspec.json.decode(row.body)
+                    self._add(Decision(node, row.approval_id, tuple(body["approvers"]), body["quorum"]))
                 cursor = asked.next_cursor
                 if cursor is None:
                     break

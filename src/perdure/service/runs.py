@@ -379,7 +379,8 @@ class Runs:
             find_node(state, from_node)
         checked: int | None = None
         if from_node:
-            checked = await Approvals(self._scope).check_kept(state, from_node if kept is None else None)
+            begin = from_node if kept is None else None
+            checked = await Approvals(self._scope).check_kept(state, begin, given=values or ())
         elif values is not None:
             refuse_sealed("inputs", values)
             before = await self._engine.contents.resolve(record.row.tenant, state.inputs, masked=False)
