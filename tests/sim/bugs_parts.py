@@ -220,3 +220,24 @@ def _() -> Iterator[None]:
 
     with method(Worker, "_release", release):
         yield
+
+
+_UNDO = {"compensator": {"type": "task", "config": {"action": "undo"}}}
+_LOOPED = focused(
+    {"id": "h", **_UNDO},
+    {"id": "x", "dependencies": ["h"], "loop": {"condition": "false", "max_iterations": 2, "loop_back_to": "h"}},
+    {"id": "z", "dependencies": ["x"]},
+    {"id": "f", "dependencies": ["x"], "retry": {"max_attempts": 1}},
+    rates={"raise": 0.3, "retry": 6.0, "rerun": 12.0},
+    runs=1,
+    handler_seconds=1.0,
+    fault_seconds=60.0,
+    on_failure={"compensate": True},
+)
+"""Runs that fail behind a loop, are retried, and made anew."""
+
+
+@bug("a rerun adopts the end of a loop before what a retry has done again in it", "quarantine", _LOOPED)
+def _() -> Iterator[None]:
+    with swapped(reruns._in_order, lambda ir, kept: sorted(kept.values(), key=lambda found: found.ended_seq)):
+        yield

@@ -56,6 +56,7 @@ FOUND: dict[int, str] = {
     196703: "of the checker: a race that a patch made, against a loop that lived by the older definition (E2)",
     197233: "of the simulator: a call that was cancelled in the moment its connection broke was not (R2)",
     1025712: "of the checker: items of a map that had come further than a patch allowed since (E5)",
+    16468: "a rerun adopted the end of a loop before what a retry had done again in it (quarantine)",
     986197: "a result was forgotten when the fetching of what it needed was cancelled (R2)",
     1813238: "of the checker: who cancelled said later that nobody was to be waited for (rule 25)",
     1049832: "a continuation was blamed for an edge that a patch had brought (E5)",

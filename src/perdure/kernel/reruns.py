@@ -92,8 +92,28 @@ def keep(state: State, node: str) -> list[Activation]:
                 kept[index] = found
         torn = [body for body in bodies if any(i in wanted and i not in kept and _gave(state, i, last) for i in body)]
         if not torn:
-            return sorted(kept.values(), key=lambda found: found.ended_seq)
+            return _in_order(ir, kept)
         wanted.difference_update(*torn)
+
+
+def _in_order(ir: IR, kept: dict[int, Activation]) -> list[Activation]:
+    """As they completed; but what leaves a loop comes after the others in it, also those that a retry has done again since."""
+    order = {index: (found.ended_seq, 0) for index, found in kept.items()}
+    loops = [node for node in ir.nodes if node is not None and node.loop is not None]
+    for node in sorted(loops, key=lambda node: -len(node.loops)):  # inner ones first
+        body = set(node.loop.body if node.loop is not None else ())
+        last = max((order[index] for index in body & kept.keys()), default=(0, 0))
+        for index in body & kept.keys():
+            if node.loops[-1] == index or _leaves(ir, kept[index], body):
+                order[index] = (last[0], last[1] + 1)
+    return [kept[index] for index in sorted(kept, key=lambda index: (*order[index], index))]
+
+
+def _leaves(ir: IR, found: Activation, body: set[int]) -> bool:
+    """It went a way out of the loop that routing names, which closes the iteration (rule 18)."""
+    taken = set(found.route.taken or ()) if found.route is not None else set()
+    edges = (ir.edges[number] for number in _node(ir, found.node).edges_out)
+    return any(edge.named and edge.target not in body and _node(ir, edge.target).id in taken for edge in edges)
 
 
 def _is_kept(found: Activation, kept: dict[int, Activation]) -> bool:

@@ -2,9 +2,10 @@
 
 import pytest
 
+from perdure.kernel import commands as c
 from perdure.kernel import reruns
 from tests.kernel.driver import Run
-from tests.kernel.rules.graphs import AGAIN, ANSWERS, DONE, again, node, pick, start
+from tests.kernel.rules.graphs import AGAIN, ANSWERS, DONE, UNDO, again, node, pick, start
 from tests.kernel.rules.test_patches import patch
 
 
@@ -75,6 +76,33 @@ def test_rule_40_a_loop_is_kept_with_its_last_iteration():
     second = rerun(run, "z")
     assert second.dispatched() == {"z"}
     second.complete("z")
+    assert second.status == "completed"
+
+
+@pytest.mark.parametrize("frm", ["z", "end"])
+def test_rule_40_a_loop_of_which_a_part_was_done_again_is_adopted_in_an_order_that_it_can_have(frm):
+    """`h` and `leaf` were undone, and done again by the retry, after `x` had left: the rerun was quarantined."""
+    undo = {"compensator": UNDO}
+    nodes = (node("h", **undo), node("leaf", "h", **undo), node("x", "h", loop=again("h")), node("z", "x"), node("f"))
+    run = start(*nodes, node("end", "z"), on_failure={"compensate": True})
+    run.complete("h", 1, (1,))
+    run.complete("leaf", 1, (1,))
+    run.complete("x", DONE, (1,))
+    run.complete("z")
+    run.fail("f")
+    run.withdraw("end")
+    for name in ("leaf", "h"):
+        run.begin(name, (1,), undo=True)
+        run.complete(name, None, (1,), undo=True)
+    run.tell(c.Retry)
+    run.complete("h", 2, (1,))
+    run.complete("leaf", 2, (1,))
+    run.complete("f")
+    assert kept(run, frm)[:3] == (["h", "leaf", "x"] if frm == "z" else ["z", "h", "leaf"])
+    second = rerun(run, frm)
+    assert frm in second.dispatched()
+    for name in (*(["z"] if frm == "z" else []), "end", "f"):
+        second.complete(name)
     assert second.status == "completed"
 
 
