@@ -58,6 +58,7 @@ async def test_a_run_may_go_on_while_its_children_are_looked_at():
         terminal=False,
         state=RunState.RUNNING,
         name=lambda node: "node",
+        pinned=lambda activation: SimpleNamespace(config={}, rejection_path=()),
         activations=dict(enumerate(waiting)),
         approvals={"r/ask": approval},
     )
