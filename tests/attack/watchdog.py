@@ -28,10 +28,10 @@ def watching() -> Iterator[Watchdog]:
     real = asyncio.Handle._run
     begun: float | None = time.thread_time()
 
-    def note(what: str) -> None:
+    def note(what: object) -> None:
         nonlocal begun
         if begun is not None and (seconds := time.thread_time() - begun) > dog.longest:
-            dog.longest, dog.what = seconds, what[:300]
+            dog.longest, dog.what = seconds, repr(what)[:300]
         begun = None
 
     def run(self: asyncio.Handle) -> None:
@@ -39,7 +39,7 @@ def watching() -> Iterator[Watchdog]:
         note("the turn that began to watch")
         begun = time.thread_time()
         real(self)
-        note(repr(self))
+        note(self)
 
     asyncio.Handle._run = run  # type: ignore[method-assign]
     try:

@@ -71,8 +71,8 @@ def _decide(
     try:
         decider = Decider(state, command, verdicts)
         _HANDLERS[type(command)](decider, command)
-        if isinstance(command, c.Complete | c.Fail | c.Lapse):
-            waits.item_ended(decider, command)
+        if isinstance(command, c.Begin | c.Suspend | c.Complete | c.Fail | c.Lapse):
+            waits.item_moved(decider, command)
         settle(decider)
         kept = keep
     except Unknown as unknown:

@@ -19,6 +19,9 @@ N, R = NodeState, RunState
 MAX_DEPTH = 100
 """Runs inside runs. Each level makes default outputs deeper, and what is deeper than this cannot be stored for sure."""
 
+PORTION = 1_000
+"""Items that one decision starts: a hundred thousand held up every other run for seconds."""
+
 _MOST_SAID = 1_000
 
 
@@ -299,8 +302,8 @@ def items_of(d: Decider, activation: Activation) -> None:
         advance_items(d, d.state.activations[key_of(activation.node, activation.scope)], activation)
 
 
-def item_ended(d: Decider, command: c.NodeCommand) -> None:
-    """A result of a map's item: its map may start the next one, or be done."""
+def item_moved(d: Decider, command: c.NodeCommand) -> None:
+    """An item of a map began, paused or ended: its map may start the next ones, or be done."""
     if command.address.item is not None and not command.address.undo:
         activation = d.state.locate(command.address)
         if activation is not None:
@@ -323,7 +326,8 @@ def advance_items(d: Decider, owner: Activation, item: Activation | None = None)
             d, owner, Error("items_failed", message[:_MOST_SAID], details=None if cause is None else cause.details)
         )
         return
-    room = wait.limit - owner.items_open if wait.limit else wait.count
+    # The next portion is started when an item of this one moves, which is soon unless nobody is there to take any.
+    room = min(wait.limit - owner.items_open, PORTION) if wait.limit else PORTION
     going: list[Activation] = []
     position = owner.items_started
     while position < wait.count and len(going) < room:

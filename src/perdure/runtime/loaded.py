@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from perdure.blobs import INLINE_BYTES, BlobDamaged, BlobMissing, BlobStore, BlobStoreUnavailable
-from perdure.clock import Clock
+from perdure.clock import Clock, system
 from perdure.errors import PerdureError, StoreUnavailable
 from perdure.journal import (
     ApprovalRow,
@@ -46,6 +46,8 @@ SNAPSHOT_EVERY = 1000
 _READ = 2000
 MOST_CHILDREN = 10_000
 """Children that are looked at when a run is written, to see whether one of them is still waited for."""
+LARGE_BYTES = 256 * 1024
+"""Of a snapshot, or of events, that are read in one go on the loop."""
 
 
 class NeedsDefinition(NotAtHand):
@@ -551,7 +553,11 @@ async def load_from(
     if kept is not None and kept.version == snapshot.SNAPSHOT_VERSION:
         try:
             names = snapshot.hashes(kept.body)
-            state = snapshot.decode(kept.body, {name: await get_ir(name) for name in names})
+            irs = {name: await get_ir(name) for name in names}
+            if len(kept.body) > LARGE_BYTES:  # a third of a second for a map of 100,000 items
+                state = await asyncio.to_thread(snapshot.decode, kept.body, irs)
+            else:
+                state = snapshot.decode(kept.body, irs)
         except (StoreUnavailable, NotAtHand):
             raise
         except Exception as error:  # noqa: BLE001  whatever is wrong with it, the events decide
@@ -559,9 +565,14 @@ async def load_from(
     if state is None:
         state = State(run_id=run_id)
     after = state.seq
+    weight = 0
     while True:
         stored = await journal.read_events(run_id, after, _READ)
         for one in stored:
+            weight += len(one.body)
+            if weight > LARGE_BYTES:  # how many events are read at once says nothing of their size
+                weight = 0
+                await system.sleep(0)  # no time: others have their turn
             event = e.decode(one.body)
             if isinstance(event, e.RunCreated | e.RunPatched) and event.ir not in state.library:
                 state.library[event.ir] = await get_ir(event.ir)
