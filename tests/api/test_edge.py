@@ -138,6 +138,14 @@ async def test_an_open_server_answers_to_its_own_names_only(tmp_path):
             assert (await server.get("/runs", headers={"Host": host})).status_code == 200, host
 
 
+@pytest.mark.parametrize("name", ["Host", "Origin", "Authorization", "Content-Type"])
+async def test_a_header_of_which_one_is_meant_comes_once(server, name):
+    """A proxy may have read the first one, and this server would read the last."""
+    value = "127.0.0.1" if name == "Host" else "http://127.0.0.1"
+    response = await server.client.get(f"{API}/runs", headers=[(name, "evil.example"), (name, value)])
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_header")
+
+
 async def test_pages_of_the_address_people_use_may_ask_for_changes(tmp_path):
     options = Options(public_url="https://perdure.example")
     async with serving(tmp_path, options=options) as server:

@@ -13,6 +13,9 @@ from urllib.parse import quote
 import pytest
 
 import perdure
+from perdure import private_servers
+from perdure.blob_stores.urls import open_store
+from perdure.cli import dev
 from perdure.egress import urls
 from perdure.egress.client import Answer
 from perdure.nodes.http import _failure
@@ -21,6 +24,7 @@ from perdure.plain_text import cut
 from perdure.runtime.failures import describe
 from perdure.runtime.isolation import _failure as _failed_there
 from perdure.runtime.outputs import check_output
+from perdure.secrets.keyring import open_file
 from perdure.secrets.scrubber import URL_SAFE, Scrubber, encodings, install
 from perdure.settings import Settings
 from tests.attack.marks import attack
@@ -151,6 +155,52 @@ def test_what_is_written_beside_the_database_is_its_owners_alone(tmp_path):
         assert {name: oct(mode) for name, mode in found.items() if mode & 0o077} == {}
     finally:
         shell.close()
+
+
+FLOW = "{name: w, nodes: [{id: a, type: transform, config: {value: 1}}]}"
+
+
+@attack("S26", "a file of .perdure that is a link to another file")
+@pytest.mark.parametrize(
+    ("name", "link"),
+    [*((name, os.symlink) for name in ("lock", "handled", "claims", "keys", "keys.new")), ("lock", os.link)],
+)
+def test_nothing_is_written_through_a_link(tmp_path, name, link):
+    precious, folder = tmp_path / "precious", tmp_path / ".perdure"
+    precious.write_text("precious\n")
+    precious.chmod(0o600)
+    folder.mkdir(mode=0o700)
+    link(precious, folder / f"perdure.db.{name}")
+    (tmp_path / "flow.yaml").write_text(FLOW)
+    command = [sys.executable, "-m", "perdure", "run", "flow.yaml"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert "Traceback" not in done.stderr
+    if name == "lock":
+        assert (done.returncode, "move it away" in done.stderr) == (1, True), done.stderr
+    assert precious.read_text() == "precious\n"
+
+
+@attack("S26", "folders that others look into")
+async def test_folders_of_blobs_and_of_private_servers_are_their_owners_alone(tmp_path, monkeypatch):
+    store = open_store(f"file:{tmp_path}/blobs")
+    await store.put("default", b"x" * 100)
+    await store.close()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(private_servers, "start_pair", stopped)
+    with pytest.raises(Stopped):
+        dev._run_distributed(Settings.load(environ={}), 0, browser=False)
+    open_file(tmp_path / "other" / "keys")
+    folders = [path for path in tmp_path.rglob("*") if path.is_dir()]
+    assert {".perdure", "blobs", "other"} <= {path.name for path in folders}
+    assert {path.name: oct(rights(path)) for path in folders if rights(path) & 0o077} == {}
+
+
+class Stopped(Exception):
+    pass
+
+
+def stopped(folder, say):
+    raise Stopped
 
 
 def test_a_database_that_is_there_keeps_its_rights(tmp_path):

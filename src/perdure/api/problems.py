@@ -45,6 +45,13 @@ class BadQuery(Invalid):
     status = 400
 
 
+class BadHeader(Invalid):
+    """A header that is given twice, of which only one can be meant."""
+
+    code = "invalid_header"
+    status = 400
+
+
 class BadBody(Invalid):
     """The body is not JSON as it is accepted here."""
 

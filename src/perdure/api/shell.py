@@ -13,11 +13,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from perdure.access.authenticator import is_loopback
 from perdure.api.context import Context
-from perdure.api.problems import BadQuery, CrossOrigin, TooLarge, WrongHost, WrongType, problem
+from perdure.api.problems import BadHeader, BadQuery, CrossOrigin, TooLarge, WrongHost, WrongType, problem
 from perdure.errors import PerdureError
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 MOST_PARAMETERS = 100
+_ONCE = (b"host", b"origin", b"authorization", b"content-length", b"content-encoding", b"content-type")
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 
 HEADERS: tuple[tuple[bytes, bytes], ...] = (
@@ -48,6 +49,7 @@ class Shell:
         send = _with_headers(send, request_id)
         try:
             _check_query(scope["query_string"])
+            _check_once(scope["headers"])
             self._check(scope["method"], headers)
         except PerdureError as error:
             self._context.metrics.unrouted(scope["method"], error.status)
@@ -74,6 +76,13 @@ class Shell:
         own = {host.lower(), _netloc(options.public_url)} - {""}
         if method not in _SAFE and origin is not None and _netloc(origin) not in own:
             raise CrossOrigin("a page of another origin may not ask for this")
+
+
+def _check_once(headers: Any) -> None:
+    """Of two that decide who may ask, a proxy may read the one and this server the other."""
+    for name in _ONCE:
+        if sum(found == name for found, _ in headers) > 1:
+            raise BadHeader(f"the request has {name.decode()} more than once")
 
 
 def _check_query(query: bytes) -> None:

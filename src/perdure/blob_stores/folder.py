@@ -135,7 +135,7 @@ class FolderObjects:
             return
         if folder != self._folder:
             self._make(folder.parent)
-        folder.mkdir(parents=folder == self._folder, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=folder == self._folder, exist_ok=True)
         _sync_folder(folder.parent)
         self._made.add(folder)
 

@@ -101,6 +101,7 @@ def _run_distributed(settings: Settings, port: int, *, browser: bool) -> None:
     from perdure.deployment import migrate
     from perdure.private_servers import start_pair
 
+    SERVERS.parent.mkdir(mode=0o700, exist_ok=True)  # with `parents=True` it would be everybody's to look into
     with start_pair(SERVERS, say) as pair:
         settings = msgspec.structs.replace(settings, database_url=pair.database_url, redis_url=pair.redis_url)
         asyncio.run(migrate(settings.database_url, partitions=settings.partitions))
@@ -112,7 +113,10 @@ def _run_distributed(settings: Settings, port: int, *, browser: bool) -> None:
             say("Other processes join with these settings:")
             say(f"  export PERDURE_DATABASE_URL='{settings.database_url}'")
             say(f"  export PERDURE_REDIS_URL='{settings.redis_url}'")
-            say("  export PERDURE_SIGNING_KEYS='none'")  # nobody else reaches the sockets of this folder
+            if settings.signing_keys in ("", "none"):
+                say("  export PERDURE_SIGNING_KEYS='none'")  # nobody else reaches the sockets of this folder
+            else:
+                say("and with the same PERDURE_SIGNING_KEYS as this one, which signs messages with them.")
             await _serve(engine, settings, port, stop, " --server {where}", browser=browser)
 
         run(host(settings, begin))

@@ -30,7 +30,7 @@ def start_pair(folder: Path, say: Callable[[str], None] = lambda message: None) 
     get_installation()  # both are looked for before anything is made
     find_program()
     folder = folder.absolute()
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _alone(folder), ExitStack() as stack:
         home = _home(folder / "postgres")
         if home != folder / "postgres":
@@ -59,7 +59,8 @@ def _home(folder: Path) -> Path:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """The kernel lets go of the lock when the process ends, however that comes about."""
-    with open(folder / "lock", "a+", encoding="ascii") as file:
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    with open(descriptor, "r+", encoding="ascii") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -69,6 +70,7 @@ def _alone(folder: Path) -> Iterator[None]:
                 "in another folder",
                 code="servers_running",
             ) from None
+        file.seek(0)
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 
 from perdure.clock import system
 from perdure.errors import SettingsInvalid
@@ -45,6 +45,11 @@ def find_program() -> str:
     return found
 
 
+def _open_own(path: Path, flags: int) -> BinaryIO:
+    """To write: a file of this folder, and none that a link leads to."""
+    return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600), "wb")
+
+
 class Valkey:
     """Started from the main thread, which it does not outlive. `start` may follow `stop` or `kill`."""
 
@@ -72,7 +77,7 @@ class Valkey:
         self.socket.unlink(missing_ok=True)
         command = [self.program, "--port", "0", "--unixsocket", str(self.socket), "--unixsocketperm", "700"]
         command += ["--set-proc-title", "no"]  # so that it is known by its folder
-        with open(self.folder / "log", "ab") as log:
+        with _open_own(self.folder / "log", os.O_APPEND) as log:
             self._process = subprocess.Popen(  # noqa: S603  our own program
                 as_user(os.getuid(), os.getgid(), *command, "--dir", str(self.folder), *self.options),
                 cwd="/",
@@ -81,7 +86,8 @@ class Valkey:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C is for whoever started it; this one is stopped afterwards
             )
-        (self.folder / _PID).write_text(str(self._process.pid))
+        with _open_own(self.folder / _PID, os.O_TRUNC) as file:
+            file.write(str(self._process.pid).encode())
         try:
             self._wait()
         except BaseException:

@@ -75,7 +75,7 @@ class Claims:
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             # Of its own, since the mapping has a copy of the other that a forked child would keep.
-            lock = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            lock = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
             self.unlock = weakref.finalize(self, os.close, lock)
             _take(lock)
             os.ftruncate(descriptor, 0)
@@ -105,8 +105,12 @@ class Claims:
         if not self._map.closed:
             self._map.close()
             with contextlib.suppress(FileNotFoundError):
-                self.path.write_bytes(self._kept) if self._kept else self.path.unlink()
+                self._write_kept() if self._kept else self.path.unlink()
             self.unlock()
+
+    def _write_kept(self) -> None:
+        with open(os.open(self.path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW), "wb") as file:
+            file.write(self._kept)
 
     @staticmethod
     def read_left(path: Path | str) -> list[str]:

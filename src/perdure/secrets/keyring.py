@@ -95,7 +95,7 @@ def read_file(path: Path) -> Keyring | None:
 
 def write_file(path: Path, keyring: Keyring) -> None:
     """Replace the file as a whole: a crash leaves the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.new")
     with contextlib.suppress(FileNotFoundError):
         temporary.unlink()
@@ -112,7 +112,7 @@ def open_file(path: Path) -> Keyring:
     found = read_file(path)
     if found is not None:
         return found
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     made = path.with_name(f"{path.name}.{new_key(8).hex()}")
     write_file(made, Keyring({"k1": new_key(KEY_BYTES)}))
     try:

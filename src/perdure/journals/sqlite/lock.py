@@ -7,7 +7,9 @@ waits for it would otherwise hold a lock on a file that nobody finds any more.
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import socket
 import sys
 import weakref
@@ -15,6 +17,8 @@ from pathlib import Path
 
 from perdure.journal import HeldBy, JournalUnavailable
 
+_LONGEST = 512
+_OURS = re.compile(rb"(?:[0-9]+ [^\s]*\n?)?")
 _held: weakref.WeakSet[FileLock] = weakref.WeakSet()
 
 
@@ -42,9 +46,12 @@ class FileLock:
 def hold(path: Path) -> FileLock | HeldBy:
     """Take the lock of the database at `path`, or say who has it. Never waits."""
     name = Path(f"{path}.lock")
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
     try:
-        descriptor = os.open(name, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+        descriptor = os.open(name, flags, 0o600)
     except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _no_lock(name) from error
         raise JournalUnavailable(
             f"cannot open the lock {name}: {error.strerror}; check the rights of its folder"
         ) from error
@@ -53,6 +60,10 @@ def hold(path: Path) -> FileLock | HeldBy:
             holder = _read(descriptor)
             os.close(descriptor)
             return holder
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        if not _OURS.fullmatch(os.read(descriptor, _LONGEST)):
+            os.close(descriptor)
+            raise _no_lock(name)
         os.ftruncate(descriptor, 0)
         os.lseek(descriptor, 0, os.SEEK_SET)
         os.write(descriptor, f"{os.getpid()} {socket.gethostname()}\n".encode())
@@ -64,10 +75,15 @@ def hold(path: Path) -> FileLock | HeldBy:
     return FileLock(descriptor)
 
 
+def _no_lock(name: Path) -> JournalUnavailable:
+    """It is written over: what somebody put there, or linked to, would be lost."""
+    return JournalUnavailable(f"{name} is a link or holds something else than a lock; move it away")
+
+
 def _read(descriptor: int) -> HeldBy:
     # It may be empty: its holder has the lock and is about to write.
     os.lseek(descriptor, 0, os.SEEK_SET)
-    words = os.read(descriptor, 512).decode(errors="replace").split()
+    words = os.read(descriptor, _LONGEST).decode(errors="replace").split()
     return HeldBy(int(words[0]) if words and words[0].isdecimal() else 0, words[1] if len(words) > 1 else "")
 
 
