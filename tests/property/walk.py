@@ -445,7 +445,10 @@ class Walk:
                 self.do(c.Discard(at=now, address=address))
                 return True
             if state.state in (R.RUNNING, R.PAUSED, R.COMPENSATING):
-                self.do(c.Requeue(at=now, address=address))
+                if isinstance(
+                    self.do(c.Requeue(at=now, address=address)), c.Refused
+                ):  # its join failed: it was never to run
+                    self.do(c.Discard(at=now, address=address))
                 return True
         waiting = [a for a in state.activations.values() if a.state is N.WAITING and a.wait is not None]
         for activation in sorted(waiting, key=lambda a: (a.node, a.scope, a.item)):
