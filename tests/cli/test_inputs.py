@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+import perdure
+from perdure.errors import PerdureError
 from perdure.routing.inputs import apply_defaults, find_unknown
 from tests.cli.helpers import workflow
 from tests.client.helpers import Background
@@ -139,3 +141,31 @@ def test_a_typo_is_said_by_the_answer_of_a_start_and_by_a_program(shell, tmp_pat
         assert len(client.runs.start("typo", {f"x{n}": n for n in range(50)})["warnings"]) == 20
     perdure.run(definition, inputs={"ordr": "x"}, db=":memory:")
     assert said in caplog.text
+
+
+def test_everything_that_is_wrong_with_the_inputs_is_said_at_once(anywhere, tmp_path):
+    schema = {
+        "type": "object",
+        "required": ["day", "code"],
+        "properties": {"day": {"type": "string", "format": "date"}, "code": {"type": "integer"}},
+    }
+    file = workflow(tmp_path, "strict", {"id": "a", "type": "input"}, inputs=schema)
+    told = anywhere.error("run", file, "-i", "dy=2026-01-01", "-i", "code=x", code=2)
+    assert "needs day; give -i day=…" in told
+    assert 'code: "x" is not of type "integer"' in told
+    assert "no input 'dy'; did you mean 'day'?" in told
+
+
+def test_a_program_is_told_everything_that_is_wrong_with_the_inputs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    schema = {
+        "type": "object",
+        "required": ["day"],
+        "properties": {"day": {"type": "string"}, "n": {"type": "integer"}},
+    }
+    file = workflow(tmp_path, "strict", {"id": "a", "type": "input"}, inputs=schema)
+    with pytest.raises(PerdureError) as caught:
+        perdure.run(file, inputs={"dy": "x", "n": "y"})
+    assert '"day" is a required property' in str(caught.value)
+    assert 'n: "y" is not of type "integer"' in str(caught.value)
+    assert "did you mean 'day'?" in str(caught.value)

@@ -100,6 +100,37 @@ def test_show_has_the_nodes_and_outputs_of_a_run(shell, waiting):
     assert shell.json("runs", "show", "waiting-1")["nodes"]["pay"]["state"] == "pending"
 
 
+def test_a_node_that_is_misspelt_is_guessed(shell, waiting):
+    assert "did you mean review?" in shell.error("runs", "show", "waiting-1", "--node", "reviw")
+    assert "did you mean 'review'?" in shell.error("runs", "rerun", "waiting-1", "--from", "reviw")
+
+
+@pytest.mark.parametrize("over", [False, True], ids=["one", "map"])
+def test_a_node_that_starts_runs_is_shown_with_them(shell, tmp_path, over):
+    shell.run("workflows", "push", workflow(tmp_path, "child", task("a", "boom")))
+    inner = {"type": "workflow", "config": {"workflow": "child"}}
+    call = {"id": "call", "type": "map", "config": {"over": [1], "node": inner}} if over else {"id": "call", **inner}
+    shell.run("run", workflow(tmp_path, "parent", call), "--run-id", "p", code=1)
+    (child,) = shell.json("runs", "list", "--parent", "p")["items"]
+    result = shell.run("runs", "show", "p", "--node", "call")
+    assert re.search(rf"^{re.escape(child['run_id'])}  failed ", result.stdout, re.MULTILINE)
+    assert "perdure runs list --parent p" in result.stderr
+
+
+def test_an_approval_is_shown_with_the_fields_of_its_form(shell, tmp_path):
+    form = {
+        "type": "object",
+        "required": ["amount"],
+        "properties": {"amount": {"type": "number", "title": "How much"}, "kind": {"enum": ["a", "b"]}},
+    }
+    shell.run("run", workflow(tmp_path, "f", human("ask", form=form)), "--run-id", "f1", "--no-wait", code=3)
+    lines = shell.run("approvals", "show", "f1").stdout.splitlines()
+    rows = [line.split() for line in lines[-3:]]
+    assert rows[0] == ["FORM", "FIELD", "TYPE", "REQUIRED", "TITLE"]
+    assert rows[1] == ["amount", "number", "yes", "How", "much"]
+    assert rows[2][:5] == ["kind", "one", "of", "a,", "b"]
+
+
 def test_runs_are_chosen_by_tag_and_time(shell, tmp_path):
     file = workflow(tmp_path, "one", {"id": "a", "type": "input"})
     shell.run("run", file, "--run-id", "blue", "--tag", "team=blue", "--tag", "size=s")

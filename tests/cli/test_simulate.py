@@ -116,3 +116,13 @@ def test_progress_is_for_terminals(shell):
     text = process.wait()
     assert "20 of 20 histories, 0 bad" in text
     assert "histories" not in shell.run("simulate", BRIEFING, "--seeds", 2).stderr
+
+
+def test_what_cannot_be_made_up_is_asked_for(shell, tmp_path):
+    schema = {
+        "type": "object",
+        "required": ["code"],
+        "properties": {"code": {"type": "string", "pattern": "^[A-Z]{3}$"}},
+    }
+    file = workflow(tmp_path, "strict", {"id": "a", "type": "input"}, inputs=schema)
+    assert "give -i code=…" in shell.error("simulate", file, "--seeds", 2, code=2)

@@ -242,3 +242,18 @@ def test_a_workflow_that_nobody_has_registered_is_warned_about_before_the_run(sh
     told = shell.run("validate", file).stderr
     assert "'nobody'" not in told
     assert "no workflow 'nobody@3' is registered here" in told
+
+
+@pytest.mark.parametrize("line", ["config: {value: {{ inputs.x }}}", "config:\n      value: {{ inputs.x }}"])
+def test_a_template_without_quotes_is_told_to_have_them(shell, tmp_path, line):
+    file = tmp_path / "flow.yaml"
+    file.write_text(f"name: flow\nnodes:\n  - id: a\n    type: transform\n    {line}\n")
+    assert 'put quotes around it: "{{ inputs.x }}"' in shell.error("validate", file, code=2)
+
+
+def test_a_workflow_that_is_not_registered_is_named_with_the_file_that_has_it(shell, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kid.yaml").write_text("name: child  # a\nnodes: [{id: a, type: input}]\n")
+    (tmp_path / "p.yaml").write_text("name: p\nnodes: [{id: a, type: workflow, config: {workflow: child}}]\n")
+    result = shell.run("validate", "p.yaml")
+    assert "perdure workflows push kid.yaml" in result.stderr

@@ -86,11 +86,12 @@ def test_the_tests_of_the_package_pass(site, tmp_path):
     call(site, "pytest", "-q", "-p", "no:cacheprovider", str(tests), folder=tmp_path)
 
 
-def test_without_the_package_the_type_is_a_warning_at_validation_and_a_failure_at_run(tmp_path):
+def test_without_the_package_the_type_is_a_warning_at_validation_and_refused_where_no_other_worker_can_be(tmp_path):
     done = call("", "perdure", "validate", EXAMPLE / "report.yaml", folder=tmp_path)
     assert "there is no node type 'csv_read' here" in done.stderr
-    failed = call("", "perdure", "run", EXAMPLE / "report.yaml", "-i", "sales=x", folder=tmp_path, code=1)
+    failed = call("", "perdure", "run", EXAMPLE / "report.yaml", "-i", "sales=x", folder=tmp_path, code=2)
     assert "unknown_type" in failed.stderr
+    assert "nothing was run" in failed.stderr
 
 
 # -- broken ones -------------------------------------------------------------------------------------------------------

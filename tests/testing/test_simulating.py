@@ -7,7 +7,8 @@ import pytest
 import perdure
 from perdure.invariants import Checker
 from perdure.invariants.model import Violation
-from perdure.simulation.samples import sample
+from perdure.routing.schemas import fits
+from perdure.simulation.samples import _FORMATS, sample
 from perdure.testing import Stub, approve, nobody, one_of, simulate
 from perdure.testing.simulating import fill_inputs
 
@@ -208,3 +209,15 @@ def test_limited_work_goes_on_whatever_fails_while_a_coordinator_takes_it_over()
     nodes = [{"id": "pages", "type": "map", "config": {"over": list(range(12)), "node": inner}}]
     report = simulate({"name": "pages", "nodes": nodes}, seeds=20, start=140)
     assert report.ok, report
+
+
+@pytest.mark.parametrize("name", _FORMATS)
+def test_what_is_made_up_fits_its_format(name):
+    schema = {"type": "string", "format": name}
+    assert fits(schema, sample(schema))
+
+
+def test_a_workflow_that_asks_for_a_date_can_be_simulated():
+    schema = {"type": "object", "required": ["day"], "properties": {"day": {"type": "string", "format": "date"}}}
+    node = {"id": "a", "type": "transform", "config": {"value": "{{ inputs.day }}"}}
+    assert simulate(flow(node, inputs=schema), seeds=2).ok

@@ -190,7 +190,7 @@ class Run(View, frozen=True, kw_only=True):
     """Dead letters of it that wait for somebody."""
     last_event_at: Maybe[float] = UNSET
     waiting: Maybe[bool] = UNSET
-    """It is `running` and has nothing to do but wait, as in lists. Only of a run as it is now."""
+    """It is `running` and has nothing to do but wait, as in lists."""
     nodes: dict[str, Node]
     next_nodes: Maybe[str] = UNSET
     """There are more nodes: the cursor for GET /runs/{run_id}/nodes."""

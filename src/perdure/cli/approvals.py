@@ -11,7 +11,7 @@ import click
 from perdure.cli.exits import say
 from perdure.cli.group import Group, json_option
 from perdure.cli.listing import Listed, find_one, list_options, read_page, show_page
-from perdure.cli.output import compact, print_fields, print_json, print_pretty, print_table, since, until
+from perdure.cli.output import compact, print_fields, print_json, print_pretty, print_table, shorten, since, until
 from perdure.cli.parameters import data_option
 from perdure.cli.saying import echo
 from perdure.cli.where import Where, where_options
@@ -87,6 +87,26 @@ def show(approval_id: str, where: Where, as_json: bool) -> None:
     if view["shown"]:
         echo()
         print_pretty(view["shown"])
+    _print_form(view.get("form"))
+
+
+def _print_form(form: Any) -> None:
+    """What whoever approves has to give with --data."""
+    from perdure.runtime.forms import fields_of
+
+    needed = form.get("required") if isinstance(form, dict) else None
+    rows = []
+    for name, schema in fields_of(form).items():
+        about = schema if isinstance(schema, dict) else {}
+        kind = about.get("type", "any")
+        if isinstance(about.get("enum"), list):
+            kind = "one of " + ", ".join(map(str, about["enum"][:10]))
+        title = about.get("title") or about.get("description") or ""
+        must = isinstance(needed, list) and name in needed
+        rows.append([name, str(kind), "yes" if must else "no", shorten(str(title), 200)])
+    if rows:
+        echo()
+        print_table(["form field", "type", "required", "title"], rows, flexible="title")
 
 
 def _told(view: dict[str, Any]) -> str:

@@ -12,9 +12,10 @@ from perdure.cli.backend import Control, Decision, Kind, RunsWhere, View, errors
 from perdure.cli.database import ask, going_on, user
 from perdure.errors import NotFound, Refused
 from perdure.journal import RunFilter, RunRecord
+from perdure.runtime.loaded import only_waits
 from perdure.runtime.requests import Request
 from perdure.service.history import last_event_at
-from perdure.service.views import approval_view, dead_letter_view, is_waiting, page_view, run_summary
+from perdure.service.views import approval_view, dead_letter_view, page_view, run_summary
 
 if TYPE_CHECKING:
     from perdure.cli.following import Following, Screen
@@ -67,8 +68,7 @@ class Local:
         seen = await self._seen(state, at)
         view = await self.engine.contents.view(state, raw=True, seen=seen)
         view["last_event_at"] = await last_event_at(self.engine, record.run_id, state.seq)
-        if at is None:
-            view["waiting"] = is_waiting(record.row)
+        view["waiting"] = only_waits(state)
         return view if record.quarantined is None else {**view, "quarantined": record.quarantined}
 
     async def get_node(self, run_id: str, node: str, at: int | None = None) -> View:

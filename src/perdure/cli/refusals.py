@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,6 +18,10 @@ from perdure.cli.where import Server, Where
 if TYPE_CHECKING:
     from perdure.engine import Engine
     from perdure.model import Compiled, Problem
+
+_MOST_FILES = 200
+_HEAD = 2_000
+"""Characters in which a definition says its name."""
 
 
 async def check_contents(engine: Engine, source: Source) -> Compiled:
@@ -65,7 +70,7 @@ async def _look(source: Source, where: Where, refs: list[tuple[str, str]]) -> Co
             return await check_contents(engine, source)
     except NotFound as error:
         unseen = [_unseen(path, ref, error.message) for path, ref in refs]
-        return _add(source, (*unseen, *(_stranger(path, name) for path, name in _called(source))))
+        return _add(source, (*unseen, *(_stranger(path, name, source) for path, name in _called(source))))
 
 
 def _unseen(path: str, ref: str, why: str) -> Problem:
@@ -82,7 +87,7 @@ async def _find_strangers(engine: Engine, source: Source) -> list[Problem]:
         number = int(version) if version.isdecimal() else None
         known = (version == "" or number is not None) and await engine.journal.find_workflow(name, number)
         if not known:
-            found.append(_stranger(path, called))
+            found.append(_stranger(path, called, source))
     return found
 
 
@@ -107,13 +112,32 @@ def _item(node: Mapping[str, Any]) -> Any:
     return config.get("node") if isinstance(config, Mapping) else None
 
 
-def _stranger(path: str, name: str) -> Problem:
+def _stranger(path: str, name: str, source: Source) -> Problem:
+    from shlex import quote
+
     from perdure.model import Problem
 
-    text = (
-        f"no workflow {name!r} is registered here; register it before that node is reached: perdure workflows push FILE"
-    )
+    beside = _find_beside(source, name.partition("@")[0])
+    file = "FILE" if beside is None else quote(str(beside))
+    text = f"no workflow {name!r} is registered here; register it before that node is reached: perdure workflows push {file}"
     return Problem(path, None, None, "unknown_workflow", text, "warning")
+
+
+def _find_beside(source: Source, name: str) -> Path | None:
+    """The file next to this one that has the workflow, by a look at its first lines."""
+    folder = Path(source.name).parent
+    if source.kind is None or not folder.is_dir():
+        return None
+    wanted = re.compile(rf"""^(name|[{{\s]*"name")\s*:\s*["']?{re.escape(name)}["']?\s*(#.*|,.*|\}})?$""", re.MULTILINE)
+    files = sorted(one for one in folder.iterdir() if one.suffix in (".yaml", ".yml", ".json"))
+    for file in files[:_MOST_FILES]:
+        try:
+            with file.open(encoding="utf-8") as text:
+                if wanted.search(text.read(_HEAD)):
+                    return file
+        except (OSError, UnicodeDecodeError):
+            continue
+    return None
 
 
 def _refs(compiled: Compiled) -> list[tuple[str, str]]:

@@ -106,17 +106,25 @@ def run(
 
 
 def _check_inputs(name: str, schema: Any, inputs: dict[str, Any]) -> None:
-    """What is forgotten most often, before anything is started."""
+    """Everything that is wrong with them at once, before anything is started. What is only unknown is a warning."""
     from perdure.cli.source import warn_unknown
-    from perdure.routing.inputs import apply_defaults
+    from perdure.routing.inputs import apply_defaults, find_unknown
+    from perdure.routing.schemas import SchemaInvalid, check
 
-    warn_unknown(schema, inputs)
     required = schema.get("required", ()) if isinstance(schema, dict) else ()
     whole = apply_defaults(schema, inputs)
     missing = [word for word in required if word not in whole]
-    if missing:
-        flags = " ".join(f"-i {word}=…" for word in missing)
-        raise click.UsageError(f"{name} needs {', '.join(missing)}; give {flags}")
+    if not missing:  # whoever decides says what is wrong, and what is unknown
+        warn_unknown(schema, inputs)
+        return
+    said = {f'"{word}" is a required property' for word in missing}
+    try:
+        wrong = [problem for problem in check(schema, whole) if problem not in said]
+    except SchemaInvalid:  # said where the definition is checked
+        wrong = []
+    flags = " ".join(f"-i {word}=…" for word in missing)
+    lines = [f"{name} needs {', '.join(missing)}; give {flags}", *wrong, *find_unknown(schema, inputs)]
+    raise click.UsageError("\n  ".join(lines))
 
 
 class Session:
@@ -262,6 +270,12 @@ class Session:
             show_problems(self.source.name, self.source.text, more)
         if compiled.ir is None:
             say(f"{self.source.name}: {count(more)}; nothing was run")
+            leave(ExitCode.USAGE)
+        strange = [problem for problem in compiled.problems if problem.code == "unknown_type"]
+        if strange and not engine.distributed:  # no worker elsewhere can have it
+            if self.as_json:
+                show_problems(self.source.name, self.source.text, strange)
+            say(f"{self.source.name}: only this process works here, and it lacks a node type; nothing was run")
             leave(ExitCode.USAGE)
         return compiled
 

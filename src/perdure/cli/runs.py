@@ -127,6 +127,31 @@ async def _list(where: Where, wanted: RunsWhere, limit: int, cursor: str | None)
 # -- show --------------------------------------------------------------------------------------------------------------
 
 
+_CHILDREN = 20
+
+
+async def _children(where: Where, view: dict[str, Any]) -> list[dict[str, Any]]:
+    """The runs that a node started, the newest."""
+    from perdure.cli.backend import RunsWhere, connected
+
+    if view["type"] not in ("workflow", "map"):
+        return []
+    run_id, node = view["run_id"], view["node"]
+    async with connected(where) as backend:
+        page = await backend.list_runs(RunsWhere(parent=run_id), limit=100, cursor=None)
+    first = f"{run_id}:{node}"
+    return [one for one in page["items"] if one["run_id"] == first or one["run_id"].startswith(f"{first}~")]
+
+
+def _print_children(found: list[dict[str, Any]], run_id: str) -> None:
+    if not found:
+        return
+    echo()
+    rows = [[one["run_id"], one["state"], error_of_summary(one)] for one in found[:_CHILDREN]]
+    print_table(["child", "state", "error"], rows, flexible="error")
+    say(f"`perdure runs list --parent {run_id}` lists every run that it started.")
+
+
 @runs.command()
 @click.argument("run_id", metavar="ID")
 @click.option("--node", metavar="NODE", help="Only this node: every visit, and its output whole.")
@@ -139,7 +164,11 @@ def show(run_id: str, node: str | None, at: int | None, where: Where, as_json: b
     """Show a run: its state, its nodes, its outputs. With --at, as it was in the past."""
     view = asyncio.run(_view(where, run_id, node, at))
     if node is not None:
-        print_json(view) if as_json else print_node(view)
+        if as_json:
+            print_json(view)
+        else:
+            print_node(view)
+            _print_children(asyncio.run(_children(where, view)), view["run_id"])
         return
     if at is not None:
         view["at"] = at

@@ -61,7 +61,11 @@ def simulate(
     try:
         setting = make_rough_setting(first, inputs=inputs, stubs=stubs, workflows=rest)
     except PerdureError as error:
-        raise click.UsageError(error.message) from error
+        schema = first.get_ir().inputs_schema or {}
+        made_up = [name for name in schema.get("required", ()) if name not in (inputs or {})]
+        flags = " ".join(f"-i {name}=…" for name in made_up)
+        hint = f"; what was not given is made up: give {flags}" if error.code == "invalid_inputs" and flags else ""
+        raise click.UsageError(f"{error.message}{hint}") from error
     chosen = range(start, start + seeds) if seed is None else range(seed, seed + 1)
     progress, done = _make_progress(len(chosen))
     try:

@@ -158,7 +158,7 @@ class Run(TypedDict):
     """Dead letters of it that wait for somebody."""
     last_event_at: NotRequired[float]
     waiting: NotRequired[bool]
-    """It is `running` and has nothing to do but wait, as in lists. Only of a run as it is now."""
+    """It is `running` and has nothing to do but wait, as in lists."""
     nodes: dict[str, Node]
     next_nodes: NotRequired[str]
     """There are more nodes: the cursor for GET /runs/{run_id}/nodes."""

@@ -5,6 +5,8 @@ Reads state, changes nothing, decides nothing.
 
 from __future__ import annotations
 
+import difflib
+
 from perdure.kernel.edges import in_closed_iteration
 from perdure.kernel.events import Scope
 from perdure.kernel.keys import place
@@ -32,6 +34,9 @@ def explain(state: State, name: str, seen: Seen = JOURNAL) -> str:
     index = index_of(state.ir).get(name)
     if index is None:
         nodes = [node.id for node in state.ir.nodes if node is not None]
+        close = difflib.get_close_matches(name[:200], nodes, n=1)
+        if close:
+            return f"The workflow has no node {name}; did you mean {close[0]}?"
         return f"The workflow has no node {name}; it has {', '.join(nodes[:5])}{', …' if len(nodes) > 5 else ''}."
     node = state.node(index)
     scope = _current_scope(state, node)

@@ -5,6 +5,7 @@ Kept is the causal past of the node: what completed before it, with the way it t
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator
 
 from perdure.kernel import patches
@@ -36,8 +37,10 @@ def check(state: State, node: str, overrides: Iterable[str]) -> list[str]:
     ir = state.ir
     index = index_of(ir).get(node)
     if index is None:
-        known = ", ".join(one.id for one in ir.nodes[:20] if one is not None)
-        return [f"run {state.run_id} has no node {node!r}; it has {known}"]
+        names = [one.id for one in ir.nodes if one is not None]
+        close = difflib.get_close_matches(node[:200], names, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(names[:20])}"
+        return [f"run {state.run_id} has no node {node!r}; {hint}"]
     problems = []
     found = _node(ir, index)
     if found.loops:

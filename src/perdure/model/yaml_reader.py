@@ -25,6 +25,7 @@ _WORDS: dict[str, Any] = {
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)\Z")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
 _NOT_A_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)\Z|\.(?:nan|NaN|NAN)\Z")
+_TEMPLATE = re.compile(r"\{\{[^{}\n]*\}\}")
 
 _MISSING = object()
 
@@ -66,7 +67,7 @@ def read_yaml(text: str, problems: Problems, *, max_depth: int, max_values: int)
         _report_syntax(error, problems)
         return None
     try:
-        data = _Builder(problems, max_depth, max_values).build(loader)
+        data = _Builder(text, problems, max_depth, max_values).build(loader)
     except yaml.YAMLError as error:
         _report_syntax(error, problems)
     except _Refused:
@@ -86,7 +87,8 @@ def _report_syntax(error: yaml.YAMLError, problems: Problems) -> None:
 
 
 class _Builder:
-    def __init__(self, problems: Problems, max_depth: int, max_values: int) -> None:
+    def __init__(self, text: str, problems: Problems, max_depth: int, max_values: int) -> None:
+        self._text = text
         self._problems = problems
         self._max_depth = max_depth
         self._max_values = max_values
@@ -96,6 +98,12 @@ class _Builder:
         self._problems.error(code, (), message, mark.line + 1, mark.column + 1)
         if final or self._problems.full:
             raise _Refused
+
+    def _hint(self, mark: Any) -> str:
+        """For a template without quotes, which is two mappings for YAML: the mark stands at the inner one."""
+        line = "".join(self._text.split("\n")[mark.line : mark.line + 1])
+        found = _TEMPLATE.match(line, max(mark.column - 1, 0))
+        return f'; put quotes around it: "{found[0][:80]}"' if found else ""
 
     def build(self, loader: Any) -> Any:
         get = loader.get_event
@@ -136,7 +144,8 @@ class _Builder:
                 if event.anchor is not None or event.tag is not None:
                     self._check_features(event)
                 if type(container) is dict and key is _MISSING:
-                    self._refuse(event, "yaml_feature", "a mapping or list as a key is not accepted", final=True)
+                    message = f"a mapping or list as a key is not accepted{self._hint(event.start_mark)}"
+                    self._refuse(event, "yaml_feature", message, final=True)
                 if len(stack) >= self._max_depth:
                     self._refuse(
                         event,

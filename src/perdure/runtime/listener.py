@@ -19,7 +19,7 @@ from perdure.kernel.segments import find_sealed, mask
 from perdure.kernel.state import State
 from perdure.model.ir import IR
 from perdure.plain_text import find_name_trouble
-from perdure.routing.inputs import apply_defaults
+from perdure.routing.inputs import apply_defaults, find_unknown
 from perdure.routing.schemas import check
 from perdure.runtime.coordinator import Coordinator
 from perdure.runtime.forms import check_form, find_form
@@ -270,6 +270,10 @@ async def _fill_inputs(coordinator: Coordinator, request: Request, ir: IR, tenan
     whole = apply_defaults(ir.inputs_schema, given)
     problems = check_inputs(ir, mask(whole) if find_sealed(whole) else whole)
     if problems:
+        problems = [
+            *problems,
+            *find_unknown(ir.inputs_schema, whole),
+        ]  # most often the name of what is missing, misspelt
         raise _Turned("invalid_inputs", "the inputs do not fit the workflow: " + "; ".join(problems), problems)
     if whole is given:
         return request

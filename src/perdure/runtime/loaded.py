@@ -527,6 +527,11 @@ def _is_busy(state: State) -> bool:
     return bool(at_work or (tally.get(N.WAITING) and _waits_for_child(state)))
 
 
+def only_waits(state: State) -> bool:
+    """It is under way, and nothing of it is with a worker or in a child. What its row says is the same (`is_waiting`)."""
+    return state.state is RunState.RUNNING and not _is_busy(state)
+
+
 def _waits_for_child(state: State) -> bool:
     """One that has ended needs nobody. The newest first; of very many not all are looked at, and one is taken to be there."""
     newest = islice(reversed(state.children.values()), MOST_CHILDREN)

@@ -28,6 +28,7 @@ from perdure.nodes.checks import find_refused_functions
 from perdure.routing.inputs import find_unknown
 from perdure.runtime.children import explain_children
 from perdure.runtime.contents import ANSWER_BYTES, Room
+from perdure.runtime.loaded import only_waits
 from perdure.runtime.patching import PatchInvalid, apply_patch, current_definition, preview
 from perdure.runtime.requests import KEY_USED, Request, key_outlived
 from perdure.runtime.sight import list_seen
@@ -41,7 +42,6 @@ from perdure.service.versions import Resolved, resolve
 from perdure.service.views import (
     View,
     find_node,
-    is_waiting,
     node_with_visits,
     outline_view,
     page_view,
@@ -209,10 +209,9 @@ class Runs:
         if record.quarantined is not None:
             view["quarantined"] = record.quarantined
         view["last_event_at"] = await last_event_at(self._engine, record.run_id, state.seq)
+        view["waiting"] = only_waits(state)
         if at is not None:
             view["at"] = at
-        else:
-            view["waiting"] = is_waiting(record.row)
         return view
 
     async def nodes(self, run_id: str, *, limit: int = 100, cursor: str | None = None, outputs: bool = False) -> View:

@@ -6,6 +6,28 @@ import math
 from typing import Any
 
 _DEEPEST = 20
+_FORMATS = {
+    "date": "2026-01-02",
+    "time": "03:04:05Z",
+    "date-time": "2026-01-02T03:04:05Z",
+    "duration": "PT1H",
+    "email": "ann@example.com",
+    "idn-email": "ann@example.com",
+    "hostname": "example.com",
+    "idn-hostname": "example.com",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
+    "uri": "https://example.com/x",
+    "uri-reference": "/x",
+    "iri": "https://example.com/x",
+    "iri-reference": "/x",
+    "uri-template": "https://example.com/{x}",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+    "json-pointer": "/x",
+    "relative-json-pointer": "0",
+    "regex": "x",
+}
+"""Text for each `format` that is asserted."""
 
 
 def sample(schema: Any, depth: int = 0) -> Any:
@@ -24,6 +46,8 @@ def sample(schema: Any, depth: int = 0) -> Any:
     kind = schema.get("type", "object")
     match kind[0] if isinstance(kind, list) and kind else kind:
         case "string":
+            if (made := _FORMATS.get(str(schema.get("format")))) is not None:
+                return made
             return "x" * max(int(schema.get("minLength", 1)), 1)
         case "integer":
             return math.ceil(_least(schema, 1))
