@@ -23,6 +23,7 @@ _IN_JSON = re.compile(f"[{_HIDDEN}]")
 _LONGEST_NAME = 200
 _NO_NAME = re.compile(rf"[\n\t\ufe00-\ufe0f{_HIDDEN}]")
 _NO_NAME_KINDS = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
+_TAKEN = re.compile(r"(role|webhook) *:|run |(timeout|local)$", re.IGNORECASE)
 _SHORT = {"\n": "\\n", "\r": "\\r"}
 
 LOOKED_AT = 65_536
@@ -79,6 +80,13 @@ def find_name_trouble(text: str) -> str | None:
     if not unicodedata.is_normalized("NFC", text):
         return "it is composed in a way that is read as another name; write it in the form NFC"
     return None
+
+
+def find_principal_trouble(text: str) -> str | None:
+    """Why a text is not what somebody who logs in is called: besides, what stands in journals for others is taken."""
+    if _TAKEN.match(text):
+        return "it is how a journal names a role, a webhook, a run, the end of a time, or a server without keys"
+    return find_name_trouble(text)
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -56,6 +56,24 @@ def test_what_people_are_called_is_a_name(name):
     assert find_name_trouble(name) is None
 
 
+@attack("S30", "a key or token whose name is that of a role, a webhook, a run, the time or nobody")
+@pytest.mark.parametrize(
+    "name", ["role:approver", "Role:approver", "webhook:desk", "timeout", "local", "LOCAL", "run 01a", "role :x"]
+)
+async def test_nobody_who_logs_in_is_called_what_journals_call_others(tmp_path, name):
+    async with serving(tmp_path, tokens=True) as server:
+        assert (await server.get("/me", headers=bearer(name))).status_code == 401
+        refused = await server.post("/keys", {"name": name, "roles": ["approver"]}, headers=bearer("root"))
+        assert refused.status_code == 422
+        assert "it is how a journal names" in refused.text
+
+
+@pytest.mark.parametrize("name", ["locale", "timeouts", "runner", "run", "roles", "webhooks"])
+async def test_names_that_only_begin_alike_are_names(tmp_path, name):
+    async with serving(tmp_path, tokens=True) as server:
+        assert (await server.get("/me", headers=bearer(name))).status_code == 200
+
+
 @attack("S30", "a name that is read as somebody else's, wherever names come in")
 @pytest.mark.parametrize("name", ["ann\u200b", "\u202eann", "Ame\u0301lie"])
 async def test_such_a_name_is_refused_wherever_a_name_comes_in(tmp_path, name):

@@ -19,7 +19,7 @@ from perdure.access.roles import check_roles
 from perdure.archive import ApiKey, Archive
 from perdure.clock import Clock, new_key
 from perdure.errors import PerdureError
-from perdure.plain_text import find_name_trouble
+from perdure.plain_text import find_principal_trouble
 
 PREFIX = "perdure_"
 _ID_BYTES = 8
@@ -78,7 +78,7 @@ async def issue_key(
     problems = []
     if not is_tenant(tenant):
         problems.append(f"tenant {tenant[:80]!r}: expected letters, digits, '.', '_' and '-', at most 64")
-    if trouble := find_name_trouble(name):
+    if trouble := find_principal_trouble(name):
         problems.append(f"name {name[:80]!a}: {trouble}")
     now = clock.now()
     if expires_at is not None and expires_at <= now:

@@ -9,7 +9,7 @@ import msgspec
 
 from perdure.access.errors import Forbidden
 from perdure.access.roles import Permission, Role, permissions_of
-from perdure.plain_text import find_name_trouble
+from perdure.plain_text import find_principal_trouble
 
 DEFAULT_TENANT = "default"
 
@@ -67,8 +67,8 @@ def is_tenant(text: object) -> bool:
 
 
 def is_name(text: object) -> bool:
-    """A name that can be stored and shown, and in which everything is to be seen."""
-    return isinstance(text, str) and find_name_trouble(text) is None
+    """A name that can be stored and shown, in which everything is to be seen, and which means nobody else."""
+    return isinstance(text, str) and find_principal_trouble(text) is None
 
 
 def _given(principal: Principal) -> str:

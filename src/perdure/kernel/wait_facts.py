@@ -46,6 +46,7 @@ def _approval_voted(state: State, event: e.ApprovalVoted) -> None:
 def _approval_delegated(state: State, event: e.ApprovalDelegated) -> None:
     approval = state.edit(state.approvals[event.approval])
     approval.approvers = tuple(event.to if one == event.approver else one for one in approval.approvers)
+    approval.left = tuple(dict.fromkeys((*approval.left, event.by or event.approver)))
 
 
 @folds(e.ApprovalDecided)

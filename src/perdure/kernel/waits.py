@@ -80,6 +80,7 @@ def vote(d: Decider, command: c.Vote) -> None:
     person = command.by if command.by != voter else ""
     if person and (person in approval.votes or person in approval.persons.values()):
         raise Refusal("already_voted", f"{person} has voted on {command.approval}")
+    _has_not_left(approval, command.approval, command.by)
     activation = d.state.activations[approval.key]
     d.emit_for(
         e.ApprovalVoted,
@@ -109,12 +110,19 @@ def _pending(d: Decider, name: str, voter: str) -> Approval:
     return approval
 
 
+def _has_not_left(approval: Approval, name: str, person: str) -> None:
+    """Who chose who sits on one seat has no say on another: a quorum is of so many people (S29)."""
+    if person and person in approval.left:
+        raise Refusal("already_delegated", f"{person} has handed over a seat of {name}, and has no other; ask somebody else")
+
+
 def delegate(d: Decider, command: c.Delegate) -> None:
     """Somebody else is asked in their place: the quorum stays, and so do the votes of the others."""
     name, voter = command.approval, command.approver or command.by
     approval = _pending(d, name, voter)
     if command.by in approval.votes or command.by in approval.persons.values():
         raise Refusal("already_voted", f"{command.by} has voted on {name}, and hands over no other seat of it")
+    _has_not_left(approval, name, command.by)
     if not approval.approvers:
         raise Refusal("anybody_may_decide", f"anybody may decide {name}; there is nothing to hand over")
     if not command.to or command.to in approval.approvers:

@@ -11,9 +11,11 @@ from typing import Any
 
 from perdure.egress.errors import EgressRefused
 from perdure.egress.urls import parse
+from perdure.kernel.segments import has_refs
 from perdure.kernel.values import Wait
-from perdure.nodes.registry import Answer, Call, NodeType, Path, Suspended, has_template
+from perdure.nodes.registry import Answer, Call, Failed, NodeType, Path, Suspended, has_template
 from perdure.plain_text import cut, find_name_trouble
+from perdure.routing.schemas import find_mistake
 
 _PEOPLE = {"type": ["array", "string"], "items": {"type": "string", "minLength": 1}}
 
@@ -25,6 +27,8 @@ def _answer(call: Call) -> Answer:
         if key in config:
             shown[key] = config[key]
     seconds = config.get("timeout_seconds")
+    if (mistake := _find_mistake(config.get("form"))) is not None:
+        return Failed("invalid_schema", f"the form of {call.node}: {mistake}")
     return Suspended(
         wait=Wait(kind="approval"),
         approvers=_people(config.get("approvers")),
@@ -36,6 +40,11 @@ def _answer(call: Call) -> Answer:
         form=config.get("form"),
         notify=config.get("notify"),
     )
+
+
+def _find_mistake(form: Any) -> str | None:
+    """Of a form that is at hand. One that is kept elsewhere is looked into when somebody approves."""
+    return None if form is None or has_refs(form) else find_mistake(form)
 
 
 def _people(value: Any) -> tuple[str, ...]:
@@ -57,9 +66,12 @@ def _check(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
         for one in _people(named):
             if not has_template(one) and (trouble := find_name_trouble(one)):
                 yield (key,), f"{cut(one, 80)!a}: {trouble}"
+        if named is not None and not _people(named):  # computed, perhaps: nobody is not anybody
+            yield (key,), f"'{key}' names nobody; name who is asked, or leave the key out"
+            continue
         if named is None or has_template(named) or any(map(has_template, named)) or has_template(quorum):
             continue
-        if len(people := _people(named)) < quorum and people:
+        if len(people := _people(named)) < quorum:
             yield ("quorum",), f"{quorum} of {len(people)} {key} is impossible; lower 'quorum', or name more people"
 
 
@@ -75,7 +87,7 @@ TYPE = NodeType(
             "timeout_seconds": {"type": "number", "minimum": 0, "description": "the time to decide; no end without it"},
             "on_timeout": {"enum": ["reject", "approve", "fail", "escalate"], "default": "reject"},
             "escalate_to": {**_PEOPLE, "description": "who is asked next; the same people without it"},
-            "form": {"type": "object", "description": "what the approver is asked for; passed on as it is"},
+            "form": {"type": "object", "description": "what the approver is asked for, a JSON Schema"},
             "title": {"type": "string", "description": "what it is about, in a line; shown to the approver"},
             "show": {"description": "what the approver sees besides the outputs that led here"},
             "approval_ui_url": {"type": "string", "description": "a page of yours, shown to the approver"},

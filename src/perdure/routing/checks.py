@@ -53,8 +53,20 @@ def _schemas(ir: IR) -> Iterator[tuple[Path, Any]]:
     if ir.inputs_schema is not None:
         yield ("inputs",), ir.inputs_schema
     for node in ir.nodes:
-        if node is not None and node.output_schema is not None:
+        if node is None:
+            continue
+        if node.output_schema is not None:
             yield ("nodes", node.id, "output_schema"), node.output_schema
+        yield from _forms(("nodes", node.id, "config"), node)
+
+
+def _forms(path: Path, node: Node) -> Iterator[tuple[Path, Any]]:
+    """What approvers are asked for. One with templates is looked at when they are filled in."""
+    if node.item is not None:
+        yield from _forms((*path, "node", "config"), node.item)
+    elif node.type == "human" and isinstance(node.config, dict) and isinstance(form := node.config.get("form"), dict):
+        if not any(templates(form, ())):
+            yield (*path, "form"), form
 
 
 def _conditions(ir: IR) -> Iterator[tuple[Path, Condition]]:

@@ -1,4 +1,4 @@
-"""The form of an approval: a JSON Schema of what whoever approves has to give. What is none is for the eyes of people only."""
+"""The form of an approval: a JSON Schema of what whoever approves has to give."""
 
 from __future__ import annotations
 
@@ -32,14 +32,16 @@ async def find_form(journal: Journal, contents: Contents, run_id: str, approval_
 
 def check_form(form: Any, data: Any) -> list[str]:
     """What is wrong with the data of somebody who approves. To give none is to leave every field out."""
-    if not isinstance(form, dict):
+    if form is None:
         return []
     try:
+        if not isinstance(form, dict):
+            raise SchemaInvalid("it is no JSON object")
         if data is None and not check(form, None):
             return []
         return check(form, {} if data is None else data)
-    except SchemaInvalid:
-        return []
+    except SchemaInvalid as error:  # what cannot be checked is not passed
+        return [f"the form of this approval cannot be used, so nobody can approve: {error}"]
 
 
 def fields_of(form: Any) -> dict[str, Any]:
