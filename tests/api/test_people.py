@@ -120,6 +120,15 @@ async def test_who_voted_for_one_role_hands_no_other_over(server):
     assert (handed.status_code, handed.json()["code"]) == (409, "already_voted")
 
 
+async def test_who_handed_a_seat_over_votes_for_no_role(server):
+    approval = await ask(server, approvers=["bob", "role:finance"], quorum=2)
+    bob = bearer("bob", "approver", "finance")
+    assert (await server.post(f"{place(approval)}/delegate", {"to": "mallory"}, headers=bob)).status_code == 200
+    voted = await server.post(f"{place(approval)}/decide", {"decision": "approve"}, headers=bob)
+    assert (voted.status_code, voted.json()["code"]) == (409, "already_delegated")
+    assert (await decide(server, approval, by="mallory")).json()["state"] == "pending"
+
+
 async def test_a_rejection_needs_no_form(server):
     approval = await ask(server, form=FORM)
     assert (await decide(server, approval, "reject")).status_code == 200

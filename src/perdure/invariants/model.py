@@ -106,6 +106,7 @@ class Approval(msgspec.Struct, kw_only=True):
     quorum: int
     expires_at: float | None
     votes: dict[str, str] = {}
+    left: tuple[str, ...] = ()
     pending: bool = True
 
 

@@ -44,6 +44,8 @@ def voted(model: Model, event: e.ApprovalVoted) -> None:
         model.blame("W2", f"{event.by} votes on {event.approval} and may not")
     if event.by in approval.votes:
         model.blame("W2", f"{event.by} votes twice on {event.approval}")
+    if (event.person or event.by) in approval.left:
+        model.blame("W2", f"{event.person or event.by} votes on {event.approval}, and chose who votes in their place")
     approval.votes[event.by] = event.decision
 
 
@@ -55,7 +57,12 @@ def delegated(model: Model, event: e.ApprovalDelegated) -> None:
         model.blame("W2", f"{event.approver} hands {event.approval} to {event.to}, and one of them is not to be asked")
     if event.approver in approval.votes or event.to in approval.votes:
         model.blame("W2", f"{event.approval} is handed from {event.approver} to {event.to} after one of them voted")
+    if event.by in approval.left or event.to in approval.left:
+        model.blame(
+            "W2", f"{event.approval} is handed from {event.by} to {event.to}, and one of them has no seat any more"
+        )
     approval.approvers = tuple(event.to if one == event.approver else one for one in approval.approvers)
+    approval.left = (*approval.left, event.by or event.approver)
 
 
 def _pending(model: Model, name: str, what: str) -> Approval | None:
@@ -90,7 +97,7 @@ def escalated(model: Model, event: e.ApprovalEscalated) -> None:
         return
     if approval.expires_at is None or event.at < approval.expires_at:
         model.blame("W3", f"approval {event.approval} is escalated before its time")
-    approval.approvers, approval.expires_at = event.approvers, event.expires_at
+    approval.approvers, approval.expires_at, approval.left = event.approvers, event.expires_at, ()
     approval.quorum = min(approval.quorum, len(event.approvers) or approval.quorum)
     if event.expires_at is not None:
         model.timers[model.timer("approval", get(model, event))] = event.expires_at

@@ -233,6 +233,8 @@ class Approval(msgspec.Struct, kw_only=True, omit_defaults=True):
     votes: dict[str, str] = {}
     persons: dict[str, str] = {}
     """Who voted, by the entry of `approvers` it counts for, where that is not the person's own."""
+    left: tuple[str, ...] = ()
+    """Who handed a seat over."""
     state: Literal["pending", "decided"] = "pending"
     on_timeout: Literal["reject", "approve", "fail", "escalate"] = "reject"
     escalate_to: tuple[str, ...] = ()

@@ -64,6 +64,7 @@ def _approval_decided(state: State, event: e.ApprovalDecided) -> None:
 def _approval_escalated(state: State, event: e.ApprovalEscalated) -> None:
     approval = state.edit(state.approvals[event.approval])
     approval.approvers, approval.expires_at, approval.escalated = event.approvers, event.expires_at, True
+    approval.left = ()  # these are other seats
     if event.approvers:  # fewer people than the quorum could never approve
         approval.quorum = min(approval.quorum, len(event.approvers))
     _set_expiry(state, get(state, event), event.expires_at)

@@ -113,7 +113,9 @@ def _pending(d: Decider, name: str, voter: str) -> Approval:
 def _has_not_left(approval: Approval, name: str, person: str) -> None:
     """Who chose who sits on one seat has no say on another: a quorum is of so many people (S29)."""
     if person and person in approval.left:
-        raise Refusal("already_delegated", f"{person} has handed over a seat of {name}, and has no other; ask somebody else")
+        raise Refusal(
+            "already_delegated", f"{person} has handed over a seat of {name}, and has no other; ask somebody else"
+        )
 
 
 def delegate(d: Decider, command: c.Delegate) -> None:
@@ -129,6 +131,8 @@ def delegate(d: Decider, command: c.Delegate) -> None:
         raise Refusal(
             "bad_delegate", f"{command.to or 'nobody'} cannot stand in for {voter}; name somebody who is not asked yet"
         )
+    if command.to in approval.left:
+        raise Refusal("bad_delegate", f"{command.to} has handed over a seat of {name}; name somebody else")
     if command.to in approval.votes or command.to in approval.persons.values():
         raise Refusal("bad_delegate", f"{command.to} has voted on {name} already")
     d.emit_for(

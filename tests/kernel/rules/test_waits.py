@@ -380,6 +380,26 @@ def test_rule_38_only_a_vote_one_still_has_can_be_handed_over_and_only_to_somebo
     assert run.refused.code == code
 
 
+def test_rule_38_who_handed_a_seat_over_has_no_other():
+    run = start(human("ask"), node("z", "ask"))
+    seats = ("bob", "role:approver", "role:legal")
+    approval = run.ask(
+        "ask", approvers=seats, quorum=2, on_timeout="escalate", escalate_to=("bob",), timeout_seconds=9.0
+    )
+    run.tell(c.Delegate, approval=approval, by="bob", to="mallory")
+    run.vote(approval, "approve", by="bob", approver="role:approver")
+    assert run.refused.code == "already_delegated"
+    run.tell(c.Delegate, approval=approval, by="bob", approver="role:legal", to="trudy")
+    assert run.refused.code == "already_delegated"
+    run.tell(c.Delegate, approval=approval, by="mallory", to="bob")
+    assert run.refused.code == "bad_delegate"
+    run.vote(approval, "approve", by="mallory")
+    assert run.state_of("ask") == "waiting"
+    run.pass_time(10)
+    run.vote(approval, "approve", by="bob")  # he is asked anew, in his own name
+    assert run.state_of("z") == "queued"
+
+
 def test_rule_38_where_anybody_may_decide_there_is_nothing_to_hand_over():
     run = start(human("ask"))
     approval = run.ask("ask")
