@@ -80,11 +80,27 @@ def test_rule_28_a_node_whose_join_failed_is_neither_requeued_nor_continued():
 
 
 def test_rule_39_an_approval_that_a_patch_parks_is_not_got_around():
-    graph = (human("ask"), node("pay", "ask"))
-    run = start(*graph)
-    patch(run, human("ask", on_failure="park", total_timeout_seconds=1), graph[1])
+    run = start(node("go"), human("ask", "go"), node("pay", "ask"))
+    patch(run, node("go"), human("ask", "go", on_failure="park", total_timeout_seconds=1), node("pay", "ask"))
+    run.complete("go")
     run.ask("ask")
     run.pass_time(5)
+    assert (run.state_of("ask"), run.get("ask").error.code) == ("parked", "total_timeout")
     run.discard("ask", "continue")
-    assert run.refused is not None
+    assert run.refused.code == "approval_not_given"
     assert run.state_of("pay") == "pending"
+
+
+def test_rule_39_a_patch_names_another_child_until_it_has_started_and_says_who_did():
+    def call(workflow):
+        return node("call", "go", type="workflow", config={"workflow": workflow})
+
+    run = start(node("go"), call("asker"), node("pay", "call"))
+    patch(run, node("go"), call("other"), node("pay", "call"))
+    assert (run.refused, run.events("run.patched")[0].by) == (None, "ann")
+    run.complete("go")
+    assert run.state.pinned(run.get("call")).config["workflow"] == "other"
+    child_id = child(run, "call")
+    patch(run, node("go"), call("third"), node("pay", "call"))
+    assert run.state.pinned(run.get("call")).config["workflow"] == "other"
+    assert run.get("call").child == child_id
