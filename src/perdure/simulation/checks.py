@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from perdure.invariants import Checker
+from perdure.invariants.model import Model
 from perdure.journal import Commit
 from perdure.kernel import events as e
 from perdure.kernel import snapshot
@@ -63,7 +64,8 @@ class Checks:
                 self.transitions[before, model.state] += 1
             self._world.trace("event", f"{commit.run_id} {_show(event)}", stored.body)
             error = getattr(event, "error", None)
-            if before in ("running", "paused") and error is not None and error.code == "cancelled":
+            stopped = before in ("running", "paused") and error is not None and error.code == "cancelled"
+            if stopped and not _was_discarded(model, event):
                 self.fail("T1", f"run {commit.run_id} at {event.seq}: {event.type} because of a stop nobody asked for")
             for violation in found:
                 self.fail(violation.id, f"run {commit.run_id} at {violation.seq}: {violation.message} (by {by})")
@@ -186,3 +188,10 @@ def _show(event: e.AnyEvent) -> str:
         )
         place += f" attempt {event.attempt}" if event.attempt else ""
     return f"{event.seq} {event.type}{place}"
+
+
+def _was_discarded(model: Model, event: Any) -> bool:
+    """Stopped for an end of the run that is over, parked, and given up by a person since: that is its error still."""
+    place = (getattr(event, "node", None) or "", getattr(event, "scope", ()), getattr(event, "item", None))
+    act = model.acts.get(place)
+    return act is not None and act.discarded
