@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+GENERATED, CASES = "PERDURE_ATTACK_CASES", 1_000
+"""Generated cases of each kind (test_budget.py)."""
 
 
 class Table:
@@ -30,4 +34,5 @@ class Table:
 
 
 if __name__ == "__main__":
+    os.environ.setdefault(GENERATED, str(CASES))  # pytest-xdist hands it to its processes
     sys.exit(pytest.main([str(Path(__file__).parent), "-q", *sys.argv[1:]], plugins=[Table()]))

@@ -1,5 +1,6 @@
 """A budget for the sum: no request and no run holds the loop that all tenants share (S03 to S06)."""
 
+import os
 import time
 
 import pytest
@@ -10,6 +11,7 @@ from perdure.routing.errors import TemplateError
 from perdure.routing.schemas import SchemaInvalid, check
 from perdure.routing.templates import render
 from tests.api.helpers import bearer, serving
+from tests.attack import __main__ as attacks
 from tests.attack.marks import attack
 from tests.attack.watchdog import LONGEST_SECONDS, PATIENCE, watching
 from tests.fuzz.running import fuzz
@@ -229,9 +231,23 @@ async def test_many_conditions_share_a_budget(tmp_path):
     assert "too much data" in run["error"]["message"]
 
 
+GENERATED = "PERDURE_ATTACK_CASES"
+"""How many cases of each kind: few with `make test`, more than 10,000 in all with `make attack`."""
+KINDS = [name for name in TARGETS if name not in ("code", "pipelines")]
+
+
+def generated():
+    return int(os.environ.get(GENERATED, "200"))
+
+
+def test_make_attack_tries_ten_thousand_generated_cases():
+    assert attacks.CASES * len(KINDS) >= 10_000
+    assert attacks.GENERATED == GENERATED
+
+
 @attack("S03", "generated inputs of every kind")
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in TARGETS if name not in ("code", "pipelines")])
+@pytest.mark.parametrize("name", KINDS)
 def test_generated_inputs_stay_within_the_budget(name):
-    report = fuzz(name, TARGETS[name], 200, seed=13, limit=PATIENCE * LONGEST_SECONDS)
+    report = fuzz(name, TARGETS[name], generated(), seed=13, limit=PATIENCE * LONGEST_SECONDS)
     assert report.broken == []

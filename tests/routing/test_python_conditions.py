@@ -214,3 +214,11 @@ async def test_while_a_condition_runs_the_loop_goes_on(sandbox):
     spinning.cancel()
     assert verdict.error is not None
     assert turns > 100
+
+
+@pytest.mark.parametrize("name", ["exec", "eval", "compile", "__import__"])
+def test_code_that_runs_text_is_refused_before_it_is_stored(name):
+    problem = check(f"def evaluate(output, context):\n    run = {name}\n    return bool(run('1'))")
+    assert problem is not None
+    assert f"{name} (line 2)" in problem
+    assert check(f"def evaluate(output, context):\n    return output == '{name}'") is None
