@@ -17,11 +17,14 @@ from perdure.api.routing import Answer, Call, Routes, hash_of
 from perdure.api.streaming import EventStream
 from perdure.journal import RunFilter
 from perdure.service.errors import Invalid, Trouble
-from perdure.service.runs import LONGEST_WAIT_SECONDS, Started
+from perdure.service.runs import LONGEST_WAIT_SECONDS, MOST_TAGS, Started
 
 routes = Routes("runs")
 READ, OPERATE = Permission.RUNS_READ, Permission.RUNS_OPERATE
-Tags = dict[Annotated[str, Meta(min_length=1, max_length=200)], Annotated[str, Meta(max_length=1000)]]
+Tags = Annotated[
+    dict[Annotated[str, Meta(min_length=1, max_length=200)], Annotated[str, Meta(max_length=1000)]],
+    Meta(max_length=MOST_TAGS),
+]
 
 
 # -- starting ----------------------------------------------------------------------------------------------------------

@@ -62,6 +62,7 @@ OUTLINED = 100
 WARNED = 20
 """Inputs that nobody knows, of which a start says so."""
 LONGEST_WAIT_SECONDS = 300.0
+MOST_TAGS = 100
 _TRIES = 64
 IDLE_SECONDS = 15.0
 """A stream says that it lives when nothing happened for so long."""
@@ -108,6 +109,11 @@ class Runs:
         if bool(workflow) == (definition is not None):
             message = "give either workflow or definition"
             raise Invalid(message, [Trouble("workflow", "conflicting_keys" if workflow else "missing_key", message)])
+        if tags is not None and len(tags) > MOST_TAGS:
+            message = (
+                f"a run has at most {MOST_TAGS} tags, these are {len(tags)}; what a run works on belongs in its inputs"
+            )
+            raise Invalid(message, [Trouble("tags", "wrong_value", message)])
         scope = self._scope
         asked = None if key is None else (key, _hash([workflow, definition, inputs, tags, deadline_seconds]))
         if asked is not None and (earlier := await self._earlier(*asked)) is not None:
@@ -339,7 +345,7 @@ class Runs:
         """What is different between two points of a run, or between two runs (`other`), each at a point if one is given."""
         first = await self._compared(run_id, at)
         second = await self._compared(other or run_id, to)
-        return diff_runs(first, second)
+        return await asyncio.to_thread(diff_runs, first, second)
 
     async def _compared(self, run_id: str, at: int | None) -> tuple[int, View]:
         record = await self._scope.find_run(run_id)

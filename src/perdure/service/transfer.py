@@ -7,6 +7,7 @@ it. What was masked stays masked. It must not know HTTP, nor where a file is.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 from collections.abc import AsyncIterator
@@ -150,15 +151,14 @@ class Transfer:
             await self._keep_blob(number, blob)
         library = {one.hash: await self._keep(number, one) for number, one in enumerate(file.definitions)}
         run_id = self._engine.clock.new_id()
-        before, events = self._rebuild(file, run_id)
-        state = _fold(run_id, events, library)
+        before, events, stored, state = await asyncio.to_thread(self._make, file, run_id, library)
         row = row_of(state, partition_of(run_id, self._engine.journal.partition_count))
         commit = Commit(
             run_id=run_id,
             expected_seq=0,
             commit_id=self._engine.clock.new_id(),
             row=msgspec.structs.replace(row, busy=False),
-            events=tuple(StoredEvent(one.seq, one.type, one.at, e.encode(one)) for one in events),
+            events=stored,
         )
         (answer,) = await self._engine.journal.append([commit])
         assert isinstance(answer, Accepted), answer
@@ -192,6 +192,15 @@ class Transfer:
         if compiled.get_ir().hash != one.hash:
             raise _refuse(f"definitions[{number}]", f"it is not the definition {one.hash}; another Perdure compiled it")
         return await self._engine.keep(compiled, tenant=self._scope.tenant, checked=True)
+
+    def _make(
+        self, file: RunFile, run_id: str, library: dict[str, IR]
+    ) -> tuple[str, list[e.AnyEvent], tuple[StoredEvent, ...], State]:
+        """In a thread: thousands of events take their time, and nobody else knows any of this yet."""
+        before, events = self._rebuild(file, run_id)
+        state = _fold(run_id, events, library)
+        stored = tuple(StoredEvent(one.seq, one.type, one.at, e.encode(one)) for one in events)
+        return before, events, stored, state
 
     def _rebuild(self, file: RunFile, run_id: str) -> tuple[str, list[e.AnyEvent]]:
         """The events as they were written, of a run with another id, in this tenant."""

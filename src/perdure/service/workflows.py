@@ -82,7 +82,7 @@ class Workflows:
             message = "a patch may not rename a workflow; register it under its new name"
             raise Invalid(message, [Trouble("name", "wrong_value", message)])
         assert compiled.definition is not None
-        changes = diff_definitions(before, compiled.definition)
+        changes = await asyncio.to_thread(diff_definitions, before, compiled.definition)
         if dry_run:
             view: View = {"name": name, "version": found.version, "hash": compiled.get_ir().hash, "created": False}
             return {**view, "problems": [problem_view(one) for one in compiled.problems], "changes": changes}
@@ -122,7 +122,8 @@ class Workflows:
         """What changed from one version (or alias) to another."""
         first = await find_version(self._scope, name, before)
         second = await find_version(self._scope, name, after)
-        changes = diff_definitions(await self._definition(first), await self._definition(second))
+        old, new = await self._definition(first), await self._definition(second)
+        changes = await asyncio.to_thread(diff_definitions, old, new)
         return {"name": name, "before": first.version, "after": second.version, **changes}
 
     async def users(
