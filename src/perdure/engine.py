@@ -278,7 +278,7 @@ class Engine:
         """Somebody asks something of the runs of a partition; empty: perhaps of any."""
         assert self.coordinator is not None
         held = self.coordinator.share.partitions or ()
-        if not said or int(said) in held:
+        if not said or said in map(str, held):
             self.listener.look_soon()
 
     def _start(self, transport: Transport, make_listener: MakeListener) -> None:

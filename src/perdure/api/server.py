@@ -21,6 +21,8 @@ from perdure.runtime.waiting import first_of
 
 GRACE_SECONDS = 10
 """For requests under way when the server is told to stop."""
+CANCELLED_SECONDS = 1
+"""The same, when the server is cancelled: a part of its engine broke, and it begins again."""
 BACKLOG = 2048
 
 
@@ -74,28 +76,32 @@ async def serve(
     """Serve until `stop` is set. `ready` is called with the port when requests are taken."""
     check_address(app, host)
     bound = bind(host, port)
+    found = bound.getsockname()[1]  # now: who is told to stop while it starts has closed it before it is ready
+    config = uvicorn.Config(
+        app,
+        http=make_protocol(app.state.context.options.connections),
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+    server = _Server(config)
+    stopped = stop or asyncio.Event()
     try:
-        config = uvicorn.Config(
-            app,
-            http=make_protocol(app.state.context.options.connections),
-            ws="none",
-            lifespan="on",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=GRACE_SECONDS,
-        )
-        server = _Server(config)
-        stopped = stop or asyncio.Event()
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(server.serve(sockets=[bound]))
             stopping = group.create_task(_stop(app, server, stopped))
             await _until_started(server, serving)
             if server.started:
-                ready(bound.getsockname()[1])
+                ready(found)
             await asyncio.wait({serving})
             stopping.cancel()
+    except asyncio.CancelledError:
+        await _leave(app, server, bound)
+        raise
     finally:
         bound.close()
 
@@ -104,6 +110,14 @@ async def _stop(app: FastAPI, server: uvicorn.Server, stopped: asyncio.Event) ->
     await stopped.wait()
     app.state.context.feed.close()  # streams end, so that nobody waits for them
     server.should_exit = True
+
+
+async def _leave(app: FastAPI, server: uvicorn.Server, bound: socket.socket) -> None:
+    """Cancelled: uvicorn would go on listening, and nobody could serve this address again in this process."""
+    if server.started:
+        app.state.context.feed.close()
+        server.config.timeout_graceful_shutdown = CANCELLED_SECONDS
+        await server.shutdown([bound])
 
 
 async def _until_started(server: uvicorn.Server, serving: asyncio.Task[None]) -> None:

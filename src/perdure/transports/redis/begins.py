@@ -17,6 +17,7 @@ from perdure.transport import BeginRequest, Task, TransportUnavailable
 from perdure.transports.redis.keys import BEGIN_SECONDS, Keys
 from perdure.transports.redis.link import Link
 from perdure.transports.redis.messages import Answer, Messages, Wish
+from perdure.transports.redis.reading import number_of
 from perdure.transports.redis.results import run_of
 from perdure.transports.redis.wakes import POLL_SECONDS, Ticket, Wakes
 
@@ -86,7 +87,7 @@ class Begins:
     async def _is_claimed(self, task: Task, worker: str) -> bool:
         keys = [self._keys.held(task.queue), self._keys.lanes(task.queue)]
         [answer] = await self._link.run("locate", keys, [self._keys.lane(task.queue), task.task_id])
-        return bool(answer.decode().split(" ", 2)[2:] == [worker])
+        return bool(answer.split(b" ", 2)[2:] == [worker.encode()])
 
     async def _send(self, partition: int, task_id: str, value: bytes) -> None:
         begins = self._keys.begins(partition)
@@ -126,7 +127,7 @@ class Begins:
 
     def _woken(self, said: str) -> None:
         """An empty text: something may have been missed."""
-        woken = [int(said)] if said else self._held
+        woken = [number_of(said)] if said else self._held
         self._dirty.update((partition, None) for partition in woken if partition in self._held)
         self.wake()
 
@@ -153,21 +154,33 @@ class Begins:
         replies = await self._link.call_all([["HGETALL", self._keys.begins(partition)] for partition in partitions])
         for partition in partitions:
             self._dirty.pop(partition, None)
-        for reply in replies:
+        for partition, reply in zip(partitions, replies, strict=True):
             for name, value in zip(reply[::2], reply[1::2], strict=True):
-                await self._take(name.decode(), value)
+                try:
+                    with self._messages.reading("begin"):
+                        task_id, wish = self._believe(partition, name, value)
+                except EnvelopeRefused:
+                    await self._link.call("HDEL", self._keys.begins(partition), name)
+                else:
+                    await self._take(task_id, value, wish)
 
-    async def _take(self, task_id: str, value: bytes) -> None:
+    def _believe(self, partition: int, name: bytes, value: bytes) -> tuple[str, Wish]:
+        """Raises `EnvelopeRefused`, having counted and logged it."""
+        task_id = self._messages.text("begin", name)
         known = self._asked.get(task_id)
         if known is not None and known[0] == value:
-            return
-        try:
-            wish: Wish = self._messages.decode_lines("begin", value)
-            if wish.task.task_id != task_id:
-                self._messages.refuse("begin", f"a wish to begin {wish.task.task_id} in the place of {task_id}")
-                raise EnvelopeRefused("it belongs elsewhere")
-        except EnvelopeRefused:
-            await self._link.call("HDEL", self._keys.begins(self._partition(task_id)), task_id)
+            return task_id, known[1]
+        wish: Wish = self._messages.decode_lines("begin", value)
+        if wish.task.task_id != task_id or self._partition(task_id) != partition:
+            self._messages.refuse(
+                "begin", f"a wish to begin {wish.task.task_id} in the place of {task_id}, partition {partition}"
+            )
+            raise EnvelopeRefused("it belongs elsewhere")
+        return task_id, wish
+
+    async def _take(self, task_id: str, value: bytes, wish: Wish) -> None:
+        known = self._asked.get(task_id)
+        if known is not None and known[0] == value:
             return
         said = self._answered.get(wish.ask)
         if said is not None:

@@ -22,6 +22,7 @@ from perdure.transport import Result, Task, TransportUnavailable
 from perdure.transports.redis.keys import ADOPTED, Keys, encode
 from perdure.transports.redis.link import Arguments, Call, Link
 from perdure.transports.redis.messages import Messages, fields_of
+from perdure.transports.redis.reading import order_of
 from perdure.transports.redis.tasks import TASK_SECONDS, Tasks, task_of
 from perdure.transports.redis.wakes import POLL_SECONDS, Ticket, Wakes
 
@@ -29,7 +30,7 @@ RECENT_SECONDS = TASK_SECONDS + 60.0
 RECENT_BYTES = 16 * 1024 * 1024
 SLACK_SECONDS = 1.0
 
-Taken = tuple[int, int, Task]
+Taken = tuple[int, float, Task]
 """In the order of claiming: minus the priority, when it was sent, the task."""
 
 
@@ -134,7 +135,7 @@ class Claims:
                 reply = await asyncio.shield(waiting[queue])
                 del waiting[queue]
                 if isinstance(reply, Exception):
-                    await self._failed(worker, asked_at, reply)
+                    await self._failed(worker, queue, asked_at, reply)
                 else:
                     taken += self._take(worker, queue, reply)
         except BaseException:
@@ -155,7 +156,7 @@ class Claims:
             [("peek", [self._keys.lanes(queue)], [self._keys.lane(queue), limit, *fitting]) for queue in queues]
         )
         heads = sorted(
-            (-int(reply[number]), int(reply[number + 1]), queue)
+            (-order_of(reply[number]), order_of(reply[number + 1]), queue)
             for queue, reply in zip(queues, replies, strict=True)
             for number in range(0, len(reply), 2)
         )
@@ -164,9 +165,9 @@ class Claims:
             shares[queue] = shares.get(queue, 0) + 1
         return shares
 
-    async def _failed(self, worker: str, asked_at: float, error: Exception) -> None:
+    async def _failed(self, worker: str, queue: str, asked_at: float, error: Exception) -> None:
         try:
-            await self._link.mend(error)
+            await self._link.mend(error, [self._keys.lanes(queue)])
         except TransportUnavailable:
             self._unsure.setdefault(worker, asked_at)
             raise
@@ -179,28 +180,32 @@ class Claims:
         discarded: Arguments = []
         for lane, entry, raw, *_ in entries:
             fields = fields_of(raw)
-            name = fields.get(b"task", b"")
             try:
-                task = self._messages.decode("task", fields.get(b"message", b""), fields.get(b"signature", b""))
-                task_id = task.task_id
-                if task_id.encode() != name or task.queue != queue:
-                    self._messages.refuse("task", f"{task_id}: it stands in another's place, in queue {queue!r}")
-                    raise EnvelopeRefused("it belongs elsewhere")
-                if task.expires_at is not None and task.expires_at < self._clock.now():
-                    self._messages.refuse("task", f"{task_id}: it was sent too long ago, or is a copy")
-                    raise EnvelopeRefused("it has expired")
-                if (result := self._find_result(task)) is not None:
-                    self.report_again(result)
-                    raise EnvelopeRefused("it is done")
+                with self._messages.reading("task"):
+                    task = self._believe(queue, fields)
             except EnvelopeRefused:
-                discarded += (lane, entry, name)
+                discarded += (lane, entry, fields.get(b"task", b""))
                 continue
-            self.running[task_id] = Claim(worker, queue, entry)
-            taken.append((-task.priority, int(fields.get(b"at", b"0")), task))
+            self.running[task.task_id] = Claim(worker, queue, entry)
+            taken.append((-task.priority, order_of(fields.get(b"at", b"0")), task))
         if discarded:
             keys = [self._keys.held(queue), self._keys.lanes(queue)]
             self._link.try_to_start("discard", keys, [self._keys.lane(queue), *discarded])
         return taken
+
+    def _believe(self, queue: str, fields: dict[bytes, bytes]) -> Task:
+        """Raises `EnvelopeRefused`, having counted and logged it."""
+        task: Task = self._messages.decode("task", fields.get(b"message", b""), fields.get(b"signature", b""))
+        if task.task_id.encode() != fields.get(b"task", b"") or task.queue != queue:
+            self._messages.refuse("task", f"{task.task_id}: it stands in another's place, in queue {queue!r}")
+            raise EnvelopeRefused("it belongs elsewhere")
+        if task.expires_at is not None and task.expires_at < self._clock.now():
+            self._messages.refuse("task", f"{task.task_id}: it was sent too long ago, or is a copy")
+            raise EnvelopeRefused("it has expired")
+        if (result := self._find_result(task)) is not None:
+            self.report_again(result)
+            raise EnvelopeRefused("it is done")
+        return task
 
     def _too_late(self, worker: str, queue: str, future: asyncio.Future[Any]) -> None:
         reply = future.result()

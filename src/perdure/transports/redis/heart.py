@@ -5,6 +5,7 @@ It owns the one connection that is not asynchronous. A wedged event loop does no
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -16,9 +17,13 @@ from perdure.clock import Clock
 from perdure.transport import TransportUnavailable, WorkerBeat
 from perdure.transports.redis.address import Address
 from perdure.transports.redis.claims import Claim
-from perdure.transports.redis.keys import ADOPTED, REGISTRY_SECONDS, Keys
+from perdure.transports.redis.keys import ADOPTED, REGISTRY_SECONDS, Keys, probe
+from perdure.transports.redis.link import is_wrong_type
 from perdure.transports.redis.messages import NOBODY, Messages
+from perdure.transports.redis.reading import text_of
 from perdure.transports.redis.scripts import all_scripts
+
+_log = logging.getLogger(__name__)
 
 Command = tuple[str | bytes | float, ...]
 
@@ -65,7 +70,7 @@ class Heart:
         _, *replies = self._run(calls)
         going_on: set[str] = set()  # one queue where it runs by right is enough
         for names, reply in zip(asked.values(), replies, strict=True):
-            going_on.update(set(names) - {name.decode() for name in reply})
+            going_on.update(set(names) - set(map(text_of, reply)))
         return tuple(name for name in beat.running if name not in going_on)
 
     def close(self) -> None:
@@ -80,12 +85,23 @@ class Heart:
             if any(isinstance(reply, redis.exceptions.NoScriptError) for reply in replies):
                 self._load()
                 replies = self._line.execute(commands)
+            spoilt = [keys for (_, keys, _), reply in zip(calls, replies, strict=True) if is_wrong_type(reply)]
+            if spoilt:
+                self._clear([key for keys in spoilt for key in keys])
+                replies = self._line.execute(commands)
         except redis.RedisError as error:
             raise TransportUnavailable(f"Redis at {self._line.address}: {error}") from error
         for reply in replies:
             if isinstance(reply, Exception):
                 raise TransportUnavailable(f"Redis at {self._line.address} answered: {reply}") from reply
         return replies
+
+    def _clear(self, keys: list[str]) -> None:
+        """As the link does."""
+        found = self._line.execute([probe(key) for key in keys])
+        wrong = [key for key, reply in zip(keys, found, strict=True) if is_wrong_type(reply)]
+        _log.warning("refused: %s: of another type than Perdure's; deleted", ", ".join(wrong))
+        self._line.execute([("DEL", key) for key in wrong])
 
     def _load(self) -> None:
         """Where this user may not load scripts, somebody who may is asked to; the next beat comes soon."""

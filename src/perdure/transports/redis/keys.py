@@ -119,6 +119,29 @@ class Keys:
         return f"{self.prefix}:wake:topic:{encode(topic)}"
 
 
+_PROBES: dict[str, tuple[str, ...]] = {
+    "tasks": ("XLEN",),
+    "results": ("XLEN",),
+    "lanes": ("ZSCORE", ""),
+    "forgotten": ("ZSCORE", ""),
+    "slots": ("ZSCORE", ""),
+    "seen": ("ZSCORE", ""),
+    "held": ("HGET", ""),
+    "begins": ("HGET", ""),
+    "rate": ("HGET", ""),
+    "beats": ("HGET", ""),
+    "hashes": ("HGET", ""),
+    "names": ("SMEMBERS",),
+    "grant": ("GET",),
+}
+
+
+def probe(key: str) -> tuple[str, ...]:
+    """A command that only a key of the right type answers. Whoever uses the key may give it."""
+    command, *arguments = _PROBES[key.partition("}:")[2].partition(":")[0]]
+    return (command, key, *arguments)
+
+
 @functools.lru_cache(maxsize=10_000)
 def lane_of(priority: int, type: str, function: str) -> str:
     return f"{priority}:{encode(type)}:{encode(function)}"

@@ -16,7 +16,7 @@ from perdure.clock import Clock
 from perdure.transport import TransportClosed, TransportFull, TransportUnavailable
 from perdure.transports.redis.address import Address
 from perdure.transports.redis.connection import ConnectionLost, ReplyError
-from perdure.transports.redis.keys import Keys
+from perdure.transports.redis.keys import Keys, probe
 from perdure.transports.redis.scripts import all_scripts
 
 FIRST_PAUSE_SECONDS = 0.05
@@ -111,6 +111,8 @@ class Link(ABC):
         for number, reply in enumerate(replies):
             if isinstance(reply, ReplyError) and is_missing(reply):
                 replies[number] = await self._run_missing(calls[number])
+            elif is_wrong_type(reply) and await self._clear(calls[number][1]):
+                replies[number] = await self.run(*calls[number])
             elif isinstance(reply, Exception):
                 self.fail(reply)
         return replies
@@ -124,10 +126,23 @@ class Link(ABC):
         await self.connected()
         sent = [self.send(*command) for command in commands]
         replies = [await future for future in sent]
-        for reply in replies:
-            if isinstance(reply, Exception):
+        for number, reply in enumerate(replies):
+            if is_wrong_type(reply) and await self._clear([str(commands[number][1])]):
+                replies[number] = await self.call(*commands[number])
+            elif isinstance(reply, Exception):
                 self.fail(reply)
         return replies
+
+    async def _clear(self, keys: Sequence[str]) -> bool:
+        """Whether one of these had another type than Perdure gives it, and is gone now. Whatever Redis loses is sent again; left
+        there, it would keep everybody from their work for ever."""
+        await self.connected()
+        probes = [self.send(*probe(key)) for key in keys]
+        wrong = [key for key, sent in zip(keys, probes, strict=True) if is_wrong_type(await sent)]
+        for key in wrong:
+            _log.warning("refused: %s: of another type than Perdure's; deleted", key)
+            await self.call("DEL", key)
+        return bool(wrong)
 
     async def call(self, *command: str | bytes | float) -> Any:
         return (await self.call_all([command]))[0]
@@ -164,8 +179,10 @@ class Link(ABC):
 
     # scripts
 
-    async def mend(self, error: Exception) -> None:
+    async def mend(self, error: Exception, keys: Sequence[str] = ()) -> None:
         """Load the scripts if that is what is wrong and this user may; else raise what the error means."""
+        if is_wrong_type(error) and await self._clear(keys):
+            return
         try:
             self.fail(error)
         except ScriptMissing:
@@ -213,6 +230,11 @@ class Link(ABC):
         raise TransportUnavailable(
             f"Redis at {self.address} has no script {call[0]!r} and this user may not load it; a coordinator does: is one running?"
         )
+
+
+def is_wrong_type(reply: Any) -> bool:
+    """Of a command, or of one that a script gave; the heart's client leaves the word out where it has a class for it."""
+    return isinstance(reply, Exception) and ("WRONGTYPE" in str(reply) or "wrong kind of value" in str(reply))
 
 
 def is_missing(error: ReplyError) -> bool:

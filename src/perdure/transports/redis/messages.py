@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -15,6 +17,7 @@ import msgspec
 from perdure.envelopes import EnvelopeRefused, Keyring
 from perdure.model.extremes import WHY, has_many
 from perdure.transport import MESSAGE_VERSION, Result, Task, WorkerBeat, encode_message, unpack_task
+from perdure.transports.redis.reading import text_of
 
 NOBODY = "-"
 """The tenant of what belongs to no tenant: heartbeats."""
@@ -77,6 +80,25 @@ class Messages:
         body, _, signature = lines.partition(b"\n")
         return self.decode(kind, body, signature)
 
+    @contextmanager
+    def reading(self, kind: str) -> Iterator[None]:
+        """Around all that is done to read one entry: whatever goes wrong there is the fault of who wrote it, and `EnvelopeRefused`."""
+        try:
+            yield
+        except EnvelopeRefused:
+            raise
+        except Exception as error:
+            self.refuse(kind, f"a {kind} that cannot be read: {error!r:.1000}")
+            raise EnvelopeRefused("it cannot be read") from error
+
+    def text(self, kind: str, raw: bytes) -> str:
+        """Raises `EnvelopeRefused`, having counted and logged it."""
+        try:
+            return text_of(raw)
+        except EnvelopeRefused:
+            self.refuse(kind, f"a {kind} whose name is not text: {raw[:100]!r}")
+            raise
+
     def refuse(self, kind: str, why: str) -> None:
         self.refused[kind] += 1
         _log.warning("refused: %s", why)
@@ -89,6 +111,8 @@ class Messages:
             message = _unpack(_DECODERS[kind].decode(body))
         except UnicodeDecodeError as error:
             raise EnvelopeRefused(f"a {kind} that is not text") from error
+        except RecursionError as error:
+            raise EnvelopeRefused(f"a {kind} that is nested too deep") from error
         except (msgspec.MsgspecError, ValueError) as error:
             raise EnvelopeRefused(f"a {kind} that cannot be read: {error}") from error
         version = getattr(message, "v", MESSAGE_VERSION)

@@ -27,6 +27,7 @@ from perdure.transports.redis.claims import Claims
 from perdure.transports.redis.keys import Keys
 from perdure.transports.redis.link import Arguments, Call, Link
 from perdure.transports.redis.messages import Messages, fields_of
+from perdure.transports.redis.reading import number_of, text_of
 from perdure.transports.redis.tasks import Tasks, batches
 from perdure.transports.redis.wakes import POLL_SECONDS, Ticket, Wakes
 
@@ -123,7 +124,7 @@ class Results:
 
     def _woken(self, said: str) -> None:
         """An empty text: something may have been missed."""
-        woken = map(int, said.split()) if said else self._held
+        woken = [number_of(one) for one in said.split()] if said else self._held
         self._dirty.update((partition, None) for partition in woken if partition in self._held)
         self.wake()
 
@@ -187,7 +188,7 @@ class Results:
         else:
             for (partition, held), (cursor, entries) in zip(asked.items(), reply, strict=True):
                 if self._held.get(partition) is held:  # or it was handed back meanwhile, or taken over anew
-                    self._take_page(partition, held, cursor.decode(), entries)
+                    self._take_page(partition, held, text_of(cursor), entries)
         self.wake()
 
     def _take_page(self, partition: int, held: Held, cursor: str, entries: list[Any]) -> None:
@@ -201,37 +202,35 @@ class Results:
         if not is_over:
             self._dirty[partition] = None
         for entry, raw in entries:
-            self._take(partition, entry.decode(), fields_of(raw))
+            self._take(partition, text_of(entry), raw)
 
-    def _take(self, partition: int, entry: str, fields: dict[bytes, bytes]) -> None:
+    def _take(self, partition: int, entry: str, raw: list[bytes]) -> None:
         receipt = f"{partition}:{entry}"
         if receipt in self._received:
             return  # it is being worked on here
-        task_id, queue = fields.get(b"task", b"").decode(), fields.get(b"queue", b"").decode()
         try:
-            result: Result = self._messages.decode("result", fields.get(b"message", b""), fields.get(b"signature", b""))
-            if result.task_id != task_id or partition_of(result.run_id, self._count) != partition:
-                self._messages.refuse(
-                    "result", f"{task_id}: its result stands in another's place, partition {partition}"
-                )
-                raise EnvelopeRefused("it belongs elsewhere")
-            result = measured(result)
+            with self._messages.reading("result"):
+                received, result = self._believe(partition, entry, fields_of(raw))
         except EnvelopeRefused:
             # Which task it was about is not known. One that is over for its worker and has no result is found by the sweep.
             for call in self._acknowledging({partition: [entry]}):
                 self._link.try_to_start(*call)
             return
-        self._received[receipt] = Received(
-            partition,
-            entry,
-            task_id,
-            queue,
-            result.kind != "checkpointed",
-            result.tenant,
-            fields.get(b"ask", b"").decode(),
-            fields.get(b"process", b"").decode(),
-        )
+        self._received[receipt] = received
         self._ready.append(Delivery(receipt, result))
+
+    def _believe(self, partition: int, entry: str, fields: dict[bytes, bytes]) -> tuple[Received, Result]:
+        """Raises `EnvelopeRefused`, having counted and logged it."""
+        task_id, queue, ask, process = (
+            self._messages.text("result", fields.get(name, b"")) for name in (b"task", b"queue", b"ask", b"process")
+        )
+        result: Result = self._messages.decode("result", fields.get(b"message", b""), fields.get(b"signature", b""))
+        if result.task_id != task_id or partition_of(result.run_id, self._count) != partition:
+            self._messages.refuse("result", f"{task_id}: its result stands in another's place, partition {partition}")
+            raise EnvelopeRefused("it belongs elsewhere")
+        result = measured(result)
+        ends = result.kind != "checkpointed"
+        return Received(partition, entry, task_id, queue, ends, result.tenant, ask, process), result
 
     def _look_again(self) -> None:
         """Now and then: a wake-up may have been lost, and so may a coordinator that had received something. Also while wake-ups
@@ -350,7 +349,7 @@ class Results:
             after = START
             while after:
                 reply = await self._link.run("list_reported", [self._keys.results(partition)], [after, 1000, *names])
-                after, *some = (text.decode() for text in reply)
+                after, *some = map(text_of, reply)
                 found.update(some)
         return found
 

@@ -62,7 +62,7 @@ async def check(link: Link) -> None:
     except TransportUnavailable:
         return  # this user may not ask; if the server is away, the next call says so
     for address, text in texts.items():
-        for warning in judge(dict(re.findall(r"^(\w+):(.*?)\r?$", text.decode(), re.MULTILINE))):
+        for warning in judge(dict(re.findall(r"^(\w+):(.*?)\r?$", text.decode("utf-8", "replace"), re.MULTILINE))):
             _log.warning("the server at %s %s", address, warning)
 
 

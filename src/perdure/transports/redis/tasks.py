@@ -15,11 +15,13 @@ from typing import Any, Literal
 import msgspec
 
 from perdure.clock import Clock
+from perdure.envelopes import EnvelopeRefused
 from perdure.tempo import Tempo
 from perdure.transport import QueueSeen, Task, WorkerSeen
 from perdure.transports.redis.keys import ADOPTED, FORGOTTEN_SECONDS, REGISTRY_SECONDS, Keys, lane_of
 from perdure.transports.redis.link import Arguments, Call, Link
 from perdure.transports.redis.messages import Messages, fields_of
+from perdure.transports.redis.reading import number_of, shown, text_of
 
 BATCH = 200
 """Tasks in one call of a script, so that none holds the server up for long."""
@@ -99,7 +101,7 @@ class Tasks:
             for queue, names in (await self._by_queue(task_ids)).items()
             for some in batches(names)
         ]
-        return {worker.decode() for workers in await self._link.run_all(calls) for worker in workers}
+        return {shown(worker) for workers in await self._link.run_all(calls) for worker in workers}
 
     def settling(self, task_ids: dict[str, list[str]]) -> list[Call]:
         """The calls that take these away for good, by queue."""
@@ -121,8 +123,13 @@ class Tasks:
 
     async def queues(self) -> set[str]:
         """All that had a task lately."""
-        names = await self._link.call("SMEMBERS", self._keys.queues)
-        return {name.decode() for name in names} | {one.queue for one in self._published.values()}
+        found = {one.queue for one in self._published.values()}
+        for name in await self._link.call("SMEMBERS", self._keys.queues):
+            try:
+                found.add(self._messages.text("queue", name))
+            except EnvelopeRefused:
+                self._link.send("SREM", self._keys.queues, name)
+        return found
 
     async def list_queues(self) -> list[QueueSeen]:
         names = sorted(await self.queues())
@@ -142,7 +149,7 @@ class Tasks:
         for task_id, answer in answers.items():
             if answer.startswith("claimed"):
                 _, milliseconds, worker = answer.split(" ", 2)
-                if int(milliseconds) > self._unlisted_seconds * 1000:
+                if number_of(milliseconds) > self._unlisted_seconds * 1000:
                     suspects[task_id] = worker
         lost: list[str] = []
         if suspects:
@@ -184,7 +191,7 @@ class Tasks:
             ]
         )
         return [
-            (task_id, answer.decode())
+            (task_id, shown(answer))
             for (_, some), answers in zip(asked, replies, strict=True)
             for task_id, answer in zip(some, answers, strict=True)
         ]
@@ -224,14 +231,14 @@ class Tasks:
             arguments: Arguments = [self._keys.lane(queue), ADOPTED, worker, FORGOTTEN_SECONDS]
             others, *dropped = await self._link.run("forget", keys, [*arguments, len(gone), *gone, *sorted(kept)])
             has_others = has_others or bool(others)
-            lost += [name.decode() for name in dropped]
+            lost += map(text_of, dropped)
         for name in lost:
             self.over(name)
         return lost, has_others
 
 
 def task_of(entry: Any) -> str:
-    return fields_of(entry[2]).get(b"task", b"").decode()
+    return shown(fields_of(entry[2]).get(b"task", b""))
 
 
 def batches(names: Sequence[Any]) -> Iterator[Sequence[Any]]:

@@ -12,9 +12,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from perdure.clock import Clock
+from perdure.envelopes import EnvelopeRefused
 from perdure.transports.redis.connection import Connection, ReplyError, connect
 from perdure.transports.redis.link import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, Link
+from perdure.transports.redis.reading import shown, text_of
 
+LONGEST_SAID = 1_000_000
+"""Characters of a wake-up; those of Perdure name some partitions, or some commands."""
 POLL_SECONDS = 2.0
 """How often somebody who waits looks without being woken."""
 
@@ -60,6 +64,8 @@ class Wakes:
         """Channels the server has confirmed."""
         self.connections = 0
         """How often the subscription has begun."""
+        self.refused = 0
+        """Wake-ups that nobody could read."""
 
     def on(self, channels: Iterable[str], handler: Handler) -> Callable[[], None]:
         """Call `handler` with what is said there, and once when the subscription begins. Returns how to end it."""
@@ -135,13 +141,29 @@ class Wakes:
         if isinstance(reply, ReplyError):
             _log.warning("Redis at %s refuses a wake-up: %s", self._address, reply)
         elif isinstance(reply, list) and len(reply) == 3 and reply[0] in {b"message", b"subscribe"}:
-            channel, said = reply[1].decode(), ""
-            if reply[0] == b"message":
-                said = reply[2].decode()
+            try:
+                channel, said = text_of(reply[1]), ""
+                if reply[0] == b"message":
+                    said = text_of(reply[2][: LONGEST_SAID + 1])
+                    if len(said) > LONGEST_SAID:
+                        raise EnvelopeRefused(f"more than {LONGEST_SAID} characters")
+                else:
+                    self.heard.add(channel)
+            except EnvelopeRefused as error:
+                self._refuse(shown(reply[1]), error)
             else:
-                self.heard.add(channel)
-            self._tell(channel, said)
+                self._tell(channel, said)
 
     def _tell(self, channel: str, said: str) -> None:
+        """Everybody may say something there: what a listener cannot read harms neither the other listeners nor the connection."""
         for handler in tuple(self._handlers.get(channel, ())):
-            handler(said)
+            try:
+                handler(said)
+            except (EnvelopeRefused, ValueError) as error:
+                self._refuse(channel, error)
+
+    def _refuse(self, channel: str, error: Exception) -> None:
+        """Nothing depends on a wake-up: whoever waits looks by themselves."""
+        self.refused += 1
+        if self.refused & (self.refused - 1) == 0:  # the 1st, 2nd, 4th, 8th …: anybody can send a million
+            _log.warning("refused: what was said on %s: %r; %d wake-ups so far", channel, error, self.refused)

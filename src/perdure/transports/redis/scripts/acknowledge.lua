@@ -6,7 +6,8 @@ local number, first = 0, 1
 for _, stream in ipairs(KEYS) do
   local last = first + tonumber(ARGV[first])
   redis.pcall('XACK', stream, COORDINATORS, unpack(ARGV, first + 1, last))
-  number = number + redis.call('XDEL', stream, unpack(ARGV, first + 1, last))
+  local deleted = redis.pcall('XDEL', stream, unpack(ARGV, first + 1, last))
+  if type(deleted) == 'number' then number = number + deleted end -- an error: somebody put something else there
   first = last + 1
 end
 return number

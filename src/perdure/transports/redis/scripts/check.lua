@@ -1,3 +1,4 @@
+--@include streams
 --@include entries
 -- check: which of the tasks a worker runs should stop. What it runs by right and nobody here knows any more, it adopts: after a
 -- loss of everything, running work goes on.
@@ -9,6 +10,7 @@ local stops = {}
 
 local function adopt(task)
   local stream = ARGV[1] .. ARGV[2]
+  length(stream) -- what is no stream goes
   redis.pcall('XGROUP', 'CREATE', stream, WORKERS, '0', 'MKSTREAM') -- an error: it is there
   local entry = redis.call('XADD', stream, '*', 'task', task)
   -- Given out at once, so that nothing in this stream ever waits for a worker.

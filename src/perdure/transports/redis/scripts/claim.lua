@@ -1,3 +1,4 @@
+--@include streams
 --@include choice
 -- claim: gives a worker the most urgent tasks of one queue that it can do.
 -- KEYS  1 lanes
@@ -11,7 +12,8 @@ local function read(lane, count)
   local command = { 'XREADGROUP', 'GROUP', WORKERS, ARGV[2], 'COUNT', count, 'STREAMS', stream, '>' }
   local reply = redis.pcall(unpack(command))
   if reply and reply.err then
-    if redis.call('EXISTS', stream) == 0 then
+    if length(stream) == 0 then
+      redis.call('DEL', stream)
       redis.call('ZREM', KEYS[1], lane)
       return {}
     end

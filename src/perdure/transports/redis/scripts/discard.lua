@@ -1,3 +1,4 @@
+--@include streams
 --@include entries
 -- discard: an entry that a worker refuses (altered, unsigned, unreadable); the sweep sends the task again.
 -- KEYS  1 held, 2 lanes

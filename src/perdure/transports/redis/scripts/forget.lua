@@ -1,3 +1,4 @@
+--@include streams
 --@include entries
 -- forget: a worker is dead. The tasks named are no longer its own, nor held; those reported wait for nobody.
 -- KEYS  1 held, 2 lanes, 3 forgotten

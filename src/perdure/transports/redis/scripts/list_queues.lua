@@ -1,3 +1,4 @@
+--@include streams
 -- list_queues: how many tasks of one queue wait, and how many workers have.
 -- KEYS  1 lanes
 -- ARGV  1 what the names of lanes begin with, 2 lane of the adopted
@@ -9,7 +10,7 @@ for _, lane in ipairs(lanes) do
   local stream = ARGV[1] .. lane
   local pending = redis.pcall('XPENDING', stream, WORKERS)
   local given = pending.err and 0 or pending[1] -- without a group nothing was given out
-  waiting = waiting + redis.call('XLEN', stream) - given
+  waiting = waiting + length(stream) - given
   claimed = claimed + given
 end
 return { waiting, claimed }

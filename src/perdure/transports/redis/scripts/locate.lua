@@ -1,3 +1,4 @@
+--@include streams
 --@include entries
 -- locate: where tasks are.
 -- KEYS  1 held, 2 lanes
@@ -12,7 +13,7 @@ for i = 2, #ARGV do
     local worker, idle = claimed_by(stream, entry)
     if worker then
       answer = 'claimed ' .. idle .. ' ' .. worker
-    elseif #redis.call('XRANGE', stream, entry, entry) > 0 then
+    elseif is_there(stream, entry) then
       answer = 'queued'
     else
       drop(KEYS[1], KEYS[2], ARGV[1], ARGV[i], lane, entry) -- somebody deleted the entry

@@ -11,11 +11,12 @@ local current = math.floor(now / width)
 local passed, oldest = 0, current
 local counts = redis.call('HGETALL', KEYS[1])
 for i = 1, #counts, 2 do
-  local slice = tonumber(counts[i])
-  if slice < current - slices then
+  -- Also what is no number, and what is of a time to come, goes: Perdure wrote neither.
+  local slice, count = tonumber(counts[i]), tonumber(string.match(counts[i + 1], '^%d+$'))
+  if not count or not slice or not (slice >= current - slices and slice <= current + slices) then
     redis.call('HDEL', KEYS[1], counts[i])
   else
-    passed = passed + tonumber(counts[i + 1])
+    passed = passed + count
     oldest = math.min(oldest, slice)
   end
 end

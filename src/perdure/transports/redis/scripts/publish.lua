@@ -1,3 +1,4 @@
+--@include streams
 -- publish: puts tasks into the lanes of one queue. One that is held already stays as it is.
 -- KEYS  1 held, 2 lanes
 -- ARGV  1 what the names of lanes begin with, 2 channel to wake, 3 how many tasks, then their ids, then for each task:
@@ -9,12 +10,14 @@ local there = redis.call('HMGET', KEYS[1], unpack(ARGV, 4, 3 + count))
 local made, seen, places = {}, {}, {}
 for i = 1, count do
   local task, first = ARGV[3 + i], 4 + count + (i - 1) * 5
-  if not there[i] and not seen[task] then
+  local is_held = there[i] and string.find(there[i], '^%d+%-%d+ %S ') -- or somebody wrote something else there
+  if not is_held and not seen[task] then
     seen[task] = true
     local lane = ARGV[first + 1]
     local stream = ARGV[1] .. lane
     if not made[lane] then
       made[lane] = true
+      length(stream) -- what is no stream goes
       if redis.call('ZADD', KEYS[2], 'NX', ARGV[first], lane) == 1 then
         redis.pcall('XGROUP', 'CREATE', stream, WORKERS, '0', 'MKSTREAM') -- an error: a worker's own command made it
       end

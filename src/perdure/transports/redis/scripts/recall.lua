@@ -1,3 +1,4 @@
+--@include streams
 --@include entries
 -- recall: takes tasks back that no worker has.
 -- KEYS  1 held, 2 lanes
@@ -12,7 +13,7 @@ for i = 2, #ARGV do
     if claimed_by(stream, entry) then
       answer = 'claimed'
     else
-      if #redis.call('XRANGE', stream, entry, entry) > 0 then answer = 'withdrawn' end
+      if is_there(stream, entry) then answer = 'withdrawn' end
       drop(KEYS[1], KEYS[2], ARGV[1], ARGV[i], lane, entry)
     end
   end

@@ -1,3 +1,4 @@
+--@include streams
 -- receive: results of some partitions, to whoever holds them.
 -- KEYS  results of each partition
 -- ARGV  1 consumer, 2 how many at most, of each, then for each partition:
@@ -33,6 +34,7 @@ local function take_over(stream, milliseconds, cursor)
 end
 
 local function is_made(stream) -- with its group
+  length(stream) -- what is no stream goes
   if redis.call('EXISTS', stream) == 0 then return false end
   redis.pcall('XGROUP', 'CREATE', stream, COORDINATORS, '0') -- an error: it has one
   return true
@@ -42,7 +44,7 @@ local fresh = {}
 for i, stream in ipairs(KEYS) do
   local mode, cursor = ARGV[2 * i + 1], ARGV[2 * i + 2]
   answers[i] = { '0-0', {} }
-  if mode == 'tidy' and redis.call('XLEN', stream) == 0 then
+  if mode == 'tidy' and length(stream) == 0 then
     redis.call('DEL', stream)
   elseif mode == 'new' or mode == 'tidy' then
     fresh[#fresh + 1] = i

@@ -1,3 +1,4 @@
+--@include streams
 --@include entries
 -- release: a claim that nobody waited for any more; its tasks are queued again, as the last of their lanes.
 -- KEYS  1 held

@@ -1,3 +1,4 @@
+--@include streams
 --@include entries
 -- stop: marks tasks; whoever has one, or claims it, hears of it with the answer to the next beat.
 -- KEYS  1 held

@@ -31,7 +31,9 @@ local function upcoming(stream, count)
   end
   local sent = {}
   for _, entry in ipairs(redis.call('XRANGE', stream, '(' .. last, '+', 'COUNT', count)) do
-    sent[#sent + 1] = tonumber(entry[2][4])
+    local at = tonumber(entry[2][4])
+    if not at or at ~= at then at = 0 end -- nothing that Perdure wrote: it comes first, and is refused
+    sent[#sent + 1] = at
   end
   return sent
 end

@@ -4,7 +4,14 @@
 local function find(held, task)
   local value = redis.call('HGET', held, task)
   if not value then return nil end
-  return string.match(value, '^(%S+) (%S) (.*)$')
+  local entry, flag, lane = string.match(value, '^(%d+%-%d+) (%S) (.*)$')
+  if not entry then redis.call('HDEL', held, task) end -- nothing that Perdure wrote; left there, the task would never be sent again
+  return entry, flag, lane
+end
+
+local function is_there(stream, entry)
+  local found = redis.pcall('XRANGE', stream, entry, entry)
+  return not found.err and #found > 0
 end
 
 -- The worker that has it and for how many milliseconds; nothing when it is queued, or gone.
@@ -17,8 +24,8 @@ end
 local function remove(lanes, streams, lane, entry)
   local stream = streams .. lane
   redis.pcall('XACK', stream, WORKERS, entry)
-  redis.call('XDEL', stream, entry)
-  if redis.call('XLEN', stream) == 0 then
+  redis.pcall('XDEL', stream, entry)
+  if length(stream) == 0 then
     redis.call('DEL', stream)
     redis.call('ZREM', lanes, lane)
   end
