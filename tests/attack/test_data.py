@@ -70,6 +70,17 @@ async def test_many_values_with_a_few_of_them_hold_up_nobody(tmp_path):
         assert (run["state"], run["error"]["code"]) == ("failed", "bad_output")
 
 
+@attack("S03", "a few of them in each item of a map")
+async def test_the_items_of_a_map_have_a_few_of_them_all_together(tmp_path):
+    item = {"type": "transform", "config": {"value": "{{ inputs.a }}"}}
+    flow = {"name": "w", "nodes": [{"id": "m", "type": "map", "config": {"over": "{{ inputs.x }}", "node": item}}]}
+    async with serving(tmp_path) as server:
+        run = await server.start(flow, {"a": [1e300] * MOST, "x": [0, 1]})
+        assert (run["state"], run["error"]["code"]) == ("failed", "bad_output")
+        run = await server.start(flow, {"a": [1e300] * (MOST // 2), "x": [0, 1]})
+        assert run["state"] == "completed"
+
+
 @attack("S03", "a blob of them as a config")
 async def test_a_blob_of_them_is_no_config(tmp_path):
     async with serving(tmp_path) as server:

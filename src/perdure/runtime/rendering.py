@@ -391,8 +391,7 @@ class Renderer:
         assert ir is not None
         match question.need.kind:
             case "collect":
-                value, size = self._keep([outcome(seen) for seen in question.context.items], run.tenant)
-                return _as_verdict(value, size)
+                return self._collect([outcome(seen) for seen in question.context.items], run.tenant)
             case "outputs":
                 return self._outputs(run, ir, question.context)
             case _:
@@ -410,6 +409,13 @@ class Renderer:
             return self._vault.sealer(tenant, run_id).open(value)
 
         return open_sealed
+
+    def _collect(self, outputs: list[Any], tenant: str) -> c.Verdict:
+        """What the items of a map gave is an output like any other: a few of each are too many of all."""
+        data, refs = segments.encode(outputs)
+        if has_many(data):
+            return c.Verdict(error=Error("bad_output", f"the outputs of all items together: {WHY}"))
+        return _as_verdict(*self._store(outputs, data, refs, tenant))
 
     def _outputs(self, run: Run, ir: IR, seen: Context) -> c.Verdict:
         if ir.outputs is None:
