@@ -1,5 +1,6 @@
 """`perdure dev`: everything in one process, on a file or on servers of its own."""
 
+import base64
 import json
 import re
 import shutil
@@ -138,11 +139,14 @@ def servers(pid):
     return {name: child for name, child in named.items() if name in ("postgres", "valkey-server", "redis-server")}
 
 
-def test_with_private_servers_data_stays_processes_join_and_nothing_outlives_it(distributed, folder):
+def test_with_private_servers_data_stays_processes_join_and_nothing_outlives_it(distributed, folder, monkeypatch):
     first = distributed.start("dev", "--distributed", "--port", "0")
     where = address(first)
     pids = servers(first.pid)
     assert len(pids) == 2
+    assert [oct(path.stat().st_mode & 0o777) for path in (folder / ".perdure", folder / ".perdure/dev")] == [
+        "0o700"
+    ] * 2
     started = post(
         f"{where}/api/v1/runs",
         {"definition": {"name": "one", "nodes": [task("a", "echo", args={"value": 7})]}, "wait_seconds": 20},
@@ -158,10 +162,14 @@ def test_with_private_servers_data_stays_processes_join_and_nothing_outlives_it(
     assert f"process {first.pid} runs the servers in {folder}/.perdure/dev already" in refused
     first.kill()  # as kill -9
     wait_until(lambda: all(is_gone(pid) for pid in pids.values()), "the servers to end with their parent")
-    # At once again: what was there is there.
+    # At once again: what was there is there. What goes through Valkey is signed this time, and it says so.
+    signed = distributed.environment | {"PERDURE_SIGNING_KEYS": "k1:" + base64.b64encode(b"k" * 32).decode()}
+    monkeypatch.setattr(type(distributed), "environment", signed)
     second = distributed.start("dev", "--distributed", "--port", "0")
     where = address(second)
     assert get(f"{where}/api/v1/runs/{started['run_id']}")["outputs"] == {"a": 7}
+    assert "with the same PERDURE_SIGNING_KEYS as this one" in second.text
+    assert "SIGNING_KEYS='none'" not in second.text
     pids = servers(second.pid)
     second.signal(signal.SIGINT)
     assert "Traceback" not in second.wait(0)
