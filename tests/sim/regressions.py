@@ -60,6 +60,7 @@ FOUND: dict[int, str] = {
     986197: "a result was forgotten when the fetching of what it needed was cancelled (R2)",
     1813238: "of the checker: who cancelled said later that nobody was to be waited for (rule 25)",
     1600958: "of the simulator: what was stopped by a deadline, parked, and discarded after a retry (T1)",
+    1747716: "of the checker: what was skipped for want of what it requires was taken for the winner of a race (rule 11)",
     1049832: "a continuation was blamed for an edge that a patch had brought (E5)",
 }
 SHARED = (22, 76, 87, 141, 203, 223, 226, 236, 257, 263, 364, 628)

@@ -91,6 +91,9 @@ def _losers_are_cancelled(model: Model, join: Act) -> None:
     taken, needed = list(join.edges.values()).count(TAKEN), graph.nodes[join.node].join.at_least
     if needed is None or taken < needed or join.state == "cancelled" or join.redo:
         return  # it has not won
+    required = (edge.source for edge in graph.incoming[join.node] if edge.required)
+    if not join.won and any(join.edges.get(source) == SKIPPED for source in required):
+        return  # it was skipped for want of what it requires (rule 7); what comes later is no race
     for act in model.acts.values():
         if act.state not in OPEN or act.open_since > model.settled_seq or act.item is not None or act.redo:
             continue

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from perdure.invariants import check
+from perdure.invariants import Checker, check
 from perdure.kernel import commands as c
 from tests.kernel.driver import compiled
-from tests.kernel.rules.graphs import UNDO, again, child, items, node, start
+from tests.kernel.rules.graphs import UNDO, again, child, items, node, pick, start
 
 
 def blamed(run: Any) -> list[str]:
@@ -52,3 +52,16 @@ def test_who_cancels_may_say_later_that_nobody_is_waited_for():
     run.tell(c.Cancel, force=True)
     assert run.status == "compensating"
     assert blamed(run) == []
+
+
+def test_what_was_skipped_for_want_of_what_it_requires_wins_no_race():
+    """Rules 7, 11: `b` comes too late for `j`, and nobody is cancelled for it."""
+    required = {"node": "r", "required": True}
+    race = node("j", required, "b", "d", join={"at_least": 1, "cancel_rest": True})
+    run = start(node("a", branch=pick(["r"])), node("r"), node("b"), node("d"), race)
+    run.complete("a", {})
+    assert run.state_of("j") == "skipped"
+    run.complete("b")
+    assert run.state_of("d") == "queued"
+    checker = Checker(run.state.library)
+    assert [found for event in run.journal for found in checker.feed(event)] + checker.settle() == []
