@@ -16,6 +16,7 @@ import pytest
 from fastapi import FastAPI
 
 from perdure.cli.dev import has_pages
+from perdure.private_servers import PRIVATE
 from tests.cli.helpers import Shell, task, wait_until, workflow
 
 pytestmark = pytest.mark.slow
@@ -144,9 +145,8 @@ def test_with_private_servers_data_stays_processes_join_and_nothing_outlives_it(
     where = address(first)
     pids = servers(first.pid)
     assert len(pids) == 2
-    assert [oct(path.stat().st_mode & 0o777) for path in (folder / ".perdure", folder / ".perdure/dev")] == [
-        "0o700"
-    ] * 2
+    for path in (folder / ".perdure", folder / ".perdure/dev"):
+        assert oct(path.stat().st_mode & 0o777) == oct(PRIVATE)
     started = post(
         f"{where}/api/v1/runs",
         {"definition": {"name": "one", "nodes": [task("a", "echo", args={"value": 7})]}, "wait_seconds": 20},

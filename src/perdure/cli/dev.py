@@ -99,9 +99,9 @@ def _run_distributed(settings: Settings, port: int, *, browser: bool) -> None:
 
     from perdure.cli.hosting import host, run
     from perdure.deployment import migrate
-    from perdure.private_servers import start_pair
+    from perdure.private_servers import PRIVATE, start_pair
 
-    SERVERS.parent.mkdir(mode=0o700, exist_ok=True)  # with `parents=True` it would be everybody's to look into
+    SERVERS.parent.mkdir(mode=PRIVATE, exist_ok=True)  # with `parents=True` it would be everybody's to look into
     with start_pair(SERVERS, say) as pair:
         settings = msgspec.structs.replace(settings, database_url=pair.database_url, redis_url=pair.redis_url)
         asyncio.run(migrate(settings.database_url, partitions=settings.partitions))

@@ -25,7 +25,10 @@ _REST_OF_LINE, _REST_OF_SCREEN = "\x1b[K", "\x1b[J"
 class Painter:
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._stream: IO[str] = console.file
+        stream: Any = console.file
+        self._stream: IO[str] = (
+            stream.inner if isinstance(stream, Tee) else stream
+        )  # what others print is overheard, not this
         self._shown: list[str] = []
         self._widths: list[int] = []
         self._printed: list[str] = []

@@ -4,8 +4,8 @@ For `perdure dev --distributed` and the tests. It knows programs, folders and si
 """
 
 from perdure.private_servers.errors import ServerFailed
-from perdure.private_servers.pair import Pair, start_pair
+from perdure.private_servers.pair import PRIVATE, Pair, start_pair
 from perdure.private_servers.postgres import Postgres, find_installations
 from perdure.private_servers.valkey import Valkey, find_program
 
-__all__ = ["Pair", "Postgres", "ServerFailed", "Valkey", "find_installations", "find_program", "start_pair"]
+__all__ = ["PRIVATE", "Pair", "Postgres", "ServerFailed", "Valkey", "find_installations", "find_program", "start_pair"]

@@ -15,6 +15,8 @@ from perdure.private_servers.postgres import Postgres, get_installation
 from perdure.private_servers.users import can_enter, server_user
 from perdure.private_servers.valkey import Valkey, find_program
 
+PRIVATE = 0o711 if os.geteuid() == 0 else 0o700
+"""Of a folder around the servers. PostgreSQL does not run as root: then its user passes through, and sees nothing there."""
 FOR_ROOT = Path("/var/lib/perdure")
 """Where the data of PostgreSQL is when root runs this in a folder that the server's user cannot enter."""
 
@@ -30,7 +32,7 @@ def start_pair(folder: Path, say: Callable[[str], None] = lambda message: None) 
     get_installation()  # both are looked for before anything is made
     find_program()
     folder = folder.absolute()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
     with _alone(folder), ExitStack() as stack:
         home = _home(folder / "postgres")
         if home != folder / "postgres":

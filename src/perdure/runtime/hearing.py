@@ -2,8 +2,8 @@
 with the run as well.
 
 Owns the two places where it is overheard, standard output and the making of log records, for as long as somebody in this
-process listens; standard error is only kept free of secrets. Who speaks is a context variable, which coroutines and the threads of a worker inherit. It must not know where
-lines go.
+process listens; standard error is only kept free of secrets. Who speaks is a context variable, which coroutines and the
+threads of a worker inherit. It must not know where lines go.
 """
 
 from __future__ import annotations
