@@ -20,7 +20,7 @@ MAX_DEPTH = 100
 """Runs inside runs. Each level makes default outputs deeper, and what is deeper than this cannot be stored for sure."""
 
 PORTION = 1_000
-"""Items that one decision starts: a hundred thousand held up every other run for seconds."""
+"""Items that one decision starts: while it is made, no other run of this process goes on."""
 
 _MOST_SAID = 1_000
 
