@@ -4,7 +4,7 @@ import asyncio
 import gc
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -28,8 +28,7 @@ def _nothing_left(tmp_path) -> Iterator[None]:
     yield
     tasks.reset()
     gc.collect()
-    # `asyncio.to_thread` uses threads of the loop, which ends them when it is closed.
-    left = [one for one in threading.enumerate() if one not in before and not one.daemon and "asyncio_" not in one.name]
+    left = [thread for thread in threading.enumerate() if thread not in before and not thread.daemon]
     assert not left, f"threads are left: {left}"
     mine = {number: path for number, path in descriptors().items() if str(tmp_path) in path}
     assert not mine, f"files are left open: {mine}"
@@ -43,3 +42,10 @@ async def _no_task_left() -> Iterator[None]:
     mine = asyncio.current_task()
     left = [task for task in asyncio.all_tasks() if task not in before and task is not mine and not task.done()]
     assert not left, f"tasks are left: {left}"
+
+
+@pytest.fixture(autouse=True)
+async def _loop_ended(_nothing_left) -> AsyncIterator[None]:
+    """As `asyncio.run` ends it: what `to_thread` began is waited for, and its threads end before threads are counted."""
+    yield
+    await asyncio.get_running_loop().shutdown_default_executor()
