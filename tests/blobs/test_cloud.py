@@ -99,3 +99,16 @@ def test_the_command_line_uses_it(tmp_path):
     assert perdure("blobs", "get", ref) == '{"value": 1}'
     assert "12 bytes" in perdure("blobs", "stat", ref)
     assert "1 would be discarded" in perdure("gc", "--dry-run", "--grace-hours", "0")
+
+
+def test_a_command_that_used_it_does_not_wait_for_its_threads_to_leave_the_interpreter():
+    program = (
+        "import atexit, sys, perdure.cli, perdure.cli.app, perdure.blob_stores.cloud\n"
+        "class Kept:\n    def __del__(self): print('taken apart')\n"
+        "kept = Kept()\n"
+        "atexit.register(print, 'at exit')\n"
+        "def app(**_):\n    print('done')\n    sys.exit(3)\n"
+        "perdure.cli.app.app = app\nperdure.cli.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "done\nat exit\n", "")

@@ -2,8 +2,28 @@
 
 from __future__ import annotations
 
+import sys
+
 
 def main() -> None:
     from perdure.cli.app import app
 
-    app(prog_name="perdure")
+    try:
+        app(prog_name="perdure")
+    except SystemExit as end:
+        if "obstore" in sys.modules and isinstance(end.code, int):
+            _end(end.code)
+        raise
+
+
+def _end(code: int) -> None:
+    """End without taking the interpreter apart: a thread of obstore's runtime that still hands something over to Python then
+    aborts the process, after all is done (PyO3 issue 6084)."""
+    import atexit
+    import os
+
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    os._exit(code)
