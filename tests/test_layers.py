@@ -53,9 +53,10 @@ ALLOWED: dict[str, set[str]] = {
     "pipeline": {"routing", "plain_text"},  # operators and patterns are the same as in conditions
     "nodes": BASE | {"kernel", "routing", "functions", "outcomes", "egress", "sandbox", "pipeline"} | PORTS,
     "access": {"errors", "clock", "settings", "archive", "plain_text"},  # it knows credentials and no route
-    "runtime": BASE | {"kernel", "settings", "turns"} | PORTS | MIDDLE,
+    "contents": BASE | {"kernel", "blobs"},  # values with their blobs, for whoever may wait
+    "runtime": BASE | {"kernel", "settings", "turns", "contents"} | PORTS | MIDDLE,
     "deployment": BASE | {"settings", "envelopes", "runtime"} | PORTS | ADAPTERS | MIDDLE,  # from URLs to adapters
-    "engine": BASE | {"deployment", "kernel", "settings", "runtime"} | PORTS | ADAPTERS | MIDDLE,
+    "engine": BASE | {"deployment", "kernel", "settings", "contents", "runtime"} | PORTS | ADAPTERS | MIDDLE,
     "sdk": BASE
     | {"deployment", "kernel", "settings", "runtime", "engine"}
     | PORTS
@@ -63,13 +64,13 @@ ALLOWED: dict[str, set[str]] = {
     "doctor": BASE | {"kernel", "settings", "runtime", "engine", "invariants"} | PORTS,
     "repair": BASE | {"kernel", "runtime", "doctor"} | PORTS,
     "simulation": BASE
-    | {"kernel", "settings", "runtime", "engine", "invariants"}
+    | {"kernel", "settings", "contents", "runtime", "engine", "invariants"}
     | PORTS
     | {"transports", "blob_stores"}
     | MIDDLE,
     "testing": BASE | {"kernel", "routing", "outcomes", "simulation"},
     # every operation, whoever asks: the API and the command line call it
-    "service": BASE | {"kernel", "runtime", "engine", "archive", "access"} | PORTS | MIDDLE,
+    "service": BASE | {"kernel", "contents", "runtime", "engine", "archive", "access"} | PORTS | MIDDLE,
     "api": BASE | {"kernel", "settings", "runtime", "sdk", "engine", "archive", "access", "service"} | PORTS | MIDDLE,
     # programs that use a server: they need neither engine nor database
     "client": {"errors", "clock", "plain", "settings"},

@@ -18,7 +18,7 @@ from perdure.errors import PerdureError, SettingsInvalid
 from perdure.journal import Journal
 from perdure.journals.sqlite import SqliteJournal
 from perdure.limits import Bounds, read_queue_limits
-from perdure.runtime.loaded import database_identity
+from perdure.runtime.library import database_identity
 from perdure.secrets.keyring import open_file
 from perdure.secrets.keyring import parse as parse_keys
 from perdure.secrets.providers import open_secrets

@@ -17,7 +17,8 @@ from perdure.kernel import events as e
 from perdure.kernel import snapshot as snapshots
 from perdure.kernel.evolve import evolve
 from perdure.kernel.state import State
-from perdure.runtime.loaded import Library, approval_row, is_parked, letter_id, row_of
+from perdure.runtime.library import Library
+from perdure.runtime.projections import approval_row, is_parked, letter_id, row_of
 
 _READ = 2000
 _TRIES = 5

@@ -19,6 +19,7 @@ from perdure import clock as clocks
 from perdure import deployment
 from perdure.blobs import INLINE_BYTES, BlobStore
 from perdure.clock import Clock, OffsetClock
+from perdure.contents import Contents
 from perdure.deployment import (
     bounds_of,
     database_file,
@@ -42,13 +43,12 @@ from perdure.routing.python_code import Job
 from perdure.runtime import hearing
 from perdure.runtime.checking import Checker
 from perdure.runtime.claims import Claims, Owner, describe_process, root_of, this_process
-from perdure.runtime.contents import Contents
 from perdure.runtime.coordinator import Coordinator, EngineStopped
 from perdure.runtime.handled import Handled, begin_handled
 from perdure.runtime.handover import Handover
 from perdure.runtime.leftovers import Others, find_left_alone, list_active
+from perdure.runtime.library import Library
 from perdure.runtime.listener import Listener, handle
-from perdure.runtime.loaded import Library
 from perdure.runtime.logs import LogKeeper
 from perdure.runtime.messages import BeginAsked, Reported
 from perdure.runtime.notifier import Notifier
@@ -56,7 +56,7 @@ from perdure.runtime.parked import find_mistakes_of
 from perdure.runtime.pruner import Pruner
 from perdure.runtime.quarantine import look
 from perdure.runtime.reclaimer import Reclaimer
-from perdure.runtime.requests import Reply, Request, decode_request, encode_request
+from perdure.runtime.requests import Reply, Request, decode_request, encode_request, slim
 from perdure.runtime.roster import Roster
 from perdure.runtime.sharing import Sharing
 from perdure.runtime.sight import Sight
@@ -517,7 +517,7 @@ class Engine:
             return reply
         body = encode_request(request)
         if len(body) > INLINE_BYTES:
-            body = encode_request(await self.contents.slim(request, self.journal))
+            body = encode_request(await slim(request, self.contents, self.journal))
         if self.coordinator is not None and self.coordinator.share.holds(request.run_id):
             self._check()
             reply = await handle(self.coordinator, decode_request(body))

@@ -14,16 +14,9 @@ from perdure.doctor import Doctor, Report
 from perdure.journal import Accepted, Commit, DeadLetterRow, Journal, RunRecord, Snapshot, partition_of
 from perdure.kernel import snapshot as snapshots
 from perdure.kernel.state import State
-from perdure.runtime.loaded import (
-    Library,
-    approval_row,
-    dead_letter_row,
-    is_parked,
-    letter_id,
-    load_from,
-    resolve_letter,
-    row_of,
-)
+from perdure.runtime.library import Library
+from perdure.runtime.loaded import load_from
+from perdure.runtime.projections import approval_row, dead_letter_row, is_parked, letter_id, resolve_letter, row_of
 
 _EVER = 1e15
 _MOST_TIMERS = 10_000_000

@@ -4,10 +4,10 @@ import time
 
 import pytest
 
+from perdure.contents import ANSWER_BYTES, Contents, Room, TooMuch
 from perdure.kernel.segments import BlobRef
-from perdure.runtime.contents import ANSWER_BYTES, Contents, Room, TooMuch
-from perdure.runtime.patching import PatchInvalid, apply_patch
 from perdure.service import runs
+from perdure.service.patching import PatchInvalid, apply_patch
 from tests.api.helpers import serving
 from tests.attack.marks import attack
 from tests.attack.watchdog import watching

@@ -144,10 +144,10 @@ async def test_a_command_that_waits_for_a_process_keeps_what_it_names(tmp_path, 
     engine = await opened(tmp_path)
     with_clock(engine, clock)
     ir, _ = await engine.register(compiled(workflow(big("m", "measure", args={"value": "{{ inputs }}"}))))
-    from perdure.runtime.requests import Request, encode_request
+    from perdure.runtime.requests import Request, encode_request, slim
 
     large = Request(kind="start", run_id="r1", ir=ir.hash, inputs=content())
-    request = await engine.contents.slim(large, engine.journal)
+    request = await slim(large, engine.contents, engine.journal)
     await engine.journal.put_command("r1", encode_request(request))
     clock.passed = 2 * GRACE
     done = await collector(engine, clock).collect()

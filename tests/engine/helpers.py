@@ -21,7 +21,9 @@ from perdure.model import compile_definition
 from perdure.model import ir as irs
 from perdure.model.ir import IR
 from perdure.runtime import hearing
-from perdure.runtime.loaded import DEFINITIONS, load, row_of
+from perdure.runtime.library import DEFINITIONS
+from perdure.runtime.loaded import load
+from perdure.runtime.projections import row_of
 from perdure.runtime.requests import Reply, Request
 from perdure.settings import NAMES, Settings
 

@@ -12,8 +12,8 @@ from perdure.cli.local import Local
 from perdure.engine import Engine
 from perdure.kernel.state import RunState
 from perdure.model import DefinitionError
-from perdure.runtime.patching import PatchInvalid, apply_patch, current_definition, preview
 from perdure.runtime.requests import Reply, Request, decode_request, encode_request
+from perdure.service.patching import PatchInvalid, apply_patch, current_definition, preview
 from tests.engine import tasks
 from tests.engine.helpers import (
     ask,

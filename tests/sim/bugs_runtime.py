@@ -15,7 +15,7 @@ from perdure.kernel import commands as c
 from perdure.kernel import snapshot
 from perdure.kernel.outstanding import outstanding
 from perdure.kernel.state import NodeState
-from perdure.runtime import children, loaded, rendering
+from perdure.runtime import children, loaded, projections, rendering
 from perdure.runtime.coordinator import Coordinator
 from perdure.runtime.execution import Execution
 from perdure.runtime.fetcher import Fetcher
@@ -244,7 +244,7 @@ def _() -> Iterator[None]:
 
 @bug("what is queued is forgotten when a run leaves memory", "R2")
 def _() -> Iterator[None]:
-    with patch.object(loaded, "_is_busy", lambda state: False):
+    with patch.object(projections, "_is_busy", lambda state: False):
         yield
 
 

@@ -12,7 +12,7 @@ from perdure.cli.backend import Control, Decision, Kind, RunsWhere, View, errors
 from perdure.cli.database import ask, going_on, user
 from perdure.errors import NotFound, Refused
 from perdure.journal import RunFilter, RunRecord
-from perdure.runtime.loaded import only_waits
+from perdure.runtime.projections import only_waits
 from perdure.runtime.requests import Request
 from perdure.service.history import last_event_at
 from perdure.service.views import approval_view, dead_letter_view, page_view, run_summary
@@ -245,7 +245,7 @@ class Local:
         note: Callable[[Sequence[Problem]], None],
     ) -> View:
         from perdure.model import DefinitionError
-        from perdure.runtime.patching import preview
+        from perdure.service.patching import preview
 
         _, state = await self._load(run_id)
         compiled = await self._patched(state, operations) if given is None else given
@@ -272,7 +272,7 @@ class Local:
         import click
 
         from perdure.model import compile_definition
-        from perdure.runtime.patching import PatchInvalid, apply_patch, current_definition
+        from perdure.service.patching import PatchInvalid, apply_patch, current_definition
 
         definition = await current_definition(self.engine.library, state)
         try:

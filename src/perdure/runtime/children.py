@@ -19,7 +19,8 @@ from perdure.routing.errors import ContentLost, NotAtHand
 from perdure.routing.inputs import apply_defaults
 from perdure.routing.schemas import SchemaInvalid
 from perdure.routing.schemas import check as check_value
-from perdure.runtime.loaded import Loaded, child_notice
+from perdure.runtime.continuations import child_notice
+from perdure.runtime.loaded import Loaded
 from perdure.runtime.messages import Asked, Noticed, Resumed
 
 if TYPE_CHECKING:

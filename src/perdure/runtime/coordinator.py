@@ -18,6 +18,7 @@ import msgspec
 from perdure import journal as port
 from perdure.blobs import BlobStore
 from perdure.clock import Clock
+from perdure.contents import Contents
 from perdure.errors import PerdureError, StoreUnavailable
 from perdure.journal import Accepted, Commit, Exists, Fenced, Journal, JournalUnavailable, OutcomeUnknown
 from perdure.kernel import commands as c
@@ -29,12 +30,12 @@ from perdure.nodes.registry import Registry
 from perdure.routing.errors import NotAtHand
 from perdure.runtime.cache import Cache
 from perdure.runtime.children import Children
-from perdure.runtime.contents import Contents
 from perdure.runtime.courier import Courier
 from perdure.runtime.decisions import Decisions
 from perdure.runtime.fetcher import Fetcher, blob_sources, definition_sources, sandbox_sources
 from perdure.runtime.handling import Handling
-from perdure.runtime.loaded import Library, Loaded, load_from
+from perdure.runtime.library import Library
+from perdure.runtime.loaded import Loaded, load_from
 from perdure.runtime.messages import Asked, BeginAsked, Fetched, Message, Noticed, Reported, Resumed
 from perdure.runtime.pace import Pace
 from perdure.runtime.progress import Progress

@@ -26,7 +26,7 @@ from perdure.model.extremes import WHY, has_many
 from perdure.routing.at_hand import Lost
 from perdure.routing.errors import NeedsBlob, NeedsStore, NeedsVerdict, NotAtHand
 from perdure.runtime.cache import Cache, Key
-from perdure.runtime.loaded import Library, NeedsDefinition
+from perdure.runtime.library import Library, NeedsDefinition
 from perdure.runtime.messages import Message, TimerDue
 from perdure.sandbox import SandboxUnavailable
 

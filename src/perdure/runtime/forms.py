@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
+from perdure.contents import Contents
 from perdure.journal import Journal
 from perdure.kernel import events as e
 from perdure.routing.schemas import SchemaInvalid, check
-from perdure.runtime.contents import Contents
 
 _PAGE = 1000
 _DEEPEST = 5

@@ -21,9 +21,10 @@ from perdure.model.ir import IR
 from perdure.plain_text import find_name_trouble
 from perdure.routing.inputs import apply_defaults, find_unknown
 from perdure.routing.schemas import check
+from perdure.runtime.continuations import read_continuation
 from perdure.runtime.coordinator import Coordinator
 from perdure.runtime.forms import check_form, find_form
-from perdure.runtime.loaded import load, read_continuation
+from perdure.runtime.loaded import load
 from perdure.runtime.messages import Asked, Noticed
 from perdure.runtime.requests import (
     KEY_USED,

@@ -11,7 +11,8 @@ from perdure.clock import Clock
 from perdure.errors import NotFound, Refused, StoreUnavailable
 from perdure.journal import Journal, RunRecord
 from perdure.kernel.state import State
-from perdure.runtime.loaded import Library, load
+from perdure.runtime.library import Library
+from perdure.runtime.loaded import load
 
 logger = logging.getLogger("perdure.coordinator")
 

@@ -8,10 +8,12 @@ from typing import Any, Literal
 
 import msgspec
 
+from perdure.contents import Contents
+from perdure.journal import Journal
 from perdure.kernel import commands as c
 from perdure.kernel import reruns
 from perdure.kernel.address import Address
-from perdure.kernel.segments import BadSegment, unpack
+from perdure.kernel.segments import BadSegment, pack, unpack
 from perdure.kernel.state import State
 from perdure.kernel.values import Error
 from perdure.model.ir import IR
@@ -196,6 +198,17 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def refused(self) -> bool:
         return bool(self.code)
+
+
+async def slim(request: Request, contents: Contents, journal: Journal) -> Request:
+    """Large values of a request are stored first, under the tenant of its run; the request names them."""
+    about = await journal.find_run(request.source or request.run_id) if request.kind != "start" else None
+    tenant = request.tenant if about is None else about.row.tenant
+    kept = {name: await contents.keep(tenant, getattr(request, name)) for name in VALUES}
+    if request.kind == "rerun" and request.node and isinstance(request.inputs, dict):  # by node, and looked at so
+        kept["inputs"] = {name: await contents.keep(tenant, one) for name, one in request.inputs.items()}
+    packed = {name: pack(value) for name, value in kept.items()}
+    return msgspec.structs.replace(request, refs=True, **packed)
 
 
 encode_request = msgspec.json.Encoder().encode

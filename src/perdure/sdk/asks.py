@@ -9,7 +9,7 @@ import msgspec
 
 from perdure.kernel.state import OPEN, Activation, NodeState, RunState, State
 from perdure.runtime.forms import example_of
-from perdure.runtime.loaded import letter_id
+from perdure.runtime.projections import letter_id
 
 if TYPE_CHECKING:
     from perdure.engine import Engine

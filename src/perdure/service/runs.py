@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from perdure import functions
+from perdure.contents import ANSWER_BYTES, Room
 from perdure.errors import NotFound, Refused
 from perdure.functions import FunctionNotAllowed
 from perdure.journal import Page, RunFilter, RunRecord, StoredEvent
@@ -27,9 +28,7 @@ from perdure.model.ir import IR
 from perdure.nodes.checks import find_refused_functions
 from perdure.routing.inputs import find_unknown
 from perdure.runtime.children import explain_children
-from perdure.runtime.contents import ANSWER_BYTES, Room
-from perdure.runtime.loaded import only_waits
-from perdure.runtime.patching import PatchInvalid, apply_patch, current_definition, preview
+from perdure.runtime.projections import only_waits
 from perdure.runtime.requests import KEY_USED, Request, key_outlived
 from perdure.runtime.sight import list_seen
 from perdure.service.approvals import Approvals
@@ -37,6 +36,7 @@ from perdure.service.attempts import attempts_of
 from perdure.service.diffs import diff_runs
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.history import last_event_at, state_at, steps_of
+from perdure.service.patching import PatchInvalid, apply_patch, current_definition, preview
 from perdure.service.scope import Scope, refuse_sealed
 from perdure.service.versions import Resolved, resolve
 from perdure.service.views import (

@@ -17,9 +17,9 @@ from perdure.errors import Conflict, NotFound, Refused
 from perdure.journal import WorkflowVersion
 from perdure.model import Compiled, DefinitionError
 from perdure.model.reader import Format
-from perdure.runtime.patching import apply_patch
 from perdure.service.diffs import diff_definitions
 from perdure.service.errors import Invalid, Trouble
+from perdure.service.patching import apply_patch
 from perdure.service.scope import Scope
 from perdure.service.versions import MOST_VERSION, find_version
 from perdure.service.views import View, page_view, problem_view, run_summary

@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 
+from perdure.contents import Contents
 from perdure.kernel import events as e
 from perdure.kernel.explain import explain
 from perdure.kernel.state import OPEN, State
 from perdure.model import ir as irs
 from perdure.model.ir import IR, Node
-from perdure.runtime.contents import Contents
 from perdure.simulation import faults
 from perdure.simulation import stubs as s
 from perdure.simulation.checks import Failed

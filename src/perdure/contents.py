@@ -11,13 +11,11 @@ import msgspec
 
 from perdure.blobs import INLINE_BYTES, BlobStore, parse_ref
 from perdure.errors import PerdureError
-from perdure.journal import Journal
 from perdure.kernel import segments
 from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import State
 from perdure.kernel.view import about_view, run_view
-from perdure.runtime.requests import VALUES, Request
 
 MIB = 1024 * 1024
 ANSWER_BYTES = 8 * MIB
@@ -116,16 +114,6 @@ class Contents:
             return value
         ref = await self._blobs.put(tenant, data)
         return BlobRef(f"{ref}+refs" if refs else ref)
-
-    async def slim(self, request: Request, journal: Journal) -> Request:
-        """Large values of a request are stored first, under the tenant of its run; the request names them."""
-        about = await journal.find_run(request.source or request.run_id) if request.kind != "start" else None
-        tenant = request.tenant if about is None else about.row.tenant
-        kept = {name: await self.keep(tenant, getattr(request, name)) for name in VALUES}
-        if request.kind == "rerun" and request.node and isinstance(request.inputs, dict):  # by node, and looked at so
-            kept["inputs"] = {name: await self.keep(tenant, one) for name, one in request.inputs.items()}
-        packed = {name: segments.pack(value) for name, value in kept.items()}
-        return msgspec.structs.replace(request, refs=True, **packed)
 
     async def view(
         self, state: State, *, raw: bool = False, nodes: bool = True, seen: Seen = JOURNAL, room: Room | None = None

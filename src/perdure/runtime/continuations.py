@@ -1,0 +1,122 @@
+"""What a run that ends leaves to another: to its parent how it ended, to the run that continues it what goes on there.
+
+Owns the notices that say so, which are written in the commit of the end (PROTOCOL 12). Decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from perdure.kernel import commands as c
+from perdure.kernel.segments import HoldsSegments, has_refs, pack, refuse, unpack
+from perdure.kernel.state import State
+from perdure.model.ir import IR
+
+
+def child_notice(state: State, generation: int = 0) -> bytes:
+    """How a child ended; `generation` when its parent asks for a later one than there will ever be."""
+    body = {
+        "child": state.run_id,
+        "generation": max(state.generation, generation),
+        "state": state.state.value,
+        "output": state.outputs,
+        "output_ref": state.outputs_ref,
+        # Which of its nodes failed is the child's to say; for its parent it is the node that called it.
+        "error": None if state.error is None else msgspec.structs.replace(state.error, node="", scope=(), item=None),
+        "orphaned": state.orphaned,
+    }
+    if has_refs(state.outputs):
+        body |= {"output": pack(state.outputs, secrets=False), "refs": True}
+    return msgspec.json.encode(body)
+
+
+class Continuation(msgspec.Struct, frozen=True, kw_only=True):
+    """What an endless run leaves to the run that continues it."""
+
+    continues: str
+    ir: str
+    workflow_version: int
+    inputs: Any
+    tags: dict[str, str]
+    tenant: str
+    deadline_seconds: float | None
+    adopted: tuple[c.Adopted, ...]
+    signals: tuple[tuple[str, Any], ...]
+    signals_seen: tuple[str, ...] = ()
+    pauses: tuple[tuple[str, str], ...] = ()
+    alias: str = ""
+    correlation_id: str = ""
+    sealed_for: str = ""
+    by: str = ""
+    """Who started the first of them: they asked for this one too."""
+    refs: bool = False
+    """Its values hold references to blobs and are packed."""
+
+    def start(self, run_id: str, at: float, ir: IR) -> c.Start:
+        return c.Start(
+            at=at,
+            run_id=run_id,
+            ir=ir,
+            workflow_version=self.workflow_version,
+            inputs=self.inputs,
+            tags=self.tags,
+            tenant=self.tenant,
+            deadline_seconds=self.deadline_seconds,
+            adopted=self.adopted,
+            signals=self.signals,
+            signals_seen=self.signals_seen,
+            pauses=self.pauses,
+            origin=(self.continues, ""),
+            by=self.by or f"run {self.continues}",
+            alias=self.alias,
+            correlation_id=self.correlation_id,
+            sealed_for=self.sealed_for,
+        )
+
+
+def continuation_notice(state: State, effect: c.ContinueRun) -> bytes:
+    continuation = Continuation(
+        continues=state.run_id,
+        ir=state.ir_hashes[-1],
+        workflow_version=state.workflow_version,
+        inputs=state.inputs,
+        tags=state.tags,
+        tenant=state.tenant,
+        deadline_seconds=state.deadline_seconds,
+        adopted=effect.adopted,
+        signals=effect.signals,
+        signals_seen=effect.signals_seen,
+        pauses=effect.pauses,
+        alias=state.alias,
+        correlation_id=state.correlation_id,
+        sealed_for=state.seal_name,
+        by=state.submitted_by,
+    )
+    try:
+        return _encoder.encode(continuation)
+    except HoldsSegments:
+        return _encoder.encode(msgspec.structs.replace(_each_value(continuation, pack), refs=True))
+
+
+def read_continuation(body: bytes) -> Continuation:
+    """Raises msgspec.ValidationError for what is none."""
+    found = _decode_continuation(body)
+    return _each_value(found, unpack) if found.refs else found
+
+
+def _each_value(continuation: Continuation, change: Callable[..., Any]) -> Continuation:
+    return msgspec.structs.replace(
+        continuation,
+        inputs=change(continuation.inputs, secrets=False),
+        adopted=tuple(
+            msgspec.structs.replace(one, output=change(one.output, secrets=False)) for one in continuation.adopted
+        ),
+        signals=tuple((name, change(payload, secrets=False)) for name, payload in continuation.signals),
+    )
+
+
+_encoder = msgspec.json.Encoder(enc_hook=refuse)
+_decode_continuation = msgspec.json.Decoder(Continuation).decode

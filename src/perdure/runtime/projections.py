@@ -1,0 +1,154 @@
+"""Projections: the rows that a journal keeps beside a run's events, each derived from its state alone.
+
+Owns what a run, an approval and a dead letter look like to whoever lists them. They can be thrown away and derived anew (J5), which
+is what the doctor compares and repair does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+import msgspec
+
+from perdure.journal import ApprovalRow, DeadLetterRow, RunRow
+from perdure.kernel import events as e
+from perdure.kernel.address import Address
+from perdure.kernel.segments import show
+from perdure.kernel.state import OPEN, TERMINAL, Activation, NodeState, RunState, State
+
+N = NodeState
+
+MOST_CHILDREN = 10_000
+"""Children that are looked at when a run is written, to see whether one of them is still waited for."""
+
+
+def is_parked(activation: Activation) -> bool:
+    return activation.state is N.PARKED or (activation.undo is not None and activation.undo.state == "parked")
+
+
+def letter_id(state: State, activation: Activation) -> str:
+    return state.address(activation).dead_letter_id
+
+
+def resolve_letter(
+    row: DeadLetterRow, activation: Activation | None, at: float, asked: tuple[str, str] = ("", "")
+) -> DeadLetterRow:
+    """What is no longer parked. `asked`: what became of it and by whom, as far as somebody asked for that; else it is tried
+    again or was given up with its run."""
+    again = activation is not None and activation.state in OPEN
+    body = msgspec.json.encode({**msgspec.json.decode(row.body), "by": asked[1] or None})
+    state = asked[0] or ("requeued" if again else "discarded")
+    return msgspec.structs.replace(row, state=state, resolved_at=at, body=body)
+
+
+def asked_for(run_id: str, events: Iterable[e.Event]) -> dict[str, tuple[str, str]]:
+    """What was asked for, by dead letter; under the empty name, who changed the whole run."""
+    found = {"": ("", "")}
+    for event in events:
+        if isinstance(event, e.NodeRequeued | e.NodeDiscarded):
+            state = "requeued" if isinstance(event, e.NodeRequeued) else "discarded"
+            found[Address(run_id, event.node, event.scope, event.item).dead_letter_id] = (state, event.by)
+        elif isinstance(event, e.RunRetried | e.RunCancelling | e.RunCancelled) and event.by:
+            found[""] = ("", event.by)
+    return found
+
+
+def dead_letter_row(state: State, activation: Activation, status: str, at: float) -> DeadLetterRow:
+    undo = activation.undo is not None and activation.undo.state == "parked"
+    body = {
+        "scope": activation.scope,
+        "item": activation.item_index,
+        "attempt": activation.tries,
+        "undo": undo,
+        "error": activation.error,
+        "by": None,
+        "seq": state.seq,
+    }
+    return DeadLetterRow(
+        dead_letter_id=letter_id(state, activation),
+        run_id=state.run_id,
+        node=state.name(activation.node),
+        state=status,
+        tenant=state.tenant,
+        created_at=at,
+        body=msgspec.json.encode(body),
+    )
+
+
+def approval_row(state: State, name: str, at: float) -> ApprovalRow:
+    approval = state.approvals[name]
+    activation = state.activations[approval.key]
+    body = {
+        "approvers": approval.approvers,
+        "quorum": approval.quorum,
+        "votes": approval.votes,
+        "on_timeout": approval.on_timeout,
+        "escalated": approval.escalated,
+        "shown": show(approval.shown),
+        "scope": activation.scope,
+        "comments": approval.comments,
+    }
+    if approval.notify is not None:
+        body = {
+            "notify": approval.notify,
+            **body,
+        }  # first: databases know by that who is to be told (WANTS_NOTIFICATION)
+    return ApprovalRow(
+        approval_id=name,
+        run_id=state.run_id,
+        node=state.name(activation.node),
+        state=approval.state,
+        tenant=state.tenant,
+        requested_at=approval.requested_at,
+        expires_at=approval.expires_at,
+        decided_at=None if approval.state == "pending" else at,
+        body=msgspec.json.encode(body),
+    )
+
+
+def row_of(state: State, partition: int) -> RunRow:
+    return RunRow(
+        state=state.state.value,
+        workflow=state.workflow,
+        workflow_version=state.workflow_version,
+        ir=state.ir_hashes[-1],
+        partition=partition,
+        tenant=state.tenant,
+        tags=msgspec.json.encode(state.tags) if state.tags else b"{}",
+        generation=state.generation,
+        counter=state.counter,
+        # A parent may have died before its child was durable: it must ask for it again.
+        busy=_is_busy(state),
+        created_at=state.created_at,
+        started_at=state.started_at,
+        ended_at=state.ended_at if state.state in TERMINAL else None,
+        error=None if state.error is None else msgspec.json.encode(state.error),
+        parent=None if state.parent is None else state.parent[0],
+    )
+
+
+def _is_busy(state: State) -> bool:
+    """Whoever takes the run over has something to send for it, or to look for. Held while running: for want of a worker."""
+    tally = state.tally
+    held = state.state is RunState.RUNNING and tally.get(N.HELD)
+    at_work = tally.get(N.QUEUED) or tally.get(N.RUNNING) or held or _undoing(state)
+    return bool(at_work or (tally.get(N.WAITING) and _waits_for_child(state)))
+
+
+def only_waits(state: State) -> bool:
+    """It is under way, and nothing of it is with a worker or in a child. What its row says is the same (`is_waiting`)."""
+    return state.state is RunState.RUNNING and not _is_busy(state)
+
+
+def _waits_for_child(state: State) -> bool:
+    """One that has ended needs nobody. The newest first; of very many not all are looked at, and one is taken to be there."""
+    newest = islice(reversed(state.children.values()), MOST_CHILDREN)
+    return len(state.children) > MOST_CHILDREN or any(state.activations[key].state is N.WAITING for key in newest)
+
+
+def _undoing(state: State) -> int:
+    if not state.plan:
+        return 0
+    undo = state.activations[state.plan[-1]].undo
+    return int(undo is not None and undo.state in ("queued", "running"))
