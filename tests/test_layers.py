@@ -16,7 +16,7 @@ LONGEST_FILE = 600
 
 PORTS = {"records", "journal", "archive", "leases", "limits", "transport", "blobs"}
 ADAPTERS = {"journals", "transports", "blob_stores"}
-BASE = {"errors", "clock", "model", "plain", "plain_text", "tempo"}
+BASE = {"errors", "clock", "model", "plain", "plain_text", "tempo", "spelling"}
 MIDDLE = {"routing", "nodes", "functions", "outcomes", "secrets", "egress", "sandbox", "pipeline"}
 
 # A part of `perdure` (a module or a folder) -> the parts it may import. Itself is always allowed.
@@ -25,11 +25,12 @@ ALLOWED: dict[str, set[str]] = {
     "clock": set(),
     "plain": set(),
     "plain_text": set(),  # what may be seen of a text, and how it is cut
+    "spelling": set(),  # what somebody may have meant
     "turns": set(),  # who is next
     "tempo": set(),  # how often, and how long
-    "settings": {"errors", "tempo"},
-    "model": {"errors"},
-    "kernel": {"model"},
+    "settings": {"errors", "tempo", "spelling"},
+    "model": {"errors", "spelling"},
+    "kernel": {"model", "spelling"},
     "invariants": {"model", "kernel"},
     "drawing": {"model", "kernel"},  # pictures of workflows and of runs
     "outcomes": {"errors"},
@@ -50,9 +51,9 @@ ALLOWED: dict[str, set[str]] = {
     "transports": BASE | PORTS | {"envelopes"},  # what arrives is verified before it is read
     "routing": BASE | {"kernel"} | PORTS,
     "sandbox": {"errors", "routing", "turns", "plain_text"},  # runs the jobs that conditions raise
-    "pipeline": {"routing", "plain_text"},  # operators and patterns are the same as in conditions
+    "pipeline": {"routing", "plain_text", "spelling"},  # operators and patterns are the same as in conditions
     "nodes": BASE | {"kernel", "routing", "functions", "outcomes", "egress", "sandbox", "pipeline"} | PORTS,
-    "access": {"errors", "clock", "settings", "archive", "plain_text"},  # it knows credentials and no route
+    "access": {"errors", "clock", "settings", "archive", "plain_text", "spelling"},  # it knows credentials and no route
     "contents": BASE | {"kernel", "blobs"},  # values with their blobs, for whoever may wait
     "runtime": BASE | {"kernel", "settings", "turns", "contents"} | PORTS | MIDDLE,
     "deployment": BASE | {"settings", "envelopes", "runtime"} | PORTS | ADAPTERS | MIDDLE,  # from URLs to adapters
@@ -216,7 +217,7 @@ def test_only_the_engine_imports_adapters_and_adapters_never_the_kernel():
     # The simulator puts an engine together too, around the in-process transport and blobs in memory.
     assert {part for part, needs in ALLOWED.items() if needs & ADAPTERS} == {"deployment", "engine", "simulation"}
     assert not any("kernel" in ALLOWED[adapter] for adapter in ADAPTERS)
-    assert ALLOWED["kernel"] == {"model"}
+    assert ALLOWED["kernel"] == {"model", "spelling"}
 
 
 def test_pure_modules_are_of_the_standard_library():

@@ -142,8 +142,8 @@ def test_what_is_wrong_is_said_with_its_place_and_a_way_out(arguments, expected)
     ("text", "expected"),
     [
         ("partitons = 3", "unknown setting 'partitons' in perdure.toml; did you mean 'partitions'?"),
-        ("zzz = 3", "unknown setting 'zzz' in perdure.toml; known are: database_url, "),
-        ("sources = {}", "unknown setting 'sources' in perdure.toml; known are: "),
+        ("zzz = 3", "unknown setting 'zzz' in perdure.toml; known are database_url, "),
+        ("sources = {}", "unknown setting 'sources' in perdure.toml; known are "),
         ("partitions = 3 3", "cannot read settings from perdure.toml: "),
         ("partitions = true", "setting partitions from perdure.toml: expected `int`"),
     ],

@@ -6,7 +6,6 @@ and it opens nothing but the settings file.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import tomllib
@@ -17,6 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 
 from perdure.errors import SettingsInvalid
+from perdure.spelling import suggest
 from perdure.tempo import TEMPO, Tempo
 
 PREFIX = "PERDURE_"
@@ -314,9 +314,7 @@ def _convert(name: str, value: object, source: str) -> Any:
 
 
 def _unknown(name: str, known: tuple[str, ...], where: str) -> SettingsInvalid:
-    close = difflib.get_close_matches(name, known, n=1)
-    way_out = f"did you mean '{close[0]}'?" if close else f"known are: {', '.join(known)}"
-    return SettingsInvalid(f"unknown setting '{name}'{where}; {way_out}")
+    return SettingsInvalid(f"unknown setting '{name}'{where}; {suggest(name, known)}")
 
 
 def _mask(value: object) -> object:

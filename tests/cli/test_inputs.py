@@ -124,7 +124,7 @@ def test_defaults_follow_references_lists_and_conjunctions_and_change_nothing_gi
 @pytest.mark.parametrize("more", [{"additionalProperties": True}, {"patternProperties": {".*": {}}}, {"anyOf": [{}]}])
 def test_a_schema_that_says_more_about_its_keys_is_not_guessed_at(more):
     assert find_unknown({"properties": {"n": {}}, **more}, {"m": 1}) == []
-    assert find_unknown({"properties": {"n": {}}}, {"m": 1}) == ["the workflow has no input 'm'; it has n"]
+    assert find_unknown({"properties": {"n": {}}}, {"m": 1}) == ["the workflow has no input 'm'; known are n"]
 
 
 def test_a_typo_is_said_by_the_answer_of_a_start_and_by_a_program(shell, tmp_path, server, caplog):

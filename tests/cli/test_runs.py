@@ -101,7 +101,7 @@ def test_show_has_the_nodes_and_outputs_of_a_run(shell, waiting):
 
 
 def test_a_node_that_is_misspelt_is_guessed(shell, waiting):
-    assert "did you mean review?" in shell.error("runs", "show", "waiting-1", "--node", "reviw")
+    assert "did you mean 'review'?" in shell.error("runs", "show", "waiting-1", "--node", "reviw")
     assert "did you mean 'review'?" in shell.error("runs", "rerun", "waiting-1", "--from", "reviw")
 
 

@@ -102,7 +102,7 @@ async def test_a_rerun_goes_by_the_definition_the_run_has_now(tmp_path):
     ("fields", "code", "message"),
     [
         ({"source": "nothing", "node": "b"}, "not_found", "there is no run nothing"),
-        ({"source": "r1", "node": "x"}, "rerun_refused", "run r1 has no node 'x'; it has a, b, c"),
+        ({"source": "r1", "node": "x"}, "rerun_refused", "run r1 has no node 'x'; known are a, b, c"),
         (
             {"source": "r1", "node": "b", "inputs": {"c": 1, "z": 1}},
             "rerun_refused",

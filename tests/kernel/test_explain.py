@@ -26,8 +26,8 @@ MAP = {"id": "m", "type": "map", "config": {"over": "{{ inputs.list }}", "node":
 
 def test_a_node_the_workflow_does_not_have():
     run = start(node("fetch"), node("send", "fetch"))
-    assert explain(run.state, "fetsch") == "The workflow has no node fetsch; did you mean fetch?"
-    assert explain(run.state, "zz") == "The workflow has no node zz; it has fetch, send."
+    assert explain(run.state, "fetsch") == "The workflow has no node fetsch; did you mean 'fetch'?"
+    assert explain(run.state, "zz") == "The workflow has no node zz; known are fetch, send"
 
 
 def test_pending_behind_one_node():

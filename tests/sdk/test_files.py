@@ -136,7 +136,7 @@ def test_a_file_in_a_package_may_import_from_it(folder):
         ("json.py", "x = 1", "a module named json is loaded already; rename the file"),
         ("two.dots.py", "x = 1", "rename the file"),
         ("flows.py", FLOWS, "flows.py has 2 of them: inner, outer; name one, such as flows.py:inner"),
-        ("flows.py:oter", FLOWS, "flows.py has no workflow or task oter; did you mean outer?"),
+        ("flows.py:oter", FLOWS, "flows.py has no workflow or task oter; did you mean 'outer'?"),
         ("missing.py", None, "there is no file missing.py"),
     ],
 )
@@ -154,7 +154,7 @@ def test_a_workflow_may_be_named_by_its_module(folder):
     assert json.loads(done.stdout)["module"] == "shop.flows"
     assert "shop.flows:outer is valid" in perdure(folder, "validate", "shop.flows:outer").stdout
     assert (
-        "has no workflow or task otter; did you mean outer?"
+        "has no workflow or task otter; did you mean 'outer'?"
         in perdure(folder, "run", "shop.flows:otter", code=2).stderr
     )
     assert "there is no module shop.flow: " in perdure(folder, "run", "shop.flow:outer", code=2).stderr

@@ -6,11 +6,11 @@ workflow: whoever starts a run from a definition in the request, or patches one,
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 
 from perdure.errors import PerdureError
+from perdure.spelling import suggest
 
 
 class InvalidRole(PerdureError):
@@ -82,6 +82,4 @@ def check_roles(roles: Collection[str], scopes: Collection[str]) -> None:
 
 
 def _unknown(kind: str, name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    way_out = f"did you mean '{close[0]}'?" if close else f"known are {', '.join(known)}"
-    return f"unknown {kind} {name[:80]!r}; {way_out}"
+    return f"unknown {kind} {name[:80]!r}; {suggest(name, known)}"

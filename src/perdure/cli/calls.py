@@ -6,12 +6,13 @@ Only reads source. Code is imported for the asking (`perdure validate --import`)
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from perdure.spelling import list_known, suggest
 
 if TYPE_CHECKING:
     from perdure.model import Compiled, Problem
@@ -117,10 +118,7 @@ def _check(call: Call, module: str, name: str, tree: ast.Module) -> Iterator[Pro
     names, functions, closed = _names_of(tree)
     if name not in names:
         if closed:
-            close = difflib.get_close_matches(name, sorted(names), n=1)
-            hint = (
-                f"did you mean '{close[0]}'?" if close else f"it has {', '.join(sorted(functions)) or 'no functions'}"
-            )
+            hint = suggest(name, names, list_known(sorted(functions)))
             yield _warn(f"{call.path}.function", f"{call.what}: module '{module}' has no '{name}'; {hint}")
         return
     function = functions.get(name)
@@ -168,10 +166,7 @@ def _find_misfits(function: Any, given: set[str]) -> Iterator[str]:
         yield f"needs {', '.join(missing)}; give it under args"
     names = [one.arg for one in known if one.arg not in context]
     for name in sorted(given - set(names)) if found.kwarg is None else ():
-        close = difflib.get_close_matches(name, names, n=1)
-        yield f"takes no '{name}'; " + (
-            f"did you mean '{close[0]}'?" if close else f"it takes {', '.join(names) or 'nothing'}"
-        )
+        yield f"takes no '{name}'; {suggest(name, names)}"
 
 
 def _is_context(argument: ast.arg) -> bool:

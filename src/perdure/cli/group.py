@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
@@ -14,6 +13,7 @@ import click
 from perdure.cli.exits import ExitCode, leaves, report, say_problem, show_logs
 from perdure.cli.results import results
 from perdure.cli.saying import clean_error, echo
+from perdure.spelling import suggest
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -94,9 +94,9 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if not ctx.resilient_parsing and not name.startswith("-") and self.get_command(ctx, name) is None:
-            close = difflib.get_close_matches(name, [*self.list_commands(ctx), *self.aliases], n=1)
-            way_out = f"Did you mean '{close[0]}'?" if close else f"There are: {', '.join(self.list_commands(ctx))}."
-            raise click.UsageError(f"No such command '{name}'. {way_out}", ctx)
+            known = self.list_commands(ctx)
+            hint = suggest(name, [*known, *self.aliases], f"there are {', '.join(known)}")
+            raise click.UsageError(f"No such command '{name}'; {hint}", ctx)
         return super().resolve_command(ctx, args)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 from typing import Any
 
 import click
@@ -13,6 +12,7 @@ from perdure.cli.group import json_option
 from perdure.cli.output import print_fields, print_json, print_page, print_table
 from perdure.cli.saying import echo, style
 from perdure.cli.where import Server, Where, server_options
+from perdure.spelling import suggest
 
 
 @click.command("node-types", short_help="Node types: what a workflow can be made of.")
@@ -67,9 +67,7 @@ def _find(types: list[dict[str, Any]], name: str, where: str) -> dict[str, Any]:
     found = next((one for one in types if name in (one["name"], *one.get("aliases", ()))), None)
     if found is None:
         names = [one["name"] for one in types if one["problem"] is None]
-        close = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(names)}"
-        raise NotFound(f"there is no node type '{name}' {where}; {hint}")
+        raise NotFound(f"there is no node type '{name}' {where}; {suggest(name, names)}")
     if found["problem"] is not None:
         raise PluginBroken(found["problem"])
     return found

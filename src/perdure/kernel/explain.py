@@ -5,8 +5,6 @@ Reads state, changes nothing, decides nothing.
 
 from __future__ import annotations
 
-import difflib
-
 from perdure.kernel.edges import in_closed_iteration
 from perdure.kernel.events import Scope
 from perdure.kernel.keys import place
@@ -26,6 +24,7 @@ from perdure.kernel.state import (
     key_of,
 )
 from perdure.model.ir import Edge, Node
+from perdure.spelling import suggest
 
 N, R = NodeState, RunState
 
@@ -34,10 +33,7 @@ def explain(state: State, name: str, seen: Seen = JOURNAL) -> str:
     index = index_of(state.ir).get(name)
     if index is None:
         nodes = [node.id for node in state.ir.nodes if node is not None]
-        close = difflib.get_close_matches(name[:200], nodes, n=1)
-        if close:
-            return f"The workflow has no node {name}; did you mean {close[0]}?"
-        return f"The workflow has no node {name}; it has {', '.join(nodes[:5])}{', …' if len(nodes) > 5 else ''}."
+        return f"The workflow has no node {name}; {suggest(name, nodes)}"
     node = state.node(index)
     scope = _current_scope(state, node)
     activation = find_latest(state, index) if scope is None else state.activations.get(key_of(index, scope))

@@ -5,7 +5,6 @@ Kept is the causal past of the node: what completed before it, with the way it t
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator
 
 from perdure.kernel import patches
@@ -14,6 +13,7 @@ from perdure.kernel.edges import is_new, latest, went_aside
 from perdure.kernel.guards import topological
 from perdure.kernel.state import ERROR, FAILED, TAKEN, Activation, NodeState, State, index_of
 from perdure.model.ir import IR, Node
+from perdure.spelling import suggest
 
 N = NodeState
 
@@ -38,9 +38,7 @@ def check(state: State, node: str, overrides: Iterable[str]) -> list[str]:
     index = index_of(ir).get(node)
     if index is None:
         names = [one.id for one in ir.nodes if one is not None]
-        close = difflib.get_close_matches(node[:200], names, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(names[:20])}"
-        return [f"run {state.run_id} has no node {node!r}; {hint}"]
+        return [f"run {state.run_id} has no node {node!r}; {suggest(node, names)}"]
     problems = []
     found = _node(ir, index)
     if found.loops:

@@ -5,11 +5,11 @@ Must not know the graph; what names other nodes is in `routing.py`.
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 from perdure.model.fields import YEAR_MS, Fields, as_fields
 from perdure.model.problems import Path, Problems, describe
+from perdure.spelling import find_close
 
 # A second try of these is a second question, wait or child, so it must be asked for.
 SINGLE_ATTEMPT_TYPES = frozenset({"human", "wait", "workflow"})
@@ -261,7 +261,7 @@ def settle_task(config: dict[str, Any], path: Path, what: str, problems: Problem
     """`{action: email, to: ann}`, as the reference documents write it: what is no key of a task is an argument of its action."""
     if config.get("action") is None or config.get("function") is not None:
         return
-    extra = [key for key in config if key not in _TASK_KEYS and not difflib.get_close_matches(key, _TASK_KEYS, n=1)]
+    extra = [key for key in config if key not in _TASK_KEYS and find_close(key, _TASK_KEYS) is None]
     args = config.get("args")
     if not extra or not isinstance(args, dict | None):
         return

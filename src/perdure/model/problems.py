@@ -6,8 +6,6 @@ definition is read or what the rules are.
 
 from __future__ import annotations
 
-import difflib
-import itertools
 import json
 from collections.abc import Collection, Iterable
 from typing import Literal
@@ -15,16 +13,15 @@ from typing import Literal
 import msgspec
 
 from perdure.errors import PerdureError
+from perdure.spelling import find_close
 
 Path = tuple[str | int, ...]
 Severity = Literal["error", "warning"]
 
 # A definition that is wrong everywhere is cut here: nobody reads more, and every problem costs a search for its line.
 MAX_PROBLEMS = 1000
-# Suggestions compare a word with every candidate; beyond these counts they would cost more than the compile.
-_MAX_SUGGESTIONS = 20  # each takes a comparison with every candidate
-_MAX_CANDIDATES = 100
-_LONGEST_WORD = 60
+# Each compares a word with every candidate; more of them would cost more than the compile.
+_MAX_SUGGESTIONS = 20
 
 CODES: dict[str, str] = {
     # reading
@@ -141,14 +138,9 @@ class Problems:
     def suggest(self, word: str, choices: Collection[str]) -> str:
         """`; did you mean 'x'?`, or nothing."""
         self._suggestions += 1
-        if self._suggestions > _MAX_SUGGESTIONS or len(word) > _LONGEST_WORD:
+        if self._suggestions > _MAX_SUGGESTIONS:
             return ""
-        near: Iterable[str] = (c for c in choices if len(c) <= _LONGEST_WORD)
-        if len(choices) > _MAX_CANDIDATES:
-            near = (c for c in near if c[:1] == word[:1] and abs(len(c) - len(word)) <= 2)
-        candidates = itertools.islice(near, _MAX_CANDIDATES)
-        close = difflib.get_close_matches(word, sorted(candidates), n=1, cutoff=0.6)
-        return f"; did you mean '{close[0]}'?" if close else ""
+        return f"; did you mean '{close}'?" if (close := find_close(word, choices)) is not None else ""
 
 
 def format_path(path: Path) -> str:

@@ -7,7 +7,6 @@ second check, because secrets are filled in by then.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from perdure.plain_text import cut
 from perdure.routing.checks import check_parts
 from perdure.routing.schemas import compile_schema
 from perdure.routing.segments import BlobRef, Secret, Segments
+from perdure.spelling import suggest
 
 if TYPE_CHECKING:
     from perdure.model import Compiled
@@ -143,8 +143,7 @@ def check_configs(ir: IR, registry: Registry) -> tuple[Problem, ...]:
             elif registry.is_broken(type_name):
                 problems.append(_problem((*place, "type"), "broken_node_type", registry.explain(type_name)))
             else:
-                close = difflib.get_close_matches(type_name, registry.names(), n=1)
-                hint = f"did you mean '{close[0]}'?" if close else "install it where workers run"
+                hint = suggest(type_name, registry.names(), "install it where workers run")
                 other = next((f" ({alias})" for alias, name in TYPE_ALIASES.items() if name == type_name), "")
                 message = f"there is no node type '{type_name}'{other} here; {hint}"
                 problems.append(_problem((*place, "type"), "unknown_type", message, "warning"))
@@ -328,10 +327,7 @@ def _known_keys(error: Any, schema: Any) -> list[str]:
 
 
 def _hint(key: str, known: list[str], otherwise: str) -> str:
-    close = difflib.get_close_matches(key, known, n=1)
-    if close:
-        return f"; did you mean '{close[0]}'?"
-    return f"; {otherwise}" if otherwise else f"; known are {', '.join(known)}" if known else ""
+    return f"; {suggest(key, known, otherwise)}" if known or otherwise else ""
 
 
 # -- rendered configs --------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
@@ -15,6 +14,7 @@ from perdure.plain_text import cut
 from perdure.routing.operators import COMPARISONS
 from perdure.routing.patterns import PatternError, compile_pattern
 from perdure.routing.schemas import check as check_schema
+from perdure.spelling import suggest
 
 MAX_STEPS = 50
 AGGREGATES = ("count", "count_distinct", "sum", "avg", "min", "max", "first", "last", "list")
@@ -231,9 +231,7 @@ def check_steps(steps: Any, is_open: Callable[[Any], bool] = lambda value: False
 def _check_step(step: Any, is_open: Callable[[Any], bool]) -> Iterable[tuple[Path, str]]:
     name = step.get("step") if isinstance(step, dict) else None
     if not isinstance(name, str) or name not in SCHEMAS:
-        close = difflib.get_close_matches(str(name), NAMES, n=1) if name else []
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(NAMES)}"
-        return [((), f"a step needs `step`, the name of one; {hint}")]
+        return [((), f"a step needs `step`, the name of one; {suggest(str(name or ''), NAMES)}")]
     if _is_open_somewhere(step, is_open):
         unknown = [key for key in step if key != "step" and key not in SCHEMAS[name]["properties"]]
         missing = [key for key in SCHEMAS[name]["required"] if key not in step]

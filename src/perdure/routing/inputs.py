@@ -6,13 +6,13 @@ Pure functions of both. Whoever starts a run asks here, so that what is recorded
 from __future__ import annotations
 
 import copy
-import difflib
 from typing import Any
 
 import msgspec
 
 from perdure.routing.schema_cost import count_values
 from perdure.routing.schemas import SchemaInvalid
+from perdure.spelling import suggest
 
 _DEEPEST = 32
 _MOST_VALUES = 5_000_000
@@ -116,10 +116,5 @@ def find_unknown(schema: Any, value: Any) -> list[str]:
     )
     if not isinstance(properties, dict) or opened or not {"anyOf", "oneOf", "if"}.isdisjoint(schema):
         return []
-    said = []
-    for name in value:
-        if name not in properties:
-            close = difflib.get_close_matches(name, list(properties), n=1)
-            known = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(properties) or 'none'}"
-            said.append(f"the workflow has no input {name!r}; {known}")
-    return said
+    unknown = [name for name in value if name not in properties]
+    return [f"the workflow has no input {name!r}; {suggest(name, properties)}" for name in unknown]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 import traceback
@@ -16,6 +15,7 @@ from perdure.model import Compiled, Problem
 from perdure.sdk.single import as_workflow
 from perdure.sdk.tasks import Task
 from perdure.sdk.workflows import Workflow
+from perdure.spelling import suggest
 
 _REFERENCE = re.compile(r"(?P<file>.*\.py)(?::(?P<name>[^:/\\]*))?\Z", re.DOTALL)
 _MODULE = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)")
@@ -105,9 +105,7 @@ def _choose(module: types.ModuleType, name: str, file: str) -> Workflow[..., Any
     known = {key: value for key, value in vars(module).items() if isinstance(value, Workflow | Task)}
     if name:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {_list(known)}"
-            raise LoadError(f"{file} has no workflow or task {name}; {hint}")
+            raise LoadError(f"{file} has no workflow or task {name}; {suggest(name, known)}")
         return _as_workflow(known[name])
     own = {key: value for key, value in known.items() if _module_of(value) == module.__name__}
     workflows = {key: value for key, value in own.items() if isinstance(value, Workflow)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
@@ -11,6 +10,7 @@ import msgspec
 from perdure.sdk.builder import Builder, Captured, Node, Reads
 from perdure.sdk.errors import BuildError
 from perdure.sdk.handles import Handle, NamedRoot, as_condition
+from perdure.spelling import suggest
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,12 +98,8 @@ _PLAIN = (
 def check_names(options: Collection[str], known: Collection[str], what: str) -> None:
     for name in options:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            only_calls = name in NODE_OPTIONS
-            if only_calls:
-                hint = f"it belongs to one call: task.options({name}=…)(…)"
-            else:
-                hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}"
+            only_calls = f"it belongs to one call: task.options({name}=…)(…)" if name in NODE_OPTIONS else ""
+            hint = only_calls or suggest(name, sorted(known))
             raise BuildError(f"{what} has no option {name!r}; {hint}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from typing import Any, Literal
@@ -12,6 +11,7 @@ import msgspec
 from perdure.errors import PerdureError
 from perdure.model.ir import IR, Node
 from perdure.outcomes import Chosen, Failure
+from perdure.spelling import list_known, suggest
 
 COMPENSATOR = ".compensator"
 """`stubs={"pay.compensator": …}` plays the compensator of `pay`."""
@@ -121,10 +121,7 @@ def check_names(stubs: Mapping[str, Any], workflows: Iterable[IR]) -> None:
         place = name.removesuffix(COMPENSATOR)
         node = nodes.get(place)
         if node is None:
-            close = difflib.get_close_matches(place, nodes, n=1)
-            hint = (
-                f"did you mean {close[0]!r}?" if close else f"there are {', '.join(n for n in nodes if '/' not in n)}"
-            )
+            hint = suggest(place, nodes, list_known([one for one in nodes if "/" not in one]))
             raise StubInvalid(f"stub {name!r} names no node; {hint}")
         if name != place and node.compensator is None:
             raise StubInvalid(f"stub {name!r}: node {place!r} has no compensator")
@@ -196,8 +193,7 @@ def read_stub(name: str, data: Any) -> Any:
         raise StubInvalid(f"stub {name!r}: expected an object such as {{output: …}}, got {type(data).__name__}")
     for key in data:
         if key not in _KEYS:
-            close = difflib.get_close_matches(str(key), _KEYS, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"an output is written {{output: {{{key}: …}}}}"
+            hint = suggest(str(key), _KEYS, f"an output is written {{output: {{{key}: …}}}}")
             raise StubInvalid(f"stub {name!r}: unknown key {key!r}; {hint}")
     if "one_of" in data:
         if not isinstance(data["one_of"], list) or not data["one_of"] or len(data) > 1:

@@ -1,0 +1,38 @@
+"""What somebody may have meant who wrote a name that is not known: one sentence, the same everywhere.
+
+Owns the words and what looking may cost: names come from anybody, and comparing two takes the product of their lengths.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Collection, Iterable
+
+_LONGEST = 60
+_MOST_COMPARED = 100
+_MOST_LISTED = 20
+
+
+def find_close(word: str, known: Collection[str]) -> str | None:
+    """The known name that is most like it, or None."""
+    if len(word) > _LONGEST:
+        return None
+    near: Iterable[str] = (one for one in known if len(one) <= _LONGEST)
+    if len(known) > _MOST_COMPARED:
+        near = (one for one in near if one[:1] == word[:1] and abs(len(one) - len(word)) <= 2)
+    close = difflib.get_close_matches(word, sorted(itertools.islice(near, _MOST_COMPARED)), n=1)
+    return close[0] if close else None
+
+
+def suggest(word: str, known: Collection[str], otherwise: str = "") -> str:
+    """`did you mean 'x'?`. Where nothing is close, `otherwise`, or what is known."""
+    close = find_close(word, known)
+    return f"did you mean '{close}'?" if close is not None else otherwise or list_known(known)
+
+
+def list_known(known: Collection[str]) -> str:
+    if not known:
+        return "there are none"
+    more = ", …" if len(known) > _MOST_LISTED else ""
+    return f"known are {', '.join(itertools.islice(known, _MOST_LISTED))}{more}"
