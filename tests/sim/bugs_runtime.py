@@ -16,6 +16,7 @@ from perdure.kernel import snapshot
 from perdure.kernel.outstanding import outstanding
 from perdure.kernel.state import NodeState
 from perdure.runtime import children, loaded, projections, rendering
+from perdure.runtime.batch import Batch
 from perdure.runtime.coordinator import Coordinator
 from perdure.runtime.execution import Execution
 from perdure.runtime.fetcher import Fetcher
@@ -51,13 +52,13 @@ def _() -> Iterator[None]:
 def _() -> Iterator[None]:
     real = Coordinator._write
 
-    async def write(self: Coordinator, commits: Any, touched: Any, answers: Any) -> tuple[set[str], set[str]]:
-        for found in touched.values():
+    async def write(self: Coordinator, batch: Batch) -> None:
+        for found in batch.runs.values():
             for effect in found.effects:
                 if isinstance(effect, c.Dispatch):
                     self.publisher.queue(found, effect.address)
         await self.publisher.publish()
-        return await real(self, commits, touched, answers)
+        await real(self, batch)
 
     with method(Coordinator, "_write", write):
         yield
@@ -67,11 +68,11 @@ def _() -> Iterator[None]:
 def _() -> Iterator[None]:
     real = Coordinator._write
 
-    async def write(self: Coordinator, commits: Any, touched: Any, answers: Any) -> tuple[set[str], set[str]]:
-        for asked, answer in answers:
+    async def write(self: Coordinator, batch: Batch) -> None:
+        for asked, answer in batch.answers:
             if asked.future is not None and not asked.future.done():
                 asked.future.set_result(answer)
-        return await real(self, commits, touched, answers)
+        await real(self, batch)
 
     with method(Coordinator, "_write", write):
         yield
@@ -91,13 +92,13 @@ def _() -> Iterator[None]:
 
 @bug("decisions of a refused commit are acted upon", "T3 T1 V6")
 def _() -> Iterator[None]:
-    real = Coordinator._write
+    real = Coordinator._append_all
 
-    async def write(self: Coordinator, commits: Any, touched: Any, answers: Any) -> tuple[set[str], set[str]]:
-        await real(self, commits, touched, answers)
+    async def append_all(self: Coordinator, commits: Any, batch: Batch) -> tuple[set[str], set[str]]:
+        await real(self, commits, batch)
         return set(), set()
 
-    with method(Coordinator, "_write", write):
+    with method(Coordinator, "_append_all", append_all):
         yield
 
 

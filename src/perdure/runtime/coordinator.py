@@ -28,6 +28,7 @@ from perdure.kernel.state import State
 from perdure.limits import Bounds, Limits
 from perdure.nodes.registry import Registry
 from perdure.routing.errors import NotAtHand
+from perdure.runtime.batch import Answer, Batch
 from perdure.runtime.cache import Cache
 from perdure.runtime.children import Children
 from perdure.runtime.courier import Courier
@@ -288,98 +289,61 @@ class Coordinator:
 
     # -- one batch -----------------------------------------------------------------------------------------------------
 
-    async def _process(self, batch: list[Message]) -> None:
-        touched: dict[str, Loaded] = {}
-        receipts: list[str] = []
-        answers: list[tuple[Asked, Any]] = []
-        decided: dict[str, list[Message]] = {}
-        later: list[Message] = []
-        troubled = False
-        problems = await self._load_missing(batch)
+    async def _process(self, messages: list[Message]) -> None:
+        batch = Batch(messages, await self._load_missing(messages))
+        await self._decide(batch)
+        await self._write(batch)
+        for run_id, loaded in batch.runs.items():
+            if self.share.still_holds(run_id):
+                await self._act(loaded)
+            else:  # written, perhaps long ago: whoever has the run by now acts
+                self._drop(run_id)
+        await self.publisher.publish()
+        await self._answer(batch)
+        for message in messages:
+            if isinstance(message, Resumed):
+                self.fetcher.handled(message)
+        if batch.troubled:
+            await self.clock.sleep(_TROUBLE_SECONDS)
+        for message in batch.later:
+            self.put(message)
+
+    async def _decide(self, batch: Batch) -> None:
+        """Each message on its run in memory; whatever one run does, the others go on (X34)."""
         self._pace.start()
-        for message in batch:
+        for message in batch.messages:
             if self._pace.is_over():
                 await self._pace.rest()
             try:
-                loaded = self._find(message, problems)
+                loaded = self._find(message, batch.problems)
                 if loaded is None:
-                    answers.extend(await self._unknown(message, receipts))
+                    await self._unknown(message, batch)
                     self.fetcher.handled(message)
                     continue
-                touched[message.run_id] = loaded
-                decided.setdefault(message.run_id, []).append(message)
-                self.handling.handle(loaded, message, answers)
+                batch.enter(message, loaded)
+                self.handling.handle(loaded, message, batch)
             except NotAtHand as need:  # nothing has changed; it is decided when what it needs is there
-                self._set_aside(message, need, touched, decided)
+                self._set_aside(message, need, batch)
                 continue
             except StoreUnavailable as error:
                 about = {"run_id": message.run_id}
                 logger.warning("run %s cannot be loaded now: %s", message.run_id, error, extra=about)
-                later.append(message)
-                troubled = True
-            except Exception as error:  # noqa: BLE001  whatever one run does, the others go on (X34)
-                touched.pop(message.run_id, None)
-                involved = decided.pop(message.run_id, [])
-                answers = [(asked, answer) for asked, answer in answers if asked.run_id != message.run_id]
-                problems[message.run_id] = await self._quarantine(message.run_id, [*involved, message], error, receipts)
+                batch.later.append(message)
+                batch.troubled = True
+            except Exception as error:  # noqa: BLE001
+                await self._quarantine(message.run_id, batch, error, message)
             # What was fetched for a task or a child stays until it is used.
             if not isinstance(message, Fetched | Resumed):
                 self.fetcher.handled(message)
-        commits: list[Commit] = []
-        riding: dict[str, list[tuple[Asked, Any]]] = {}
-        for asked, answer in answers:
-            if asked.key is not None or asked.command_id:
-                riding.setdefault(asked.run_id, []).append((asked, answer))
-        for run_id, loaded in list(touched.items()):
-            try:
-                if loaded.events or loaded.timers or loaded.notices_consumed:
-                    commits.append(self._commit(loaded, riding.get(run_id, ())))
-            except Exception as error:  # noqa: BLE001  something in it cannot be stored
-                del touched[run_id]
-                answers = [(asked, answer) for asked, answer in answers if asked.run_id != run_id]
-                await self._quarantine(run_id, decided.pop(run_id), error, receipts)
-        refused, fenced = await self._write(commits, touched, answers)
-        if self.share.divided:  # what led to no append may have been decided on what was no longer true
-            unwritten = decided.keys() - {commit.run_id for commit in commits}
-            fenced |= {run_id for run_id in unwritten if not self.share.still_holds(run_id)}
-            receipts = [] if self.share.lapsed else receipts
-        if fenced:  # somebody else has their partitions: what was decided for them never happened, and is decided there
-            answers = [(asked, answer) for asked, answer in answers if asked.run_id not in fenced]
-            for run_id in sorted(fenced):
-                touched.pop(run_id, None)
-                self._drop(run_id)
-                for message in decided.pop(run_id):
-                    self._turn_away(message)
-        for run_id in sorted(refused):  # somebody else wrote: forget what was decided, load again, decide again
-            self._drop(run_id)
-            answers = [(asked, answer) for asked, answer in answers if asked.run_id != run_id]
-            later.extend(decided.pop(run_id))
-            later.append(Resumed(run_id, None))  # what waited to be published may be dropped before it is loaded again
-        for run_id, loaded in touched.items():
-            if run_id not in refused and self.share.still_holds(run_id):
-                await self._act(loaded)
-            elif run_id not in refused:  # written, perhaps long ago: whoever has the run by now acts
-                self._drop(run_id)
-        await self.publisher.publish()
-        await self._answer([message for messages in decided.values() for message in messages], answers, receipts)
-        for message in batch:
-            if isinstance(message, Resumed):
-                self.fetcher.handled(message)
-        if troubled:
-            await self.clock.sleep(_TROUBLE_SECONDS)
-        for message in later:
-            self.put(message)
 
-    def _set_aside(
-        self, message: Message, need: NotAtHand, touched: dict[str, Loaded], decided: dict[str, list[Message]]
-    ) -> None:
+    def _set_aside(self, message: Message, need: NotAtHand, batch: Batch) -> None:
         loaded = self.runs.get(message.run_id)
         if loaded is not None:  # or it could not be loaded
-            decided[message.run_id].pop()
+            batch.take_out(message)
             if loaded.state.seq:
                 need.tenant = loaded.state.tenant
             else:  # it would have been created: then it is not there yet
-                del touched[message.run_id], self.runs[message.run_id]
+                del batch.runs[message.run_id], self.runs[message.run_id]
         self.fetcher.set_aside(message, need)
 
     def _drop(self, run_id: str) -> None:
@@ -389,10 +353,10 @@ class Coordinator:
         if dropped is not None and dropped.pins:
             self._pins[run_id] = dropped.pins
 
-    async def _answer(self, messages: list[Message], answers: list[tuple[Asked, Any]], receipts: list[str]) -> None:
+    async def _answer(self, batch: Batch) -> None:
         """What was decided is durable: those who asked may know."""
-        refused: list[str] = []
-        for message in messages:
+        receipts, refused = batch.receipts, []
+        for message in batch.list_decided():
             if isinstance(message, Reported):
                 receipts.append(message.delivery.receipt)
                 if message.refused:
@@ -401,7 +365,7 @@ class Coordinator:
                 await self.transport.grant_begin(message.request.task.task_id, message.granted)
         if receipts:
             await self.transport.acknowledge(receipts, refused)
-        for asked, answer in answers:
+        for asked, answer in batch.answers:
             if asked.future is not None and not asked.future.done():
                 asked.future.set_result(answer)
 
@@ -427,20 +391,48 @@ class Coordinator:
                 self.runs[message.run_id] = loaded
         return loaded
 
-    async def _unknown(self, message: Message, receipts: list[str]) -> list[tuple[Asked, Any]]:
+    async def _unknown(self, message: Message, batch: Batch) -> None:
         if isinstance(message, Reported):
-            receipts.append(message.delivery.receipt)
+            batch.receipts.append(message.delivery.receipt)
         if isinstance(message, BeginAsked):
             await self.transport.grant_begin(message.request.task.task_id, False)
         if isinstance(message, Noticed) and message.notice_id:  # its parent was pruned: nobody will ever hear it
             await self.journal.delete_notices([message.notice_id])
         if isinstance(message, Asked):
-            return [(message, c.Refused("not_found", f"there is no run {message.run_id}"))]
-        return []
+            batch.answer(message, c.Refused("not_found", f"there is no run {message.run_id}"))
 
     # -- writing and acting --------------------------------------------------------------------------------------------
 
-    def _commit(self, loaded: Loaded, answers: Sequence[tuple[Asked, Any]]) -> Commit:
+    async def _write(self, batch: Batch) -> None:
+        """Make it durable. What cannot be written leaves the batch: decided anew, elsewhere, or never."""
+        commits = await self._list_commits(batch)
+        refused, fenced = await self._append_all(commits, batch) if commits else (set(), set())
+        if self.share.divided:  # what led to no append may have been decided on what was no longer true
+            unwritten = batch.decided - {commit.run_id for commit in commits}
+            fenced |= {run_id for run_id in unwritten if not self.share.still_holds(run_id)}
+            if self.share.lapsed:
+                batch.receipts.clear()
+        for run_id in sorted(fenced):  # somebody else has it: what was decided never happened, and is decided there
+            self._drop(run_id)
+            for message in batch.drop(run_id):
+                self._turn_away(message)
+        for run_id in sorted(refused):  # somebody else wrote: forget what was decided, load again, decide again
+            self._drop(run_id)
+            batch.later.extend(batch.drop(run_id))
+            batch.later.append(Resumed(run_id, None))  # what waited to be published may be dropped before that
+
+    async def _list_commits(self, batch: Batch) -> list[Commit]:
+        commits = []
+        answers = batch.answers_in_commits()
+        for run_id, loaded in list(batch.runs.items()):
+            try:
+                if loaded.changed:
+                    commits.append(self._commit(loaded, answers.get(run_id, ())))
+            except Exception as error:  # noqa: BLE001  something in it cannot be stored
+                await self._quarantine(run_id, batch, error)
+        return commits
+
+    def _commit(self, loaded: Loaded, answers: Sequence[Answer]) -> Commit:
         commit = loaded.commit(self.clock.new_id(), self.incarnation)
         if self.share.divided:
             commit = msgspec.structs.replace(commit, epoch=self.share.fence(loaded.partition))
@@ -453,48 +445,46 @@ class Coordinator:
                 commit = msgspec.structs.replace(commit, command_answers=(*commit.command_answers, reply))
         return commit
 
-    async def _write(
-        self, commits: list[Commit], touched: dict[str, Loaded], answers: list[tuple[Asked, Any]]
-    ) -> tuple[set[str], set[str]]:
+    async def _append_all(self, commits: list[Commit], batch: Batch) -> tuple[set[str], set[str]]:
         """The runs whose commits were refused, and those of partitions that this process has lost."""
-        if not commits:
-            return set(), set()
         # Crash here: nothing was promised; results are unacknowledged and come again.
         outcomes = await self._append(commits)
         # Crash here: it is durable; tasks are unsent until the next start sends what is queued (T1).
         refused: set[str] = set()
         fenced: set[str] = set()
         for commit, outcome in zip(commits, outcomes, strict=True):
-            loaded = touched[commit.run_id]
-            if isinstance(outcome, Accepted):
-                for _, due_at in commit.timers_set:
-                    self.timer_set(due_at)
-                if commit.notices:
-                    self.notice_written()
-                if self._on_commit is not None and loaded.events:
-                    self._on_commit(loaded.state, list(loaded.events))
-                continue
-            if isinstance(outcome, Exists):
-                for number, (asked, _) in enumerate(answers):
-                    if asked.run_id == commit.run_id:
-                        exists = c.Refused("exists", f"run {commit.run_id} exists already")
-                        answers[number] = (asked, outcome if asked.key is not None else exists)
-                self.runs.pop(commit.run_id, None)
-                loaded.events.clear()
-                loaded.effects.clear()
-                continue
-            if isinstance(outcome, Fenced):
-                if outcome.incarnation != self.incarnation or commit.epoch is None:
-                    raise LostIncarnation(f"incarnation {self.incarnation} is over, it is {outcome.incarnation} now")
-                fenced.add(commit.run_id)
-                continue
-            refused.add(commit.run_id)
+            loaded = batch.runs[commit.run_id]
+            match outcome:
+                case Accepted():
+                    self._tell(commit, loaded)
+                case Exists():
+                    batch.answer_exists(commit.run_id, outcome)
+                    self.runs.pop(commit.run_id, None)
+                    loaded.events.clear()
+                    loaded.effects.clear()
+                case Fenced():
+                    if outcome.incarnation != self.incarnation or commit.epoch is None:
+                        raise LostIncarnation(
+                            f"incarnation {self.incarnation} is over, it is {outcome.incarnation} now"
+                        )
+                    fenced.add(commit.run_id)
+                case _:
+                    refused.add(commit.run_id)
         if fenced:
             lost = {self.share.partition(run_id) for run_id in fenced}
             self._forget(lost)
             for partition in sorted(lost):
                 self.share.lost(partition)
         return refused, fenced
+
+    def _tell(self, commit: Commit, loaded: Loaded) -> None:
+        """It is durable: whoever listens may know."""
+        for _, due_at in commit.timers_set:
+            self.timer_set(due_at)
+        if commit.notices:
+            self.notice_written()
+        if self._on_commit is not None and loaded.events:
+            self._on_commit(loaded.state, list(loaded.events))
 
     async def _append(self, commits: list[Commit]) -> list[Any]:
         """Append, however long the journal is away: runs stand still, nothing is decided anew, nothing is lost."""
@@ -569,26 +559,30 @@ class Coordinator:
                 del self.runs[oldest]
 
     async def quarantine(self, run_id: str, error: Exception) -> None:
-        await self._quarantine(run_id, [], error, [])
-
-    async def _quarantine(
-        self, run_id: str, messages: list[Message], error: Exception, receipts: list[str]
-    ) -> Quarantined:
         """This run cannot be understood. It is marked and left alone; all others go on."""
         self._drop(run_id)
         self._pins.pop(run_id, None)
-        reason = f"{type(error).__name__}: {error}"
         # An unknown event belongs to a newer process; that the run is quarantined already is no news.
         if not isinstance(error, UnknownEvent | Quarantined):
+            reason = f"{type(error).__name__}: {error}"
             logger.error("run %s is quarantined: %s", run_id, reason, exc_info=error, extra={"run_id": run_id})
             await self._ward.mark(run_id, reason)
+
+    async def _quarantine(self, run_id: str, batch: Batch, error: Exception, at: Message | None = None) -> None:
+        """The same, with all that this batch has for it. `at`: the message it happened at."""
+        messages = batch.drop(run_id)
+        if at is not None and at not in messages:  # or it could not even be loaded
+            messages.append(at)
+        await self.quarantine(run_id, error)
+        reason = f"{type(error).__name__}: {error}"
         for message in messages:
             if isinstance(message, Reported):
                 self.dispatcher_done(message.delivery.result.task_id)
                 if not isinstance(error, UnknownEvent):  # or it waits for a process that can read the run (PROTOCOL 8)
-                    receipts.append(message.delivery.receipt)
+                    batch.receipts.append(message.delivery.receipt)
             elif isinstance(message, BeginAsked):
                 await self.transport.grant_begin(message.request.task.task_id, False)
             elif isinstance(message, Asked) and message.future is not None and not message.future.done():
                 message.future.set_result(c.Refused("quarantined", reason))
-        return error if isinstance(error, Quarantined) else Quarantined(f"run {run_id} is quarantined: {reason}")
+        known = Quarantined(f"run {run_id} is quarantined: {reason}")
+        batch.problems[run_id] = error if isinstance(error, Quarantined) else known

@@ -9,13 +9,14 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from perdure.kernel import commands as c
 from perdure.kernel.decider import sorted_by_schedule
 from perdure.kernel.events import NodeStarted
 from perdure.kernel.keys import root_of
 from perdure.kernel.state import NodeState, State
+from perdure.runtime.batch import Batch
 from perdure.runtime.handled import CAREFUL_SECONDS, Handled
 from perdure.runtime.loaded import Loaded
 from perdure.runtime.messages import Asked, BeginAsked, Fetched, Inline, Message, Noticed, Reported, Resumed, TimerDue
@@ -81,14 +82,14 @@ class Handling:
         finally:
             self._handled.leave()
 
-    def handle(self, loaded: Loaded, message: Message, answers: list[tuple[Asked, Any]]) -> None:
+    def handle(self, loaded: Loaded, message: Message, batch: Batch) -> None:
         """Decide it. Raises NotAtHand; then nothing of the run has changed, and the message can be handled again."""
         if self._handled is not None and message.run_id in self._handled.barred:
             raise Quarantined(f"run {message.run_id} is quarantined: {self._handled.barred[message.run_id]}")
         with self.at_hand(message.run_id, loaded.durable_seq):
-            self._handle(loaded, message, answers)
+            self._handle(loaded, message, batch)
 
-    def _handle(self, loaded: Loaded, message: Message, answers: list[tuple[Asked, Any]]) -> None:
+    def _handle(self, loaded: Loaded, message: Message, batch: Batch) -> None:
         coordinator, decide = self._coordinator, self._coordinator.decisions.decide
         clock = coordinator.clock
         match message:
@@ -106,7 +107,7 @@ class Handling:
                     loaded.notices_consumed.append(message.notice_id)
                 if not loaded.state.seq:
                     coordinator.runs.pop(message.run_id, None)
-                answers.append((message, refused if refused is not None else loaded.state.state.value))
+                batch.answer(message, refused if refused is not None else loaded.state.state.value)
             case Noticed():
                 decide(loaded, message.command(clock.now()))
                 if message.notice_id:

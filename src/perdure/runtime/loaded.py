@@ -95,6 +95,11 @@ class Loaded:
         """Another process had it: its attempts may be with workers, and only the transport knows which."""
 
     @property
+    def changed(self) -> bool:
+        """There is something to be written."""
+        return bool(self.events or self.timers or self.notices_consumed)
+
+    @property
     def busy(self) -> bool:
         tally = self.state.tally
         return bool(self.pins or tally.get(N.QUEUED) or tally.get(N.RUNNING) or self.events or self.effects)
