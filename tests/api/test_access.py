@@ -25,7 +25,7 @@ async def server(tmp_path):
 
 
 def operations(server):
-    document = server.app.openapi()
+    document = server.app.state.document()
     for path, item in document["paths"].items():
         for method, operation in item.items():
             yield method.upper(), path, operation, document

@@ -78,7 +78,7 @@ async def test_every_request_of_the_page_gives_the_answer_it_shows(tmp_path):
     kept: dict[str, str] = {}
     called: set[tuple[str, str]] = set()
     async with serving(tmp_path) as server:
-        paths = server.app.openapi()["paths"]
+        paths = server.app.state.document()["paths"]
         for request, kind, status, answer in examples():
             async with asyncio.timeout(DEADLINE):
                 method, target, response = await attempt(server, request, kind, status, answer, names, kept)

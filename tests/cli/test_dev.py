@@ -13,7 +13,9 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from fastapi import FastAPI
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
 
 from perdure.cli.dev import has_pages
 from perdure.private_servers import PRIVATE
@@ -108,9 +110,9 @@ def test_it_refuses_a_deployment_of_several_processes(shell, monkeypatch):
 
 
 def test_a_browser_is_opened_only_where_there_are_pages():
-    app = FastAPI()
+    app = Starlette()
     assert not has_pages(app)
-    app.get("/")(lambda: "pages")
+    app.router.routes.append(Route("/", lambda request: PlainTextResponse("pages")))
     assert has_pages(app)
 
 

@@ -6,16 +6,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import cache
-from importlib.metadata import version
 
-from fastapi import FastAPI, Request
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from perdure.access import Authenticator, RateLimiter, open_authenticator
 from perdure.api import administration, approvals, dead_letters, hooks, links, runs, system, workflows
@@ -51,7 +51,7 @@ def create_app(
     authenticator: Authenticator | None = None,
     limiter: RateLimiter | None = None,
     nouns: Iterable[Routes] = NOUNS,
-) -> FastAPI:
+) -> Starlette:
     """As the settings say, unless an authenticator is given. With neither, whoever reaches the server is let in, and
     `server.serve` listens on the loopback interface only."""
     if settings is not None:
@@ -69,63 +69,26 @@ def create_app(
     endpoints = [endpoint for noun in nouns for endpoint in noun.endpoints]
     for endpoint in endpoints:
         check_declared(endpoint)
-    app = FastAPI(
-        title="Perdure",
-        version=version("perdure"),
-        openapi_url=None,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
+    app = Starlette(
+        routes=[_route(context, endpoint) for endpoint in endpoints],
+        exception_handlers={HTTPException: _unrouted, Exception: _broken},
+        middleware=[Middleware(Shell, context=context)],
         lifespan=_lifespan,
     )
+    app.router.redirect_slashes = False
     app.state.context = context
-    document = cache(lambda: make_document(endpoints))
-    app.openapi = document  # type: ignore[method-assign]
-    for endpoint in endpoints:
-        _mount(app, context, endpoint)
-    app.add_exception_handler(HTTPException, _unrouted)
-    app.add_exception_handler(Exception, _broken)
-    app.add_middleware(Shell, context=context)
+    app.state.document = cache(lambda: make_document(endpoints))
     return app
 
 
-def _mount(app: FastAPI, context: Context, endpoint: Endpoint) -> None:
-    handle = make_app_handler(context, endpoint)
-    if endpoint.plain:
-        app.router.routes.append(Route(endpoint.path, _Plain(handle), methods=[endpoint.method], name=endpoint.name))
-        return
-    app.add_api_route(
-        endpoint.path,
-        _typed(handle),
-        methods=[endpoint.method],
-        name=endpoint.name,
-        response_model=None,
-        include_in_schema=False,  # the document is made of the endpoints, those without FastAPI too
-    )
-
-
-class _Plain:
-    """An endpoint without anybody's machinery around it."""
-
-    def __init__(self, handle: Callable[[Request], Awaitable[Response]]) -> None:
-        self._handle = handle
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        response = await self._handle(Request(scope, receive))
-        await response(scope, receive, send)
-
-
-def _typed(handle: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-    """FastAPI looks at annotations to see that the request is wanted."""
-
-    async def call(request: Request) -> Response:
-        return await handle(request)
-
-    return call
+def _route(context: Context, endpoint: Endpoint) -> Route:
+    route = Route(endpoint.path, make_app_handler(context, endpoint), methods=[endpoint.method], name=endpoint.name)
+    route.methods = {endpoint.method}  # as the document says: Starlette would add HEAD to every GET
+    return route
 
 
 @asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     context: Context = app.state.context
     context.metrics.start()
     try:

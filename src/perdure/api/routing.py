@@ -91,8 +91,6 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     tag: str
     name: str
     """The operation id, which is also the action in the audit."""
-    plain: bool
-    """Mounted without FastAPI's machinery, for what is called most."""
     audited: bool
     sends: tuple[str, ...]
     """Media types of a body that the handler reads by itself."""
@@ -139,7 +137,6 @@ class Routes:
         answers: dict[int, Any],
         *,
         also: dict[int, Any] | None = None,
-        plain: bool = False,
         audited: bool = True,
         needs_body: bool = True,
         sends: tuple[str, ...] = (),
@@ -158,7 +155,6 @@ class Routes:
                 answers={**answers, **(also or {})},
                 tag=self.tag,
                 name=f"{self.tag}.{handler.__name__}",
-                plain=plain,
                 audited=audited and method not in _SAFE,
                 sends=sends,
                 signed=signed,

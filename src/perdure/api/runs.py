@@ -75,7 +75,6 @@ class StartRun(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     s.RunStarted,
     status=201,
     also={200: s.RunStarted},
-    plain=True,
     audited=False,  # the journal says who started it
 )
 async def start(call: Call, body: StartRun) -> Answer:

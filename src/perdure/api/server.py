@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from perdure.access.authenticator import is_loopback
 from perdure.api.protocol import make_protocol
@@ -61,7 +61,7 @@ def bind(host: str, port: int) -> socket.socket:
     return bound
 
 
-def check_address(app: FastAPI, host: str) -> None:
+def check_address(app: Starlette, host: str) -> None:
     """Who lets everybody in listens to this machine only."""
     if app.state.context.open and not is_loopback(host):
         raise SettingsInvalid(
@@ -71,7 +71,7 @@ def check_address(app: FastAPI, host: str) -> None:
 
 
 async def serve(
-    app: FastAPI, host: str, port: int, ready: Callable[[int], None], stop: asyncio.Event | None = None
+    app: Starlette, host: str, port: int, ready: Callable[[int], None], stop: asyncio.Event | None = None
 ) -> None:
     """Serve until `stop` is set. `ready` is called with the port when requests are taken."""
     check_address(app, host)
@@ -106,13 +106,13 @@ async def serve(
         bound.close()
 
 
-async def _stop(app: FastAPI, server: uvicorn.Server, stopped: asyncio.Event) -> None:
+async def _stop(app: Starlette, server: uvicorn.Server, stopped: asyncio.Event) -> None:
     await stopped.wait()
     app.state.context.feed.close()  # streams end, so that nobody waits for them
     server.should_exit = True
 
 
-async def _leave(app: FastAPI, server: uvicorn.Server, bound: socket.socket) -> None:
+async def _leave(app: Starlette, server: uvicorn.Server, bound: socket.socket) -> None:
     """Cancelled: uvicorn would go on listening, and nobody could serve this address again in this process."""
     if server.started:
         app.state.context.feed.close()

@@ -58,7 +58,7 @@ async def metrics(call: Call) -> Response:
 @outside.get("/openapi.json", None, s.Health)
 async def openapi(call: Call) -> Response:
     """This document."""
-    return Response(msgspec.json.encode(call.request.app.openapi()), media_type="application/json")
+    return Response(msgspec.json.encode(call.request.app.state.document()), media_type="application/json")
 
 
 # -- what the deployment is made of ------------------------------------------------------------------------------------

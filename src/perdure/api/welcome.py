@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -26,7 +26,7 @@ _HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-in
 _STYLE = "body{font:16px/1.5 system-ui;max-width:42rem;margin:3rem auto;padding:0 1rem}"
 
 
-def show_links(app: FastAPI) -> None:
+def show_links(app: Starlette) -> None:
     """From now on `/` is this page."""
     app.router.routes.append(Route("/", _show, methods=["GET"], name="welcome"))
 

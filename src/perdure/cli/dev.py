@@ -16,7 +16,7 @@ from perdure.cli.output import say_zone
 from perdure.cli.serve import HOST, import_option, port_option, serve_api
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from starlette.applications import Starlette
 
     from perdure.engine import Engine
     from perdure.settings import Settings
@@ -129,7 +129,7 @@ async def _serve(
     from perdure.api.welcome import show_links
     from perdure.cli.happening import Happening
 
-    def ready(app: FastAPI, where: str) -> None:
+    def ready(app: Starlette, where: str) -> None:
         more = flags.format(where=where)
         width = len(f"perdure run FILE{more}")
         say("From another terminal, in this folder:")
@@ -164,7 +164,7 @@ def _key_command(settings: Settings) -> str:
     return command if found else f"{command} --db {quote(settings.database_url)}"
 
 
-def has_pages(app: FastAPI) -> bool:
+def has_pages(app: Starlette) -> bool:
     """Whether there is something to look at with a browser."""
     return any(getattr(route, "path", None) in ("", "/") for route in app.routes)
 

@@ -14,7 +14,7 @@ from perdure.cli.saying import echo
 from perdure.cli.where import here_only
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from starlette.applications import Starlette
 
     from perdure.engine import Engine
     from perdure.settings import Settings
@@ -142,7 +142,7 @@ async def serve_api(
     host: str,
     port: int,
     stop: asyncio.Event,
-    ready: Callable[[FastAPI, str], None] | None = None,
+    ready: Callable[[Starlette, str], None] | None = None,
 ) -> None:
     """Until the event. `ready` is told where it listens."""
     from perdure.api import create_app
