@@ -31,7 +31,13 @@ def wait_until(condition, what, seconds=DEADLINE_SECONDS):
         pause.wait(0.03)
 
 
+FAILING = {"boom", "fail_until"}
+"""Functions that fail whatever is tried: how long one waits before is for those tests to say that look at it."""
+
+
 def task(node_id, function, *dependencies, args=None, **more):
+    if function in FAILING:
+        more = {"retry": {"max_attempts": 3, "backoff_ms": 1}} | more
     config = {"function": f"tests.cli.work:{function}", "args": args or {}}
     return {"id": node_id, "type": "task", "dependencies": list(dependencies), "config": config, **more}
 

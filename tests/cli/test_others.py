@@ -23,16 +23,18 @@ def kill():
 @pytest.fixture
 def interrupted(shell, tmp_path):
     """A run a1, stopped with Ctrl-C before its last step."""
-    gate, done = tmp_path / "gate", tmp_path / "done.txt"
+    gate, begun, done = tmp_path / "gate", tmp_path / "begun", tmp_path / "done.txt"
     nodes = (
-        task("first", "wait_until", args={"path": str(gate)}),
+        task("first", "wait_until", args={"path": str(gate), "begun": str(begun)}),
         task("second", "note", "first", args={"path": str(done)}),
     )
-    process = shell.start("run", workflow(tmp_path, "a", *nodes), "--run-id", "a1").wait_for("first   queued")
+    process = shell.start("run", workflow(tmp_path, "a", *nodes), "--run-id", "a1")
+    wait_until(begun.exists, "the first step")
     process.signal(signal.SIGINT)
+    process.wait_for("Stopping:")
+    gate.touch()  # the first step ends within its grace, and the last one is not begun any more
     text = process.wait(130)
     assert "goes on with it, too, unless it has --only" in text
-    gate.touch()
     return done
 
 
@@ -48,14 +50,17 @@ def test_a_run_says_which_others_it_goes_on_with(shell, tmp_path, interrupted):
 @pytest.fixture
 def interrupted_parent(shell, tmp_path):
     """A run p1, stopped while its children are under way."""
-    gate = tmp_path / "gate"
-    shell.run("workflows", "push", workflow(tmp_path, "child", task("c", "wait_until", args={"path": str(gate)})))
+    gate, begun = tmp_path / "gate", tmp_path / "begun"
+    steps = (task("c", "wait_until", args={"path": str(gate), "begun": str(begun)}), task("d", "echo", "c"))
+    shell.run("workflows", "push", workflow(tmp_path, "child", *steps))
     each = {"id": "each", "type": "map", "config": {"over": [1, 2], "workflow": "child"}}
     process = shell.start("run", workflow(tmp_path, "parent", each), "--run-id", "p1")
     wait_until(lambda: len(shell.json("runs", "list", "--children")["items"]) == 3, "the children")
+    wait_until(begun.exists, "the first step of one of them")
     process.signal(signal.SIGINT)
-    process.wait(130)
+    process.wait_for("Stopping:")
     gate.touch()
+    process.wait(130)
 
 
 @pytest.mark.parametrize("flags", [(), ("--only",)], ids=["all", "only"])

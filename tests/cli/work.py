@@ -35,8 +35,10 @@ def block_until(path, seconds=60):
     return "free"
 
 
-async def wait_until(path, seconds=60):
-    """The same, as a coroutine that can be cancelled."""
+async def wait_until(path, seconds=60, begun=None):
+    """The same, as a coroutine that can be cancelled; it may leave a file behind when it begins."""
+    if begun is not None:
+        Path(begun).touch()  # noqa: ASYNC240
     async with asyncio.timeout(seconds):
         while not Path(path).exists():  # noqa: ASYNC110, ASYNC240  another process makes it
             await asyncio.sleep(0.02)
