@@ -51,6 +51,22 @@ class Host:
 HOST: contextvars.ContextVar[Host] = contextvars.ContextVar("perdure_simulated_host")
 
 
+class SimHandle(asyncio.Handle):
+    """Without the questions about debugging that asyncio's asks of its loop: every turn makes some."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, callback: Callable[..., Any], args: Any, loop: SimLoop, context: contextvars.Context | None
+    ) -> None:
+        self._context = contextvars.copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+
+
 class SimFuture(asyncio.Future[Any]):
     def __init__(self, *, loop: SimLoop) -> None:
         self.number = loop.next_number()
@@ -70,7 +86,6 @@ class SimTask(asyncio.Task[Any]):
 
 
 class SimLoop(asyncio.BaseEventLoop):
-    _ready: deque[asyncio.Handle]
     _scheduled: list[Any]
     _stopping: bool
 
@@ -86,7 +101,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self.sprung: Callable[[Host], None] = lambda host: None
         self.world = Host("world")
         self._hosts: list[Host] = [self.world]
-        self.set_exception_handler(lambda _loop, _context: None)
+        self.set_exception_handler(lambda _loop, _context: None)  # what asyncio itself would complain of
 
     # -- hosts ---------------------------------------------------------------------------------------------------------
 
@@ -130,6 +145,16 @@ class SimLoop(asyncio.BaseEventLoop):
         host.tasks.append(task)
         return task
 
+    def call_soon(self, callback: Callable[..., Any], *args: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]
+        handle = SimHandle(callback, args, self, context)
+        self._put(handle)
+        return handle
+
+    def _put(self, handle: Any) -> None:
+        host = handle._context.get(HOST, self.world)
+        if not host.dead:
+            host.ready.append(handle)
+
     def call_soon_threadsafe(self, callback: Callable[..., Any], *args: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]
         return self.call_soon(callback, *args, context=context)
 
@@ -151,33 +176,40 @@ class SimLoop(asyncio.BaseEventLoop):
     # -- turns ---------------------------------------------------------------------------------------------------------
 
     def _run_once(self) -> None:
-        ready = self._ready
-        while ready:
-            handle = ready.popleft()
-            host = handle._context.get(HOST, self.world)  # type: ignore[attr-defined]
-            if not host.dead:
-                host.ready.append(handle)
-        now = self._now
-        able = [host for host in self._hosts if host.ready and host.stopped_until <= now]
-        if not able:
-            if not self._stopping:
+        """Turns, until somebody stops the loop."""
+        random = self._random.random
+        while True:
+            now = self._now
+            able = [host for host in self._hosts if host.ready and host.stopped_until <= now]
+            if able:
+                host = able[int(random() * len(able))] if len(able) > 1 else able[0]
+                self._take_turn(host, 1 + int(random() * TURN))
+                if self.steps > self._max_steps:
+                    raise TooManySteps(f"{self.steps} steps, and no end")
+            elif not self._stopping:
                 self._pass_time()
-            return
-        host = able[int(self._random.random() * len(able))] if len(able) > 1 else able[0]
+            if self._stopping:
+                return
+
+    def _take_turn(self, host: Host, most: int) -> None:
         queue = host.ready
-        for _ in range(min(len(queue), 1 + int(self._random.random() * TURN))):
-            handle = queue.popleft()
-            if not handle._cancelled:
-                self.steps += 1
-                handle._run()
-                if host.trap:
-                    host.trap -= 1
-                    if not host.trap:
-                        self.sprung(host)
-                if host.dead:
-                    break
-        if self.steps > self._max_steps:
-            raise TooManySteps(f"{self.steps} steps, and no end")
+        for _ in range(min(len(queue), most)):
+            handle: Any = queue.popleft()
+            if handle._cancelled:
+                continue
+            self.steps += 1
+            try:
+                handle._context.run(handle._callback, *handle._args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException:  # noqa: BLE001, S110  a callback's own matter, as in asyncio; it would be logged
+                pass
+            if host.trap:
+                host.trap -= 1
+                if not host.trap:
+                    self.sprung(host)
+            if host.dead:
+                return
 
     def _pass_time(self) -> None:
         scheduled = self._scheduled
@@ -190,7 +222,7 @@ class SimLoop(asyncio.BaseEventLoop):
             handle = heapq.heappop(scheduled)
             handle._scheduled = False
             if not handle._cancelled:
-                self._ready.append(handle)
+                self._put(handle)
 
     def _is_dead(self, handle: Any) -> bool:
         return bool(handle._context.get(HOST, self.world).dead)
@@ -207,9 +239,9 @@ class SimLoop(asyncio.BaseEventLoop):
                         task._log_destroy_pending = False  # type: ignore[attr-defined]
                         _close(task.get_coro())
                     host.tasks.clear()
+                    host.ready.clear()
         finally:
             asyncio._set_running_loop(None)
-        self._ready.clear()
         self._scheduled.clear()
 
     def __del__(self) -> None:
