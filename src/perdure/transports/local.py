@@ -52,8 +52,9 @@ class LocalTransport:
         one_queue: str | None = None,
         durable_checkpoints: bool = False,
     ) -> None:
-        """`one_queue`: there is one worker and it serves every queue, so all tasks go to this one. `durable_checkpoints`: a
-        checkpoint counts as reported when it is acknowledged, so that a step begins only after the one before is durable."""
+        """With `one_queue`, one worker serves every queue, so all tasks go to this one. With `durable_checkpoints`, a
+        checkpoint counts as reported only once it is acknowledged, so that a step begins only after the one before it
+        is durable."""
         self._one_queue = one_queue
         self._durable_checkpoints = durable_checkpoints
         self._checkpoints: dict[str, asyncio.Future[bool]] = {}
@@ -65,7 +66,8 @@ class LocalTransport:
         self._held: dict[str, Held] = {}
         self._queues: dict[str, TaskQueue] = {}
         self._picky = False
-        """Somebody claims only what fits: then whoever is woken may not be the one who can take it."""
+        """True once a worker claims only tasks that fit: from then on the waiter that is woken may not be able to take
+        the task, so all are woken."""
         self._numbers = itertools.count()
         self._receipts = itertools.count(1)
         self._results: deque[Delivery] = deque()
@@ -77,7 +79,7 @@ class LocalTransport:
         self._begin_answers: dict[str, asyncio.Future[bool]] = {}
         self._lock = threading.Lock()
         self._workers: dict[str, tuple[WorkerBeat, float]] = {}
-        """What each said last, and when by the monotonic clock."""
+        """Each worker's last beat, and when it came by the monotonic clock."""
         self._wakes: dict[str, Callable[[], None]] = {}
 
     # coordinator
@@ -117,7 +119,8 @@ class LocalTransport:
         return answers
 
     async def stop(self, task_ids: Sequence[str]) -> None:
-        """A task that is still queued is claimed as one that should stop, so that somebody reports its end."""
+        """Mark tasks as stopping. One that is still queued is claimed with that mark, so that a worker reports its
+        end."""
         self._check_open()
         workers = set()
         for task_id in task_ids:
@@ -166,7 +169,7 @@ class LocalTransport:
             answer.set_result(granted)
 
     async def find_missing(self, task_ids: Collection[str]) -> set[str]:
-        """One whose result waits to be acknowledged is not missing: it is on its way back."""
+        """A task whose result waits to be acknowledged is not missing: it is on its way back."""
         self._check_open()
         return {task_id for task_id in task_ids if task_id not in self._held}
 
@@ -195,7 +198,8 @@ class LocalTransport:
         return claimed
 
     def redeliver(self) -> None:
-        """A seam for tests: what was received and not acknowledged can be received again, in the same order."""
+        """A seam for tests: results that were received and not acknowledged can be received again, in the same
+        order."""
         self._results.extendleft(reversed(self._unacknowledged.values()))
         self._unacknowledged.clear()
         _wake_one(self._receivers)
@@ -220,7 +224,7 @@ class LocalTransport:
                 for held in taken:
                     held.worker = worker
                     stopping = stopping or held.stopping
-                if stopping:  # after the claimer knows of it, or its beat would not name the task
+                if stopping:  # only after the claimer knows of the task, or its beat would not name it
                     asyncio.get_running_loop().call_soon(self._wake_workers, [worker])
                 return [held.task for held in taken]
             await self._wait_for_task(queues)
@@ -275,7 +279,7 @@ class LocalTransport:
                 self._wakes[worker] = wake
 
     async def close(self) -> None:
-        """Whoever waits is woken with `TransportClosed`."""
+        """Close the transport: every waiting caller is woken with `TransportClosed`."""
         self._closed = True
         for waiters in (self._receivers, self._reporters, self._begin_receivers):
             _wake_all(waiters)
@@ -355,7 +359,7 @@ class LocalTransport:
         try:
             await waiter
         except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled():  # it was woken for a task that somebody else must take now
+            if waiter.done() and not waiter.cancelled():  # woken for a task that another waiter must take now
                 for queue in queues:
                     self._wake_queue(queue, 1)
             raise
@@ -379,7 +383,8 @@ class LocalTransport:
         self._check_open()
 
     def _should_stop(self, task_id: str, worker: str) -> bool:
-        """Also one that is no longer this worker's: it was declared dead, and somebody else may have the next attempt (PROTOCOL 16)."""
+        """Whether the task should stop, also because it is no longer this worker's: the worker was declared dead, and
+        another one may have the next attempt (PROTOCOL 16)."""
         held = self._held.get(task_id)
         return held is None or held.stopping or held.worker != worker
 

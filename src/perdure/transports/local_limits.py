@@ -1,4 +1,5 @@
-"""Limits inside one process: dictionaries on one event loop. They die with it, and so do the attempts that held them."""
+"""Limits inside one process: dictionaries on one event loop. They die with the process, and so do the attempts that
+held them."""
 
 from __future__ import annotations
 
@@ -15,9 +16,10 @@ class LocalLimits:
         self.lease_seconds = lease_seconds
         self._clock = clock
         self._slots: dict[Place, dict[str, float]] = {}
-        """Owners and when their leases end; renewed ones move to the end, so the first is always the next to end."""
+        """Owners and when their leases end. A renewed owner moves to the end, so the first is always the next to
+        lapse."""
         self._rates: dict[tuple[str, str, float], dict[int, int]] = {}
-        """How many passed, by slice of time."""
+        """How many attempts passed each rate, by slice of time."""
         self._rooms: list[Callable[[str, str], None]] = []
 
     async def enter(self, asks: Sequence[Ask]) -> list[Entered | Full]:
@@ -88,7 +90,7 @@ class LocalLimits:
         return limit.limit - total - 1
 
     def _tidy(self, now: float) -> None:
-        """Forget a rate that was not used for its whole length, one each time, so that keys do not pile up."""
+        """Forget a rate that was not used for its whole length, one per call, so that keys do not pile up."""
         oldest = next(iter(self._rates))
         passed = self._rates.pop(oldest)
         if max(passed) >= int(now // (oldest[2] / SLICES)) - SLICES:

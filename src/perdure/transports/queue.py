@@ -1,6 +1,6 @@
 """One queue of the in-process transport: highest priority first, first in first out within a priority.
 
-It knows order and who waits; it does not know what a worker is or what becomes of a task.
+It knows the order of tasks and the claimers that wait; it does not know what a worker is or what becomes of a task.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Held:
         self.task = task
         self.task_id = task_id
         self.number = number
-        """Order of arrival, over all queues."""
+        """The order of arrival, over all queues."""
         self.worker: str | None = None
         self.stopping = False
         self.withdrawn = False
@@ -35,7 +35,7 @@ class TaskQueue:
     def __init__(self) -> None:
         self._lanes: dict[int, deque[Held]] = {}
         self._order: list[int] = []
-        """Priorities in use, lowest first, so that the next lane is the last."""
+        """Priorities in use, lowest first, so that the lane to take from is the last."""
         self.count = 0
         """Tasks that can be taken."""
         self.withdrawn = 0
@@ -67,7 +67,7 @@ class TaskQueue:
         return taken
 
     def take_fitting(self, limit: int, fits: Callable[[Task], bool]) -> list[Held]:
-        """As `take`, passing over what does not fit; that keeps its place."""
+        """Like `take`, but passes over tasks that do not fit; those keep their places."""
         taken: list[Held] = []
         for priority in reversed(tuple(self._order)):
             lane, kept = self._lanes[priority], deque[Held]()
@@ -89,7 +89,7 @@ class TaskQueue:
         return taken
 
     def head(self, fits: Callable[[Task], bool] | None = None) -> Held | None:
-        """What `take`, or `take_fitting`, would give first."""
+        """The task that `take`, or `take_fitting`, would give first."""
         if fits is not None:
             lanes = (self._lanes[priority] for priority in reversed(self._order))
             return next((held for lane in lanes for held in lane if not held.withdrawn and fits(held.task)), None)
@@ -104,7 +104,8 @@ class TaskQueue:
         return None
 
     def withdraw(self, held: Held) -> None:
-        """Only marked; lanes are cleaned when more of them is dead than alive, so this is constant on average."""
+        """Mark a task as withdrawn. Lanes are cleaned once they hold more dead tasks than living ones, so the cost is
+        constant on average."""
         held.withdrawn = True
         self.count -= 1
         self.withdrawn += 1
@@ -112,7 +113,7 @@ class TaskQueue:
             self._clean()
 
     def wake(self, number: int) -> None:
-        """Let up to `number` of those who wait look again."""
+        """Let up to `number` waiting claimers look again."""
         while number > 0 and self.waiters:
             waiter = self.waiters.popleft()
             if not waiter.done():

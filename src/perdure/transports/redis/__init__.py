@@ -33,10 +33,9 @@ async def open_redis(
     A server in cluster mode says so, and its cluster is followed; then the URL may name several of its servers.
 
     `partitions` are those whose results this process receives from the start; `take_over` and `hand_back` change them.
-    `partition_count` is that of the journal, the same in every process, workers included. `timeout_seconds`: how long the server
-    may take to answer.
-    `durable_checkpoints`: a checkpoint counts as reported when it is acknowledged, so that a step begins only after the one before
-    is durable.
+    `partition_count` is that of the journal, the same in every process, workers included. `timeout_seconds` is how long
+    the server may take to answer. With `durable_checkpoints`, a checkpoint counts as reported only once it is
+    acknowledged, so that a step begins only after the one before it is durable.
     """
     address = parse(url)
     transport = RedisTransport(

@@ -1,4 +1,4 @@
-"""Where a Redis server is and how to be let in, from a URL. It opens nothing."""
+"""The address of a Redis server and the credentials for it, read from a URL. It opens nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Address(msgspec.Struct, frozen=True):
     host: str = "localhost"
     port: int = PORT
     path: str = ""
-    """Of a Unix socket; then host and port mean nothing."""
+    """The path of a Unix socket; with one, host and port mean nothing."""
     username: str = ""
     password: str = ""
     database: int = 0
@@ -29,7 +29,7 @@ class Address(msgspec.Struct, frozen=True):
     """More servers of the same cluster, to ask when this one is away."""
 
     def __str__(self) -> str:
-        """Never with the password."""
+        """The place without the password."""
         place = self.path or ",".join(f"{host}:{port}" for host, port in ((self.host, self.port), *self.others))
         return f"{place}/{self.database}" if self.database else place
 
@@ -37,13 +37,13 @@ class Address(msgspec.Struct, frozen=True):
         return f"Address({self})"
 
     def at(self, host: str, port: int) -> Address:
-        """Another server, for whoever is let in here; what is not known of its place is as here."""
-        if not port:  # it listens on no port, so that it must be the one that was asked
+        """The address of another server with the same credentials; a missing host is this one's."""
+        if not port:  # it listens on no port, so it must be the server that was asked
             return self
         return msgspec.structs.replace(self, host=host or self.host, port=port, path="", others=())
 
     def each(self) -> tuple[Address, ...]:
-        """The servers it names, one by one."""
+        """The servers this address names, one by one."""
         alone = msgspec.structs.replace(self, others=())
         return (alone, *(alone.at(host, port) for host, port in self.others))
 
@@ -75,9 +75,9 @@ def parse(url: str) -> Address:
 
 
 def _split(url: str) -> tuple[str, tuple[tuple[str, int], ...]]:
-    """The URL with its first server only, and the others. Raises ValueError."""
+    """The URL with its first server only, and the other servers. Raises ValueError."""
     scheme, _, rest = url.partition("://")
-    authority = re.split("[/?#]", rest, maxsplit=1)[0]  # urlsplit refuses several servers of which one is in brackets
+    authority = re.split("[/?#]", rest, maxsplit=1)[0]  # urlsplit refuses several servers if one is in brackets
     user, at, places = authority.rpartition("@")
     first, *more = places.split(",")
     if not more:

@@ -1,8 +1,9 @@
-"""Beginning what may happen at most once: a worker wishes, the coordinator of the run makes the start durable and answers.
+"""Beginning effects that may happen at most once: a worker wishes to begin, and the coordinator of the run makes the
+start durable and answers.
 
-It owns wishes and answers on both sides. A wish has a name of its own, and an answer is to that wish alone: one that comes too
-late starts nothing. A wish that the server lost is sent again; one that nobody answers in time is withdrawn, and the worker
-hands the attempt back, certain that nothing was started.
+It owns wishes and answers on both sides. A wish has a name of its own, and an answer is to that wish alone: an answer
+that comes too late starts nothing. A wish that the server lost is sent again; one that no coordinator answers in time
+is withdrawn, and the worker hands the attempt back, certain that nothing was started.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from perdure.transports.redis.results import run_of
 from perdure.transports.redis.wakes import POLL_SECONDS, Ticket, Wakes
 
 PATIENCE_SECONDS = 20.0
-"""How long a worker waits for the answer."""
+"""How long a worker waits for the answer to its wish."""
 MOST_ANSWERED = 10_000
 
 
@@ -47,12 +48,12 @@ class Begins:
         self._count = partition_count
         self._held: set[int] = set()
         self._dirty: dict[int, None] = {}
-        """Partitions where somebody may wish to begin."""
+        """Partitions in which a worker may wish to begin."""
         self._ready: deque[BeginRequest] = deque()
         self._asked: dict[str, tuple[bytes, Wish]] = {}
         """Wishes read and not yet answered, by task."""
         self._answered: dict[str, bytes] = {}
-        """The last answers, by wish: one that is read again is answered again, in the same way."""
+        """The latest answers, by wish: a wish that is read again is answered again, in the same way."""
         self._waiting: set[Ticket] = set()
         wakes.on([keys.wake_begins], self._woken)
 
@@ -113,7 +114,7 @@ class Begins:
         self._woken("")
 
     def wake(self) -> None:
-        """Let whoever waits look."""
+        """Let every waiting `receive_begin` look."""
         for ticket in self._waiting:
             ticket.wake()
 
@@ -126,7 +127,7 @@ class Begins:
         self._ready = deque(one for one in self._ready if one.task.task_id in self._asked)
 
     def _woken(self, said: str) -> None:
-        """An empty text: something may have been missed."""
+        """Mark the partition that was named, or all of them for an empty text: something may have been missed."""
         woken = [number_of(said)] if said else self._held
         self._dirty.update((partition, None) for partition in woken if partition in self._held)
         self.wake()
@@ -165,7 +166,7 @@ class Begins:
                     await self._take(task_id, value, wish)
 
     def _believe(self, partition: int, name: bytes, value: bytes) -> tuple[str, Wish]:
-        """Raises `EnvelopeRefused`, having counted and logged it."""
+        """Decode and check a wish. Raises `EnvelopeRefused`, having counted and logged the refusal."""
         task_id = self._messages.text("begin", name)
         known = self._asked.get(task_id)
         if known is not None and known[0] == value:

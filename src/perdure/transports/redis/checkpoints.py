@@ -1,7 +1,8 @@
-"""Checkpoints that count only when they are durable: a step begins after the one before is in the journal.
+"""Checkpoints that count only when they are durable: a step begins after the one before it is in the journal.
 
-It owns waiting for that, and saying it. A checkpoint carries a name of its own; when the coordinator acknowledges it, the answer
-to that name is left for the worker, as for a wish to begin. One that the server lost is sent again.
+It owns the worker's wait for that and the coordinator's word. A checkpoint carries a name of its own; when the
+coordinator acknowledges it, the answer to that name is left for the worker, as for a wish to begin. A checkpoint that
+the server lost is sent again.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Checkpoints:
         return Sent(partition, task_id, ask, [*fields, "ask", ask, "process", self._process])
 
     async def wait(self, checkpoints: Sequence[Sent]) -> set[str]:
-        """Until all of them are durable, or refused: the tasks of those."""
+        """Wait until every checkpoint is durable or refused; returns the tasks of the refused ones."""
         ticket = Ticket()
         done = self._wakes.on([self._keys.wake_process(self._process)], ticket.wake)
         left, refused = list(checkpoints), set[str]()
@@ -67,7 +68,7 @@ class Checkpoints:
             done()
 
     async def _answer(self, checkpoint: Sent) -> bool | None:
-        """It is durable, it is refused, or nobody has answered."""
+        """True: the checkpoint is durable. False: it was refused. None: there is no answer yet."""
         said = await self._link.call("GETDEL", self._keys.grant(checkpoint.partition, checkpoint.ask))
         if said is None:
             return None
@@ -90,7 +91,7 @@ class Checkpoints:
     def saying(
         self, partition: int, task_id: str, tenant: str, ask: str, process: str, *, kept: bool = True
     ) -> list[Arguments]:
-        """The commands that tell the worker."""
+        """The commands that tell the worker whether its checkpoint was kept."""
         answer = Answer(tenant=tenant, ask=ask, task_id=task_id, granted=kept)
         said = self._messages.encode_lines("grant", answer, tenant)
         return [

@@ -1,10 +1,12 @@
 """Tasks as their worker sees them: claimed, and not yet reported.
 
-It owns waiting for a task, and what becomes of an answer that came too late or not at all. Whoever gives up waiting takes
-nothing along: what is given to it afterwards goes back. What was given in an answer that got lost is found again.
+It owns waiting for a task, and what becomes of an answer that came too late or not at all. A claimer that gives up
+waiting takes nothing along: what is given to it afterwards goes back. Tasks given in an answer that got lost are found
+again.
 
-Bounds: one small entry per task claimed; results are remembered for RECENT_SECONDS, up to RECENT_BYTES of them. A task that comes
-once more, as a copy or because everything here was lost, is not executed again: its result is.
+Bounds: one small entry per task claimed; results are remembered for RECENT_SECONDS, up to RECENT_BYTES of them. A task
+that comes once more, as a copy or because everything in Redis was lost, is not executed again: its result is reported
+again.
 """
 
 from __future__ import annotations
@@ -31,14 +33,14 @@ RECENT_BYTES = 16 * 1024 * 1024
 SLACK_SECONDS = 1.0
 
 Taken = tuple[int, float, Task]
-"""In the order of claiming: minus the priority, when it was sent, the task."""
+"""Sorted in the order of claiming: minus the priority, when the task was sent, the task."""
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
     worker: str
     queue: str
     entry: bytes
-    """A task that is sent again is another entry."""
+    """The stream entry of this claim: a task that is sent again has another one."""
 
 
 class Reported(msgspec.Struct, frozen=True, gc=False):
@@ -57,11 +59,11 @@ class Claims:
         self._tasks = tasks
         self._clock = clock
         self.running: dict[str, Claim] = {}
-        """Claimed here and not yet reported. The heartbeat's thread reads it, one operation at a time."""
+        """Tasks claimed here and not yet reported. The heartbeat's thread reads this, one operation at a time."""
         self._reported: dict[str, Reported] = {}
         self._reported_bytes = 0
         self.report_again: Callable[[Result], None] = lambda result: None
-        """Told by whoever carries results: says once more what became of a task."""
+        """Reports the result of a finished task once more; set by `Results`."""
         self._unsure: dict[str, float] = {}
         """Workers with a claim whose answer was lost, and since when."""
 
@@ -110,7 +112,8 @@ class Claims:
             self._reported_bytes -= known.size
 
     def _find_result(self, task: Task) -> Result | None:
-        """What this process has reported for the very same task; what it handed back was not done."""
+        """The result this process has reported for the very same task. One it handed back does not count: that was not
+        done."""
         known = self._reported.get(task.task_id)
         if known is None or known.result.kind == "handed_back" or known.result.incarnation != task.incarnation:
             return None
@@ -139,7 +142,7 @@ class Claims:
                 else:
                     taken += self._take(worker, queue, reply)
         except BaseException:
-            # Whoever wanted them is gone: what was given, or will be, goes back.
+            # The claimer is gone: what was given to it, or will be, goes back.
             self._give_back(worker, taken)
             for queue, future in waiting.items():
                 future.add_done_callback(functools.partial(self._too_late, worker, queue))
@@ -175,7 +178,7 @@ class Claims:
     # taking
 
     def _take(self, worker: str, queue: str, entries: list[Any]) -> list[Taken]:
-        """What cannot be believed is discarded, and the sweep sends it again."""
+        """Take the entries that can be believed. The others are discarded, and the sweep sends their tasks again."""
         taken: list[Taken] = []
         discarded: Arguments = []
         for lane, entry, raw, *_ in entries:
@@ -194,7 +197,7 @@ class Claims:
         return taken
 
     def _believe(self, queue: str, fields: dict[bytes, bytes]) -> Task:
-        """Raises `EnvelopeRefused`, having counted and logged it."""
+        """Decode and check a task. Raises `EnvelopeRefused`, having counted and logged the refusal."""
         task: Task = self._messages.decode("task", fields.get(b"message", b""), fields.get(b"signature", b""))
         if task.task_id.encode() != fields.get(b"task", b"") or task.queue != queue:
             self._messages.refuse("task", f"{task.task_id}: it stands in another's place, in queue {queue!r}")
@@ -213,7 +216,8 @@ class Claims:
             self._give_back(worker, self._take(worker, queue, reply))
 
     def _give_back(self, worker: str, taken: Sequence[Taken]) -> None:
-        """Crash here: the tasks are this worker's until it is found dead, or to have lost them."""
+        """Return tasks to their queues. Crash here: they stay this worker's until it is found dead, or to have lost
+        them."""
         queues: dict[str, list[str]] = {}
         for _, _, task in taken:
             if self.running.pop(task.task_id, None) is not None:

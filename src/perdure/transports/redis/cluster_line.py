@@ -1,7 +1,7 @@
-"""The heart's way into a cluster: a connection per master, blocking, with a map of its own.
+"""The heart's way into a cluster: a blocking connection per master, with a map of its own.
 
-It shares nothing with the link of the event loop, so that a wedged loop does not stop it. What was perhaps executed is sent again:
-everything a heart says may be said twice.
+It shares nothing with the link of the event loop, so that a wedged loop does not stop it. A command that was perhaps
+executed is sent again: everything a heart says may be said twice.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ClusterLine:
         self._map = SlotMap()
         self._clients: dict[Address, redis.Redis] = {}
         self._away: set[Address] = set()
-        """Those that did not answer: they are asked for the map last."""
+        """Servers that did not answer: they are asked for the map last."""
         self._closed = threading.Event()
 
     def execute(self, commands: list[Command]) -> list[Any]:
@@ -61,7 +61,7 @@ class ClusterLine:
             self._refresh()
 
     def everywhere(self, commands: list[Command]) -> None:
-        """One that is away gets them later: it will say that it has none."""
+        """Load scripts on every master. One that is away gets them later: it will say that it has none."""
         for master in self._map.masters:
             with contextlib.suppress(redis.exceptions.ConnectionError, redis.exceptions.TimeoutError):
                 load(self._client(master), commands)
@@ -80,7 +80,7 @@ class ClusterLine:
         return found
 
     def _try(self, owner: Address | None, commands: list[Command]) -> list[Any]:
-        """Replies, or the same error for each."""
+        """The replies, or the same error for each command."""
         if owner is None:
             return [redis.exceptions.ClusterDownError("no server has this slot")] * len(commands)
         try:
@@ -94,7 +94,7 @@ class ClusterLine:
         ]
 
     def _ask(self, owner: Address, said: redis.exceptions.AskError, command: Command) -> Any:
-        """The slot is on its way, and this part of it is there already."""
+        """Send the command to the server it is redirected to: the slot is moving, and this key is there already."""
         client = self._client(place(f"{said.host}:{said.port}", owner))
         try:
             return execute(client, [("ASKING",), command])[1]
@@ -102,7 +102,7 @@ class ClusterLine:
             return error
 
     def _refresh(self) -> None:
-        """Raises RedisError if nobody knows the map."""
+        """Ask for the map. Raises RedisError if no server knows it."""
         failure: Exception = redis.exceptions.ClusterDownError("no server knows who has the slots")
         places = dict.fromkeys((*self._map.masters, *self._map.others, *self.address.each()))
         for address in sorted(places, key=lambda one: one in self._away):
@@ -135,5 +135,5 @@ class ClusterLine:
 
 
 def _is_ask(reply: Any) -> bool:
-    """The one error is a kind of the other in the library."""
+    """The library makes the error for ASK a base of the one for MOVED."""
     return isinstance(reply, redis.exceptions.AskError) and not isinstance(reply, redis.exceptions.MovedError)

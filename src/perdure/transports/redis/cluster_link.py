@@ -1,7 +1,7 @@
-"""The link to a Redis Cluster: a link per server, and every command goes to the master that has the slot of its key.
+"""The link to a Redis Cluster: one link per server, and every command goes to the master that has the slot of its key.
 
-It owns the map of slots. Where a server says that a slot is elsewhere, or for a moment nowhere, the map is asked for again and the
-command is sent again, until `seconds` have passed; nothing that may have been executed is sent twice.
+It owns the map of slots. Where a server says that a slot is elsewhere, or for a moment nowhere, the map is asked for
+again and the command is sent again, until `seconds` have passed; nothing that may have been executed is sent twice.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAP_SECONDS = 15.0
 FIRST_WAIT_SECONDS = 0.01
 LONGEST_WAIT_SECONDS = 0.2
 REDIRECTED = {"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "READONLY", "MASTERDOWN"}
-"""What is answered with one of these was not executed."""
+"""The first word of an error; a command answered with one of these was not executed."""
 UNSERVED = ReplyError("CLUSTERDOWN no server has this slot")
 
 _log = logging.getLogger(__name__)
@@ -46,9 +46,9 @@ class ClusterLink(Link):
         self._links: dict[Address, ServerLink] = {}
         self._lock = asyncio.Lock()
         self._turn = self._asked = self._placed = int(clock.random() * 1000)
-        """Where to begin, if any server will do: not all processes at the same one."""
+        """Where to begin if any server will do, so that not all processes begin at the same one."""
         self._why = ""
-        """Nobody knew the map when it was last asked for."""
+        """Why no server knew the map when it was last asked for; empty if one did."""
         self._following: set[asyncio.Task[None]] = set()
 
     # sending
@@ -98,7 +98,7 @@ class ClusterLink(Link):
             future.set_result(reply)
 
     async def _deliver(self, future: asyncio.Future[Any], command: Command, owner: Address | None) -> None:
-        """To a server without a connection. If it is away, perhaps another one has the slot by now."""
+        """Send to a server that is not connected yet. If it is away, perhaps another one has the slot by now."""
         if owner is None:
             await self._follow(future, command, self.next_place(), UNSERVED)
             return
@@ -111,7 +111,7 @@ class ClusterLink(Link):
         await self._follow(future, command, owner, reply)
 
     async def _follow(self, future: asyncio.Future[Any], command: Command, address: Address, reply: Any) -> None:
-        """Where the cluster says, until somebody answers or the time is up."""
+        """Go where the cluster says, until a server answers or the time is up."""
         end = self._clock.monotonic() + self._seconds
         wait = 0.0
         while isinstance(reply, ReplyError) and (word := _word(reply)) in REDIRECTED:
@@ -126,7 +126,7 @@ class ClusterLink(Link):
                 address = place(str(reply).split(" ")[2], address)
                 await self._refresh_if_possible(self._map, address)
             else:
-                if word != "TRYAGAIN":  # else the slot is on its way, and its keys are in two places
+                if word != "TRYAGAIN":  # else the slot is moving, and its keys are in two places
                     await self._refresh_if_possible(self._map)
                 address = self._owner(command) or address
             reply = await self._try(future, address, command, asking=word == "ASK")
@@ -135,14 +135,14 @@ class ClusterLink(Link):
     async def _try(
         self, future: asyncio.Future[Any], address: Address, command: Command, *, asking: bool = False
     ) -> Any:
-        """A reply or, as a result too, why there is none."""
+        """The reply or, returned as a result too, the reason why there is none."""
         try:
             link = self._link(address)
             await link.connected()
         except TransportUnavailable as error:
             return error
         if future.done():
-            return None  # whoever wanted it is gone
+            return None  # the caller is gone
         if asking:
             link.send("ASKING")
         return await link.send(*command)
@@ -165,7 +165,8 @@ class ClusterLink(Link):
         await self.run_all(second)
 
     async def call_all(self, commands: Sequence[Sequence[str | bytes | float]]) -> list[Any]:
-        """A wake-up may come by another way than what it is about: it is sent when that is there, and not waited for."""
+        """A wake-up may take another way than what it is about: it is sent once the rest has arrived, and not waited
+        for."""
         rest = [number for number, command in enumerate(commands) if command[0] != "PUBLISH"]
         if not rest or len(rest) == len(commands):
             return await super().call_all(commands)
@@ -182,10 +183,10 @@ class ClusterLink(Link):
         return {address: await self._link(address).call(*command) for address in self._map.masters}
 
     def doubt(self, why: str) -> None:
-        """The map was asked for again already."""
+        """Do nothing: the map was asked for again already."""
 
     async def load(self) -> bool:
-        """On every master that can be reached; one that cannot says later that it has none."""
+        """Load the scripts on every master that can be reached; one that cannot says later that it has none."""
         await self.connected()
         links = [self._link(address) for address in self._map.masters]
         answers = await asyncio.gather(*(link.load() for link in links), return_exceptions=True)
@@ -205,8 +206,8 @@ class ClusterLink(Link):
             _log.info("the map of the cluster is not known now: %s", error)
 
     async def _refresh(self, known: SlotMap, first: Address | None = None) -> None:
-        """Ask one server after the other, unless somebody has asked since."""
-        if self._why and self._lock.locked():  # it failed, and somebody tries again: the others need not wait for that
+        """Ask one server after the other for the map, unless another caller has asked since."""
+        if self._why and self._lock.locked():  # it failed and another caller retries; no need to wait for that
             raise TransportUnavailable(self._why)
         async with self._lock:
             if self._map is not known:
@@ -227,7 +228,8 @@ class ClusterLink(Link):
             raise TransportUnavailable(self._why)
 
     def _candidates(self, first: Address | None) -> list[Address]:
-        """Whom to ask: who was just named, then who is connected, each time beginning with another one."""
+        """The servers to ask: the one just named, then those that are connected, beginning with a different one each
+        time."""
         self._asked += 1
         places = _turned(self._places(), self._asked)
         places.sort(key=lambda one: one not in self._links or not self._links[one].is_lively)
@@ -267,7 +269,7 @@ class ClusterLink(Link):
         return address in self._places()
 
     async def watch(self) -> None:
-        """And asks for the map now and then, so that servers that came or went are known before they are needed."""
+        """Watch the connections, and ask for the map now and then, so that changes are known before they are needed."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._look())
             group.create_task(self._ask_now_and_then())

@@ -1,9 +1,9 @@
 """One connection to Redis: commands go out in batches, one per turn of the loop, and replies come back in order.
 
-It owns bytes, order and the time of the last sign of life. It must not know what a command means, and it never reconnects:
-a connection that is lost stays lost, and says so to everybody who waits.
+It owns bytes, order and the time of the last sign of life. It must not know what a command means, and it never
+reconnects: a connection that is lost stays lost, and says so to every caller that waits.
 
-A reply that is an error, and the loss of a reply, are results, not exceptions: nobody may be there any more to see them.
+An error reply and the loss of a reply are results, not exceptions: the caller may no longer be there to see them.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Connection(asyncio.Protocol):
         self._out: list[bytes] = []
         self._transport: asyncio.Transport | None = None
         self.lost: asyncio.Future[str] = self._loop.create_future()
-        """Done when the connection is over: why."""
+        """Done when the connection is over; the result says why."""
         self.heard_at = clock.monotonic()
-        """When it last sent something, or had nothing to answer."""
+        """When the server last sent something, or owed no answer."""
 
     def send(self, *command: str | bytes | float) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
@@ -55,13 +55,14 @@ class Connection(asyncio.Protocol):
         return future
 
     def listen(self, on_push: Callable[[Any], None]) -> None:
-        """From now on whatever comes goes there, and no command has a reply of its own: the way of a subscription."""
+        """Pass everything that arrives to `on_push` from now on; no command has a reply of its own any more, as in a
+        subscription."""
         self._on_push = on_push
         self.heard_at = self._clock.monotonic()
 
     @property
     def silent_seconds(self) -> float:
-        """How long it owes an answer."""
+        """How long the server has owed an answer."""
         return self._clock.monotonic() - self.heard_at if self._waiting or self._on_push is not None else 0.0
 
     def end(self, why: str) -> None:
@@ -104,7 +105,7 @@ class Connection(asyncio.Protocol):
 
 
 async def connect(address: Address, clock: Clock, seconds: float, name: str) -> Connection:
-    """A connection that is let in. Raises OSError, TimeoutError or ReplyError."""
+    """A connection on which the server has let us in. Raises OSError, TimeoutError or ReplyError."""
     loop = asyncio.get_running_loop()
     connection: Connection | None = None
     try:

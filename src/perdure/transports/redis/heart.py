@@ -1,6 +1,6 @@
 """Heartbeats: what a worker says of itself, from a thread of its own, over a connection of its own (PROTOCOL 18).
 
-It owns the one connection that is not asynchronous. A wedged event loop does not stop it.
+It owns the one connection that is not asynchronous, so that a wedged event loop does not stop it.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ Command = tuple[str | bytes | float, ...]
 
 
 class Line(Protocol):
-    """How commands get to the server, or the servers; `ServerLine` or `ClusterLine`."""
+    """How commands get to the server or servers: `ServerLine` or `ClusterLine`."""
 
     address: Address
 
     def execute(self, commands: list[Command]) -> list[Any]:
-        """Their replies, errors of the server among them. Raises RedisError."""
+        """The replies, errors of the server among them. Raises RedisError."""
 
     def everywhere(self, commands: list[Command]) -> None:
-        """At every server that keeps something. Raises RedisError."""
+        """Load scripts on every server that keeps data. Raises RedisError."""
 
     def close(self) -> None: ...
 
@@ -50,7 +50,8 @@ class Heart:
         self._scripts = all_scripts()
 
     def beat(self, beat: WorkerBeat, claims: Mapping[str, Claim]) -> tuple[str, ...]:
-        """The tasks that should stop: marked ones, and those that are not this worker's own."""
+        """Send a beat. Returns the tasks that should stop: those marked so, and those that are not this worker's
+        own."""
         calls: list[tuple[str, list[str], list[Any]]] = [
             (
                 "beat",
@@ -68,7 +69,7 @@ class Heart:
             marked = [text for name in names for text in (name, _is_own(claims.get(name), beat.worker))]
             calls.append(("check", keys, [self._keys.lane(queue), ADOPTED, beat.worker, *marked]))
         _, *replies = self._run(calls)
-        going_on: set[str] = set()  # one queue where it runs by right is enough
+        going_on: set[str] = set()  # one queue in which the task runs by right is enough
         for names, reply in zip(asked.values(), replies, strict=True):
             going_on.update(set(names) - set(map(text_of, reply)))
         return tuple(name for name in beat.running if name not in going_on)
@@ -97,14 +98,14 @@ class Heart:
         return replies
 
     def _clear(self, keys: list[str]) -> None:
-        """As the link does."""
+        """Delete keys of a wrong type, as `Link` does."""
         found = self._line.execute([probe(key) for key in keys])
         wrong = [key for key, reply in zip(keys, found, strict=True) if is_wrong_type(reply)]
         _log.warning("refused: %s: of another type than Perdure's; deleted", ", ".join(wrong))
         self._line.execute([("DEL", key) for key in wrong])
 
     def _load(self) -> None:
-        """Where this user may not load scripts, somebody who may is asked to; the next beat comes soon."""
+        """Load the scripts. Where this user may not, ask a process that may to load them; the next beat comes soon."""
         try:
             self._line.everywhere([("SCRIPT", "LOAD", script.text) for script in self._scripts.values()])
         except redis.exceptions.NoPermissionError:

@@ -1,7 +1,7 @@
 """Every name Perdure uses in Redis, built here and nowhere else.
 
-What belongs to one queue, or to one partition of runs, shares a hash tag (the part in braces), so that an operation touches
-one slot of a cluster. No operation needs two queues or two partitions at once. No key is found by searching.
+What belongs to one queue, or to one partition of runs, shares a hash tag (the part in braces), so that an operation
+touches one slot of a cluster. No operation needs two queues or two partitions at once. No key is found by searching.
 
     perdure:{queue:Q}:tasks:P:T:F      stream    tasks of priority P, type T and, where it matters, function F: a lane
     perdure:{queue:Q}:tasks:adopted    stream    tasks that a worker was running when everything here was lost
@@ -18,16 +18,17 @@ one slot of a cluster. No operation needs two queues or two partitions at once. 
     perdure:{queues}:names             set       queues that had a task lately; kept REGISTRY_SECONDS
     perdure:{scripts}:hashes           hash      operation → hash of its script, for workers in other languages
 
-Streams have one consumer group each, WORKERS or COORDINATORS. A stream of tasks goes with its last entry, one of results soon
-after, and its group and consumers with it; the hash and the sorted set of a queue go with their last member. Limits end by
-themselves. So an idle Perdure leaves the workers' beats and the three registries, and nothing else.
+Streams have one consumer group each, WORKERS or COORDINATORS. A stream of tasks goes with its last entry, one of
+results soon after, and its group and consumers with it; the hash and the sorted set of a queue go with their last
+member. Limits end by themselves. So an idle Perdure leaves the workers' beats and the three registries, and nothing
+else.
 
 Channels, for wake-ups (they save time, nothing depends on them):
 
     perdure:wake:queue:Q    there are tasks            perdure:wake:worker:W     it should beat: something is to stop
     perdure:wake:results    says in which partitions   perdure:wake:process:P    a wish to begin was answered
     perdure:wake:begins     says in which partition    perdure:wake:topic:T      whatever the topic means to its listeners
-    perdure:wake:scripts    somebody misses a script   perdure:wake:limits       says which key has room
+    perdure:wake:scripts    a process misses a script  perdure:wake:limits       says which key has room
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Keys:
         return f"{self._queue(queue)}:lanes"
 
     def lane(self, queue: str, lane: str = "") -> str:
-        """The stream of a lane; without a lane, what all of them begin with."""
+        """The stream of a lane; without a lane, the prefix that all of them share."""
         return f"{self._queue(queue)}:tasks:{lane}"
 
     def forgotten(self, queue: str) -> str:
@@ -96,7 +97,7 @@ class Keys:
     def _partition(self, partition: int) -> str:
         return f"{self.prefix}:{{partition:{partition}}}"
 
-    # limits; the slots of a key, and each of its rates, end by themselves when nobody uses them
+    # limits; the slots of a key, and each of its rates, expire when no attempt uses them
 
     def slots(self, tenant: str, key: str) -> str:
         return f"{self._limit(tenant, key)}:slots"
@@ -137,7 +138,7 @@ _PROBES: dict[str, tuple[str, ...]] = {
 
 
 def probe(key: str) -> tuple[str, ...]:
-    """A command that only a key of the right type answers. Whoever uses the key may give it."""
+    """A command that only a key of the right type answers, and that every user of the key is allowed to give."""
     command, *arguments = _PROBES[key.partition("}:")[2].partition(":")[0]]
     return (command, key, *arguments)
 
@@ -149,5 +150,6 @@ def lane_of(priority: int, type: str, function: str) -> str:
 
 @functools.lru_cache(maxsize=10_000)
 def encode(name: str) -> str:
-    """Without braces and colons, which mean something in a key. Letters, digits, '_', '-', '.' and '~' stay."""
+    """The name without braces and colons, which mean something in a key. Letters, digits, '_', '-', '.' and '~'
+    stay."""
     return quote(name, safe="")

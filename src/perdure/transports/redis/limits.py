@@ -1,6 +1,7 @@
 """Limits in Redis: a sorted set of leases for slots, a small hash for a rate, each under the hash tag of its key.
 
-Time is the server's. Losing them costs what the port says: until the next `hold`, others may be let in, and rates begin anew.
+Time is the server's. Losing them costs what the port says: until the next `hold`, others may be let in, and rates begin
+anew.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class RedisLimits:
         self._keys = keys
 
     async def enter(self, asks: Sequence[Ask]) -> list[Entered | Full]:
-        """Limit by limit: the first of every ask, then the second of those that were let in, and so on."""
+        """Ask limit by limit: the first of every ask, then the second of those that were let in, and so on."""
         answers: list[Full | None] = [None] * len(asks)
         free: list[list[int]] = [[] for _ in asks]
         left: list[tuple[str, Limit]] = []
@@ -42,14 +43,14 @@ class RedisLimits:
                     else:
                         answers[number] = Full(limit, retry)
                         left += [(asks[number].owner, one) for one in asks[number].limits[:place]]
-        # Crash here: slots that nobody uses; they are free again when their leases end.
+        # Crash here: slots that no attempt uses; they are free again when their leases end.
         await self.leave([(owner, limit) for owner, limit in left if limit.per_seconds is None])
         return [answer or Entered(tuple(some)) for answer, some in zip(answers, free, strict=True)]
 
     async def _ask(
         self, asks: Sequence[Ask], wanted: dict[Limit, list[int]]
     ) -> list[tuple[Limit, Sequence[int], list[bool], int, float | None]]:
-        """For each limit: who wants in, who is in, how many more could be, and when the next one can."""
+        """For each limit: which asks want in, which are in, how many more could be, and when the next one can."""
         asked = [(limit, some) for limit, numbers in wanted.items() for some in batches(numbers)]
         calls = [self._entering(limit, [asks[number].owner for number in some]) for limit, some in asked]
         found: list[tuple[Limit, Sequence[int], list[bool], int, float | None]] = []
@@ -92,7 +93,7 @@ class RedisLimits:
     def on_room(self, room: Callable[[str, str], None]) -> Callable[[], None]:
         def hear(said: str) -> None:
             process, _, place = said.partition(":")
-            if process != self._process:  # who left knows
+            if process != self._process:  # the process that left knows already
                 tenant, _, key = place.partition(":")
                 room(unquote(tenant), unquote(key))
 

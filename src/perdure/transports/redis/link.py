@@ -1,7 +1,7 @@
 """The link: what every duty of the transport calls, whether one server is behind it or a cluster.
 
-It owns scripts and what errors mean. `ServerLink` (one server) and `ClusterLink` (one of those per master) say how a command
-gets there. Calls that are made in one turn of the loop leave in one write per server.
+It owns scripts and what errors mean. `ServerLink` (one server) and `ClusterLink` (one of those per master) say how a
+command gets there. Calls made in one turn of the loop leave in one write per server.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 Arguments = list[str | bytes | float]
 Call = tuple[str, Sequence[str], Sequence[str | bytes | float]]
-"""A script: its name, its keys, its arguments."""
+"""A call of a script: its name, its keys, its arguments."""
 
 
 class ScriptMissing(TransportUnavailable):
@@ -37,7 +37,7 @@ class ScriptMissing(TransportUnavailable):
 
 class Link(ABC):
     is_cluster: ClassVar[bool]
-    """Then a call may name keys of one slot only."""
+    """Whether a cluster is behind the link; then a call may name keys of one slot only."""
 
     def __init__(self, address: Address, keys: Keys, clock: Clock) -> None:
         self.address = address
@@ -47,25 +47,25 @@ class Link(ABC):
         self._scripts = all_scripts()
         self._load_wanted = asyncio.Event()
         self.may_load = True
-        """False once the server has said that this user may not load scripts: then somebody else does."""
+        """False once the server has said that this user may not load scripts: then another process does."""
 
     # how a command gets there
 
     @abstractmethod
     async def connected(self) -> Any:
-        """Returns when `send` and `start` can be called, in the same turn; else raises `TransportUnavailable`."""
+        """Return when `send` and `start` can be called, in the same turn; otherwise raise `TransportUnavailable`."""
 
     @abstractmethod
     def send(self, *command: str | bytes | float) -> asyncio.Future[Any]:
-        """Send it and go on; an error comes as the result, for `fail`."""
+        """Send a command without waiting. An error comes as the result of the future, for `fail`."""
 
     def start(self, name: str, keys: Sequence[str], arguments: Sequence[str | bytes | float]) -> asyncio.Future[Any]:
-        """As `send`, for a script."""
+        """Like `send`, for a script."""
         return self.send("EVALSHA", self._scripts[name].hash, len(keys), *keys, *arguments)
 
     @abstractmethod
     def try_to_start(self, name: str, keys: Sequence[str], arguments: Sequence[str | bytes | float]) -> None:
-        """Send it if that is possible now; nobody waits for the answer."""
+        """Send a script if that is possible now, without waiting for the answer."""
 
     @property
     @abstractmethod
@@ -74,10 +74,11 @@ class Link(ABC):
 
     @abstractmethod
     async def watch(self) -> None:
-        """Ends connections that owe an answer for too long: whoever waits is told, and the next call connects anew."""
+        """End connections that have owed an answer for too long: their callers are told, and the next call connects
+        anew."""
 
     def close(self) -> None:
-        """Whoever waits for an answer is told, and every later call is refused."""
+        """Close the link: every caller that waits for an answer is told, and every later call is refused."""
         self._closed = True
 
     @property
@@ -92,11 +93,11 @@ class Link(ABC):
 
     @abstractmethod
     def next_place(self) -> Address:
-        """Where to subscribe, the next time somebody must."""
+        """The server to subscribe to, the next time a subscription is made."""
 
     @abstractmethod
     def is_place(self, address: Address) -> bool:
-        """Whether what is published is still heard there."""
+        """Whether a subscription at this server still hears what is published."""
 
     # calls
 
@@ -104,7 +105,7 @@ class Link(ABC):
         return (await self.run_all([(name, keys, arguments)]))[0]
 
     async def run_all(self, calls: Sequence[Call]) -> list[Any]:
-        """Scripts, in this order and in one write; one that the server has forgotten is loaded and run again."""
+        """Run scripts, in this order and in one write; one that the server has forgotten is loaded and run again."""
         await self.connected()
         sent = [self.start(*call) for call in calls]
         replies = [await future for future in sent]
@@ -118,11 +119,11 @@ class Link(ABC):
         return replies
 
     async def run_both(self, first: Sequence[Call], second: Sequence[Call]) -> None:
-        """The second may have happened only if the first has."""
+        """Run both groups. The second may have happened only if the first has."""
         await self.run_all([*first, *second])
 
     async def call_all(self, commands: Sequence[Sequence[str | bytes | float]]) -> list[Any]:
-        """Plain commands, in this order and in one write."""
+        """Give plain commands, in this order and in one write."""
         await self.connected()
         sent = [self.send(*command) for command in commands]
         replies = [await future for future in sent]
@@ -134,8 +135,8 @@ class Link(ABC):
         return replies
 
     async def _clear(self, keys: Sequence[str]) -> bool:
-        """Whether one of these had another type than Perdure gives it, and is gone now. Whatever Redis loses is sent again; left
-        there, it would keep everybody from their work for ever."""
+        """Delete those keys that have another type than Perdure gives them; returns whether there were any. Whatever
+        Redis loses is sent again, but a key of a wrong type would stop all work for ever."""
         await self.connected()
         probes = [self.send(*probe(key)) for key in keys]
         wrong = [key for key, sent in zip(keys, probes, strict=True) if is_wrong_type(await sent)]
@@ -148,11 +149,11 @@ class Link(ABC):
         return (await self.call_all([command]))[0]
 
     async def call_everywhere(self, *command: str | bytes | float) -> dict[Address, Any]:
-        """Of every server that keeps something."""
+        """The answers of every server that keeps data."""
         return {self.address: await self.call(*command)}
 
     def fail(self, error: Exception) -> NoReturn:
-        """What an error of the server, or the loss of a reply, means to whoever called."""
+        """Raise what an error of the server, or the loss of a reply, means to the caller."""
         text = str(error)
         if self._closed:
             raise TransportClosed("the transport was closed") from error
@@ -175,12 +176,12 @@ class Link(ABC):
 
     @abstractmethod
     def doubt(self, why: str) -> None:
-        """The server should be looked for anew."""
+        """Note that the server should be looked for anew."""
 
     # scripts
 
     async def mend(self, error: Exception, keys: Sequence[str] = ()) -> None:
-        """Load the scripts if that is what is wrong and this user may; else raise what the error means."""
+        """Load the scripts if they are what is missing and this user may; otherwise raise what the error means."""
         if is_wrong_type(error) and await self._clear(keys):
             return
         try:
@@ -191,7 +192,7 @@ class Link(ABC):
                 raise
 
     async def load_scripts(self) -> None:
-        """Where this user may not, somebody who may is asked to."""
+        """Load the scripts. Where this user may not, a process that may is asked to."""
         if self.may_load and await self.load():
             hashes = [text for script in self._scripts.values() for text in (script.name, script.hash)]
             await self.call("HSET", self._keys.scripts, *hashes)
@@ -201,10 +202,10 @@ class Link(ABC):
 
     @abstractmethod
     async def load(self) -> bool:
-        """False: this user may not."""
+        """Load the scripts on the server; False if this user may not."""
 
     def load_soon(self) -> None:
-        """Somebody misses a script."""
+        """Load the scripts soon: a process misses one."""
         self._load_wanted.set()
 
     async def load_when_wanted(self) -> None:
@@ -233,7 +234,8 @@ class Link(ABC):
 
 
 def is_wrong_type(reply: Any) -> bool:
-    """Of a command, or of one that a script gave; the heart's client leaves the word out where it has a class for it."""
+    """Whether a command, or one inside a script, met a key of another type. The heart's client leaves the word
+    WRONGTYPE out where it has a class for it."""
     return isinstance(reply, Exception) and ("WRONGTYPE" in str(reply) or "wrong kind of value" in str(reply))
 
 

@@ -1,7 +1,7 @@
 """Messages as they stand in Redis: JSON with a version and, where there is a keyring, a signature beside it.
 
-It owns the encoding, and what is refused and counted. A stream entry carries message and signature as two fields; a value
-of a hash or a string carries them as two lines. Nothing is parsed before its signature was verified.
+It owns the encoding, and what is refused and counted. A stream entry carries message and signature as two fields; a
+value of a hash or a string carries them as two lines. Nothing is parsed before its signature is verified.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from perdure.transport import MESSAGE_VERSION, Result, Task, WorkerBeat, encode_
 from perdure.transports.redis.reading import text_of
 
 NOBODY = "-"
-"""The tenant of what belongs to no tenant: heartbeats."""
+"""The tenant of messages that belong to no tenant: heartbeats."""
 
 _log = logging.getLogger(__name__)
 
@@ -30,9 +30,9 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
 
     v: int = MESSAGE_VERSION
     ask: str
-    """Names this wish; the answer is to it and to no other."""
+    """The name of this wish; an answer is to it and to no other."""
     process: str
-    """Whom to wake when it is answered."""
+    """The process to wake when the wish is answered."""
     worker: str
     task: Task
 
@@ -56,11 +56,11 @@ class Messages:
     def __init__(self, keyring: Keyring | None) -> None:
         self._keyring = keyring
         self.refused: Counter[str] = Counter()
-        """Messages that were not believed or not understood, by kind."""
+        """How many messages were not believed or not understood, by kind."""
 
     def encode(self, kind: str, message: Any, tenant: str) -> tuple[bytes, str]:
         body = encode_message(message)
-        if not body.startswith(_HEAD):  # tasks and results leave out what is usual, but never the version
+        if not body.startswith(_HEAD):  # tasks and results omit defaults, but never the version
             body = _HEAD + body[1:]
         return body, "" if self._keyring is None else self._keyring.sign(kind, tenant, body)
 
@@ -69,7 +69,7 @@ class Messages:
         return body + b"\n" + signature.encode()
 
     def decode(self, kind: str, body: bytes, signature: bytes) -> Any:
-        """The message; raises `EnvelopeRefused`, having counted and logged it."""
+        """The message. Raises `EnvelopeRefused`, having counted and logged the refusal."""
         try:
             return self._decode(kind, body, signature)
         except EnvelopeRefused as error:
@@ -82,7 +82,8 @@ class Messages:
 
     @contextmanager
     def reading(self, kind: str) -> Iterator[None]:
-        """Around all that is done to read one entry: whatever goes wrong there is the fault of who wrote it, and `EnvelopeRefused`."""
+        """Wraps everything done to read one entry: whatever goes wrong there is the fault of its writer, and becomes
+        `EnvelopeRefused`."""
         try:
             yield
         except EnvelopeRefused:
@@ -92,7 +93,7 @@ class Messages:
             raise EnvelopeRefused("it cannot be read") from error
 
     def text(self, kind: str, raw: bytes) -> str:
-        """Raises `EnvelopeRefused`, having counted and logged it."""
+        """The bytes as text. Raises `EnvelopeRefused`, having counted and logged the refusal."""
         try:
             return text_of(raw)
         except EnvelopeRefused:
@@ -124,7 +125,7 @@ class Messages:
 
 
 def _unpack(message: Any) -> Any:
-    """Secrets and blobs of a task are what they were before they went on the wire."""
+    """Restore the secrets and blobs of a task as they were before it went on the wire."""
     if isinstance(message, Task):
         return unpack_task(message)
     return msgspec.structs.replace(message, task=unpack_task(message.task)) if isinstance(message, Wish) else message

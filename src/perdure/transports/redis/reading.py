@@ -1,6 +1,7 @@
-"""Bytes from Redis, read: the one place where they become text and numbers.
+"""Reading bytes from Redis: the one place where they become text and numbers.
 
-Whoever can write to Redis chooses them, and needs no key for that. What cannot be read is refused, as an unsigned message is.
+Any client that can write to Redis chooses them, and needs no signing key for that. What cannot be read is refused, as
+an unsigned message is.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from typing import Any
 from perdure.envelopes import EnvelopeRefused
 
 LONGEST_NUMBER = 20
-"""Digits; none that Perdure writes has more."""
+"""The most digits a number may have; none that Perdure writes has more."""
 
 
 def text_of(raw: Any) -> str:
-    """Raises `EnvelopeRefused`."""
+    """The bytes as text. Raises `EnvelopeRefused`."""
     try:
         return str(raw, "utf-8")
     except (UnicodeDecodeError, TypeError) as error:
@@ -23,19 +24,19 @@ def text_of(raw: Any) -> str:
 
 
 def shown(raw: bytes) -> str:
-    """As text in any case, for names that only have to be unlike all others, and for the log."""
+    """The bytes as text, with replacements: for the log, and for names that only have to differ from all others."""
     return raw.decode("utf-8", "replace")
 
 
 def number_of(raw: str | bytes) -> int:
-    """Raises `EnvelopeRefused`."""
+    """The bytes as a whole number. Raises `EnvelopeRefused`."""
     if len(raw) > LONGEST_NUMBER or not raw.isdigit() or not raw.isascii():
         raise EnvelopeRefused("what should be a number is none")
     return int(raw)
 
 
 def order_of(raw: bytes) -> float:
-    """A number that things are only put in order by; what is none comes first."""
+    """A number used only for sorting; bytes that are no number come first."""
     try:
         number = float(raw)
     except ValueError:

@@ -1,10 +1,11 @@
 """Results on their way to the coordinator that holds their partition.
 
-It owns which partitions this process holds, what was received and not yet acknowledged, and when to look. Results are read
-ahead, a page per partition; what was read belongs to this process until it is acknowledged or the partition is handed back.
+It owns which partitions this process holds, what was received and not yet acknowledged, and when to look. Results are
+read ahead, a page per partition; a result that was read belongs to this process until it is acknowledged or the
+partition is handed back.
 
-Bounds: read ahead at most PAGE results of AT_ONCE partitions beyond what was asked for. What is received and not acknowledged is
-at most one result per task that was published, plus checkpoints.
+Bounds: read ahead at most PAGE results of AT_ONCE partitions beyond what was asked for. Results received and not
+acknowledged are at most one per task that was published, plus checkpoints.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from perdure.transports.redis.wakes import POLL_SECONDS, Ticket, Wakes
 
 PAGE = 128
 AT_ONCE = 32
-"""Partitions in one call; in a cluster it is one, since each is in a slot of its own."""
+"""Partitions in one call; in a cluster just one, since each is in a slot of its own."""
 START = "0-0"
 
 
@@ -43,10 +44,10 @@ class Received(msgspec.Struct, frozen=True, gc=False):
     task_id: str
     queue: str
     ends: bool
-    """It is the task's last word; a checkpoint is not."""
+    """Whether the result is the task's last word; a checkpoint is not."""
     tenant: str
     ask: str
-    """Of a checkpoint whose worker waits until it is durable."""
+    """The name of a checkpoint whose worker waits until it is durable."""
     process: str
 
 
@@ -54,7 +55,7 @@ class Held(msgspec.Struct):
     """A partition of this process, and where reading it stands."""
 
     mode: str = "0"
-    """`new`, `tidy`, or how many milliseconds ago somebody must have received what is now taken over."""
+    """`new`, `tidy`, or how many milliseconds ago another process must have received what is taken over now."""
     cursor: str = START
 
 
@@ -88,7 +89,7 @@ class Results:
         self._looked = self._looked_for_stale = clock.monotonic()
         self._held: dict[int, Held] = {}
         self._dirty: dict[int, None] = {}
-        """Partitions that may have something."""
+        """Partitions that may have results to read."""
         self._reading: set[int] = set()
         self._ready: deque[Delivery] = deque()
         self._received: dict[str, Received] = {}
@@ -103,7 +104,8 @@ class Results:
         return self._held.keys()
 
     def take_over(self, partitions: Iterable[int]) -> None:
-        """These belong to this process now: first what others had received and not acknowledged (PROTOCOL 17)."""
+        """Receive for these partitions from now on, beginning with what others had received and not acknowledged
+        (PROTOCOL 17)."""
         taken = dict.fromkeys(partitions)
         self._drop(taken)
         self._held |= {partition: Held() for partition in taken}
@@ -111,7 +113,8 @@ class Results:
         self.wake()
 
     def hand_back(self, partitions: Iterable[int]) -> None:
-        """Somebody else may have these; what is not acknowledged is theirs to take over."""
+        """Receive no more for these partitions: another coordinator may hold them now, and takes over what is not
+        acknowledged."""
         gone = set(partitions)
         self._drop(gone)
         for partition in gone:
@@ -123,13 +126,13 @@ class Results:
         self._ready = deque(delivery for delivery in self._ready if delivery.receipt in self._received)
 
     def _woken(self, said: str) -> None:
-        """An empty text: something may have been missed."""
+        """Mark the partitions that were named, or all of them for an empty text: something may have been missed."""
         woken = [number_of(one) for one in said.split()] if said else self._held
         self._dirty.update((partition, None) for partition in woken if partition in self._held)
         self.wake()
 
     def wake(self) -> None:
-        """Let whoever waits look."""
+        """Let every waiting `receive` look."""
         for ticket in self._waiting:
             ticket.wake()
 
@@ -151,7 +154,7 @@ class Results:
                 await ticket.wait(POLL_SECONDS)
         finally:
             self._waiting.discard(ticket)
-            if self._ready:  # whoever else waits takes what is left
+            if self._ready:  # another waiting `receive` takes what is left
                 self.wake()
 
     async def _raise_failure(self) -> None:
@@ -160,7 +163,8 @@ class Results:
             await self._link.mend(failure)
 
     async def _read(self) -> None:
-        """Ask for a page of each partition that may have something. What comes is kept, whoever waits for it then."""
+        """Ask for a page of each partition that may have something. What arrives is kept, even if the caller has gone
+        by then."""
         await self._link.connected()
         chosen = [partition for partition in self._dirty if partition not in self._reading][:AT_ONCE]
         size = 1 if self._link.is_cluster else AT_ONCE
@@ -182,12 +186,12 @@ class Results:
         if isinstance(reply, Exception):
             self._failure = reply
             for partition, held in asked.items():
-                held.mode, held.cursor = "0", START  # perhaps it was done: what was given is read again
+                held.mode, held.cursor = "0", START  # perhaps the call was done: what it gave is read again
                 if partition in self._held:
                     self._dirty[partition] = None
         else:
             for (partition, held), (cursor, entries) in zip(asked.items(), reply, strict=True):
-                if self._held.get(partition) is held:  # or it was handed back meanwhile, or taken over anew
+                if self._held.get(partition) is held:  # else it was handed back meanwhile, or taken over anew
                     self._take_page(partition, held, text_of(cursor), entries)
         self.wake()
 
@@ -207,12 +211,13 @@ class Results:
     def _take(self, partition: int, entry: str, raw: list[bytes]) -> None:
         receipt = f"{partition}:{entry}"
         if receipt in self._received:
-            return  # it is being worked on here
+            return  # this process is working on it already
         try:
             with self._messages.reading("result"):
                 received, result = self._believe(partition, entry, fields_of(raw))
         except EnvelopeRefused:
-            # Which task it was about is not known. One that is over for its worker and has no result is found by the sweep.
+            # Which task it was about is not known. A task whose worker is done with it and that has no result is found
+            # by the sweep.
             for call in self._acknowledging({partition: [entry]}):
                 self._link.try_to_start(*call)
             return
@@ -220,7 +225,7 @@ class Results:
         self._ready.append(Delivery(receipt, result))
 
     def _believe(self, partition: int, entry: str, fields: dict[bytes, bytes]) -> tuple[Received, Result]:
-        """Raises `EnvelopeRefused`, having counted and logged it."""
+        """Decode and check a result. Raises `EnvelopeRefused`, having counted and logged the refusal."""
         task_id, queue, ask, process = (
             self._messages.text("result", fields.get(name, b"")) for name in (b"task", b"queue", b"ask", b"process")
         )
@@ -233,8 +238,8 @@ class Results:
         return Received(partition, entry, task_id, queue, ends, result.tenant, ask, process), result
 
     def _look_again(self) -> None:
-        """Now and then: a wake-up may have been lost, and so may a coordinator that had received something. Also while wake-ups
-        come all the time: they are of other partitions."""
+        """Read every partition now and then: a wake-up may have been lost, and so may a coordinator that had received
+        results. This must happen even while wake-ups keep coming, since those may be for other partitions."""
         now = self._clock.monotonic()
         if now - self._looked < POLL_SECONDS:
             return
@@ -248,7 +253,7 @@ class Results:
                 held.mode = str(int(self._tempo.stale_seconds * 1000)) if is_time else "tidy"
 
     async def tidy(self) -> None:
-        """Take the empty streams of this process's partitions away."""
+        """Remove the empty streams of this process's partitions."""
         size = 1 if self._link.is_cluster else AT_ONCE
         names = list(self._held)
         await self._link.run_all(
@@ -268,7 +273,7 @@ class Results:
         for _, one in known:
             entries.setdefault(one.partition, []).append(one.entry)
             if one.ends:
-                queue = self._tasks.queue_of(one.task_id) or one.queue  # what we know counts more than what we are told
+                queue = self._tasks.queue_of(one.task_id) or one.queue  # our own record counts more than the message
                 (ended.setdefault(queue, []) if queue else nowhere).append(one.task_id)
         for queue in await self._tasks.queues() if nowhere else ():
             ended.setdefault(queue, []).extend(nowhere)
@@ -328,7 +333,7 @@ class Results:
                 raise CheckpointsRefused(refused)
 
     def _report_again(self, result: Result) -> None:
-        """Crash here, or away: whoever misses it sends the task again."""
+        """Report a result once more. If that is lost, the coordinator misses the result and sends the task again."""
         partition = partition_of(result.run_id, self._count)
         self._link.send("XADD", self._keys.results(partition), "*", *self._fields(result.task_id, result))
         self._link.send("PUBLISH", self._keys.wake_results, str(partition))
@@ -340,7 +345,7 @@ class Results:
         return ["task", task_id, "kind", result.kind, "queue", queue, "message", body, "signature", signature]
 
     async def find_reported(self, task_ids: Collection[str]) -> set[str]:
-        """Those whose result is on its way."""
+        """The tasks whose result is on its way."""
         partitions: dict[int, list[str]] = {}
         for task_id in task_ids:
             partitions.setdefault(partition_of(run_of(task_id), self._count), []).append(task_id)

@@ -1,7 +1,7 @@
 """The scripts, one `.lua` file per operation, as Redis runs them.
 
-A script begins with the names of the consumer groups, then what it includes from `scripts/shared/`, then its own text. Its
-hash is what `EVALSHA` names it by.
+A script begins with the names of the consumer groups, then what it includes from `scripts/shared/`, then its own text.
+`EVALSHA` names a script by its hash.
 """
 
 from __future__ import annotations

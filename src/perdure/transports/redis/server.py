@@ -1,6 +1,6 @@
-"""What a server must be: new enough, and not one that forgets keys by itself. And whether it is one of a cluster.
+"""What a server must be: new enough, and not one that evicts keys by itself. Also whether it is part of a cluster.
 
-It looks, once, when a process starts.
+It looks once, when a process starts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class ServerTooOld(PerdureError):
 
 
 async def is_cluster(address: Address, clock: Clock, seconds: float) -> bool:
-    """What the first server that answers says of itself; everybody may ask `HELLO`. Raises `TransportUnavailable`."""
+    """Whether the first server that answers says it is in a cluster; every user may ask `HELLO`. Raises
+    `TransportUnavailable`."""
     reasons: list[str] = []
     for place in address.each():
         try:
@@ -56,7 +57,7 @@ async def is_cluster(address: Address, clock: Clock, seconds: float) -> bool:
 
 
 async def check(link: Link) -> None:
-    """Refuse what cannot work, and warn about what should be otherwise."""
+    """Refuse a server that cannot work, and warn about settings that should be different."""
     try:
         texts = await link.call_everywhere("INFO")
     except TransportUnavailable:
@@ -67,7 +68,7 @@ async def check(link: Link) -> None:
 
 
 def judge(facts: Mapping[str, str]) -> list[str]:
-    """What should be otherwise. Raises `ServerTooOld`."""
+    """Warnings about what should be different. Raises `ServerTooOld`."""
     name = "valkey" if "valkey_version" in facts else "redis"
     version = facts.get(f"{name}_version", "0")
     major, minor, patch = (*map(int, re.findall(r"\d+", version)), 0, 0, 0)[:3]

@@ -1,7 +1,7 @@
-"""The link to one server: all calls of a process share one connection, which comes back after it was lost.
+"""The link to one server: all calls of a process share one connection, which is made again after it was lost.
 
-It owns reconnecting and time-outs. After a failure the next connection is tried at once, then with growing pauses; in a pause
-calls fail at once, because whoever calls has patience of its own.
+It owns reconnecting and time-outs. After a failure the next connection is tried at once, then with growing pauses; in a
+pause calls fail at once, because callers have patience of their own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from perdure.transports.redis.keys import Keys
 from perdure.transports.redis.link import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, Link
 
 LATE = 0.2
-"""Of the time that an answer may take: then others are asked first, where it does not matter who answers."""
+"""The part of the permitted time after which an answer counts as late: then other servers are asked first, where it
+does not matter which one answers."""
 
 
 class ServerLink(Link):
@@ -49,7 +50,7 @@ class ServerLink(Link):
 
     @property
     def is_lively(self) -> bool:
-        """Connected, and not late with an answer."""
+        """Whether the server is connected, and not late with an answer."""
         connection = self._connection
         return (
             connection is not None and not connection.lost.done() and connection.silent_seconds < self._seconds * LATE
@@ -63,7 +64,7 @@ class ServerLink(Link):
         connection = self._connection
         if connection is not None and not connection.lost.done():
             return connection
-        # It failed, and somebody tries again: the others need not wait for that.
+        # Connecting failed and another caller tries again: this one need not wait for that.
         if self._pause and self._lock.locked():
             raise TransportUnavailable(f"Redis at {self.address} cannot be reached: {self._why}")
         async with self._lock:
@@ -89,7 +90,7 @@ class ServerLink(Link):
             self.look()
 
     def look(self) -> None:
-        """Whether it owes an answer for too long."""
+        """End the connection if it has owed an answer for too long."""
         connection = self._connection
         if connection is not None and connection.silent_seconds > self._seconds:
             connection.end(f"no answer for {self._seconds:g} s")

@@ -1,4 +1,4 @@
-"""Slots of a Redis Cluster: which one a key is in, and which server has it. It opens nothing."""
+"""Slots of a Redis Cluster: which slot a key is in, and which server has it. It opens nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SLOTS = 16384
 
 @functools.lru_cache(maxsize=10_000)
 def slot_of(key: str | bytes) -> int:
-    """By what stands in the first braces, if there is something in them; else by the whole key."""
+    """The slot of a key: by what stands in its first braces, if anything does; otherwise by the whole key."""
     name = key.encode() if isinstance(key, str) else key
     _, brace, rest = name.partition(b"{")
     tag, end, _ = rest.partition(b"}")
@@ -23,7 +23,7 @@ def slot_of(key: str | bytes) -> int:
 
 
 def key_of(command: tuple[str | bytes | float, ...]) -> str | bytes | None:
-    """The first key of a command that Perdure uses. None: any server will do."""
+    """The first key of a command that Perdure uses; None if any server will do."""
     if command[0] == "EVALSHA":
         key = command[3]
     elif command[0] in {"PUBLISH", "PING", "INFO"}:
@@ -35,18 +35,18 @@ def key_of(command: tuple[str | bytes | float, ...]) -> str | bytes | None:
 
 
 class SlotMap(msgspec.Struct, frozen=True):
-    """As one server of the cluster sees it."""
+    """Which server has which slots, as one server of the cluster sees it."""
 
     masters: tuple[Address, ...] = ()
-    """Those that have slots."""
+    """The servers that have slots."""
     others: tuple[Address, ...] = ()
-    """Replicas: they keep nothing of their own, but know the map, and hear what is published."""
+    """Replicas: they keep nothing of their own, but know the map and hear what is published."""
     owners: tuple[Address | None, ...] = (None,) * SLOTS
-    """By slot; None: nobody has it now."""
+    """The owner of each slot; None where no server has it now."""
 
 
 def read_slots(reply: Any, asked: Address) -> SlotMap:
-    """The answer to `CLUSTER SLOTS`. A server that does not know its own address is where it was asked."""
+    """The map in the answer to `CLUSTER SLOTS`. A server that does not know its own address is where it was asked."""
     ranges: list[tuple[int, int, Address]] = []
     others: dict[Address, None] = {}
     for first, last, master, *replicas in reply:
@@ -62,7 +62,7 @@ def read_slots(reply: Any, asked: Address) -> SlotMap:
 
 
 def place(text: str, asked: Address) -> Address:
-    """`host:port`, as in MOVED and ASK; without a host it is that of the server that said so."""
+    """The address in `host:port`, as in MOVED and ASK; a missing host is that of the server that said so."""
     host, _, port = text.rpartition(":")
     return asked.at(host, int(port))
 

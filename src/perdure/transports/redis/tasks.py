@@ -1,10 +1,11 @@
-"""Tasks as their coordinator sees them: sent, taken back, stopped, missed, over. Each queue by itself.
+"""Tasks as their coordinator sees them: sent, taken back, stopped, missed, over. Each queue stands by itself.
 
-It remembers which queue a task of this process is in; for any other, every queue that had a task lately is asked. Bound: one
-small entry per task published and not yet over.
+It remembers which queue a task of this process is in; for any other task, every queue that had a task lately is asked.
+Bound: one small entry per task published and not yet over.
 
-A worker that runs a task adopts it with its next beat if everything here was lost (`check.lua`). Therefore a task that is
-missing after such a loss is not sent again at once: `adopt_seconds` pass first, and running work goes on undisturbed.
+A worker that runs a task adopts it with its next beat if everything in Redis was lost (`check.lua`). Therefore a task
+that is missing after such a loss is not sent again at once: `adopt_seconds` pass first, and running work goes on
+undisturbed.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ from perdure.transports.redis.messages import Messages, fields_of
 from perdure.transports.redis.reading import number_of, shown, text_of
 
 BATCH = 200
-"""Tasks in one call of a script, so that none holds the server up for long."""
+"""Tasks in one call of a script, so that no call holds the server up for long."""
 MOST_CLAIMS = 10_000
 TASK_SECONDS = 900.0
-"""How long a task that was sent may be taken; one that waits longer is missed by the sweep, and sent anew."""
+"""How long a sent task may be claimed. One that waits longer is found missing by the sweep and sent anew."""
 
 Found = Literal["withdrawn", "claimed", "unknown"]
 Reported = Callable[[Collection[str]], Awaitable[set[str]]]
-"""Which of these tasks have a result on its way."""
+"""Tells which of these tasks have a result on its way."""
 
 
 class Published(msgspec.Struct, frozen=True, gc=False):
     queue: str
     at: float
-    """By the monotonic clock of this process."""
+    """When the task was sent, by the monotonic clock of this process."""
 
 
 class Tasks:
@@ -47,13 +48,13 @@ class Tasks:
         self._messages = messages
         self._clock = clock
         self._adopt_seconds = tempo.heartbeat_seconds + tempo.late_seconds
-        """After a loss of everything so much time passes before tasks that a worker may be running are called missing."""
+        """How long, after a loss of everything, tasks that a worker may be running are not yet called missing."""
         self._unlisted_seconds = tempo.dead_seconds
-        """What a worker was given so long ago, does not say that it runs and has not reported, is missing: it may have begun anew
-        under its old name."""
+        """How long after a claim a task counts as missing that its worker neither lists as running nor has reported:
+        the worker may have begun anew under its old name."""
         self._published: dict[str, Published] = {}
         self._empty_since: dict[str, float] = {}
-        """Queues in which none of our tasks was found, and since when."""
+        """Queues in which none of this process's tasks was found, and since when."""
         self._last_sent_at = 0
 
     # sending and taking back
@@ -95,7 +96,7 @@ class Tasks:
         return answers
 
     async def stop(self, task_ids: Sequence[str]) -> set[str]:
-        """The workers that have one of them."""
+        """Mark tasks as stopping; returns the workers that have one of them."""
         calls: list[Call] = [
             ("stop", [self._keys.held(queue)], [self._keys.lane(queue), *some])
             for queue, names in (await self._by_queue(task_ids)).items()
@@ -104,7 +105,7 @@ class Tasks:
         return {shown(worker) for workers in await self._link.run_all(calls) for worker in workers}
 
     def settling(self, task_ids: dict[str, list[str]]) -> list[Call]:
-        """The calls that take these away for good, by queue."""
+        """The calls that take these tasks, by queue, away for good."""
         return [
             ("settle", [self._keys.held(queue), self._keys.lanes(queue)], [self._keys.lane(queue), *some])
             for queue, names in task_ids.items()
@@ -117,12 +118,12 @@ class Tasks:
     # finding
 
     def queue_of(self, task_id: str) -> str:
-        """Empty: it was not sent from here."""
+        """The queue a task was sent to; empty if this process did not send it."""
         published = self._published.get(task_id)
         return "" if published is None else published.queue
 
     async def queues(self) -> set[str]:
-        """All that had a task lately."""
+        """All queues that had a task lately."""
         found = {one.queue for one in self._published.values()}
         for name in await self._link.call("SMEMBERS", self._keys.queues):
             try:
@@ -142,7 +143,8 @@ class Tasks:
     async def find_missing(
         self, task_ids: Collection[str], workers: Callable[[], Awaitable[list[WorkerSeen]]], reported: Reported
     ) -> set[str]:
-        """Also what a worker has claimed and does not run, unless its result is on its way: the claim was lost."""
+        """Tasks that Redis no longer holds, and tasks that a worker has claimed but does not run, unless their result
+        is on its way: that claim was lost."""
         answers = dict.fromkeys(task_ids, "missing")
         answers |= {name: answer for name, answer in await self._ask("locate", list(task_ids)) if answer != "missing"}
         suspects: dict[str, str] = {}
@@ -160,14 +162,15 @@ class Tasks:
             await self._link.run_all(self.settling(await self._by_queue(lost)))
         missing = [task_id for task_id, answer in answers.items() if answer == "missing"]
         alive = {self._published[name].queue for name in answers.keys() - missing if name in self._published}
-        now = self._clock.monotonic()  # one for all: those of one loss are missing at the same moment
+        now = self._clock.monotonic()  # one time for all: tasks of one loss are missing at the same moment
         gone = {task_id for task_id in missing if not self._may_be_adopted(task_id, alive, now)} | set(lost)
         for task_id in gone:
             self.over(task_id)
         return gone
 
     def _may_be_adopted(self, task_id: str, alive: Collection[str], now: float) -> bool:
-        """The server was away, or lost everything, after this was sent: perhaps a worker has it and is about to say so."""
+        """Whether a worker may have the task and be about to say so: the server was away, or lost everything, after it
+        was sent."""
         published = self._published.get(task_id)
         if published is None:
             return False
@@ -177,12 +180,12 @@ class Tasks:
             self._empty_since.pop(published.queue, None)
             return False
         since = self._empty_since.setdefault(published.queue, now)
-        if since <= published.at:  # of a loss before this was sent
+        if since <= published.at:  # the queue was empty before this task was sent: another loss
             since = self._empty_since[published.queue] = now
         return now - since < self._adopt_seconds
 
     async def _ask(self, script: str, task_ids: Sequence[str]) -> list[tuple[str, str]]:
-        """(task id, answer), from every queue it may be in."""
+        """(task id, answer) from every queue the task may be in."""
         asked = [(queue, some) for queue, names in (await self._by_queue(task_ids)).items() for some in batches(names)]
         replies = await self._link.run_all(
             [
@@ -213,13 +216,14 @@ class Tasks:
     # the claims of a worker
 
     async def list_claims(self, queue: str, worker: str) -> list[Any]:
-        """Entries as (lane, entry id, fields, milliseconds since it was given)."""
+        """Claimed entries as (lane, entry id, fields, milliseconds since the claim)."""
         arguments: Arguments = [self._keys.lane(queue), ADOPTED, worker, MOST_CLAIMS]
         reply: list[Any] = await self._link.run("list_claims", [self._keys.lanes(queue)], arguments)
         return reply
 
     async def forget(self, worker: str, is_ours: Callable[[str], bool], reported: Reported) -> tuple[list[str], bool]:
-        """The tasks taken from it, and whether it still has others, whose runs somebody else holds."""
+        """Take a worker's tasks away from it. Returns them, and whether it still has tasks whose runs another
+        coordinator holds."""
         lost: list[str] = []
         has_others = False
         for queue in await self.queues():

@@ -1,7 +1,8 @@
 """The transport over Redis (or Valkey): tasks in streams per queue, results in streams per partition of runs.
 
-It owns nothing but the composition: each duty has a file of its own. Whatever Redis loses is sent again from the journal (T1).
-Everything runs on the loop that opened it except `beat` and `on_stop`, which a worker's heartbeat thread may call.
+It owns nothing but the composition: each duty has a file of its own. Whatever Redis loses is sent again from the
+journal (T1). Everything runs on the loop that opened it except `beat` and `on_stop`, which a worker's heartbeat thread
+may call.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class RedisTransport:
         is_cluster: bool,
     ) -> None:
         self.process = clock.new_id()
-        """Names this process to others, for as long as it lives."""
+        """The name of this process to others, for as long as it lives."""
         self._loop = asyncio.get_running_loop()
         self._keys = keys
         self._count = partition_count
@@ -167,7 +168,8 @@ class RedisTransport:
         return await self._open._tasks.recall(task_ids)
 
     async def stop(self, task_ids: Sequence[str]) -> None:
-        """A task that is still queued is claimed as one that should stop, so that somebody reports its end."""
+        """Mark tasks as stopping. One that is still queued is claimed with that mark, so that a worker reports its
+        end."""
         elsewhere: list[Arguments] = []
         for worker in await self._open._tasks.stop(task_ids):
             wake = self._on_stop.get(worker)
@@ -207,7 +209,8 @@ class RedisTransport:
         return await self._open._tasks.list_queues()
 
     async def forget_worker(self, worker: str) -> list[str]:
-        """Of the runs this process holds. It stays listed while it has tasks of others, which their holders must forget."""
+        """Forget a dead worker's tasks of the runs this process holds. The worker stays listed while it has tasks of
+        other runs, which their holders must forget."""
         lost, has_others = await self._open._tasks.forget(worker, self._is_ours, self._results.find_reported)
         for task_id in lost:
             await self._begins.grant_begin(task_id, False)
@@ -258,7 +261,7 @@ class RedisTransport:
             self._wakes.on([channel], lambda said: wake() if said else None)
 
     async def close(self) -> None:
-        """Whoever waits is woken with `TransportClosed`."""
+        """Close the transport: every waiting caller is woken with `TransportClosed`."""
         if self._link.closed:
             return
         await self._leave()
@@ -272,7 +275,8 @@ class RedisTransport:
         self._heart.close()
 
     async def _leave(self) -> None:
-        """Workers of this process that have nothing left need not be found dead, and empty streams go."""
+        """Take idle workers of this process off the list, so that they need not be found dead, and remove empty
+        streams."""
         busy = {claim.worker for claim in self._claims.running.values()}
         try:
             await self._results.tidy()
@@ -286,7 +290,7 @@ class RedisTransport:
 
     @property
     def _open(self) -> RedisTransport:
-        """Itself, unless it was closed."""
+        """The transport itself; raises if it was closed."""
         self._link.check_open()
         return self
 

@@ -1,7 +1,7 @@
-"""Wake-ups: one subscription per process tells whoever waits that it is worth looking.
+"""Wake-ups: one subscription per process tells every waiting caller that it is worth looking.
 
-It owns the subscribed connection and who waits for which channel. A wake-up may get lost; therefore everybody who waits also
-looks now and then, and everybody is woken when the subscription begins, or begins again.
+It owns the subscribed connection and which callers wait for which channel. A wake-up may get lost; therefore every
+waiting caller also looks now and then, and all of them are woken when the subscription begins, or begins again.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from perdure.transports.redis.link import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SEC
 from perdure.transports.redis.reading import shown, text_of
 
 LONGEST_SAID = 1_000_000
-"""Characters of a wake-up; those of Perdure name some partitions, or some commands."""
+"""The longest wake-up, in characters; those of Perdure name some partitions, or some commands."""
 POLL_SECONDS = 2.0
-"""How often somebody who waits looks without being woken."""
+"""How often a waiting caller looks without being woken."""
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ Handler = Callable[[str], None]
 
 
 class Ticket:
-    """One who waits. `clear`, look, then `wait`: what is said in between is not missed."""
+    """A waiting caller. It must `clear`, look, then `wait`, so that nothing said in between is missed."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -53,22 +53,23 @@ class Wakes:
     def __init__(self, link: Link, clock: Clock, *, seconds: float, name: str) -> None:
         self._link = link
         self._address = link.address
-        """Of the present subscription; in a cluster any server will do, and after a failure it is the next one."""
+        """The server of the present subscription; in a cluster any will do, and after a failure it is the next one."""
         self._clock = clock
         self._seconds = seconds
         self._name = name
         self._handlers: dict[str, list[Handler]] = {}
-        """By channel; a channel without handlers stays subscribed, because somebody will wait for it again."""
+        """Handlers by channel. A channel without handlers stays subscribed, because a caller will wait for it again."""
         self._connection: Connection | None = None
         self.heard: set[str] = set()
         """Channels the server has confirmed."""
         self.connections = 0
         """How often the subscription has begun."""
         self.refused = 0
-        """Wake-ups that nobody could read."""
+        """How many wake-ups no listener could read."""
 
     def on(self, channels: Iterable[str], handler: Handler) -> Callable[[], None]:
-        """Call `handler` with what is said there, and once when the subscription begins. Returns how to end it."""
+        """Call `handler` with what is said on these channels, and once when the subscription begins. Returns a function
+        that ends this."""
         channels = tuple(channels)
         new = [channel for channel in channels if channel not in self._handlers]
         for channel in channels:
@@ -84,12 +85,12 @@ class Wakes:
         return end
 
     def leave_idle(self, channel: str) -> None:
-        """As `leave`, unless somebody waits there now."""
+        """Like `leave`, unless a caller waits there now."""
         if not self._handlers.get(channel):
             self.leave([channel])
 
     def leave(self, channels: Iterable[str]) -> None:
-        """Nobody here will wait for these any more."""
+        """Unsubscribe from these channels: no caller here will wait for them any more."""
         gone = [channel for channel in channels if self._handlers.pop(channel, None) is not None]
         self.heard.difference_update(gone)
         if gone and self._connection is not None:
@@ -129,7 +130,7 @@ class Wakes:
         if self._handlers:
             connection.send("SUBSCRIBE", *self._handlers)
         while not connection.lost.done():
-            connection.send("PING")  # and so the silence of a connection that is half open is heard
+            connection.send("PING")  # so that the silence of a half-open connection is noticed
             await asyncio.wait([connection.lost], timeout=self._seconds / 4)
             if connection.silent_seconds > self._seconds:
                 connection.end(f"no answer for {self._seconds:g} s")
@@ -155,7 +156,8 @@ class Wakes:
                 self._tell(channel, said)
 
     def _tell(self, channel: str, said: str) -> None:
-        """Everybody may say something there: what a listener cannot read harms neither the other listeners nor the connection."""
+        """Pass on what was said. Any client may say something: what a listener cannot read harms neither the others nor
+        the connection."""
         for handler in tuple(self._handlers.get(channel, ())):
             try:
                 handler(said)
@@ -163,7 +165,7 @@ class Wakes:
                 self._refuse(channel, error)
 
     def _refuse(self, channel: str, error: Exception) -> None:
-        """Nothing depends on a wake-up: whoever waits looks by themselves."""
+        """Count and log a wake-up that could not be read. Nothing depends on it: waiting callers look by themselves."""
         self.refused += 1
-        if self.refused & (self.refused - 1) == 0:  # the 1st, 2nd, 4th, 8th …: anybody can send a million
+        if self.refused & (self.refused - 1) == 0:  # the 1st, 2nd, 4th, 8th …: any client can send a million
             _log.warning("refused: what was said on %s: %r; %d wake-ups so far", channel, error, self.refused)
