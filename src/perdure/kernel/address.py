@@ -1,7 +1,10 @@
 """The address of an attempt: which run, node, scope, item, attempt and generation, and whether it undoes.
 
-The kernel makes it when it sends an attempt (`State.address`), and it is carried whole from there to the worker and back: nobody
-copies its parts. It owns the names that derive from them, so that nobody has to invent or store any (rules 3, 41).
+The kernel makes an address when it sends an attempt (`State.address`), and it travels whole from there to the worker
+and back:
+no caller copies its parts. The names that derive from those parts are made here, so that none is invented or stored
+elsewhere
+(rules 3, 41).
 
 Ids of runs, approvals and dead letters stand in URLs: they are made of characters that no proxy, shell or client escapes. Parts
 are joined with `:`, and a place is written with `~`; neither can be in the name of a node, nor in a run id that a user gives, so
@@ -27,20 +30,21 @@ class Address(msgspec.Struct, frozen=True, eq=False, gc=False):
     scope: Scope = ()
     item: int | None = None
     attempt: int = 1
-    """0: whichever attempt there is."""
+    """The number of the attempt; 0 stands for whichever attempt there is."""
     generation: int = 1
     undo: bool = False
-    """It is about the compensation of the activation."""
+    """True for an attempt to compensate the activation."""
     _task_id: str = ""
-    """Once it was asked for."""
+    """The name that `task_id` formatted, kept once it was asked for."""
 
     def __post_init__(self) -> None:
-        if self._task_id:  # of the address that this one is a changed copy of
+        if self._task_id:  # the name of the address that this one is a changed copy of
             msgspec.structs.force_setattr(self, "_task_id", "")
 
     @property
     def task_id(self) -> str:
-        """Names the attempt for ever: `run/fetch[2.1]#7/1.3`. Formatted once, and read by `parse_task_id`."""
+        """The name of the attempt for ever: `run/fetch[2.1]#7/1.3`. It is formatted once, and read by
+        `parse_task_id`."""
         name = self._task_id
         if not name:
             name = f"{self.run_id}/{self.place}/{self.generation}.{self.attempt}{'u' if self.undo else ''}"
@@ -55,11 +59,11 @@ class Address(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def place(self) -> str:
-        """The activation, for people, and for keys that stand in no URL: `fetch[2.1]#7`."""
+        """The name of the activation, for people and for keys that stand in no URL: `fetch[2.1]#7`."""
         return place(self.node, self.scope, self.item)
 
     def idempotency_key(self, undone: int = 0) -> str:
-        """The same over all attempts; a new one only when the activation was compensated and runs again."""
+        """The key all attempts of the activation share; a new one only when it was compensated and runs again."""
         key = f"{self.run_id}/{self.place}/{'undo' if self.undo else 'do'}"
         return f"{key}/{undone}" if undone else key
 
@@ -68,7 +72,7 @@ class Address(msgspec.Struct, frozen=True, eq=False, gc=False):
         return f"{self._spot}:{self.attempt}"
 
     def child_id(self, undone: int = 0) -> str:
-        """One child per activation: trying the node again retries the child (rule 35)."""
+        """The id of the child run of an activation: one child each, and trying the node again retries it (rule 35)."""
         return _bounded(f"{self._spot}:{undone}" if undone else self._spot)
 
     @property
@@ -85,7 +89,8 @@ class Address(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 def _bounded(key: str) -> str:
-    """Ids grow with every run inside a run; beyond this a hash stands for the rest. The root stays: its partition is theirs."""
+    """The key, or a hash of it when too long: ids grow with every run inside a run. The root stays, as it decides the
+    partition."""
     if len(key) <= LONGEST_ID:
         return key
     root = root_of(key)
@@ -100,7 +105,8 @@ _TASK_ID = re.compile(
 
 
 def parse_task_id(name: str) -> Address | None:
-    """The address that has this name; None: none has. A slash may be in the id of a run, never in the name of a node."""
+    """The address of this name, or None when it is not a task id. A run id may hold a slash, the name of a node never
+    does."""
     found = _TASK_ID.fullmatch(name)
     if found is None:
         return None

@@ -1,6 +1,6 @@
 """Commands about one attempt: begun, checkpointed, completed, failed, lapsed, withdrawn, held.
 
-Every result passes the fence first: generation and attempt decide whether it is heard (V3, V4).
+Every result passes the fence first: its generation and attempt decide whether it is accepted (V3, V4).
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ N, R = NodeState, RunState
 
 
 def fence(d: Decider, command: c.NodeCommand, *, success: bool = False) -> Activation | None:
-    """The activation, when this attempt may still speak for it; otherwise the refusal is recorded once (PROTOCOL 20)."""
+    """The activation, if this attempt may still speak for it. Otherwise None, and the refusal is recorded once
+    (PROTOCOL 20)."""
     activation = d.get(command)
     reason = _objection(d.state, activation, command, success)
     if reason is None:
@@ -51,7 +52,7 @@ def _objection(state: State, activation: Activation, command: c.NodeCommand, suc
         if current:
             return None
         if command.address.attempt == activation.attempt - 1 and state.pinned(activation).effect != "at_most_once":
-            return None  # the work is done, and nobody has begun to do it again (rule 2, PROTOCOL 16)
+            return None  # the work is done, and no worker has begun to do it again (rule 2, PROTOCOL 16)
     if success and current and activation.state is N.RETRYING and state.pinned(activation).effect != "at_most_once":
         return None
     return "another attempt is current"
@@ -88,7 +89,7 @@ def begin(d: Decider, command: c.Begin) -> None:
 
 
 def checkpoint(d: Decider, command: c.Checkpoint) -> None:
-    """Kept once, however often and in whichever order it is delivered (T2)."""
+    """Keep a checkpoint once, however often and in whichever order it is delivered (T2)."""
     activation = fence(d, command)
     if activation is None or 0 < command.number <= activation.checkpoints:
         return
@@ -124,7 +125,7 @@ def complete(d: Decider, command: c.Complete) -> None:
 
 
 def _not_allowed(d: Decider, activation: Activation, command: c.Complete) -> Error | None:
-    """An agent may choose only what its definition lists (S3)."""
+    """The error of an agent that chose a node its definition does not list (S3), or None."""
     branch = d.node(activation).branch if activation.item < 0 else None
     if branch is None or branch.kind != "agent_driven" or not command.choice:
         return None
@@ -156,7 +157,7 @@ def fail(d: Decider, command: c.Fail) -> None:
 
 
 def lapse(d: Decider, command: c.Lapse) -> None:
-    """The worker is gone. What it did is unknown; its attempt is over, and a new one may start."""
+    """End an attempt whose worker is gone. What the worker did is unknown; a new attempt may start."""
     if command.address.undo:
         activation = d.get(command)
         if compensation.is_current(d.state, activation, command):
@@ -181,12 +182,12 @@ def lapse(d: Decider, command: c.Lapse) -> None:
 
 def withdraw(d: Decider, command: c.Withdraw) -> None:
     activation = d.get(command)
-    if activation.state is N.RUNNING:  # it had begun after all, and the transport no longer has it: nobody will answer
+    if activation.state is N.RUNNING:  # it had begun after all, and the transport has lost it: no worker will answer
         lapse(d, c.Lapse(at=command.at, address=command.address, reason="handed_back"))
         return
     if command.address.undo or command.address.attempt != activation.attempt or activation.state is not N.QUEUED:
         return
-    if d.state.state is R.RUNNING:  # resumed in the meantime
+    if d.state.state is R.RUNNING:  # the run was resumed in the meantime
         send(d, [activation])
     else:
         hold(d, [activation], d.state.state.value)

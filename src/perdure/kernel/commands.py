@@ -19,7 +19,7 @@ from perdure.model.ir import IR, Condition
 class Command(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     id: str = ""
-    """Becomes the `cause` of the events it leads to."""
+    """The id that events caused by this command carry as their `cause`."""
     entropy: float = 0.5
     """A number in [0, 1) for jitter."""
     by: str = ""
@@ -51,10 +51,10 @@ class Start(Command, frozen=True, kw_only=True):
     adopted: tuple[Adopted, ...] = ()
     overrides: dict[str, dict[str, Any]] = {}
     signals: tuple[tuple[str, Any], ...] = ()
-    """Signals the run this one continues did not consume."""
+    """Signals that were not consumed by the run that this one continues."""
     signals_seen: tuple[str, ...] = ()
     pauses: tuple[tuple[str, str], ...] = ()
-    """What the run this one continues is paused for, and by whom."""
+    """What the run that this one continues is paused for, and by whom."""
     depth: int = 0
     alias: str = ""
     correlation_id: str = ""
@@ -76,7 +76,7 @@ class Checkpoint(NodeCommand, frozen=True, kw_only=True):
     data: Any = None
     step: str = ""
     number: int = 0
-    """Which one of the attempt, from 1 on; 0: the worker does not count, and each is another one."""
+    """The number of the checkpoint in its attempt, from 1 on; 0: the worker does not count, and each one is new."""
 
 
 class Complete(NodeCommand, frozen=True, kw_only=True):
@@ -86,7 +86,7 @@ class Complete(NodeCommand, frozen=True, kw_only=True):
     started_at: float | None = None
     worker: str = ""
     choice: tuple[str, ...] | None = None
-    """agent_driven: the nodes the agent chose."""
+    """The nodes that an agent chose (`agent_driven`)."""
     reasoning: str = ""
 
 
@@ -95,19 +95,19 @@ class Fail(NodeCommand, frozen=True, kw_only=True):
     retryable: bool = True
     retry_after: float | None = None
     not_done: bool = False
-    """The effect certainly did not happen (rule 33)."""
+    """True if the effect certainly did not happen (rule 33)."""
     started_at: float | None = None
     worker: str = ""
 
 
 class Lapse(NodeCommand, frozen=True, kw_only=True):
-    """The worker is gone: it died while it ran this, or it handed the work back."""
+    """The worker is gone: it died while it ran the attempt, or it handed the work back."""
 
     reason: Literal["crashed", "handed_back"] = "crashed"
 
 
 class Withdraw(NodeCommand, frozen=True, kw_only=True):
-    """The transport took the task back before a worker claimed it. Answers a `Recall` effect."""
+    """The transport took the task back before a worker claimed it: the answer to a `Recall` effect."""
 
 
 class Suspend(NodeCommand, frozen=True, kw_only=True):
@@ -122,7 +122,7 @@ class Suspend(NodeCommand, frozen=True, kw_only=True):
     shown: Any = None
     form: Any = None
     notify: dict[str, str] | None = None
-    """Another system that is told: its `url`, and the name of the `secret` that signs."""
+    """Another system to be told of the wait: its `url`, and the name of the `secret` that signs the notice."""
     workflow: str = ""
     inputs: Any = None
 
@@ -132,11 +132,11 @@ class Hold(NodeCommand, frozen=True, kw_only=True):
 
     reason: str = "no_worker"
     detail: str = ""
-    """Who lacks what, for people."""
+    """Which worker lacks what, for people."""
 
 
 class Release(Command, frozen=True, kw_only=True):
-    """Workers for these nodes are there again: schedule what is held for that reason."""
+    """Workers for these nodes are there again: send the attempts that were held for lack of one."""
 
     nodes: tuple[str, ...] = ()
 
@@ -155,7 +155,7 @@ class Vote(Command, frozen=True, kw_only=True):
 
 
 class Delegate(Command, frozen=True, kw_only=True):
-    """Somebody who is asked asks somebody else instead."""
+    """An approver passes the request on to another person."""
 
     approval: str
     to: str
@@ -181,7 +181,7 @@ class EndChild(Command, frozen=True, kw_only=True):
     size: int = 0
     error: Error | None = None
     orphaned: bool = False
-    """It was cancelled because this run went on no longer."""
+    """The child was cancelled because this run no longer went on."""
 
 
 class Pause(Command, frozen=True, kw_only=True):
@@ -190,7 +190,7 @@ class Pause(Command, frozen=True, kw_only=True):
 
 class Resume(Command, frozen=True, kw_only=True):
     reason: str | None = None
-    """Which pause is over; None: whatever it is paused for."""
+    """The reason whose pause is over; None ends every pause."""
 
 
 class Cancel(Command, frozen=True, kw_only=True):
@@ -198,11 +198,11 @@ class Cancel(Command, frozen=True, kw_only=True):
     force: bool = False
     grace_seconds: float = 30.0
     orphaned: bool = False
-    """By the run it is a child of."""
+    """The parent of this run cancels it."""
 
 
 class Undeliver(Command, frozen=True, kw_only=True):
-    """Whoever was to continue this run cannot begin, now or later."""
+    """The run that was to continue this one cannot begin, now or later."""
 
     to: str
     error: Error
@@ -210,10 +210,10 @@ class Undeliver(Command, frozen=True, kw_only=True):
 
 class Retry(Command, frozen=True, kw_only=True):
     ir: IR | None = None
-    """A mended definition to go on with; what completed must have its place in it (E6)."""
+    """A mended definition to go on with; every completed node must have its place in it (E6)."""
     reason: str = ""
     orphaned: bool = False
-    """By the run it is a child of, which had it cancelled when it failed itself."""
+    """The parent retries this run, having cancelled it when the parent itself failed."""
 
 
 class Rollback(Command, frozen=True, kw_only=True):
@@ -316,7 +316,7 @@ class Recall(Effect, frozen=True, kw_only=True):
 
 
 class Stop(Effect, frozen=True, kw_only=True):
-    """Tell the worker that runs this attempt to stop; nobody waits for its answer unless the run is cancelling."""
+    """Tell the worker that runs this attempt to stop. Only a cancelling run waits for the answer."""
 
     address: Address
 
@@ -335,7 +335,7 @@ class StartChild(Effect, frozen=True, kw_only=True):
 
     child: str
     address: Address
-    """Who waits for it."""
+    """The attempt that waits for the child."""
     workflow: str
     inputs: Any = None
     generation: int = 1
@@ -347,7 +347,7 @@ class StopChild(Effect, frozen=True, kw_only=True):
 
 
 class NotifyParent(Effect, frozen=True, kw_only=True):
-    """This run's generation ended: its parent's wait for it can resolve."""
+    """A generation of this run ended, so its parent's wait can resolve."""
 
     parent: tuple[str, str, Scope, int | None]
 

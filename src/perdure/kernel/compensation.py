@@ -16,7 +16,7 @@ N, R = NodeState, RunState
 
 
 def begin(d: Decider, ends: Literal["failed", "cancelled", "rolled_back"], generation: int | None = None) -> bool:
-    """Make the plan. False when there is nothing to compensate and the run may end at once."""
+    """Plan the compensation. False when there is nothing to compensate and the run may end at once."""
     state = d.state
     plan = [state.activations[key] for key in reversed(state.undoable) if state.activations[key].state is N.COMPLETED]
     if not plan and ends != "rolled_back":
@@ -27,7 +27,7 @@ def begin(d: Decider, ends: Literal["failed", "cancelled", "rolled_back"], gener
 
 
 def go_on(d: Decider) -> None:
-    """Compensate the next one, unless one is under way or waits for a person."""
+    """Compensate the next activation of the plan, unless one is under way or waits for a person."""
     state = d.state
     if not state.plan:
         close(d)
@@ -49,7 +49,7 @@ def attempt(d: Decider, activation: Activation) -> None:
 
 
 def is_current(state: State, activation: Activation, command: c.NodeCommand) -> bool:
-    """Whether this attempt may still speak for the compensation: a run ended by force listens no more (J4)."""
+    """Whether this attempt may still speak for the compensation; a run ended by force accepts no result (J4)."""
     undo = activation.undo
     if state.state is not R.COMPENSATING or undo is None or undo.state not in ("queued", "running"):
         return False
@@ -80,7 +80,7 @@ def fail(d: Decider, activation: Activation, error: Error, *, retryable: bool, r
 
 
 def close(d: Decider) -> None:
-    """The terminal event, and the notice to a parent."""
+    """End the run with its terminal event, and notify its parent."""
     state = d.state
     if state.ending == "failed":
         d.emit(e.RunFailed, error=state.error or Error("unknown", "the run failed"))
@@ -92,7 +92,7 @@ def close(d: Decider) -> None:
 
 
 def give_up(d: Decider) -> None:
-    """End a compensation by force: what was not compensated becomes a dead letter each (rule 29)."""
+    """End a compensation by force: each activation that was not compensated becomes a dead letter (rule 29)."""
     left = tuple(d.place(d.state.activations[key]) for key in reversed(d.state.plan))
     d.emit(e.RunCancelled, by=d.command.by, forced=True, not_compensated=left)
     notify(d)

@@ -1,7 +1,7 @@
 """An endless workflow goes on as a new run when its journal grows long (rule 15).
 
 The old run completes and names the new one; the new one adopts what the loop needs: the outcomes before it, the output
-of the iteration before, signals nobody has consumed, which signals there were, and what the run is paused for.
+of the iteration before, the signals that were not consumed, the ids of signals seen, and what the run is paused for.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ from perdure.kernel.state import Activation, LoopRun, NodeState, RunState
 N = NodeState
 
 SEEN = 10_000
-"""Ids of signals a run is told that those before it had, the last ones: a signal that comes again counts once (rule 37)."""
+"""How many ids of earlier signals, the latest ones, a continuing run is told: a signal that comes again counts once
+(rule 37)."""
 
 LONG_JOURNAL = 10_000
-"""Events after which an endless run looks for the next chance to go on as a new one."""
+"""Events after which an endless run takes the next chance to go on as a new one."""
 
 
 def is_due(d: Decider, run: LoopRun) -> bool:
-    """At the end of an iteration, when nothing but this loop is under way."""
+    """Whether the run may continue as a new one: at the end of an iteration, when nothing but this loop is under
+    way."""
     state = d.state
     if not state.ir.endless or state.seq < LONG_JOURNAL or state.parent is not None or len(state.loops) > 1:
         return False
@@ -64,6 +66,6 @@ def go_on(d: Decider, cause: Activation) -> None:
 
 
 def next_id(run_id: str) -> str:
-    """`nightly`, `nightly~2`, `nightly~3`, …"""
+    """The id of the continuing run: `nightly`, `nightly~2`, `nightly~3`, …"""
     base, _, number = run_id.rpartition("~")
     return f"{base}~{int(number) + 1}" if base and number.isdigit() else f"{run_id}~2"

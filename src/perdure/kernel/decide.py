@@ -1,4 +1,4 @@
-"""`decide(state, command)`: every rule about runs, asked once per command.
+"""`decide(state, command)`: all the rules about runs, asked once per command.
 
     decide(state, command, verdicts)   what would happen; the state is left as it was
     advance(state, command, verdicts)  the same, and the state goes along (what a coordinator calls)

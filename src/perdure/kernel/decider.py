@@ -1,7 +1,7 @@
 """One decision being made: the state it is made on, what is known, and what has been decided so far.
 
-Events are applied to the state as they are emitted, so that every later step of the decision sees them. When
-something must be known first, `Unknown` is raised and the state is rolled back.
+Events are applied to the state as they are emitted, so that every later step of the decision sees them. When a
+verdict is missing, `Unknown` is raised and the state is rolled back.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Q = NodeState.QUEUED
 _FAILURES = (e.NodeFailed, e.NodeRetrying, e.NodeParked, e.ItemFailed)
 
 GRACE_SECONDS = 30.0
-"""How long the end of a run waits for what cannot be stopped at once."""
+"""How long a run that ends waits for work that cannot be stopped at once."""
 
 
 class Unknown(Exception):
@@ -62,8 +62,11 @@ class Decider:
 
     @property
     def cause(self) -> str:
-        """What the next event comes from: the number of an event, or who asked for what. The first of a decision comes from
-        outside or, if it is what became of an attempt, from the event that sent that; the others come from the first."""
+        """What the next event comes from: the number of an event, or the command and who sent it. The first event of a
+        decision
+        comes from outside or, if it is the result of an attempt, from the event that sent that attempt; the others come
+        from the
+        first."""
         command = self.command
         if self.events:
             return str(self.events[0].seq)
@@ -117,11 +120,12 @@ class Decider:
         self.effect(c.Recall(address=self.state.address(activation, undo=undo)))
 
     def node(self, activation: Activation) -> Node:
-        """The node as routing sees it now."""
+        """The node as the definition that governs routing has it now."""
         return self.state.node_in(governing_ir(self.state, activation), activation.node)
 
     def ask(self, need: c.Need, context: Callable[[], Context], condition: Condition | None = None) -> c.Verdict:
-        """The verdict, or `Unknown`. The context is gathered now, while the state is as the question means it."""
+        """The verdict, or `Unknown` is raised. The context is gathered now, while the state is the one the question is
+        about."""
         verdict = self.verdicts.get(need)
         if verdict is None:
             raise Unknown([c.Question(need, context(), condition)])
@@ -135,7 +139,7 @@ class Decider:
         return gather(self.state, activation, references, output=output, output_ref=output_ref, everything=everything)
 
     def get(self, command: c.NodeCommand) -> Activation:
-        """The activation a command names, or a refusal."""
+        """The activation that a command names; a command that names none is refused."""
         activation = self.state.locate(command.address)
         if activation is None:
             where = command.address.place
@@ -143,7 +147,7 @@ class Decider:
         return activation
 
     def fail_run(self, error: Error, activation: Activation | None = None) -> None:
-        """The failure nobody handles: nothing is dispatched from here on (rule 25)."""
+        """Fail the run over a failure that no node handles: nothing is dispatched from here on (rule 25)."""
         node: str | None = None
         scope: tuple[int, ...] = ()
         if activation is not None:
@@ -151,11 +155,11 @@ class Decider:
             error = msgspec.structs.replace(error, node=node, scope=scope, item=activation.item_index)
         self.emit(e.RunFailing, error=error, node=node, scope=scope)
         self.recall_queued()
-        if self.stop_children():  # they end as those of a cancelled run do, and may not take longer (rule 29)
+        if self.stop_children():  # children end as those of a cancelled run do, and may not take longer (rule 29)
             self.emit(e.TimerSet, timer="grace", due_at=self.at + GRACE_SECONDS)
 
     def stop_children(self) -> bool:
-        """Nobody waits for them any more. A child that is wanted again by the next generation is retried (rule 35)."""
+        """Stop the children that are waited for. A child the next generation wants again is retried (rule 35)."""
         waiting = sorted_by_schedule(self.state, NodeState.WAITING) if self.state.children else []
         found = [a for a in waiting if a.wait is not None and a.wait.kind == "child"]
         for activation in found:
@@ -174,5 +178,5 @@ def sorted_by_schedule(state: State, *states: str) -> list[Activation]:
 
 
 def in_schedule(activation: Activation) -> tuple[int, int, tuple[int, ...], int]:
-    """An order that does not depend on how the state came to be."""
+    """A sort key that does not depend on how the state came to be."""
     return (activation.scheduled_seq, activation.node, activation.scope, activation.item)

@@ -49,7 +49,7 @@ def set_state(state: State, activation: Activation, new: NodeState, *, generatio
 
 
 def loosen(state: State, key: Key) -> None:
-    """It has ended: what waited for it may go on, or waits for something else."""
+    """Release what waited for an activation that has ended: it may go on, or wait for something else."""
     for waiting in state.behind.get(key, ()):
         state.put(state.loose, waiting, None)
     state.drop(state.behind, key)
@@ -117,7 +117,7 @@ def ensure(state: State, node: int, scope: Scope, item: int = -1) -> Activation:
 
 
 def touch_entries(state: State) -> None:
-    """Nodes nothing leads to are ready from the start."""
+    """Touch the nodes without incoming edges: they are ready from the start."""
     for index in state.ir.entries:
         activation = ensure(state, index, (1,) * len(state.node(index).loops))
         if activation.state is N.PENDING and not activation.fired:
@@ -125,7 +125,7 @@ def touch_entries(state: State) -> None:
 
 
 def _read_entries(state: State, activation: Activation, definition: Node) -> None:
-    """A new iteration sees what its entry edges resolved to before; their tokens were consumed then."""
+    """Count what the entry edges of a new iteration resolved to before; their tokens were consumed then."""
     edges = state.irs[activation.ir].edges
     for number in definition.edges_in:
         edge = edges[number]
@@ -203,8 +203,8 @@ def resolve(state: State, edge: Edge, ir: int, source: Activation, status: int) 
 
 
 def _knows(state: State, governing: int, ir: int, edge: Edge) -> bool:
-    """Whether the target has this edge where it is: an iteration under way knows none that a patch brought, and nothing
-    outside knows one that a patch removed (rule 39)."""
+    """Whether the target has this edge where it is. An iteration under way knows no edge that a patch brought, and
+    nothing outside it knows an edge that a patch removed (rule 39)."""
     if governing == ir:
         return True
     edges, nodes = state.irs[governing].edges, state.irs[governing].nodes
@@ -219,7 +219,7 @@ def _wait(state: State, activation: Activation, status: int) -> None:
 
 
 def fire(state: State, activation: Activation) -> None:
-    """The join is decided: its tokens are consumed, and what comes later is absorbed."""
+    """Decide the join: its tokens are consumed, and what comes later is absorbed."""
     if activation.fired:
         return
     state.tokens -= activation.tokens
@@ -238,7 +238,8 @@ def fire(state: State, activation: Activation) -> None:
 
 
 def governing_ir(state: State, activation: Activation) -> int:
-    """Routing uses the IR current at the commit; inside a loop, the one the iteration began with."""
+    """The IR whose routing counts for an activation: the current one; inside a loop, the one the iteration began
+    with."""
     return state.iteration_ir(activation.scope, activation.node)
 
 
@@ -271,7 +272,7 @@ def take_route(state: State, activation: Activation, route: Route, status: int =
 
 
 def close_from(state: State, activation: Activation, node: Node, depth: int) -> None:
-    """This outcome leaves the loop at `depth` (and those inside it): its iteration is closing."""
+    """Close the iteration of the loop at `depth`, which this outcome leaves together with the loops inside it."""
     if depth < len(activation.scope):
         run = state.loops[(node.loops[depth], activation.scope[:depth])]
         if run.status == "open":
@@ -280,7 +281,7 @@ def close_from(state: State, activation: Activation, node: Node, depth: int) -> 
 
 
 def fail_edges(state: State, activation: Activation) -> None:
-    """The failure is decided by the joins it reaches: every edge resolves as failed (rule 10)."""
+    """Leave a failure to the joins it reaches: every edge resolves as failed (rule 10)."""
     resolve_all(state, activation, FAILED)
     ir = governing_ir(state, activation)
     node = state.node_in(ir, activation.node)
@@ -304,7 +305,7 @@ def resolve_all(state: State, activation: Activation, status: int) -> None:
 
 
 def forgive_losers(state: State, loser: Activation) -> None:
-    """The join that won the race cancelled this one: that it is skipped now is no refusal of the winner (rule 7)."""
+    """Clear the refusal of a winner whose required dependency was skipped only because it lost the race (rule 7)."""
     ir = governing_ir(state, loser)
     for number in state.node_in(ir, loser.node).edges_out:
         edge = state.irs[ir].edges[number]
@@ -321,8 +322,9 @@ def forgive_losers(state: State, loser: Activation) -> None:
 
 
 def _resolve_again(state: State, activation: Activation, node: Node, ir: int, status: int) -> None:
-    """Done again after compensation, in an iteration that is closed: no way is chosen anew; those who were compensated
-    after it, and wait for it, may go on (`generations.reopen` made only their edges undecided)."""
+    """Resolve the edges of an activation that was done again after compensation, in an iteration that is closed. No way
+    is chosen anew: only targets that were compensated after it, and wait for it, may go on (`generations.reopen` made
+    only their edges undecided)."""
     for number in node.edges_out:
         edge = state.irs[ir].edges[number]
         if not speaks_outside(state, node.loops, activation.scope, edge.common):
@@ -338,7 +340,8 @@ def _loop_over(state: State, activation: Activation, node: Node, edge: Edge) -> 
 
 
 def loops_over(state: State, loops: tuple[int, ...], scope: Scope, depth: int) -> bool:
-    """Every loop around `scope` from this depth inwards goes back no more: what leaves them may resolve."""
+    """Whether no loop around `scope`, from this depth inwards, will go back again, so that edges out of them may
+    resolve."""
     for inner in range(depth, len(scope)):
         run = state.loops.get((loops[inner], scope[:inner]))
         if run is None or run.status not in ("draining", "ended"):
@@ -349,7 +352,7 @@ def loops_over(state: State, loops: tuple[int, ...], scope: Scope, depth: int) -
 
 
 def speaks_outside(state: State, loops: tuple[int, ...], scope: Scope, depth: int) -> bool:
-    """Outside the loops from this depth on, their last iteration is what counts, once they are over (rule 19)."""
+    """Whether `scope` is the last iteration of loops that are over, which is what counts outside them (rule 19)."""
     for inner in range(depth, len(scope)):
         run = state.loops.get((loops[inner], scope[:inner]))
         if run is None or run.iteration != scope[inner]:
@@ -363,7 +366,7 @@ def own_loop_run(state: State, activation: Activation, node: Node) -> LoopRun:
 
 
 def in_closed_iteration(state: State, activation: Activation) -> bool:
-    """Some loop around it has gone on, or is over."""
+    """Whether some loop around the activation has gone on to another iteration, or is over."""
     if not activation.scope:
         return False
     loops = state.node_in(activation.ir, activation.node).loops
@@ -379,7 +382,8 @@ def in_closing_iteration(state: State, activation: Activation) -> bool:
 
 
 def latest(state: State, node: int, prefix: Scope, ir: int) -> Activation | None:
-    """What a node inside loops means from the scope `prefix`: its activation in their last iteration (rule 19)."""
+    """The activation that a node in loops stands for, seen from the scope `prefix`: that of their last iteration (rule
+    19)."""
     loops = state.node_in(ir, node).loops
     scope = prefix
     for depth in range(len(prefix), len(loops)):
@@ -400,7 +404,7 @@ def head_of(state: State, run: LoopRun) -> Activation:
 
 
 def drop_members(state: State, run: LoopRun) -> None:
-    """The iteration is closed: what waited in it waits no longer."""
+    """Close the iteration: its pending members are cancelled, and their tokens with them."""
     for key in run.members:
         member = state.activations[key]
         if member.state is N.PENDING:
@@ -415,7 +419,8 @@ def drop_members(state: State, run: LoopRun) -> None:
 
 
 def _has_ended(state: State, node: int, source: Activation | None, ir: int, scope: Scope) -> bool:
-    """In a draining iteration `scope`: it will not run (again), nor will a loop inside bring another of it."""
+    """Whether, in a draining iteration `scope`, a node will not run again and no loop inside will bring it another
+    time."""
     loops = state.node_in(ir, node).loops
     if source is not None:
         return source.state in ENDED and loops_over(state, loops, source.scope, len(scope))
@@ -430,7 +435,7 @@ def _has_ended(state: State, node: int, source: Activation | None, ir: int, scop
 def resolve_exits(
     state: State, run: LoopRun, taken: tuple[tuple[str, str], ...], failed: tuple[tuple[str, str], ...]
 ) -> None:
-    """The loop is over: its exit edges resolve, those of a draining iteration as their sources end."""
+    """Resolve the exit edges of a loop that is over; those of a draining iteration resolve as their sources end."""
     ir = len(state.irs) - 1 if not run.scope else run.ir
     looping = state.node_in(ir, run.loop)
     if looping.loop is None:
@@ -440,7 +445,7 @@ def resolve_exits(
         if not loops_over(state, looping.loops, run.scope, edge.common):
             continue
         source = latest(state, edge.source, run.scope, ir)
-        if run.status == "draining" and _knows(state, run.ir, ir, edge):  # a patched edge nobody will resolve later
+        if run.status == "draining" and _knows(state, run.ir, ir, edge):  # a patched edge that nothing resolves later
             if not _has_ended(state, edge.source, source, ir, (*run.scope, run.iteration)):
                 continue
         if source is None:
@@ -459,14 +464,14 @@ def resolve_exits(
 
 
 def is_new(state: State, edge: Edge, before: int) -> bool:
-    """An earlier IR of the run does not have this edge."""
+    """Whether an earlier IR of the run lacks this edge."""
     nodes, edges = state.irs[before].nodes, state.irs[before].edges
     source = nodes[edge.source] if edge.source < len(nodes) else None
     return source is None or all(edges[number].target != edge.target for number in source.edges_out)
 
 
 def went_aside(state: State, ir: int, source: Activation) -> bool:
-    """It took a path of its own, and so not the edges that no routing names (rules 6 and 16)."""
+    """Whether the source took a path of its own, and so not the edges that no routing names (rules 6 and 16)."""
     if source.route is None:
         return False
     if source.route.rule == "loop.timeout":

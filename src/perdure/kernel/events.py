@@ -32,7 +32,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_f
     counter: int = 0
     version: int = 1
     refs: bool = False
-    """Of an event as it is stored: its values hold references and are packed."""
+    """True in stored bytes whose values hold references to blobs and are packed."""
 
     @property
     def type(self) -> str:
@@ -72,27 +72,29 @@ class RunCreated(Event, frozen=True, kw_only=True, tag="run.created"):
     tenant: str = "default"
     deadline_at: float | None = None
     parent: tuple[str, str, Scope, int | None] | None = None
-    """(run, node, scope, item) whose child this run is."""
+    """The (run, node, scope, item) that this run is a child of."""
     origin: tuple[str, str] | None = None
-    """(run, node or "") this run was rerun from or continues."""
+    """The (run, node or "") that this run was rerun from or continues."""
     overrides: dict[str, dict[str, Any]] = {}
-    """What a node sees of nodes before it instead of their outputs (rerun): reader to node to value (rule 40)."""
+    """Values that a node sees instead of the outputs of nodes before it (rerun): reader to node to value (rule 40)."""
     by: str = ""
     depth: int = 0
     """How many runs this one is nested in."""
     signals_seen: tuple[str, ...] = ()
-    """Ids of signals that the run this one continues has had: one of them that comes again is the same signal."""
+    """Ids of signals that the run this one continues has received: a signal that comes again is the same signal."""
     imported: str = ""
-    """The run whose journal this is, as a file told it: to look at, and never decided on."""
+    """The run whose journal an imported file held: this run is only looked at, never decided on."""
     alias: str = ""
-    """By which alias its version was chosen."""
+    """The alias by which the workflow version was chosen."""
     correlation_id: str = ""
-    """What whoever started it calls this work; children and tasks have the same."""
+    """The caller's own name for this work; children and tasks carry the same."""
     sealed_for: str = ""
-    """Whose sealed fields it may open, and under whose name it seals: the first of the runs it was rerun from or continues.
-    Empty: the run at the top of its own tree."""
+    """The run whose sealed fields this one may open, and under whose name it seals: the first of the runs it was rerun
+    from or
+    continues. Empty: the run at the top of its own tree."""
     generation: int = 1
-    """Later for a child that could not be started before: its parent waits for this one, and hears of no older."""
+    """The first generation; above 1 for a child that could not be started before: its parent waits for this one and
+    accepts no older."""
 
 
 class RunPaused(Event, frozen=True, kw_only=True, tag="run.paused"):
@@ -103,9 +105,9 @@ class RunPaused(Event, frozen=True, kw_only=True, tag="run.paused"):
 class RunResumed(Event, frozen=True, kw_only=True, tag="run.resumed"):
     by: str = ""
     reason: str = ""
-    """Which pause is over."""
+    """The reason whose pause is over."""
     left: tuple[str, ...] = ()
-    """What it stays paused for; none: it goes on."""
+    """The reasons the run stays paused for; with none left it goes on."""
 
 
 class RunFailing(Event, frozen=True, kw_only=True, tag="run.failing"):
@@ -123,14 +125,14 @@ class RunCancelling(Event, frozen=True, kw_only=True, tag="run.cancelling"):
     reason: str = ""
     grace_until: float | None = None
     orphaned: bool = False
-    """By the run it is a child of, which goes on no longer: if that is retried, so is this one (rule 35)."""
+    """The parent, which no longer goes on, cancelled this run: if the parent is retried, so is this run (rule 35)."""
 
 
 class RunCancelled(Event, frozen=True, kw_only=True, tag="run.cancelled"):
     by: str = ""
     forced: bool = False
     not_compensated: tuple[Place, ...] = ()
-    """Dead letters: what a forced end left uncompensated."""
+    """Activations that a forced end left uncompensated: dead letters."""
 
 
 class RunCompensating(Event, frozen=True, kw_only=True, tag="run.compensating"):
@@ -162,7 +164,7 @@ class RunPatched(Event, frozen=True, kw_only=True, tag="run.patched"):
     reason: str = ""
     patch: Any = None
     mends: bool = False
-    """It came with a retry: also what runs again goes by it."""
+    """The patch came with a retry, so what runs again uses it too."""
 
 
 class RunSignalled(Event, frozen=True, kw_only=True, tag="run.signalled"):
@@ -200,10 +202,12 @@ class NodeStarted(NodeEvent, frozen=True, kw_only=True, tag="node.started"):
 class NodeCheckpointed(NodeEvent, frozen=True, kw_only=True, tag="node.checkpointed"):
     data: Any = None
     step: str = ""
-    """The step whose result `data` is, kept beside those before; empty: data of the handler's own, kept beside its steps."""
+    """The step whose result `data` is, kept beside the earlier ones; empty: the handler's own data, kept beside its
+    steps."""
     number: int = 0
-    """Which one of its attempt it is: however often it is delivered, it is there once (T2). 0: of before they were numbered, and
-    `data` without a step took the place of all that was kept."""
+    """The number of the checkpoint in its attempt: however often it is delivered, it is kept once (T2). 0: written
+    before
+    checkpoints were numbered, when `data` without a step replaced all that was kept."""
 
 
 class NodeCompleted(NodeEvent, frozen=True, kw_only=True, tag="node.completed"):
@@ -213,13 +217,14 @@ class NodeCompleted(NodeEvent, frozen=True, kw_only=True, tag="node.completed"):
     started_at: float | None = None
     worker: str = ""
     route: Route | None = None
-    """The edges taken and the rule that chose them. None: accepted, not routed (yet)."""
+    """The edges taken and the rule that chose them. None: the outcome is accepted but not routed (yet)."""
     choice: tuple[str, ...] | None = None
-    """agent_driven: what the agent chose, for when it is routed later."""
+    """The nodes that an agent chose (`agent_driven`), for when the outcome is routed later."""
     rejected: bool = False
-    """A person, or the time to decide, said no. A fact of its own: no output is ever read as a decision (rule 20)."""
+    """A person rejected, or the time to decide ran out. A fact of its own: no output is ever read as a decision (rule
+    20)."""
     adopted: bool = False
-    """Taken over from another run by rerun or continuation; nothing was executed here."""
+    """The outcome was taken over from another run by rerun or continuation; nothing was executed here."""
 
 
 class NodeRouted(NodeEvent, frozen=True, kw_only=True, tag="node.routed"):
@@ -262,7 +267,7 @@ class NodeHeld(NodeEvent, frozen=True, kw_only=True, tag="node.held"):
     reason: str = ""
     after: Literal["", "crashed", "handed_back"] = ""
     detail: str = ""
-    """For people: of `no_worker`, who lacks what."""
+    """Which worker lacks what, for people, when the reason is `no_worker`."""
 
 
 class NodesHeld(Event, frozen=True, kw_only=True, tag="nodes.held"):
@@ -282,7 +287,7 @@ class NodeParked(NodeEvent, frozen=True, kw_only=True, tag="node.parked"):
     error: Error
     undo: bool = False
     failed: bool = False
-    """It had an outcome that was kept, and that has no way on: it has none any more (rule 25)."""
+    """The outcome that was kept has no way on and is given up (rule 25)."""
     started_at: float | None = None
     worker: str = ""
 
@@ -360,7 +365,7 @@ class ApprovalVoted(NodeEvent, frozen=True, kw_only=True, tag="approval.voted"):
     by: str
     """The entry of `approvers` that the vote counts for."""
     person: str = ""
-    """Who voted, where that is somebody else: one of those who have a role."""
+    """The person who voted, where `by` is not the person but a role they have."""
     comments: str = ""
     data: Any = None
 
@@ -566,7 +571,7 @@ def _unpack(event: AnyEvent) -> AnyEvent:
 
 
 def refs_of(event: Event) -> set[str]:
-    """The blobs an event names."""
+    """The refs of the blobs an event names."""
     whole = (getattr(event, name, None) for name in ("output_ref", "outputs_ref"))
     found = {ref for ref in whole if ref is not None}
     for name in _VALUES[type(event)]:

@@ -1,6 +1,6 @@
 """`evolve(state, event)`: what each event does to a state. Deterministic, total on every prefix, and nothing else.
 
-Whoever decides (`decide.py`) emits events through here too, so a live state and a replayed one cannot differ. An event
+Decisions (`decide.py`) emit their events through here too, so a live state and a replayed one cannot differ. An event
 that does not fit the state is an `IntegrityError`: it quarantines this run and no other.
 
 The rules stand in `run_facts`, `node_facts`, `loop_facts`, `wait_facts` and `undo_facts`, one function per event type.

@@ -214,7 +214,7 @@ def _reached(state: State, node: Node, activation: Activation, seen: Seen) -> st
 
 
 _SILENT_SECONDS = 10.0
-"""A worker that beats every five seconds has missed a beat by then."""
+"""Silence after which a worker counts as quiet: one that beats every five seconds has missed a beat by then."""
 
 
 def _running(who: str, attempt: int, working: Working) -> str:

@@ -1,4 +1,4 @@
-"""What folding events has in common: the table of rules, and how activations begin to and cease to wait."""
+"""What all folding of events shares: the table of rules, and how activations begin and cease to wait."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HANDLERS: dict[type[e.Event], Callable[[State, Any], None]] = {}
 
 
 def folds(kind: type[e.Event]) -> Callable[[Callable[[State, Any], None]], Callable[[State, Any], None]]:
-    """Marks the one function that says what events of this kind do."""
+    """Register the one function that says what events of this kind do."""
 
     def register(handler: Callable[[State, Any], None]) -> Callable[[State, Any], None]:
         if kind in HANDLERS:
@@ -35,21 +35,21 @@ def set_run_state(state: State, new: RunState) -> None:
 
 
 def get(state: State, event: e.NodeEvent | e.Place) -> Activation:
-    """The activation an event is about; made when this is the first event about it."""
+    """The activation an event is about, created if this is the first event about it."""
     activation = ensure(state, state.index(event.node), event.scope, -1 if event.item is None else event.item)
     state.edit(activation)
     return activation
 
 
 def began(state: State, activation: Activation, at: float | None) -> None:
-    """The attempt began then; None: nobody says when."""
+    """Record when an attempt began; None when its worker did not say."""
     if at is not None:
         activation.started_at = at
         state.started_at = at if state.started_at is None else min(at, state.started_at)
 
 
 def finish(state: State, activation: Activation, seq: int, at: float) -> None:
-    """The activation ended: timers and waits go."""
+    """End an activation: its timers and waits are cleared."""
     stop_waiting(state, activation)
     if state.timers:
         for kind in ("retry", "queue", "total"):
@@ -105,7 +105,7 @@ def succeed(state: State, activation: Activation, event: e.NodeCompleted | e.Ite
     activation.output, activation.output_ref, activation.size = event.output, event.output_ref, event.size
     activation.error, activation.reason = None, ""
     if isinstance(event, e.NodeCompleted) and event.adopted:
-        activation.started_at = event.started_at  # elsewhere: nothing began here
+        activation.started_at = event.started_at  # it began in another run
     else:
         began(state, activation, event.started_at)
     if event.worker:

@@ -36,7 +36,7 @@ def reopen(state: State) -> None:
     for run in reopened:
         _forget_exits(state, run, again)
     for run in state.loops.values():
-        if run.status == "closing" and run.cause in again:  # its way is undecided again
+        if run.status == "closing" and run.cause in again:  # the way of its cause is undecided again
             state.edit(run)
             run.status, run.cause = "open", None
     state.tokens = 0
@@ -56,7 +56,7 @@ def reopen(state: State) -> None:
             state.put(state.loose, activation.key, None)
         ready = unrouted or activation.state is N.PENDING or activation.state is N.PARKED
         if ready and activation.fired and activation.item < 0 and find_lacking(state, activation) is not None:
-            state.edit(activation).scheduled_seq = 0  # its past is to be made anew, and it sees what comes of that
+            state.edit(activation).scheduled_seq = 0  # its past will be made anew, and it must see the new one
 
 
 def _to_run_again(state: State) -> tuple[dict[Key, Activation], list[LoopRun]]:
@@ -68,7 +68,7 @@ def _to_run_again(state: State) -> tuple[dict[Key, Activation], list[LoopRun]]:
             owner = state.activations[key_of(activation.node, activation.scope)]
             if owner.state is N.COMPLETED:
                 if activation.state is not N.COMPENSATED:
-                    continue  # a failure its map tolerated
+                    continue  # a failure that its map tolerated
                 again[owner.key] = owner  # a map is done when its items are, and this one is to be done again
         if activation.state is N.UPSTREAM_FAILED and not activation.handled:
             blamed.append(activation)
@@ -77,7 +77,7 @@ def _to_run_again(state: State) -> tuple[dict[Key, Activation], list[LoopRun]]:
             or (activation.state is N.CANCELLED and activation.resume not in (None, N.PARKED))
         ):
             again[activation.key] = activation
-    while blamed:  # a join that could not fire: those whose failure it was run again, or it never could
+    while blamed:  # a join that could not fire: the failed nodes before it run again, or it never could
         join = blamed.pop()
         for number in state.node_in(join.ir, join.node).edges_in:
             edge = state.irs[join.ir].edges[number]
@@ -95,7 +95,8 @@ def _to_run_again(state: State) -> tuple[dict[Key, Activation], list[LoopRun]]:
 
 
 def _reopen_loop(state: State, failed: Activation, again: dict[Key, Activation], reopened: list[LoopRun]) -> None:
-    """The failure of a looping node ended its loop; when it runs again, so does the loop, with what that cut off."""
+    """Reopen a loop that ended because its looping node failed: that node runs again, and so does what its failure cut
+    off."""
     run = state.loops.get((failed.node, failed.scope[:-1]))
     if run is None or run.status != "ended" or failed.route is not None or run.iteration != failed.scope[-1]:
         return
@@ -121,13 +122,13 @@ def make_ready(state: State, activation: Activation) -> None:
     activation.rejected = activation.accepted = False
     if activation.undo is not None:
         activation.undo = Undo(attempt=activation.undo.attempt, state="done")
-        activation.checkpoint = None  # its steps were undone with it
+        activation.checkpoint = None  # the steps of the activation were undone with it
     activation.reason, activation.begun, activation.wait = "", False, None
     activation.ended_at, activation.ended_seq, activation.retry_at = None, 0, None
 
 
 def _forget_edges(state: State, source: Activation, again: dict[Key, Activation]) -> None:
-    """What this activation decided for others is undecided again, unless they kept an outcome of their own."""
+    """Make what this activation decided for others undecided again, unless they kept an outcome of their own."""
     ir = state.iteration_ir(source.scope, source.node)
     closed = in_closed_iteration(state, source)
     node = state.node_in(ir, source.node)
@@ -139,7 +140,8 @@ def _forget_edges(state: State, source: Activation, again: dict[Key, Activation]
 
 
 def _forget_exits(state: State, run: LoopRun, again: dict[Key, Activation]) -> None:
-    """A loop that goes on leaves again: what its end decided, whichever body node it came from, is undecided."""
+    """Make what the end of a loop decided undecided again, from whichever body node it came: a loop that goes on leaves
+    anew."""
     ir = len(state.irs) - 1 if not run.scope else run.ir
     loop = state.node_in(ir, run.loop).loop
     for number in loop.exits if loop is not None else ():
@@ -148,7 +150,8 @@ def _forget_exits(state: State, run: LoopRun, again: dict[Key, Activation]) -> N
 
 
 def _last_scope(state: State, node: Node, prefix: Scope) -> Scope | None:
-    """Where tokens from `prefix` last arrived; None when a loop on the way is over. One that closes may open again."""
+    """The scope in which tokens from `prefix` last arrived; None when a loop on the way is over. A closing loop may
+    open again."""
     scope = prefix
     for loop in node.loops[len(prefix) :]:
         run = state.loops.get((loop, scope))
@@ -172,7 +175,7 @@ def _forget(state: State, ir: int, edge: Edge, prefix: Scope, again: dict[Key, A
     target.ir = state.iteration_ir(target.scope, target.node)
     now = {state.irs[target.ir].edges[n].source for n in state.node_in(target.ir, target.node).edges_in}
     for source in sorted(target.edges):
-        if source == edge.source or source not in now:  # an edge that a patch removed decides nothing any more
+        if source == edge.source or source not in now:  # an edge that a patch removed no longer decides anything
             uncount(state, target, source)
     if target.state in (N.SKIPPED, N.UPSTREAM_FAILED):
         make_ready(state, target)

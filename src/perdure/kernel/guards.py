@@ -1,9 +1,12 @@
 """What runs only if a person approves, and whether a patch keeps it so: the proof behind E6. Reads state, changes nothing.
 
-An approval guards a node when the node cannot run unless the approval is given: not when it is rejected, skipped or timed out.
-For every node one number is computed, with a bit for each approval: set when the node may run although that one is not given.
-Edges may be taken or skipped as their sources allow; what has completed went the way it went. What is not known (a condition, a
-failure) may turn out either way, so a bit too many may be set, never one too few: of two ways that exclude each other both count.
+An approval guards a node when the node cannot run unless the approval is given: not when it is rejected, skipped or
+timed out.
+For every node one number is computed, with a bit for each approval: set when the node may run although that approval is
+not given.
+Edges may be taken or skipped as their sources allow; a completed node keeps the way it took. What is not known (a
+condition, a
+failure) may turn out either way, so a bit too many may be set, never one too few: of two exclusive ways, both count.
 """
 
 from __future__ import annotations
@@ -18,14 +21,14 @@ from perdure.model.ir import IR, Edge, Node
 N = NodeState
 
 _SHOWN = frozenset({"title", "show", "approval_ui_url"})
-"""Of the config of an approval: what people see. The rest says who they are and what counts as a yes."""
+"""Keys of an approval's config that approvers are shown. The others say who approves and what counts as a yes."""
 _THE_RUN = -1
-"""What nodes without dependencies depend on."""
+"""The root of nodes without dependencies: the run itself."""
 _HAS_RUN = OPEN | {N.COMPLETED, N.FAILED, N.COMPENSATED}
 
 
 def check(state: State, old: IR, new: IR) -> Iterator[str]:
-    """Approvals that could not be avoided still cannot, and what they guarded is still guarded."""
+    """The reasons against a patch: an approval that could be avoided now, or a node that it would guard no longer."""
     people = sorted(
         {i for ir in state.irs for i, node in enumerate(ir.nodes) if node is not None and node.type == "human"}
     )
@@ -55,8 +58,11 @@ def check(state: State, old: IR, new: IR) -> Iterator[str]:
 
 
 def _asks_otherwise(state: State, old: IR, new: IR) -> Iterator[str]:
-    """Whoever may patch a run could make a nod of an approval: other people, a lower quorum, a timeout that approves. A run keeps
-    those it began with, also in iterations to come; what approvers are shown may change, and one that is given is over."""
+    """The reasons against a patch that would weaken an approval: other approvers, a lower quorum, a timeout that
+    approves. A run
+    keeps the approvals it began with, also in later iterations. What approvers are shown may change, and an approval
+    that is
+    given is over."""
     for index, before in enumerate(old.nodes):
         after = _node(new, index)
         if before is None or after is None or before.type != "human" or after.type != "human":
@@ -67,13 +73,13 @@ def _asks_otherwise(state: State, old: IR, new: IR) -> Iterator[str]:
 
 
 def asks_otherwise(before: Node, config: Any, config_ref: str | None = None) -> Iterator[str]:
-    """The same for an approval that is parked, and requeued with other config."""
+    """The reasons against requeuing a parked approval with weaker config."""
     if before.type != "human":
         return
     was, now = before.config or {}, config or {}
     if isinstance(now, dict):
         found = [key for key in sorted(was.keys() | now.keys()) if key not in _SHOWN and was.get(key) != now.get(key)]
-    else:  # a blob, which nobody here can look into
+    else:  # a blob, whose content cannot be seen here
         found = ["config"]
     if before.config_ref != config_ref:
         found.append("config_ref")
@@ -83,7 +89,8 @@ def asks_otherwise(before: Node, config: Any, config_ref: str | None = None) -> 
 
 
 def cannot_continue(node: Node) -> str | None:
-    """Why what is parked is not discarded as `continue`: whoever operates runs would give an approval by it (rule 28)."""
+    """Why a parked node may not be discarded as `continue`: an operator would give an approval by doing so (rule
+    28)."""
     kind = node.type if node.item is None else node.item.type
     if kind == "human":
         why, again = "is an approval, which was not given", "asks again"
@@ -104,22 +111,23 @@ def _branch(ir: IR, index: int) -> object:
 
 
 def _is_given(state: State, index: int) -> bool:
-    """Only an approve counts. In a loop every iteration asks anew."""
+    """Whether the approval is given: only an approve counts, and inside a loop every iteration asks anew."""
     activation = state.activations.get(key_of(index, ()))
     return activation is not None and activation.state is N.COMPLETED and not activation.rejected
 
 
 def _has_run(state: State, index: int) -> bool:
-    """What was skipped or cut off may be decided anew by the next generation; what has run was allowed to."""
+    """Whether the node has run, and so was allowed to; a skipped or cut-off node may be decided anew by the next
+    generation."""
     activation = state.activations.get(key_of(index, ()))
     return activation is not None and activation.state in _HAS_RUN
 
 
 class _Ways:
-    """Which nodes may run, and be skipped, although an approval is not given."""
+    """Which nodes may run, and which may be skipped, although an approval is not given."""
 
     def __init__(self, state: State, ir: IR, bit: dict[int, int], trusted: set[int]) -> None:
-        """`trusted`: people whose branch is as it was, and leads on only from an approval if it did so before."""
+        """`trusted`: approvals whose branch has not changed, and leads on without approval only if it did so before."""
         self._state = state
         self._ir = ir
         self._bit = bit
@@ -132,16 +140,18 @@ class _Ways:
         """Approvals that come before the node."""
         self._skip = [0] * size
         self._broken = [0] * size
-        """Approvals without which it may fail by its join, and not run: what was not given failed, and the run goes on (rule 10)."""
+        """Approvals without which the node may fail by its join instead of running: what was not given failed, and the
+        run goes on (rule 10)."""
         self._root = list(range(size))
-        """A node that it is always looked at with: two of one root are not there without one another. By default itself."""
+        """The node it is always reached together with: of two nodes with one root, neither is reached without the
+        other. By default itself."""
         called = [0] * size
         order = topological(ir)
         while True:
             for index in order:
                 self._look(index, called[index])
             again = False
-            for index in order:  # a loop that goes back brings its head, whatever that depends on
+            for index in order:  # a loop that goes back activates its head, whatever the head depends on
                 node = ir.nodes[index]
                 if node is not None and node.loop is not None and self.free[index] & ~called[node.loop.head]:
                     called[node.loop.head] |= self.free[index]
@@ -170,7 +180,7 @@ class _Ways:
             self._skip[index] = self._at_least(most, [skip for _, _, skip, _ in seen])
         self.free[index] |= called
         if not node.loops and _has_run(self._state, index):
-            # It has begun: what a patch put before it since does not keep it.
+            # The node has begun: what a patch put before it since does not hold it back.
             self.free[index], self._root[index] = self._all, index
         for edge, _, skip, late in seen:
             if edge.required:
@@ -187,8 +197,9 @@ class _Ways:
             self._root[index] = index
 
     def _join_all(self, index: int, seen: list[tuple[Edge, int, int, int]]) -> None:
-        """It runs when every edge is taken or skipped, and one is taken. Those of one root are not skipped beside each
-        other unless one of them goes aside by itself."""
+        """Whether an `all` join may fire: every edge is taken or skipped, and one is taken. Edges from one root are not
+        skipped
+        beside each other unless one of their sources goes aside by itself."""
         groups: dict[int, tuple[int, int, int]] = {}
         skipped = self._all
         for edge, take, skip, late in seen:
@@ -222,7 +233,7 @@ class _Ways:
         return sum(one for one in bits if sum(bool(mask & one) for mask in masks) >= needed)
 
     def _edge(self, edge: Edge) -> tuple[int, int, int]:
-        """May it be taken; may it be skipped; may it be skipped although the root of its source has run."""
+        """Whether the edge may be taken, may be skipped, and may be skipped although the root of its source has run."""
         state, source = self._state, self._ir.nodes[edge.source]
         if source is None:
             return 0, self._all, self._all
@@ -254,7 +265,7 @@ class _Ways:
 
 
 def _settled(state: State, node: Node, index: int) -> Activation | None:
-    """It has an outcome and a route, which stay."""
+    """The activation of a node that has an outcome and a route, which stay; otherwise None."""
     if node.loops:
         return None
     found = state.activations.get(key_of(index, ()))
@@ -264,7 +275,7 @@ def _settled(state: State, node: Node, index: int) -> Activation | None:
 
 
 def _went(state: State, ir: IR, done: Activation, edge: Edge) -> int:
-    """How the edge resolved, or will: one that a patch brings follows the way its source went (rule 39)."""
+    """How the edge resolved or will resolve; an edge that a patch brings follows the way its source went (rule 39)."""
     target = state.activations.get(key_of(edge.target, ()))
     if target is not None and edge.source in target.edges:
         return target.edges[edge.source]
@@ -279,7 +290,7 @@ def _went(state: State, ir: IR, done: Activation, edge: Edge) -> int:
 
 
 def _asks(state: State, node: Node, index: int) -> bool:
-    """A person is asked here, or is being asked by the definition it was activated with."""
+    """Whether a person is asked here, or is being asked by the definition the node was activated with."""
     if node.type == "human":
         return True
     found = state.activations.get(key_of(index, ()))
@@ -287,7 +298,8 @@ def _asks(state: State, node: Node, index: int) -> bool:
 
 
 def _without_approval(node: Node, edge: Edge, trusted: bool) -> bool:
-    """The edge may be taken when nobody approved: rejected, timed out, or failed. `trusted`: its branch did not change."""
+    """Whether the edge may be taken without an approval: rejected, timed out, or failed. `trusted`: its branch did not
+    change."""
     target, loop = edge.target, node.loop
     if node.on_failure == "continue" or (node.on_failure == "path" and target in node.failure_path):
         return True
@@ -302,9 +314,11 @@ def _without_approval(node: Node, edge: Edge, trusted: bool) -> bool:
 
 
 def _may_break(source: Node, edge: Edge, node: Node) -> bool:
-    """The source may fail and the run go on, so that the join of `node` fails: it only leads into races, or one that is over;
-    it failed in an iteration that was closing, and the end of its loop says so; or its error counts for nothing there (rules
-    9 to 11, 17)."""
+    """Whether the source may fail and the run go on, so that the join of `node` fails: the source leads only into
+    races, or
+    into one that is over; it failed in a closing iteration, and the end of its loop says so; or its error counts for
+    nothing
+    there (rules 9 to 11, 17)."""
     if source.on_failure in ("continue", "path"):
         return node.join.at_least is not None
     absorbed = source.lenient or source.region is not None or edge.common < len(source.loops)
@@ -312,7 +326,7 @@ def _may_break(source: Node, edge: Edge, node: Node) -> bool:
 
 
 def _may_go_aside(ir: IR, node: Node, edge: Edge) -> bool:
-    """The node may end without taking an edge that no routing names, and the run goes on."""
+    """Whether the node may end without taking an edge that no routing names, and the run goes on."""
     if node.rejection_path is not None or node.on_failure in ("path", "park"):
         return True
     if node.loop is None:
@@ -322,8 +336,9 @@ def _may_go_aside(ir: IR, node: Node, edge: Edge) -> bool:
 
 
 def _unavoidable(state: State, ir: IR) -> set[int]:
-    """People who are certain to be asked, or have been. One pass: a node may be skipped when its join can resolve without
-    enough tokens."""
+    """Approvals that are certain to be asked for, or have been. One pass: a node may be skipped when its join can
+    resolve
+    without enough tokens."""
     skippable, forced = [False] * len(ir.nodes), set[int]()
     for index in topological(ir):
         node = ir.nodes[index]

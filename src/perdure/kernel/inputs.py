@@ -1,7 +1,7 @@
 """What an activation may read: its causal past at the moment it was scheduled, the same over all attempts (rule 13).
 
-`context` gathers just what a condition or a template refers to, as values or blob references; whoever evaluates it
-needs nothing else of the run. Reads state, changes nothing.
+`context` gathers just what a condition or a template refers to, as values or blob references; its evaluation needs
+nothing else of the run. Reads state, changes nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ N = NodeState
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """One node's outcome as others see it. A skipped node is seen with no output."""
+    """One node's outcome as other nodes see it. A skipped node is seen with no output."""
 
     state: str
     output: Any = None
@@ -31,7 +31,7 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class LoopView(msgspec.Struct, frozen=True):
-    """`loop` in conditions and templates (rule 15)."""
+    """The value of `loop` in conditions and templates (rule 15)."""
 
     iteration: int
     previous: Seen | None = None
@@ -58,7 +58,7 @@ def see(activation: Activation) -> Seen:
 
 
 def find_visible(state: State, reader: Activation | None, name: str) -> Activation | None:
-    """The activation of `name` that `reader` means; None when there is none it may see (yet)."""
+    """The activation that `reader` means by `name`; None when there is none that it may see (yet)."""
     ir = len(state.irs) - 1 if reader is None else state.iteration_ir(reader.scope, reader.node)
     index = index_of(state.irs[ir]).get(name)
     if index is None:
@@ -97,7 +97,8 @@ def context(
     output_ref: str | None = None,
     everything: bool = False,
 ) -> Context:
-    """What these references read, seen from `reader`. `everything`: all of the past, for code that may ask for any."""
+    """The values these references read, seen from `reader`. `everything`: all of its past, for code that may read any
+    node."""
     if everything:
         names = [node.id for node in state.ir.nodes if node is not None]
     else:
@@ -130,7 +131,7 @@ def parents(state: State, activation: Activation) -> dict[str, Seen]:
     known = None if len(state.irs) == 1 else _sources(state.irs[activation.ir], activation.node)
     for source, status in sorted(activation.edges.items()):
         if known is not None and source not in known:
-            continue  # a patch brought it after this was scheduled (rule 13)
+            continue  # a patch brought the edge after this activation was scheduled (rule 13)
         if status in (TAKEN, ERROR):
             found = _seen_by(state, activation, state.name(source))
             if found is not None:
@@ -139,7 +140,8 @@ def parents(state: State, activation: Activation) -> dict[str, Seen]:
 
 
 def find_lacking(state: State, reader: Activation) -> Activation | None:
-    """Something of its past that has not ended: it was undone, or failed, and a new generation does it again (rule 26)."""
+    """An activation of the reader's past that has not ended: it was undone, or failed, and a new generation does it
+    again (rule 26)."""
     seen: list[Key] = []
     before = [reader]
     while before:
@@ -157,29 +159,30 @@ def find_lacking(state: State, reader: Activation) -> Activation | None:
                 for key in seen:
                     state.drop(state.whole, key)
                 return found
-            state.put(state.whole, found.key, None)  # unless the search ends otherwise
+            state.put(state.whole, found.key, None)  # dropped again if the search finds one that has not ended
             seen.append(found.key)
             before.append(found)
     return None
 
 
 def lacks_past(state: State, activation: Activation) -> bool:
-    """What it sees is not fixed: a new generation does some of it again, and has not done so yet."""
+    """Whether the activation's past is still open: a new generation does some of it again, and has not done so yet."""
     return not activation.scheduled_seq and find_lacking(state, activation) is not None
 
 
 def is_unrouted(activation: Activation) -> bool:
-    """It has an outcome, and the way it goes has not been chosen."""
+    """Whether the activation has an outcome whose route has not been chosen."""
     ended = activation.state is N.COMPLETED or (activation.state is N.FAILED and activation.handled)
     return ended and not activation.routed and activation.item < 0
 
 
 def may_wait(activation: Activation) -> bool:
-    """It goes on when its past has been done again: it was held for that, or its outcome kept."""
+    """Whether the activation goes on once its past has been done again: it was held for that, or its outcome was
+    kept."""
     return is_unrouted(activation) or (activation.state is N.HELD and activation.fired and not activation.scheduled_seq)
 
 
 def items(state: State, owner: Activation, count: int) -> tuple[Seen, ...]:
-    """What the items of a map gave, in order."""
+    """The outcomes of the items of a map, in order."""
     found = (state.activations.get(key_of(owner.node, owner.scope, item)) for item in range(count))
     return tuple(Seen("pending") if item is None else see(item) for item in found)

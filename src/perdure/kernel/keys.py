@@ -1,4 +1,4 @@
-"""What an id of a run may be, whose child it is by its id, and how a place inside a run is written for people.
+"""Which ids a run may have, how an id shows its parent, and how a place inside a run is written for people.
 
 The names that derive from an attempt are in `address.py`.
 """
@@ -16,7 +16,7 @@ RUN_ID_RULE = (
 
 
 def root_of(run_id: str) -> str:
-    """The run at the top of its tree: itself, or that whose children and their children it is one of."""
+    """The id of the run at the top of this run's tree: the run itself when it is no child."""
     return run_id.partition(":")[0]
 
 
@@ -25,6 +25,7 @@ def is_child(run_id: str) -> bool:
 
 
 def place(node: str, scope: Scope = (), item: int | None = None) -> str:
-    """`fetch`, `fetch[2.1]`, `fetch[2.1]#7`: an activation, for people, and for keys that stand in no address."""
+    """The name of an activation, for people and for keys that stand in no address: `fetch`, `fetch[2.1]`,
+    `fetch[2.1]#7`."""
     text = node + (f"[{'.'.join(map(str, scope))}]" if scope else "")
     return text if item is None else f"{text}#{item}"

@@ -1,4 +1,4 @@
-"""When an iteration closes and what comes then: the next one, or the end of the loop (rules 14 to 19)."""
+"""When an iteration closes and what follows: the next iteration, or the end of the loop (rules 14 to 19)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ N = NodeState
 
 
 def close_iterations(d: Decider, ready: list[Activation]) -> None:
-    """Close what the activations that ended in this decision allow to close."""
+    """Close the iterations that the activations ended in this decision allow to close."""
     while d.ended and not d.state.terminal:  # an endless run that goes on as another one is over
         activation = d.ended.pop()
         for run in _live_runs(d, activation):  # outermost first: it takes the inner ones with it
@@ -26,7 +26,8 @@ def close_iterations(d: Decider, ready: list[Activation]) -> None:
 
 
 def _live_runs(d: Decider, activation: Activation) -> list[LoopRun]:
-    """The loops around it, outermost first, down to the first that is over: inside that nothing closes any more."""
+    """The loops around an activation, outermost first, down to the first that is over: inside that, nothing closes any
+    more."""
     found: list[LoopRun] = []
     loops = d.state.node_in(activation.ir, activation.node).loops
     for depth, iteration in enumerate(activation.scope):
@@ -38,7 +39,7 @@ def _live_runs(d: Decider, activation: Activation) -> list[LoopRun]:
 
 
 def _cancel_rest(d: Decider, run: LoopRun) -> bool:
-    """Cancel what is open in the iteration; False while something must be waited for (rule 17)."""
+    """Cancel what is open in the iteration. False while an activation must be waited for (rule 17)."""
     state = d.state
     members = [state.activations[key] for key in run.members if key != run.cause]
     members = [member for member in members if member.state in OPEN]
@@ -56,7 +57,7 @@ def _must_end(d: Decider, member: Activation) -> bool:
 
 
 def cancel(d: Decider, activations: list[Activation], reason: Literal["loop", "join", "items", "run"]) -> None:
-    """Cancel activations and tell whoever works for them to stop. A map takes its items with it."""
+    """Cancel activations and tell the workers that run them to stop. A map takes its items with it."""
     given = {activation.key for activation in activations}
     items = [item for owner in activations for item in open_items(d, owner) if item.key not in given]
     activations = items + activations
@@ -108,7 +109,8 @@ def _go_back(d: Decider, run: LoopRun, ready: list[Activation]) -> None:
 
 
 def end(d: Decider, run: LoopRun, reason: Literal["leave", "break", "skipped", "failed"]) -> None:
-    """Resolve the exits: the cause's as it routed, unnamed ones of other completed body nodes as taken (rule 6, 18)."""
+    """End the loop and resolve its exits: the cause's as it routed, unnamed ones of other completed body nodes as taken
+    (rule 6, 18)."""
     state = d.state
     ir = len(state.irs) - 1 if not run.scope else run.ir
     looping = state.node_in(ir, run.loop)
@@ -128,7 +130,7 @@ def end(d: Decider, run: LoopRun, reason: Literal["leave", "break", "skipped", "
             if (not edge.named) if names is None else pair[1] in names:
                 taken.append(pair)
             elif not edge.named and run.ir != ir and is_new(state, edge, run.ir) and not went_aside(state, ir, source):
-                taken.append(pair)  # a patch brought it after the iteration began; the loop is left this way too
+                taken.append(pair)  # a patch brought the edge after the iteration began; the loop is left this way too
         elif source.state in (N.FAILED, N.UPSTREAM_FAILED) and source.handled and source.route is None:
             failed.append(pair)
         elif edge.source != run.loop and not edge.named and _gave_output(source):
@@ -144,13 +146,13 @@ def _gave_output(source: Activation) -> bool:
 
 
 def delay(d: Decider, head: Activation) -> bool:
-    """The pause between iterations; True when the head now waits for it."""
+    """Begin the pause between iterations, if any. True when the head now waits for it."""
     state = d.state
     if not head.scope or head.fired:
         return False
     for run in state.loop_runs(head):
         loop = state.node_in(run.ir, run.loop).loop
-        if loop is not None and loop.head == head.node and run.iteration > 1:  # innermost: the one that went back
+        if loop is not None and loop.head == head.node and run.iteration > 1:  # innermost: it went back
             if not loop.delay_ms:
                 return False
             d.emit_for(e.NodeWaiting, head, wait=Wait(kind="delay", until=d.at + loop.delay_ms / 1000))

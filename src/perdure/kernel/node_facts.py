@@ -33,7 +33,8 @@ def _node_scheduled(state: State, event: e.NodeScheduled) -> None:
 
 
 def _count_idle(activation: Activation, after: str) -> None:
-    """The attempt that was out is over without an outcome; what died with its worker was a try all the same."""
+    """Count an attempt that was out and ended without an outcome. One that died with its worker counts as a try
+    instead."""
     if activation.state in (N.QUEUED, N.RUNNING) and after != "crashed":
         activation.idle += 1
 
@@ -74,7 +75,7 @@ def _schedule(state: State, event: e.Event, place: e.NodeScheduled | e.Place, af
 
 
 def _ready(state: State, activation: Activation, event: e.Event) -> None:
-    """The join fired: from here its inputs and its pinned definition do not change."""
+    """Fix the inputs and the pinned definition of an activation whose join fired."""
     if not activation.fired:
         activation.ir = state.iteration_ir(activation.scope, activation.node)
         fire(state, activation)
@@ -104,7 +105,7 @@ def _hold(state: State, event: e.Event, place: e.NodeHeld | e.Place, reason: str
     _count_idle(activation, after)
     guarded = activation.guarded
     _ready(state, activation, event)
-    if reason == "redo":  # what it sees is not there yet, its `when` included
+    if reason == "redo":  # what it will see is not there yet, nor for its `when`
         activation.guarded, activation.scheduled_seq = guarded, 0
     if activation.retry_at is not None:
         clear_timer(state, timer_name(state, "retry", activation))
@@ -117,7 +118,8 @@ def _hold(state: State, event: e.Event, place: e.NodeHeld | e.Place, reason: str
 
 
 def _look(state: State, activation: Activation) -> None:
-    """The next decision looks whether it waits for something that is done again; in the first generation nothing is."""
+    """Have the next decision check whether the activation waits for work that is done again; the first generation has
+    none."""
     if state.generation > 1 and may_wait(activation):
         state.put(state.loose, activation.key, None)
 
@@ -272,7 +274,7 @@ def _node_waiting(state: State, event: e.NodeWaiting) -> None:
 
 @folds(e.NodeResumed)
 def _node_resumed(state: State, event: e.NodeResumed) -> None:
-    """A wait is over. What follows (completion, failure, scheduling) has its own event."""
+    """End a wait. What follows (completion, failure, scheduling) has its own event."""
     activation = get(state, event)
     wait = activation.wait
     if wait is not None and wait.kind == "signal":

@@ -29,7 +29,7 @@ def accept(
     reasoning: str = "",
     **fields: Any,
 ) -> None:
-    """The work is done. First the outcome, then the way it goes (rule 20)."""
+    """Accept the outcome of work that is done, then choose the way it goes (rule 20)."""
     if activation.item >= 0:
         d.emit_for(e.ItemCompleted, activation, output=output, output_ref=output_ref, **fields)
         _check_bytes(d, activation)
@@ -58,7 +58,8 @@ def accept(
 
 
 def route_kept(d: Decider, activation: Activation) -> None:
-    """Route an outcome that was accepted before; nothing is executed again. One without a way on fails its node as it
+    """Route an outcome that was accepted before; nothing is executed again. An outcome without a way on fails its node
+    as it
     would have done at once (rule 25)."""
     try:
         outcome = Outcome(activation.output, activation.output_ref, activation.rejected, activation.choice)
@@ -77,14 +78,16 @@ def route_kept(d: Decider, activation: Activation) -> None:
 
 
 def is_to_be_routed(d: Decider, activation: Activation) -> bool:
-    """An outcome that was kept, when everything it builds upon is there: what its conditions read may be done again by
-    this generation (rule 26). In an iteration that closes nobody goes on (rule 17)."""
+    """Whether a kept outcome can be routed: everything it builds upon is there, as this generation may do again what
+    its
+    conditions read (rule 26), and its iteration is not closing (rule 17)."""
     live = d.state.state in (R.RUNNING, R.PAUSED) and is_unrouted(activation)
     return live and not in_closing_iteration(d.state, activation) and not lacks_past(d.state, activation)
 
 
 def _rejection(d: Decider, activation: Activation, output: Any) -> str:
-    """For people: what the kernel itself made of the decision (`waits._decide`) has who decided."""
+    """The message of a rejection. The output that the kernel made of the decision (`waits._decide`) says who
+    decided."""
     by = output.get("decided_by", "") if isinstance(output, dict) else ""
     return f"{d.state.name(activation.node)} was rejected{f' by {by}' if by else ''}"
 
@@ -102,7 +105,7 @@ def _fail_routing(d: Decider, activation: Activation, error: Error) -> None:
 
 
 def _kept(d: Decider, activation: Activation) -> bool:
-    """Nobody goes on from here: the run is ending, or the iteration this belongs to is closing."""
+    """Whether an outcome is kept unrouted: the run is ending, or the iteration it belongs to is closing."""
     return d.state.state in (R.FAILING, R.CANCELLING) or in_closing_iteration(d.state, activation)
 
 
@@ -154,7 +157,7 @@ def fail_attempt(
     retry_after: float | None = None,
     certain: bool = False,
 ) -> None:
-    """An attempt failed. `certain`: its effect certainly did not happen."""
+    """Retry, park or fail an activation whose attempt failed. `certain`: its effect certainly did not happen."""
     node = d.state.pinned(activation)
     tried = activation.failures + 1
     error = msgspec.structs.replace(error, attempts=tried)
@@ -192,8 +195,11 @@ def park(d: Decider, activation: Activation, error: Error) -> None:
 def fail_for_good(
     d: Decider, activation: Activation, error: Error, *, certain: bool = False, asked: bool = False
 ) -> None:
-    """No attempt is left. What it means is the node's to say, then the joins', then the run's. `asked`: its conditions
-    were, and this is what came of it. The code says nothing of that: a handler may choose any."""
+    """Fail an activation that has no attempt left: what that means is decided by the node, then by the joins, then by
+    the run.
+    `asked`: this failure is the answer of the node's own conditions, which the error code cannot show, as a handler may
+    choose
+    any code."""
     node = d.node(activation)
     cancel(d, open_items(d, activation), "items")
     if d.state.pinned(activation).effect == "at_most_once" and activation.begun and not certain:
@@ -218,7 +224,7 @@ def fail_for_good(
 
 
 def fail_unhandled(d: Decider, activation: Activation, error: Error) -> None:
-    """No policy handles it: it is decided by the joins it reaches (rule 10), or it ends the run."""
+    """Fail an activation that no policy handles: the joins it reaches decide (rule 10), or the run ends."""
     closed = in_closing_iteration(d.state, activation) or in_closed_iteration(d.state, activation)
     if closed or d.node(activation).lenient or _race_is_over(d, activation):
         d.emit_for(e.NodeFailed, activation, error=error, outcome="absorbed")
@@ -249,7 +255,8 @@ def _continue(d: Decider, activation: Activation, error: Error, *, asked: bool =
 
 
 def _race_is_over(d: Decider, activation: Activation) -> bool:
-    """A join that everything after this node leads to has fired: the loser of a race is not an error (rule 11)."""
+    """Whether a join that everything after this node leads to has fired: the loser of a race is not an error (rule
+    11)."""
     state, ir = d.state, d.state.irs[d.state.iteration_ir(activation.scope, activation.node)]
     region = d.node(activation).region
     while region is not None:
@@ -264,7 +271,7 @@ def _race_is_over(d: Decider, activation: Activation) -> bool:
 
 
 def fail_join(d: Decider, activation: Activation) -> None:
-    """Enough edges can no longer be taken, and one of them failed (rule 9)."""
+    """Fail an activation whose join can no longer take enough edges, one of which failed (rule 9)."""
     node = d.node(activation)
     causes = [d.state.name(source) for source, status in sorted(activation.edges.items()) if status in (3, 4)]
     error = Error("upstream_failed", f"{node.id} cannot run: {', '.join(causes)} failed")

@@ -30,7 +30,8 @@ N = NodeState
 
 
 def install(state: State, ir_hash: str, *, mends: bool = False) -> None:
-    """`mends`: a retry has just made ready what runs again, and that takes the new definition too."""
+    """Give the run a new definition. `mends`: a retry has just made ready what runs again, which takes the new one
+    too."""
     if ir_hash not in state.library:
         raise IntegrityError(f"run {state.run_id}: its patched IR {ir_hash} is not at hand")
     old = state.ir
@@ -50,7 +51,7 @@ def install(state: State, ir_hash: str, *, mends: bool = False) -> None:
             continue
         state.edit(activation)
         activation.ir = len(state.irs) - 1
-        if new.nodes[activation.node] is None:  # it holds no token (`check`), so nobody misses it
+        if new.nodes[activation.node] is None:  # it holds no token (`check`), so nothing misses it
             state.drop(state.activations, activation.key)
             state.tally[N.PENDING] -= 1
             loosen(state, activation.key)
@@ -65,12 +66,12 @@ def install(state: State, ir_hash: str, *, mends: bool = False) -> None:
 
 
 def runs_again(activation: Activation) -> bool:
-    """A retry made it ready: its join has fired, and what it was given stays. Items follow their map."""
+    """Whether a retry made the activation ready: its join has fired, and its inputs stay. Items follow their map."""
     return activation.state is N.PENDING and activation.fired and activation.item < 0
 
 
 def _resolve_new(state: State, edge: Edge) -> None:
-    """A new edge from a node that has ended resolves now. Inside a loop it waits for the next iteration."""
+    """Resolve a new edge from a node that has ended. Inside a loop the edge waits for the next iteration."""
     ir = len(state.irs) - 1
     loops = state.node_in(ir, edge.source).loops
     source = latest(state, edge.source, (), ir)
@@ -98,7 +99,7 @@ def _resolve_new(state: State, edge: Edge) -> None:
 
 
 def check(state: State, ir: IR) -> list[str]:
-    """Why this patch must be refused, a sentence for each reason; none when every part of E6 holds."""
+    """The reasons why this patch must be refused, a sentence for each; none when every part of E6 holds."""
     old, new = state.ir, rebase(ir, *state.irs)
     problems = [] if new.name == old.name else [f"the run is of workflow {old.name!r}, the patch of {new.name!r}"]
     problems += [*_places(state, old, new), *_moves(state, old, new), *_entries(state, new), *_exits(state, old, new)]
@@ -107,13 +108,14 @@ def check(state: State, ir: IR) -> list[str]:
 
 
 def check_mend(state: State, ir: IR) -> list[str]:
-    """The same for a definition that comes with a retry, asked when that has made ready what runs again."""
+    """The reasons against a definition that comes with a retry, asked once the retry has made ready what runs again."""
     old, new = state.ir, rebase(ir, *state.irs)
     return list(dict.fromkeys([*check(state, ir), *_again(state, old, new)]))
 
 
 def _again(state: State, old: IR, new: IR) -> Iterator[str]:
-    """What runs again has been given its inputs, and a map its items: neither can become another."""
+    """The reasons against changing activations that run again: their inputs, and the items of a map, have been
+    given."""
     for activation in in_order(state):
         before = old.nodes[activation.node]
         after = new.nodes[activation.node]
@@ -137,12 +139,12 @@ def _sources(ir: IR, node: Node) -> set[int]:
 
 
 def _whole(config: Any) -> Any:
-    """What a map is, without what each of its items does."""
+    """The config of a map without what each of its items does."""
     return {key: value for key, value in (config or {}).items() if key not in ("node", "inputs", "max_concurrency")}
 
 
 def _places(state: State, old: IR, new: IR) -> Iterator[str]:
-    """What has begun keeps its place: activated nodes, their loops, and edges that hold a token stay."""
+    """The reasons against moving what has begun: activated nodes, their loops, and edges that hold a token stay."""
     edges = {(edge.source, edge.target) for edge in new.edges}
     for activation in in_order(state):
         before = old.nodes[activation.node]
@@ -161,7 +163,7 @@ def _places(state: State, old: IR, new: IR) -> Iterator[str]:
 
 
 def _moves(state: State, old: IR, new: IR) -> Iterator[str]:
-    """An iteration under way lives by the definition it began with."""
+    """The reasons against moving nodes of an iteration under way, which keeps the definition it began with."""
     for index, before in enumerate(old.nodes):
         after = new.nodes[index]
         if before is None or after is None or before.loops == after.loops:
@@ -173,7 +175,7 @@ def _moves(state: State, old: IR, new: IR) -> Iterator[str]:
 
 
 def _entries(state: State, new: IR) -> Iterator[str]:
-    """An iteration under way waits for what led into it when it began: an edge that has not resolved must stay."""
+    """The reasons against removing an unresolved edge into a loop: an iteration under way still waits for it."""
     kept = {(edge.source, edge.target) for edge in new.edges}
     for (loop, scope), run in sorted(state.loops.items()):
         if scope or run.status == "ended":
@@ -191,7 +193,7 @@ def _entries(state: State, new: IR) -> Iterator[str]:
 
 
 def _exits(state: State, old: IR, new: IR) -> Iterator[str]:
-    """The last iteration of a loop ends by the definition it began with: what it has not done yet has no new way out."""
+    """The reasons against new exits of a loop whose last iteration is ending by the definition it began with."""
     known = {(edge.source, edge.target) for edge in old.edges}
     for edge in new.edges:
         node = new.nodes[edge.source]

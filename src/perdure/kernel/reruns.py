@@ -1,6 +1,6 @@
 """Rerun from a node: which outcomes of a run a new one begins with (rule 40). Reads state, changes nothing.
 
-Kept is the causal past of the node: what completed before it, with the way it took. Whatever else there is runs again.
+The causal past of the node is kept: what completed before it, with the way it took. Everything else runs again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _AS_ITS_ROUTE_SAYS = frozenset({N.COMPLETED, N.SKIPPED, N.CANCELLED, N.PENDING})
 
 
 def mend(state: State, ir: IR) -> list[str]:
-    """Give a run that is only read another definition, so that it can be rerun by that: why not, or the state is changed."""
+    """Give a run that is only read another definition to be rerun by. Returns the reasons against it, or changes the
+    state."""
     if ir.hash == state.ir_hashes[-1]:
         return []
     problems = patches.check(state, ir)
@@ -33,7 +34,7 @@ def mend(state: State, ir: IR) -> list[str]:
 
 
 def check(state: State, node: str, overrides: Iterable[str]) -> list[str]:
-    """Why a rerun from this node is not possible, a sentence for each reason."""
+    """The reasons against a rerun from this node, a sentence for each."""
     ir = state.ir
     index = index_of(ir).get(node)
     if index is None:
@@ -58,7 +59,7 @@ def check(state: State, node: str, overrides: Iterable[str]) -> list[str]:
 
 
 def _limits(state: State, node: str) -> Iterator[str]:
-    """What is kept must be possible by the definition as it is now (rule 31)."""
+    """The limits of the current definition that the kept outcomes would exceed (rule 31)."""
     ir, size = state.ir, 0
     for outcome in adopt(state, node):
         size += outcome.size
@@ -71,13 +72,14 @@ def _limits(state: State, node: str) -> Iterator[str]:
 
 
 def adopt(state: State, node: str) -> tuple[Adopted, ...]:
-    """What a rerun from `node` begins with."""
+    """The outcomes a rerun from `node` begins with."""
     last = len(state.irs) - 1
     return tuple(_adopted(state, last, found) for found in keep(state, node))
 
 
 def keep(state: State, node: str) -> list[Activation]:
-    """What a rerun from `node` keeps, in the order in which it completed: one that left a loop did so after the others in it."""
+    """The activations a rerun from `node` keeps, in order of completion: one that left a loop comes after the others in
+    it."""
     ir, last = state.ir, len(state.irs) - 1
     wanted = _ancestors(ir, index_of(ir)[node])
     for index in sorted(wanted):  # a loop is kept as a whole, or not at all
@@ -98,7 +100,9 @@ def keep(state: State, node: str) -> list[Activation]:
 
 
 def _in_order(ir: IR, kept: dict[int, Activation]) -> list[Activation]:
-    """As they completed; but what leaves a loop comes after the others in it, also those that a retry has done again since."""
+    """The kept activations as they completed, except that one that leaves a loop comes after the others in it, also
+    after
+    those that a retry has done again since."""
     order = {index: (found.ended_seq, 0) for index, found in kept.items()}
     loops = [node for node in ir.nodes if node is not None and node.loop is not None]
     for node in sorted(loops, key=lambda node: -len(node.loops)):  # inner ones first
@@ -111,14 +115,14 @@ def _in_order(ir: IR, kept: dict[int, Activation]) -> list[Activation]:
 
 
 def _leaves(ir: IR, found: Activation, body: set[int]) -> bool:
-    """It went a way out of the loop that routing names, which closes the iteration (rule 18)."""
+    """Whether the activation took a way out of the loop that routing names, which closes the iteration (rule 18)."""
     taken = set(found.route.taken or ()) if found.route is not None else set()
     edges = (ir.edges[number] for number in _node(ir, found.node).edges_out)
     return any(edge.named and edge.target not in body and _node(ir, edge.target).id in taken for edge in edges)
 
 
 def _is_kept(found: Activation, kept: dict[int, Activation]) -> bool:
-    """It completed, and so did everything it got something from."""
+    """Whether the activation completed, and so did everything it received an output from."""
     if found.state is not N.COMPLETED or not found.routed:
         return False
     edges = found.edges.items()
@@ -131,7 +135,7 @@ def _gave(state: State, index: int, ir: int) -> bool:
 
 
 def _has_ended(state: State, loop: int, ir: int) -> bool:
-    """The loop is over, and all of its last iteration follows from what completed in it."""
+    """Whether the loop is over and all of its last iteration follows from what completed in it."""
     run = state.loops.get((loop, ()))
     if run is None or run.status != "ended":
         return False
@@ -167,7 +171,7 @@ def _node(ir: IR, index: int) -> Node:
 
 
 def _loops(ir: IR) -> list[int]:
-    """Loops that are in no other, by their looping nodes."""
+    """The outermost loops, by their looping nodes."""
     return [i for i, node in enumerate(ir.nodes) if node is not None and node.loop is not None and node.loops[0] == i]
 
 

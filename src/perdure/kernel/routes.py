@@ -26,15 +26,15 @@ class RoutingFailed(Exception):
 
 
 class LoopExhausted(Exception):
-    """The loop has no iteration left and no path for that (rule 16)."""
+    """The loop has no iteration left and no `timeout_path` (rule 16)."""
 
 
 class Rejected(Exception):
-    """A person said no, and the graph has no way on from there (rule 23)."""
+    """A person rejected, and the graph has no way on from there (rule 23)."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What there is to route: the conditions of a node see it as `output`."""
+    """The outcome to be routed, which the conditions of its node see as `output`."""
 
     output: Any = None
     output_ref: str | None = None
@@ -122,7 +122,7 @@ def _exhausted(d: Decider, activation: Activation, node: Node, seen: Any) -> Rou
         raise LoopExhausted
     taken = _names(d, activation, loop.timeout_path)
     if not loop.timeout_path or loop.break_path is not None:
-        taken += _unnamed(d, activation, node)  # otherwise the unnamed ones are the break path
+        taken += _unnamed(d, activation, node)  # otherwise the unnamed edges are the break path
     return Route(rule="loop.timeout", taken=taken, seen=seen)
 
 

@@ -24,7 +24,7 @@ def _run_created(state: State, event: e.RunCreated) -> None:
     state.created_at, state.imported, state.depth = event.at, event.imported, event.depth
     state.generation, state.sealed_for = event.generation, event.sealed_for
     before = enumerate(event.signals_seen, -len(event.signals_seen))
-    state.signals_seen = {name: number for number, name in before}  # older than any of this run, in their order
+    state.signals_seen = {name: number for number, name in before}  # older than any signal of this run, in order
     state.irs, state.ir_hashes = [state.library[event.ir]], [event.ir]
     state.deadline_seconds = None if event.deadline_at is None else event.deadline_at - event.at
     _set_deadline(state, event.deadline_at)
@@ -93,7 +93,7 @@ def _run_completed(state: State, event: e.RunCompleted) -> None:
 
 
 def _end(state: State, event: e.Event, new: RunState) -> None:
-    """A terminal event closes everything open and sets the counter to zero (rule 43)."""
+    """End the run: its terminal event closes everything open and sets the counter to zero (rule 43)."""
     set_run_state(state, new)
     close_open(state)
     for name in list(state.timers):

@@ -20,7 +20,7 @@ from perdure.kernel.waits import advance_items, items_of
 N, R = NodeState, RunState
 
 _SAID = 20
-"""Reasons a refusal gives at most."""
+"""The most reasons a refusal gives."""
 
 
 def start(d: Decider, command: c.Start) -> None:
@@ -60,7 +60,7 @@ def start(d: Decider, command: c.Start) -> None:
 
 
 def _adopt(d: Decider, adopted: tuple[c.Adopted, ...]) -> None:
-    """Outcomes of another run this one begins with, in the order they had there (rule 40). A loop has one iteration here."""
+    """Begin with outcomes of another run, in the order they had there (rule 40). Here a loop has one iteration."""
     for outcome in adopted:
         scope = (0 if outcome.previous else 1,) * len(d.state.node(d.state.index(outcome.node)).loops)
         d.emit(
@@ -82,7 +82,7 @@ def _adopt(d: Decider, adopted: tuple[c.Adopted, ...]) -> None:
 
 
 def pause(d: Decider, command: c.Pause) -> None:
-    """Each reason is a pause of its own: none of them swallows another (rule 30)."""
+    """Pause the run. Each reason is a pause of its own: none of them swallows another (rule 30)."""
     paused = d.state.state is R.PAUSED
     if paused and command.reason in d.state.pauses:
         return
@@ -99,7 +99,7 @@ def resume(d: Decider, command: c.Resume) -> None:
     if d.state.state is not R.PAUSED:
         raise Refusal("not_paused", f"run {d.state.run_id} is {d.state.state}; only a paused run can be resumed")
     if command.reason is not None and command.reason not in d.state.pauses:
-        return  # it is paused for other reasons, and stays so
+        return  # the run is paused for other reasons, and stays so
     left = () if command.reason is None else tuple(sorted(d.state.pauses.keys() - {command.reason}))
     d.emit(e.RunResumed, by=command.by, reason=command.reason or "", left=left)
     if left:
@@ -142,7 +142,7 @@ def _undoing(d: Decider) -> list[Activation]:
 
 
 def retry(d: Decider, command: c.Retry) -> None:
-    """A new generation: completed nodes keep their outputs, what failed runs again (rule 26)."""
+    """Begin a new generation: completed nodes keep their outputs, what failed runs again (rule 26)."""
     state = d.state
     wanted_again = command.orphaned and state.state is R.CANCELLED and state.orphaned
     if state.state is not R.FAILED and not wanted_again:
@@ -165,7 +165,7 @@ def retry(d: Decider, command: c.Retry) -> None:
         for _, run in sorted(state.loops.items()):
             cause = None if run.cause is None else state.activations[run.cause]
             if run.status == "closing" and cause is not None and not in_closed_iteration(state, cause):
-                d.ended.append(cause)  # the end of the run came between
+                d.ended.append(cause)  # the end of the run came before its iteration closed
         schedule(d, again)
 
 
@@ -174,7 +174,7 @@ def _ending(d: Decider) -> bool:
 
 
 def undeliver(d: Decider, command: c.Undeliver) -> None:
-    """Told once, however often it is tried to deliver it."""
+    """Record that the continuing run cannot begin: once, however often its delivery is tried."""
     if d.state.continued_as == command.to and d.state.error is None:
         d.emit(e.RunUndelivered, to=command.to, error=command.error)
 
@@ -215,7 +215,7 @@ def requeue(d: Decider, command: c.Requeue) -> None:
     _parked(d, activation)
     if activation.accepted:  # only its routing failed: nothing is executed again (R7)
         if lacks_past(d.state, activation):
-            d.emit_for(e.NodeRequeued, activation, by=command.by)  # it is routed when its past has been done again
+            d.emit_for(e.NodeRequeued, activation, by=command.by)  # it is routed once its past has been done again
         else:
             route_kept(d, activation)
         return
@@ -240,8 +240,9 @@ def _parked(d: Decider, activation: Activation) -> None:
 
 
 def _is_unlet(d: Decider, activation: Activation) -> bool:
-    """Its join failed, and parked it: it was never to run, perhaps because an approval before it was not given. A join that
-    a patch changed since does not count."""
+    """Whether the join of a parked activation failed: it was never to run, perhaps because an approval before it was
+    not
+    given. A join that a patch changed since does not count."""
     never = activation.item < 0 and not activation.scheduled_seq
     return never and join_verdict(activation, d.state.pinned(activation)) == "fail"
 
@@ -278,7 +279,7 @@ def discard(d: Decider, command: c.Discard) -> None:
 
 
 def _may_continue(d: Decider, activation: Activation) -> None:
-    """Nobody who may repair runs gives an approval by it."""
+    """Refuse `continue` where an operator would give an approval by it."""
     why = guards.cannot_continue(d.state.pinned(activation))
     if why is not None:
         raise Refusal("approval_not_given", why)
@@ -288,7 +289,7 @@ def _may_continue(d: Decider, activation: Activation) -> None:
 
 
 def _onward(d: Decider, activation: Activation) -> Route:
-    """Discarded as continue: on along the edges no routing names, and the break path of a loop."""
+    """The route of a node discarded as `continue`: the edges no routing names, and the break path of a loop."""
     node, ir = d.node(activation), d.state.irs[d.state.iteration_ir(activation.scope, activation.node)]
     ways = set(node.loop.break_path or ()) if node.loop is not None else set()
     targets = [ir.edges[i].target for i in node.edges_out if not ir.edges[i].named or ir.edges[i].target in ways]

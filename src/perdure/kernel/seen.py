@@ -1,7 +1,9 @@
-"""What is seen beside the journal: who executes which attempt now.
+"""What is seen beside the journal: which worker executes which attempt now.
 
 A start is not an event, because it would cost an append per attempt (PROTOCOL 7), so the journal of a run says `queued` while a
-worker runs it. Whoever shows a run asks the workers and lays their answer over the state. It is never stored and decides nothing.
+worker runs it. The service that shows a run asks the workers and lays their answers over the state. Those are never
+stored
+and decide nothing.
 """
 
 from __future__ import annotations
@@ -18,17 +20,17 @@ class Working(msgspec.Struct, frozen=True):
 
     worker: str
     since: float | None = None
-    """When the handler was called; None: this worker does not say."""
+    """When the handler was called; None when the worker does not say."""
     host: str = ""
     pid: int = 0
     silent_seconds: float = 0.0
-    """Since the worker was last heard of."""
+    """Seconds since the worker was last heard of."""
 
 
 class Seen(msgspec.Struct, frozen=True):
     working: Mapping[Key, Working] = {}
     blind: str = ""
-    """Why it cannot be said from here whether something runs; empty: it can."""
+    """Why it cannot be known from here whether an attempt runs; empty when it can."""
 
     def find(self, activation: Activation) -> Working | None:
         return self.working.get(activation.key) if activation.state is NodeState.QUEUED else None
@@ -37,7 +39,7 @@ class Seen(msgspec.Struct, frozen=True):
         return activation.state if self.find(activation) is None else NodeState.RUNNING
 
     def count_items(self, owner: Activation) -> int:
-        """How many items of a map are executed now."""
+        """How many items of a map are being executed now."""
         if not owner.items_started:
             return 0
         keys = (key_of(owner.node, owner.scope, item) for item in range(owner.items_started))
@@ -50,4 +52,4 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 JOURNAL = Seen()
-"""Nothing but what the journal says."""
+"""The view with nothing but what the journal says."""

@@ -13,7 +13,7 @@ segment:
 A sensitive field is sealed by the worker that made it (`perdure.secrets.sealing`), and stands in outputs as data:
 `{"$perdure:sealed": "enc:v1:…"}`. Nothing here can open it.
 
-Only what says of itself that it holds segments is read this way (`refs` of an event, a rendered config).
+Only data marked as holding segments is read this way (`refs` of an event, a rendered config).
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ MASKED = "***"
 
 
 class Segment:
-    """Not a struct: whoever encodes a value without knowing of segments gets an error, not JSON that means something else."""
+    """A value that stands for something else. Not a struct: an encoder that knows nothing of segments raises an error
+    instead of
+    writing JSON that means something else."""
 
     __slots__: tuple[str, ...] = ()
 
@@ -48,7 +50,7 @@ class Segment:
 
 
 class Secret(Segment):
-    """The place of a secret. Never its value."""
+    """The place of a secret, never its value."""
 
     __slots__ = ("name",)
 
@@ -84,15 +86,15 @@ class BlobRef(Segment):
 
 
 class HoldsSegments(TypeError):
-    """What should have become JSON holds a segment: it has to be packed, or filled in, first."""
+    """A value that should have become JSON holds a segment, which must be packed or filled in first."""
 
 
 class BadSegment(ValueError):
-    """Not a form that `pack` makes."""
+    """Packed data has a form that `pack` never makes."""
 
 
 def refuse(value: Any) -> Any:
-    """For encoders: tells a value with segments from one that is no data at all."""
+    """An encoder hook that tells a value with segments from one that is no data at all."""
     if isinstance(value, Segment):
         raise HoldsSegments(f"the value holds a {type(value).__name__}")
     raise NotImplementedError(f"{type(value).__qualname__} is no data")
@@ -102,7 +104,7 @@ _encoder = msgspec.json.Encoder(enc_hook=refuse)
 
 
 def encode(value: Any) -> tuple[bytes, bool]:
-    """As JSON, packed where it holds references, and whether it does."""
+    """The value as JSON, packed if it holds references, and whether it does."""
     try:
         return _encoder.encode(value), False
     except HoldsSegments:
@@ -115,7 +117,8 @@ def decode(data: bytes | bytearray, refs: bool) -> Any:
 
 
 def pack(value: Any, *, secrets: bool = True) -> Any:
-    """Segments as plain data that `unpack` can tell from anything a user wrote. Without `secrets`, those are refused."""
+    """The value with its segments as plain data that `unpack` can tell from anything a user wrote. Without `secrets`,
+    secrets are refused."""
     kind = type(value)
     if kind is dict:
         packed = {key: pack(item, secrets=secrets) for key, item in value.items()}
@@ -134,7 +137,8 @@ def pack(value: Any, *, secrets: bool = True) -> Any:
 
 
 def unpack(value: Any, *, secrets: bool = True) -> Any:
-    """Raises BadSegment for what `pack` never makes; without `secrets`, also for those: stored values hold none (S2)."""
+    """The value that `pack` packed. Raises BadSegment for other forms, and without `secrets` for secrets: stored values
+    hold none (S2)."""
     kind = type(value)
     if kind is list:
         return [unpack(item, secrets=secrets) for item in value]
@@ -161,7 +165,7 @@ def unpack(value: Any, *, secrets: bool = True) -> Any:
 
 
 def find_refs(value: Any) -> set[str]:
-    """Every blob that is named in it."""
+    """The refs of all blobs named anywhere in a value."""
     found: set[str] = set()
     stack = [value]
     while stack:
@@ -177,7 +181,7 @@ def find_refs(value: Any) -> set[str]:
 
 
 def show(value: Any) -> Any:
-    """For people and programs that look: a blob is `{"$ref": "cas://…"}`, and what is sealed is masked."""
+    """The value as people and programs see it: a blob is `{"$ref": "cas://…"}`, and sealed fields are masked."""
     kind = type(value)
     if kind is dict:
         return MASKED if is_sealed(value) else {key: show(item) for key, item in value.items()}
@@ -187,7 +191,7 @@ def show(value: Any) -> Any:
 
 
 def has_refs(value: Any) -> bool:
-    """Whether there is a blob anywhere in it. Quick where there is none."""
+    """Whether a value holds a blob anywhere. Quick where there is none."""
     try:
         _encoder.encode(value)
     except (HoldsSegments, TypeError, ValueError, NotImplementedError, OverflowError, RecursionError):
@@ -200,7 +204,7 @@ def is_sealed(value: Any) -> bool:
 
 
 def find_sealed(value: Any) -> bool:
-    """Whether anything in it is sealed, or pretends to be."""
+    """Whether anything in a value is sealed, or pretends to be."""
     stack = [value]
     while stack:
         value = stack.pop()
@@ -214,7 +218,7 @@ def find_sealed(value: Any) -> bool:
 
 
 def mask(value: Any) -> Any:
-    """The value as people see it: without what is sealed."""
+    """The value as people see it, with sealed fields masked."""
     kind = type(value)
     if kind is dict:
         return MASKED if is_sealed(value) else {key: mask(item) for key, item in value.items()}

@@ -24,7 +24,8 @@ N, R = NodeState, RunState
 
 _MANY_TERMINALS = 64
 _LARGE_BYTES = 32 * 1024
-"""Default outputs of more terminals, or larger ones, are put together by the coordinator, which can store them as a blob."""
+"""The default outputs of more terminals, or larger ones, are composed by the coordinator, which can store them as a
+blob."""
 
 
 def settle(d: Decider) -> None:
@@ -70,16 +71,16 @@ def _decide_joins(d: Decider, ready: list[Activation]) -> None:
         if activation.key in d.raced:
             continue  # it fired and cancelled its losers: how their edges resolve cannot change that
         if activation.scope and not activation.undone and in_closing_iteration(state, activation):
-            continue  # it will be cancelled with the rest; what waits in a closed one waits to be done again
+            continue  # it will be cancelled with the rest; in a closed iteration it waits to be done again
         verdict = join_verdict(
             activation, state.node_in(state.iteration_ir(activation.scope, activation.node), activation.node)
         )
         if verdict == "skip" and _came_back(state, activation):
-            verdict = "fire"  # what led into the loop was done again and went another way; the iteration is here
+            verdict = "fire"  # what led into the loop was done again and went another way, but the iteration exists
         if verdict == "fire" and id(activation) not in known:
             fired[id(activation)] = activation
         elif verdict == "skip":
-            fired.pop(id(activation), None)  # a required dependency was skipped behind it (rule 7)
+            fired.pop(id(activation), None)  # a dependency it requires was skipped after it fired (rule 7)
             _apply_skip(d, activation)
             skipped.append(activation)
         elif verdict == "fail":
@@ -97,7 +98,7 @@ def _decide_joins(d: Decider, ready: list[Activation]) -> None:
 
 
 def _came_back(state: State, activation: Activation) -> bool:
-    """A head after the first iteration: the loop brought it here, not its join."""
+    """Whether the activation is a head after the first iteration, which its loop brought here, not its join."""
     for run in state.loop_runs(activation):
         loop = state.node_in(run.ir, run.loop).loop
         if loop is not None and loop.head == activation.node and run.iteration > 1:
@@ -106,7 +107,7 @@ def _came_back(state: State, activation: Activation) -> bool:
 
 
 def join_verdict(activation: Activation, node: Node) -> Literal["wait", "fire", "skip", "fail"]:
-    """The rules of joins (8, 9, and 7 for required dependencies)."""
+    """What the rules of joins say (8, 9, and 7 for required dependencies)."""
     edges = len(node.edges_in)
     if activation.refused:
         return "skip"
@@ -125,7 +126,7 @@ def join_verdict(activation: Activation, node: Node) -> Literal["wait", "fire", 
 
 
 def _apply_skip(d: Decider, activation: Activation) -> None:
-    """Skips are applied at once, so that they travel, and recorded together (`record_skips`)."""
+    """Apply a skip at once, so that it travels; all skips of a decision are recorded together (`record_skips`)."""
     skip(d.state, d.state.edit(activation), d.state.seq + 1, d.at)
 
 
@@ -162,7 +163,7 @@ def end_loop_of_skipped(d: Decider, activation: Activation) -> None:
 
 
 def _cancel_losers(d: Decider, join: Activation) -> None:
-    """`cancel_rest`: cancel what only leads to this join, and nothing else (rule 11)."""
+    """Cancel the losers of a `cancel_rest` join: what only leads to this join, and nothing else (rule 11)."""
     node = d.node(join)
     if not node.join.cancel_rest:
         return
@@ -193,7 +194,7 @@ def _cancel_losers(d: Decider, join: Activation) -> None:
 
 
 def schedule(d: Decider, ready: list[Activation]) -> None:
-    """Dispatch what is ready: what `when` lets pass, unless the run is paused."""
+    """Dispatch the ready activations that `when` lets pass, or hold them while the run is paused."""
     state = d.state
     ready = [a for a in ready if a.state in (N.PENDING, N.HELD, N.RETRYING, N.WAITING)]
     if state.generation > 1:
@@ -209,7 +210,7 @@ def schedule(d: Decider, ready: list[Activation]) -> None:
     for activation in skipped:
         _apply_skip(d, activation)
     record_skips(d, skipped)
-    # `when` skipped what it requires; a head that its loop brought back requires nothing.
+    # `when` skipped a node these require; a head that its loop brought back requires nothing.
     passed = [a for a in passed if a.fired or not a.refused or a.key in d.raced or _came_back(state, a)]
     going: list[Activation] = []
     for activation in passed:
@@ -224,7 +225,7 @@ def schedule(d: Decider, ready: list[Activation]) -> None:
 
 
 def _is_too_far(d: Decider, activation: Activation) -> bool:
-    """It has come more hops than it may, which is the failure of its run (rule 31)."""
+    """Whether the activation has come more hops than it may, which fails the run (rule 31)."""
     maximum = d.node(activation).max_hops or d.state.ir.limits.max_hops
     if activation.hop <= maximum or activation.attempt:  # what got so far before a patch may be tried again
         return False
@@ -233,14 +234,15 @@ def _is_too_far(d: Decider, activation: Activation) -> bool:
 
 
 def _is_early(state: State, activation: Activation) -> bool:
-    """In a new generation, something it builds upon is done again: it must see what comes of that, and so must its `when`."""
-    fixed = activation.fired and activation.scheduled_seq  # what it sees is, over all its attempts
+    """Whether a new generation does something again that the activation and its `when` build upon and must see."""
+    fixed = activation.fired and activation.scheduled_seq  # what it sees is fixed over all its attempts
     return activation.item < 0 and not fixed and find_lacking(state, activation) is not None
 
 
 def _find_whole(d: Decider) -> list[Activation]:
-    """What waited for its past to be done again, and need not any more. The others are found again when what they wait
-    for has ended, so a decision costs what it changes, however many wait."""
+    """The activations that waited for their past to be done again and need not any more. The others are found again
+    when what
+    they wait for has ended, so a decision costs what it changes, however many wait."""
     state = d.state
     found: list[Activation] = []
     for key in list(state.loose):
@@ -326,7 +328,7 @@ def _has_children(state: State) -> bool:
 
 
 def finish(d: Decider) -> None:
-    """Nothing runs any more: compensate where that is asked for, then end."""
+    """End a run in which nothing runs any more, after compensation where that is asked for."""
     if d.state.ir.compensate_on_failure and compensation.begin(
         d, "failed" if d.state.state is R.FAILING else "cancelled"
     ):
@@ -360,14 +362,15 @@ def _last(state: State, index: int) -> Seen | None:
 
 
 def _are_large(state: State) -> bool:
-    """What is a blob already counts as the reference it will be."""
+    """Whether the default outputs are large. An output that is a blob already counts as the reference it will be."""
     activations = state.activations
     found = (activations.get(key_of(index, ())) for index in state.ir.terminals)
     return sum(a.size for a in found if a is not None and a.output_ref is None) > _LARGE_BYTES
 
 
 def default_outputs(ir: IR, ends: Mapping[str, Seen | None]) -> Any:
-    """What the `output` node gave; otherwise the outputs of the terminal nodes by id. A skipped one is null (44)."""
+    """The output of the `output` node; otherwise the outputs of the terminal nodes by id. That of a skipped node is
+    null (44)."""
     found: dict[str, Any] = {}
     outputs: dict[str, Any] = {}
     for index in ir.terminals:

@@ -106,7 +106,7 @@ def _plain_value(state: State, name: str) -> Any:
 
 
 def decode(data: bytes, library: dict[str, IR]) -> State | None:
-    """None when another version of Perdure wrote it: fold the journal instead."""
+    """The state, or None when another version of Perdure wrote the snapshot: fold the journal instead."""
     try:
         if _probe.decode(data).version != SNAPSHOT_VERSION:
             return None
@@ -136,7 +136,7 @@ def decode(data: bytes, library: dict[str, IR]) -> State | None:
 
 
 def hashes(data: bytes) -> list[str]:
-    """Which IRs a snapshot needs; empty when it cannot be read."""
+    """The IRs a snapshot needs, by hash; empty when it cannot be read."""
     try:
         return [str(name) for name in _probe.decode(data).plain.get("ir_hashes", ())]
     except msgspec.MsgspecError:
@@ -152,7 +152,7 @@ _fields = {name: State.__annotations__[name] for name in _PLAIN}
 _Plain = msgspec.defstruct("_Plain", [(f.name, f.type) for f in msgspec.structs.fields(State) if f.name in _fields])
 
 _BLOB = 1
-"""References to blobs stay what they are; no map can pass for one."""
+"""The msgpack extension of a blob reference, for which no map can pass."""
 
 
 def _write_ref(value: Any) -> Any:

@@ -54,7 +54,7 @@ class RunState(StrEnum):
 N, R = NodeState, RunState
 
 OPEN = frozenset({N.HELD, N.QUEUED, N.RUNNING, N.WAITING, N.RETRYING, N.PARKED})
-"""An activation in one of these states has begun and not ended: it counts in the token counter."""
+"""States of an activation that has begun and not ended: it counts in the token counter."""
 
 ENDED = frozenset({N.COMPLETED, N.FAILED, N.UPSTREAM_FAILED, N.SKIPPED, N.CANCELLED, N.COMPENSATED})
 
@@ -78,7 +78,9 @@ NODE_TRANSITIONS: dict[NodeState, frozenset[NodeState]] = {
     N.CANCELLED: frozenset(),
     N.COMPENSATED: frozenset(),
 }
-"""Within a generation. WAITING -> WAITING is for the next generation of a child. COMPLETED -> PARKED is an outcome whose routing failed (rule 20); the work stays done. COMPLETED -> FAILED, or PARKED, is one that was kept and has no way on (rule 25)."""
+"""Transitions within a generation. WAITING -> WAITING is for the next generation of a child. COMPLETED -> PARKED is an
+outcome whose routing failed (rule 20); the work stays done. COMPLETED -> FAILED, or PARKED, is an outcome that was kept
+and has no way on (rule 25)."""
 
 NEW_GENERATION: dict[NodeState, frozenset[NodeState]] = {
     N.FAILED: frozenset({N.PENDING}),
@@ -88,7 +90,7 @@ NEW_GENERATION: dict[NodeState, frozenset[NodeState]] = {
     N.COMPENSATED: frozenset({N.PENDING}),
     N.COMPLETED: frozenset({N.PENDING}),  # only a map, when its items were compensated
 }
-"""What `run.retried` may do besides, and trying a map again to its items."""
+"""Further transitions for `run.retried`, and for the items of a map that is tried again."""
 
 RUN_TRANSITIONS: dict[RunState, frozenset[RunState]] = {
     R.RUNNING: frozenset({R.PAUSED, R.FAILING, R.CANCELLING, R.COMPLETED, R.CANCELLED}),
@@ -103,10 +105,10 @@ RUN_TRANSITIONS: dict[RunState, frozenset[RunState]] = {
 }
 
 TAKEN, SKIPPED, FAILED, ERROR = 1, 2, 3, 4
-"""How an edge resolved. ERROR: taken by the error output of `on_failure: continue` or a failure path."""
+"""How an edge resolved. ERROR: taken with the error output of `on_failure: continue` or a failure path."""
 
 Key = int | tuple[int, Scope, int]
-"""An activation: the bare node index outside loops and maps, otherwise (node, scope, item or -1)."""
+"""The key of an activation: the bare node index outside loops and maps, otherwise (node, scope, item or -1)."""
 LoopKey = tuple[int, Scope]
 
 
@@ -119,7 +121,7 @@ class Activation(msgspec.Struct, kw_only=True, omit_defaults=True):
     scope: Scope = ()
     item: int = -1
     ir: int = 0
-    """Which of the state's IRs its config is pinned to."""
+    """The index of the state's IR that the config is pinned to."""
     state: NodeState = NodeState.PENDING
     fired: bool = False
     edges: dict[int, int] = {}
@@ -129,21 +131,21 @@ class Activation(msgspec.Struct, kw_only=True, omit_defaults=True):
     failed: int = 0
     errors: int = 0
     tokens: int = 0
-    """Tokens that wait here because the join has not fired."""
+    """Tokens that wait at this join because it has not fired."""
     guarded: bool = False
-    """`when` was asked and let it pass."""
+    """`when` was evaluated and let the activation pass."""
     refused: bool = False
     """A required dependency was skipped (rule 7)."""
     visit: int = 0
     attempt: int = 0
-    """The fence: it grows with every dispatch. For people there is `tries`."""
+    """The fence, which grows with every dispatch. People are shown `tries`."""
     idle: int = 0
     """Attempts that no handler saw to its end: withdrawn, held, handed back."""
     failures: int = 0
     crashes: int = 0
     hop: int = 0
     scheduled_seq: int = 0
-    """When its inputs were fixed: it sees what ended before (rule 13)."""
+    """The event at which the inputs were fixed: the activation sees what ended before it (rule 13)."""
     ended_seq: int = 0
     begun: bool = False
     """The current attempt is known to have been claimed by a worker."""
@@ -152,14 +154,14 @@ class Activation(msgspec.Struct, kw_only=True, omit_defaults=True):
     size: int = 0
     error: Error | None = None
     handled: bool = False
-    """A failure the graph handles (continue, path, absorbed)."""
+    """The graph handles the failure (continue, path, absorbed)."""
     route: Route | None = None
     routed: bool = False
     choice: tuple[str, ...] | None = None
     rejected: bool = False
-    """A person was asked here and said no."""
+    """A person was asked here and rejected."""
     accepted: bool = False
-    """Parked with an outcome that stays: only its routing failed (R7)."""
+    """The activation is parked with an outcome that stays: only its routing failed (R7)."""
     scheduled_at: float = 0.0
     started_at: float | None = None
     ended_at: float | None = None
@@ -176,19 +178,19 @@ class Activation(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The last generation of the child that is known to have ended."""
     ignored: int = 0
     config: Any = None
-    """Config given on requeue; replaces the definition's."""
+    """Config given on requeue, which replaces the definition's."""
     checkpoint: Any = None
     checkpoints: int = 0
-    """The last checkpoint of the current attempt."""
+    """The number of the last checkpoint of the current attempt."""
     reason: str = ""
     detail: str = ""
-    """Of one that is held: who lacks what it needs, for people."""
+    """Which worker lacks what a held activation needs, for people."""
     worker: str = ""
     undo: Undo | None = None
     undone: int = 0
-    """How often it was compensated; part of the idempotency key (rule 3)."""
+    """How often the activation was compensated; part of the idempotency key (rule 3)."""
     resume: NodeState | None = None
-    """What it was doing when the run ended; a retry goes on from there."""
+    """The state the activation was in when the run ended; a retry goes on from there."""
 
     @property
     def key(self) -> Key:
@@ -196,12 +198,12 @@ class Activation(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def item_index(self) -> int | None:
-        """Which item of a map it is, as events and addresses say it; None: it is no item."""
+        """The index of the item in its map, as events and addresses have it; None for anything else."""
         return None if self.item < 0 else self.item
 
     @property
     def tries(self) -> int:
-        """Which attempt of the handler this is, as people count: what was only held or handed back is none."""
+        """The attempt of the handler as people count it, leaving out those that were only held or handed back."""
         return self.attempt - self.idle
 
 
@@ -232,9 +234,10 @@ class Approval(msgspec.Struct, kw_only=True, omit_defaults=True):
     quorum: int = 1
     votes: dict[str, str] = {}
     persons: dict[str, str] = {}
-    """Who voted, by the entry of `approvers` it counts for, where that is not the person's own."""
+    """The person who voted, by the entry of `approvers` that the vote counts for, where that is not the person's
+    own."""
     left: tuple[str, ...] = ()
-    """Who handed a seat over."""
+    """Approvers who handed their seat over."""
     state: Literal["pending", "decided"] = "pending"
     on_timeout: Literal["reject", "approve", "fail", "escalate"] = "reject"
     escalate_to: tuple[str, ...] = ()
@@ -262,17 +265,17 @@ class State(msgspec.Struct, kw_only=True):
     origin: tuple[str, str] | None = None
     overrides: dict[str, dict[str, Any]] = {}
     depth: int = 0
-    """How many runs it is nested in."""
+    """How many runs this one is nested in."""
     pauses: dict[str, str] = {}
-    """What it is paused for, and by whom. It goes on when none is left (rule 30)."""
+    """The reasons the run is paused for, and by whom. It goes on when none is left (rule 30)."""
     orphaned: bool = False
-    """Cancelled by its parent, which may want it again."""
+    """The parent cancelled this run, and may want it again."""
     submitted_by: str = ""
     alias: str = ""
     correlation_id: str = ""
     sealed_for: str = ""
     imported: str = ""
-    """Read from a file, whose word is all there is for it: nothing of it is ever executed."""
+    """The run whose journal was read from a file. Only the file vouches for it, so nothing of it is ever executed."""
     state: RunState = RunState.RUNNING
     generation: int = 1
     seq: int = 0
@@ -291,7 +294,7 @@ class State(msgspec.Struct, kw_only=True):
     outputs_ref: str | None = None
     continued_as: str | None = None
     ending: Literal["", "failed", "cancelled", "rolled_back"] = ""
-    """What failing, cancelling or compensating ends in."""
+    """The state that failing, cancelling or compensating ends in."""
     by: str = ""
     bytes: int = 0
     tally: dict[NodeState, int] = {}
@@ -300,34 +303,34 @@ class State(msgspec.Struct, kw_only=True):
     entered: dict[tuple[int, int, Scope], tuple[int, int]] = {}
     """Entry edges that have resolved: (source, target, enclosing scope) to (status, hop). Read by every iteration."""
     visits: dict[int, int] = {}
-    """How often a node inside loops was visited; outside it is visited once."""
+    """How often a node inside loops was visited; a node outside is visited once."""
     timers: dict[str, Timer] = {}
     approvals: dict[str, Approval] = {}
     signals: list[tuple[int, str, Any]] = []
-    """Signals nobody has consumed, oldest first: (seq, name, payload)."""
+    """Signals that were not consumed, oldest first: (seq, name, payload)."""
     signals_seen: dict[str, int] = {}
     signal_waits: dict[str, list[Key]] = {}
     children: dict[str, Key] = {}
     undoable: list[Key] = []
     """Completed activations that have something to compensate, in order of completion."""
     plan: list[Key] = []
-    """What is still to be compensated, next one last."""
+    """Activations still to be compensated, the next one last."""
     triggers: dict[str, str] = {}
     streams: dict[str, int] = {}
     ir_hashes: list[str] = []
 
     whole: dict[Key, None] = {}
-    """Known to have ended in this generation, with everything they build upon; found again when it is needed."""
+    """Activations known to have ended in this generation, with everything they build upon; recomputed when needed."""
     behind: dict[Key, dict[Key, None]] = {}
-    """What waits until something is done again (rule 26), by what it waits for; found again when it is needed."""
+    """Activations that wait until another is done again (rule 26), by the one they wait for; recomputed when needed."""
     loose: dict[Key, None] = {}
-    """What may wait for its past, or need not any more: the next decision looks."""
+    """Activations for which the next decision checks whether they still wait for their past."""
     irs: list[IR] = []
     library: dict[str, IR] = {}
-    """IRs by hash, put there by the caller before a journal that names them is folded."""
+    """IRs by hash, which the caller adds before a journal that names them is folded."""
     undo: list[tuple[Any, Any, Any]] | None = None
     saved: dict[int, bool] = {}
-    """While deciding: records (by id) that need no saving any more; True for those this decision made."""
+    """While deciding: records (by id) that are saved already; True for those this decision made."""
     touched: list[Key] | None = None
     """While deciding: activations whose joins may be decidable now."""
     timer_changes: dict[str, float | None] | None = None
@@ -345,7 +348,7 @@ class State(msgspec.Struct, kw_only=True):
 
     @property
     def seal_name(self) -> str:
-        """The run under whose name its sensitive fields are sealed: one for a tree of runs and all that is rerun from it."""
+        """The run under whose name sensitive fields are sealed: one for a tree of runs and everything rerun from it."""
         return self.sealed_for or root_of(self.run_id)
 
     @property
@@ -363,7 +366,7 @@ class State(msgspec.Struct, kw_only=True):
         return node
 
     def pinned(self, activation: Activation) -> Node:
-        """The definition this activation was made with: config, retry and compensator come from here (rule 39)."""
+        """The definition this activation was made with, from which config, retry and compensator come (rule 39)."""
         node = self.node_in(activation.ir, activation.node)
         if activation.item >= 0:
             if node.item is None:
@@ -394,13 +397,13 @@ class State(msgspec.Struct, kw_only=True):
         return None
 
     def address(self, activation: Activation, *, undo: bool = False) -> Address:
-        """Of its current attempt; `undo`: of that to compensate it."""
+        """The address of the current attempt; with `undo`, of the current attempt to compensate."""
         attempt = activation.undo.attempt if undo and activation.undo is not None else activation.attempt
         name, item = self.name(activation.node), activation.item_index
         return Address(self.run_id, name, activation.scope, item, attempt, self.generation, undo)
 
     def locate(self, address: Address) -> Activation | None:
-        """The activation that is meant, whichever its current attempt is."""
+        """The activation an address means, whichever its current attempt is."""
         return self.find(address.node, address.scope, address.item)
 
     def iteration_ir(self, scope: Scope, node: int) -> int:
@@ -431,7 +434,7 @@ class State(msgspec.Struct, kw_only=True):
     # -- changing (evolve only) ----------------------------------------------------------------------------------------
 
     def edit(self, record: Any) -> Any:
-        """Announce a change of a record (activation, loop run, approval)."""
+        """Announce a change of a record (activation, loop run, approval), so that it can be rolled back."""
         if self.undo is not None and id(record) not in self.saved:
             self.saved[id(record)] = False
             self.undo.append((record, copy.copy(record), None))
@@ -467,7 +470,7 @@ class State(msgspec.Struct, kw_only=True):
         sequence.pop()
 
     def begin(self) -> State:
-        """From here on changes can be rolled back to what is returned."""
+        """Begin a decision. Changes from here on can be rolled back to the state that is returned."""
         before: State = copy.copy(self)
         self.undo, self.saved, self.tally = [], {}, dict(self.tally)
         return before

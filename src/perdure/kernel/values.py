@@ -15,17 +15,18 @@ class Error(msgspec.Struct, frozen=True, omit_defaults=True):
     attempts: int = 0
     details: Any = None
     node: str = ""
-    """Of the error of a run: the node that failed, in which iteration of which loop, and which item of a map."""
+    """The node that failed, for the error of a run; `scope` and `item` say in which iteration and for which item of a
+    map."""
     scope: tuple[int, ...] = ()
     item: int | None = None
 
     def as_output(self) -> dict[str, Any]:
-        """The one shape error paths see (rule 27)."""
+        """The error as error paths see it, always in this shape (rule 27)."""
         return {"error": {"code": self.code, "message": self.message, "attempts": self.attempts}}
 
 
 class Route(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Which edges an outcome took, and why. `taken` None means every edge no routing names, as all of them were."""
+    """The edges an outcome took, and why. `taken` None means every edge, none of them being named by routing."""
 
     rule: str
     taken: tuple[str, ...] | None = None
@@ -39,15 +40,15 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
 
     kind: Literal["approval", "timer", "signal", "child", "items", "delay"]
     name: str = ""
-    """The approval, timer, signal or child waited for."""
+    """The name of the approval, timer, signal or child waited for."""
     until: float | None = None
     count: int = 0
-    """Items of a map."""
+    """How many items a map has."""
     limit: int = 0
     """How many items may be open at once; 0 is no limit."""
     tolerated: int = 0
     generation: int = 1
-    """The child's generation."""
+    """The generation of the child."""
 
 
 class Undo(msgspec.Struct, omit_defaults=True):
@@ -60,13 +61,13 @@ class Undo(msgspec.Struct, omit_defaults=True):
 
 
 def with_data(checkpoint: Any, data: Any) -> dict[str, Any]:
-    """What a handler keeps by itself changes none of its steps."""
+    """The checkpoint with new data of the handler's own; its steps stay."""
     steps = checkpoint["steps"] if isinstance(checkpoint, dict) and checkpoint.keys() == {"data", "steps"} else {}
     return {"data": data, "steps": steps}
 
 
 def with_step(checkpoint: Any, step: str, result: Any) -> dict[str, Any]:
-    """What a handler has kept, with one more step. `data` is what it kept by itself, in whatever form."""
+    """The checkpoint with the result of one more step. `data` is what the handler kept by itself, in whatever form."""
     if isinstance(checkpoint, dict) and checkpoint.keys() == {"data", "steps"}:
         return {"data": checkpoint["data"], "steps": {**checkpoint["steps"], step: result}}
     return {"data": checkpoint, "steps": {step: result}}

@@ -1,6 +1,6 @@
 """A run as API, CLI and SDK show it: `{run_id, workflow, state, counter, …, nodes: {id: {state, visit, …}}}`.
 
-What is stored as a blob is `{"$ref": "cas://…"}` here; whoever has the blobs puts their content in.
+A value that is stored as a blob is `{"$ref": "cas://…"}` here; a caller with access to the blobs puts their content in.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def run_view(state: State, *, nodes: bool = True, seen: Seen = JOURNAL) -> dict[
 
 
 def nodes_view(state: State, after: str = "", most: int | None = None, *, seen: Seen = JOURNAL) -> dict[str, Any]:
-    """The nodes by id, in the order of the definition: those after the one called `after`, at most so many."""
+    """The nodes by id, in the order of the definition: those after the one called `after`, at most `most` of them."""
     failed_below = _below_failure(state)
     views: dict[str, Any] = {}
     first = 0 if not after else state.index(after) + 1
@@ -57,7 +57,7 @@ def nodes_view(state: State, after: str = "", most: int | None = None, *, seen: 
 
 
 def about_view(state: State) -> dict[str, Any]:
-    """Where a run comes from, and whether it needs somebody."""
+    """Where a run comes from, and how many dead letters wait for an operator."""
     return {
         "parent": None if state.parent is None else state.parent[0],
         "submitted_by": state.submitted_by or None,
@@ -68,7 +68,7 @@ def about_view(state: State) -> dict[str, Any]:
 
 
 def _parked(state: State) -> int:
-    """Dead letters that somebody has to look at."""
+    """How many dead letters wait for an operator."""
     undone = state.activations[state.plan[-1]].undo if state.plan else None
     return state.tally.get(N.PARKED, 0) + (undone is not None and undone.state == "parked")
 
@@ -117,7 +117,7 @@ def activation_view(state: State, activation: Activation, seen: Seen = JOURNAL) 
 
 
 def working_view(working: Working) -> dict[str, Any]:
-    """Who executes it, and since when."""
+    """Which worker executes an attempt, and since when."""
     view: dict[str, Any] = {"worker": working.worker}
     if working.since is not None:
         view["started_at"] = working.since
@@ -127,7 +127,7 @@ def working_view(working: Working) -> dict[str, Any]:
 
 
 def _below_failure(state: State) -> set[int]:
-    """In a failed run, what was never reached because something before it failed."""
+    """Nodes of a failed run that were never reached because a node before them failed."""
     if state.state not in (R.FAILED, R.FAILING):
         return set()
     ir = state.ir

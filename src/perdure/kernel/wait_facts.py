@@ -56,7 +56,7 @@ def _approval_decided(state: State, event: e.ApprovalDecided) -> None:
         raise IntegrityError(f"run {state.run_id}: approval {event.approval} was decided already (W2)")
     approval.state = "decided"
     activation = get(state, event)
-    activation.rejected = event.decision == "reject"  # journals of before `node.completed` said so have it here
+    activation.rejected = event.decision == "reject"  # journals older than `node.completed.rejected`
     clear_timer(state, timer_name(state, "approval", activation))
 
 
@@ -64,7 +64,7 @@ def _approval_decided(state: State, event: e.ApprovalDecided) -> None:
 def _approval_escalated(state: State, event: e.ApprovalEscalated) -> None:
     approval = state.edit(state.approvals[event.approval])
     approval.approvers, approval.expires_at, approval.escalated = event.approvers, event.expires_at, True
-    approval.left = ()  # these are other seats
+    approval.left = ()  # the seats are other ones now
     if event.approvers:  # fewer people than the quorum could never approve
         approval.quorum = min(approval.quorum, len(event.approvers))
     _set_expiry(state, get(state, event), event.expires_at)
@@ -137,7 +137,7 @@ def _trigger_advanced(state: State, event: e.TriggerAdvanced) -> None:
 @folds(e.TriggerReceived)
 @folds(e.LimitReached)
 def _nothing(state: State, event: e.Event) -> None:
-    """A fact that is recorded and changes nothing a decision depends on."""
+    """Fold an event that is recorded and changes nothing a decision depends on."""
 
 
 @folds(e.ResultIgnored)

@@ -17,10 +17,10 @@ from perdure.kernel.values import Error, Wait
 N, R = NodeState, RunState
 
 MAX_DEPTH = 100
-"""Runs inside runs. Each level makes default outputs deeper, and what is deeper than this cannot be stored for sure."""
+"""The most runs inside runs. Each level makes default outputs deeper, and deeper ones than this may not be storable."""
 
 PORTION = 1_000
-"""Items that one decision starts: while it is made, no other run of this process goes on."""
+"""The most items that one decision starts: while it is made, no other run of this process goes on."""
 
 _MOST_SAID = 1_000
 
@@ -96,7 +96,7 @@ def vote(d: Decider, command: c.Vote) -> None:
 
 
 def _pending(d: Decider, name: str, voter: str) -> Approval:
-    """The approval, which this entry of its approvers has still to answer."""
+    """The pending approval, which this entry of its approvers has still to answer."""
     approval = d.state.approvals.get(name)
     if approval is None:
         raise Refusal("unknown_approval", f"run {d.state.run_id} has no approval {name}")
@@ -111,7 +111,7 @@ def _pending(d: Decider, name: str, voter: str) -> Approval:
 
 
 def _has_not_left(approval: Approval, name: str, person: str) -> None:
-    """Who chose who sits on one seat has no say on another: a quorum is of so many people (S29)."""
+    """Refuse a person who handed over a seat a say on another one: a quorum is of so many people (S29)."""
     if person and person in approval.left:
         raise Refusal(
             "already_delegated", f"{person} has handed over a seat of {name}, and has no other; ask somebody else"
@@ -119,7 +119,7 @@ def _has_not_left(approval: Approval, name: str, person: str) -> None:
 
 
 def delegate(d: Decider, command: c.Delegate) -> None:
-    """Somebody else is asked in their place: the quorum stays, and so do the votes of the others."""
+    """Ask another person in the approver's place: the quorum stays, and so do the votes of the others."""
     name, voter = command.approval, command.approver or command.by
     approval = _pending(d, name, voter)
     if command.by in approval.votes or command.by in approval.persons.values():
@@ -147,7 +147,7 @@ def delegate(d: Decider, command: c.Delegate) -> None:
 
 
 def _count_votes(d: Decider, approval_id: str, activation: Activation, by: str) -> None:
-    """Decided at k approvals, or as soon as k cannot be reached (rule 38)."""
+    """Decide an approval at k approvals, or as soon as k cannot be reached (rule 38)."""
     approval = d.state.approvals[approval_id]
     asked = approval.approvers
     votes = [vote for who, vote in approval.votes.items() if not asked or who in asked]
@@ -196,7 +196,7 @@ def _approval_timed_out(d: Decider, activation: Activation) -> None:
             approvers=approval.escalate_to or approval.approvers,
             expires_at=d.at + seconds,
         )
-        if approval.votes:  # those who are asked now may have said so before
+        if approval.votes:  # approvers who are asked now may have voted before
             _count_votes(d, wait.name, activation, next(reversed(approval.votes)))
     elif approval.on_timeout == "fail":
         d.emit_for(e.ApprovalDecided, activation, approval=wait.name, decision="timeout", by="timeout")
@@ -220,7 +220,8 @@ def signal(d: Decider, command: c.Signal) -> None:
 
 
 def deliver_signals(d: Decider, name: str) -> None:
-    """First in, first out: the oldest unconsumed signal goes to whoever has waited longest (rule 37)."""
+    """Deliver first in, first out: the oldest unconsumed signal goes to the activation that has waited longest (rule
+    37)."""
     while d.state.state not in (R.FAILING, R.CANCELLING, R.COMPENSATING):
         payload = next((s for s in d.state.signals if s[1] == name), None)
         waiting = d.state.signal_waits.get(name)
@@ -237,7 +238,7 @@ def deliver_signals(d: Decider, name: str) -> None:
 
 def _start_child(d: Decider, activation: Activation, command: c.Suspend) -> None:
     child = command.address.child_id(activation.undone)
-    generation = activation.child_generation + 1 if child == activation.child else 1  # one that was undone has another
+    generation = activation.child_generation + 1 if child == activation.child else 1  # undone, it has another
     if d.state.depth >= MAX_DEPTH:
         message = (
             f"{command.address.node} would start a child of a run that is nested {MAX_DEPTH} deep, which is the most"
@@ -291,7 +292,8 @@ def end_child(d: Decider, command: c.EndChild) -> None:
         d.emit_for(e.NodeResumed, activation, reason="child completed")
         accept(d, activation, output=command.output, output_ref=command.output_ref, size=command.size)
     elif command.orphaned and command.state == "cancelled" and d.state.state in (R.RUNNING, R.PAUSED):
-        # Stopped for an end that is over: it is wanted. One that was rolled back since has no later generation.
+        # The child was stopped for an end that is over, and is wanted again. Rolled back since, it has no later
+        # generation.
         workflow, inputs = activation.child_workflow, activation.child_inputs
         _start_generation(d, activation, activation.child, command.generation + 1, workflow, inputs)
     elif command.state == "failed":
@@ -309,13 +311,13 @@ def end_child(d: Decider, command: c.EndChild) -> None:
 
 
 def items_of(d: Decider, activation: Activation) -> None:
-    """Something happened to an activation: when it is an item, its map may go on."""
+    """Let the map go on after something happened to one of its items."""
     if activation.item >= 0:
         advance_items(d, d.state.activations[key_of(activation.node, activation.scope)], activation)
 
 
 def item_moved(d: Decider, command: c.NodeCommand) -> None:
-    """An item of a map began, paused or ended: its map may start the next ones, or be done."""
+    """Let the map of an item that began, paused or ended start the next ones, or be done."""
     if command.address.item is not None and not command.address.undo:
         activation = d.state.locate(command.address)
         if activation is not None:
@@ -323,7 +325,7 @@ def item_moved(d: Decider, command: c.NodeCommand) -> None:
 
 
 def advance_items(d: Decider, owner: Activation, item: Activation | None = None) -> None:
-    """`item`: the one that something happened to."""
+    """Start the next items of a map, or end it. `item`: the one that something happened to."""
     state, wait = d.state, owner.wait
     if owner.state is not N.WAITING or wait is None or wait.kind != "items":
         return
@@ -338,7 +340,7 @@ def advance_items(d: Decider, owner: Activation, item: Activation | None = None)
             d, owner, Error("items_failed", message[:_MOST_SAID], details=None if cause is None else cause.details)
         )
         return
-    # The next portion is started when an item of this one moves, which is soon unless nobody is there to take any.
+    # The next portion is started when an item of this one moves, which is soon unless no worker can take any.
     room = min(wait.limit - owner.items_open, PORTION) if wait.limit else PORTION
     going: list[Activation] = []
     position = owner.items_started
