@@ -296,12 +296,12 @@ class Engine:
             limits=transport.limits,
             bounds=self._bounds,
         )
-        self.coordinator.own = self.own
+        self.coordinator.handling.own = self.own
         self.coordinator.handling.where = describe_process()
-        self.coordinator.handling.watch(self._handled)
+        self.coordinator.blame.write_to(self._handled)
         self._spawn("coordinator", self.coordinator.run())
         self._spawn("fetcher", self.coordinator.fetcher.run())
-        self._spawn("limiter", self.coordinator.limiter.run())
+        self._spawn("limiter", self.coordinator.publisher.limiter.run())
         self._spawn("results", self._receive(transport, self.coordinator))
         self._spawn("begins", self._receive_begins(transport, self.coordinator))
         self.timekeeper = Timekeeper(self.journal, self.coordinator, self.clock)

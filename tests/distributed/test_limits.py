@@ -70,9 +70,9 @@ async def test_slots_are_rebuilt_by_whoever_takes_the_runs_over(deployment: Depl
     await crash(first)
     second = await deployment.coordinator()
     names = [Address("r2", f"g{number}").task_id for number in range(4)]
-    await eventually(lambda: len(second.coordinator.limiter._held) == 3)
-    await eventually(lambda: all(second.coordinator.dispatcher.why(name) for name in names))
-    assert {name.partition("/")[0] for name in second.coordinator.limiter._held} == {"r1"}
+    await eventually(lambda: len(second.coordinator.publisher.limiter._held) == 3)
+    await eventually(lambda: all(second.coordinator.publisher.dispatcher.why(name) for name in names))
+    assert {name.partition("/")[0] for name in second.coordinator.publisher.limiter._held} == {"r1"}
     assert len(tasks.seen) == 3
     tasks.gate_of("g").set()
     for run_id in ("r1", "r2"):
@@ -119,7 +119,7 @@ async def test_after_redis_lost_everything_those_at_work_are_counted_again(deplo
             await start(client, definition, f"r{number}")
         names = [Address(f"r{number}", f"g{node}").task_id for number in range(2, 6) for node in range(3)]
         await eventually(
-            lambda: all(any(engine.coordinator.dispatcher.why(name) for engine in engines) for name in names)
+            lambda: all(any(engine.coordinator.publisher.dispatcher.why(name) for engine in engines) for name in names)
         )
         assert len(tasks.seen) == 3
         tasks.gate_of("g").set()

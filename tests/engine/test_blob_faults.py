@@ -141,7 +141,7 @@ async def test_a_run_that_looks_into_a_blob_stands_still_while_the_store_is_away
         assert len(tasks.seen) == 5
         assert len(engine.coordinator.fetcher) == 0
         assert engine.coordinator.fetcher._needs == {}
-        assert engine.coordinator.fetched == {}
+        assert engine.coordinator.publisher.fetched == {}
     finally:
         await asyncio.wait_for(engine.close(0.5), DEADLINE)
 

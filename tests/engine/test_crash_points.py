@@ -122,7 +122,7 @@ async def test_a_crash_at_any_append_costs_nothing_but_time(tmp_path, after, par
             assert state.outputs == {"all": [2, [2, 4, 6], 2]}, number
             await check(engine.journal, state.find("call").child)
             assert await engine.journal.read_notices() == []
-            await until_true(lambda runs=engine.coordinator.runs: not runs, "no run is in memory")
+            await until_true(lambda runs=engine.coordinator.memory.runs: not runs, "no run is in memory")
         finally:
             await engine.close(0.5)
     raise AssertionError(f"a run took more than {LAST} appends")

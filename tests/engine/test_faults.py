@@ -87,8 +87,8 @@ async def run_with(path, plan, number_of_runs: int = 2) -> FaultyJournal:
             assert found[-1].outputs == {"end": 2}
             await check(real, (await real.list_runs()).items[0].run_id)
         await asyncio.wait_for(engine.coordinator.drained(), DEADLINE)
-        await until_true(lambda: not engine.coordinator.runs, "no run is in memory")
-        assert len(engine.coordinator.dispatcher) == 0
+        await until_true(lambda: not engine.coordinator.memory.runs, "no run is in memory")
+        assert len(engine.coordinator.publisher.dispatcher) == 0
     finally:
         await asyncio.wait_for(engine.close(0.5), DEADLINE)
     return faulty[0]
@@ -148,9 +148,9 @@ async def test_a_conflict_while_many_tasks_wait_loses_none_of_them(tmp_path):
         state = await ended(engine)
         assert state.state is R.COMPLETED
         assert len(tasks.seen) == 300
-        await until_true(lambda: not engine.coordinator.runs, "no run is in memory")
-        assert len(engine.coordinator.dispatcher) == 0
-        assert engine.coordinator._pins == {}
+        await until_true(lambda: not engine.coordinator.memory.runs, "no run is in memory")
+        assert len(engine.coordinator.publisher.dispatcher) == 0
+        assert engine.coordinator.memory._pins == {}
 
 
 async def test_a_conflict_in_a_long_chain_of_trivial_nodes(tmp_path):

@@ -45,7 +45,7 @@ async def test_a_diamond_joins_what_both_sides_gave(tmp_path):
         assert state.state is R.COMPLETED
         assert state.outputs == {"total": 23}
         assert len(tasks.seen) == 4
-        await until_true(lambda: not engine.coordinator.runs, "no run is in memory")
+        await until_true(lambda: not engine.coordinator.memory.runs, "no run is in memory")
 
 
 async def test_a_branch_takes_one_side_and_skips_the_other(tmp_path):
@@ -180,7 +180,7 @@ async def test_a_child_workflow_gives_its_outputs_to_its_parent(tmp_path):
         record = await engine.journal.get_run(child)
         assert (record.row.state, record.row.parent) == ("completed", "r1")
         await ended(engine, child)
-        await until_true(lambda: not engine.coordinator.runs, "no run is in memory")
+        await until_true(lambda: not engine.coordinator.memory.runs, "no run is in memory")
         assert await engine.journal.read_notices() == []
 
 
@@ -385,7 +385,7 @@ async def test_cancel_reaches_the_handler_that_runs(tmp_path):
         assert state.state is R.CANCELLED
         assert tasks.cancelled == ["a"]
         assert state_of(state, "b") in ("pending", "cancelled")
-        await until_true(lambda: not engine.coordinator.runs, "no run is in memory")
+        await until_true(lambda: not engine.coordinator.memory.runs, "no run is in memory")
 
 
 async def test_a_forced_cancel_does_not_wait_for_anybody(tmp_path):
@@ -481,7 +481,7 @@ async def test_a_completed_run_can_be_rolled_back(tmp_path):
         assert not (await ask(engine, "rollback")).refused
         state = await until(engine, lambda state: state.state is R.ROLLED_BACK)
         assert state_of(state, "a") == "compensated"
-        await until_true(lambda: not engine.coordinator.runs, "no run is in memory")
+        await until_true(lambda: not engine.coordinator.memory.runs, "no run is in memory")
 
 
 async def test_a_parked_node_is_requeued_with_another_config(tmp_path):
@@ -550,7 +550,9 @@ async def test_a_task_that_nobody_takes_times_out_in_its_queue(tmp_path):
         state = await ended(engine)
         assert [key for key, _ in tasks.seen if "/b" in key] == []
         coordinator = engine.coordinator
-        await until_true(lambda: not coordinator.runs and len(coordinator.dispatcher) == 0, "an empty coordinator")
+        await until_true(
+            lambda: not coordinator.memory.runs and len(coordinator.publisher.dispatcher) == 0, "an empty coordinator"
+        )
 
 
 async def test_all_attempts_together_have_a_time(tmp_path):
@@ -613,16 +615,16 @@ async def test_idle_runs_leave_memory_and_come_back(tmp_path):
         task("b", "echo", ["w"]),
     )
     async with running(tmp_path) as engine:
-        engine.coordinator._keep_idle = 3
+        engine.coordinator.memory._keep_idle = 3
         for number in range(20):
             await start(engine, definition, f"r{number}")
             await until(engine, lambda state: state_of(state, "w") == "waiting", f"r{number}")
-        assert len(engine.coordinator.runs) <= 4
+        assert len(engine.coordinator.memory.runs) <= 4
         for number in range(20):
             await ask(engine, "signal", f"r{number}", name="go")
         for number in range(20):
             assert (await ended(engine, f"r{number}")).state is R.COMPLETED
-        await until_true(lambda: not engine.coordinator.runs, "no run is in memory")
+        await until_true(lambda: not engine.coordinator.memory.runs, "no run is in memory")
         assert len(tasks.seen) == 40
 
 

@@ -37,12 +37,12 @@ async def test_three_hundred_runs_leave_no_task_no_thread_no_file_and_no_run_in_
         assert state.state is RunState.COMPLETED
     coordinator = engine.coordinator
     await coordinator.drained()
-    assert coordinator.runs == {}
-    assert coordinator._resting == {}
+    assert coordinator.memory.runs == {}
+    assert coordinator.memory._resting == {}
     assert coordinator._asking == set()
-    assert coordinator._pins == {}
-    assert len(coordinator.dispatcher) == 0
-    assert coordinator.dispatcher._queues == {}
+    assert coordinator.memory._pins == {}
+    assert len(coordinator.publisher.dispatcher) == 0
+    assert coordinator.publisher.dispatcher._queues == {}
     assert engine.transport._held == {}
     assert engine.transport._unacknowledged == {}
     assert engine._listeners == listeners

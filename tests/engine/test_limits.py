@@ -151,7 +151,7 @@ async def test_a_failed_attempt_leaves_its_slot_and_its_retry_takes_one(tmp_path
         state = await finish(engine, workflow(failing, work("a", concurrency=limit), work("b", concurrency=limit)))
         assert state.state is R.COMPLETED
         assert engine.transport.limits._slots == {}
-        assert engine.coordinator.limiter._held == {}
+        assert engine.coordinator.publisher.limiter._held == {}
 
 
 @pytest.mark.parametrize("effect", ["idempotent", "at_most_once"])
@@ -163,8 +163,8 @@ async def test_a_cancelled_attempt_keeps_its_slot_until_its_worker_has_stopped_i
         await until_true(lambda: counting.now["all"], "it is at work")
         await start(engine, workflow(work("w", concurrency=limit)), "second")
         name = Address("second", "w").task_id
-        await until_true(lambda: engine.coordinator.dispatcher.why(name), "it waits")
-        assert engine.coordinator.dispatcher.why(name) == "waits for concurrency key 'k' (1 of 1)"
+        await until_true(lambda: engine.coordinator.publisher.dispatcher.why(name), "it waits")
+        assert engine.coordinator.publisher.dispatcher.why(name) == "waits for concurrency key 'k' (1 of 1)"
         state = await engine.state("second")
         assert engine.coordinator.publisher.why(state, "w") == "waits for concurrency key 'k' (1 of 1)"
         assert engine.coordinator.publisher.why(state, "nothing") is None
@@ -193,7 +193,7 @@ async def test_what_waits_for_a_slot_can_be_paused_and_cancelled(tmp_path):
         await ended(engine, "first")
         await ask(engine, "resume", "paused")
         assert (await ended(engine, "paused")).state is R.COMPLETED
-        await until_true(lambda: len(engine.coordinator.dispatcher) == 0, "nothing is left")
+        await until_true(lambda: len(engine.coordinator.publisher.dispatcher) == 0, "nothing is left")
 
 
 async def test_a_crash_in_the_middle_loses_nothing_and_exceeds_nothing(tmp_path):
@@ -255,7 +255,7 @@ async def test_a_task_that_waits_for_its_queue_says_so(tmp_path):
     async with running(tmp_path, queue_limits="gpu=1") as engine:
         await start(engine, workflow(gate("a", "a", queue="gpu"), gate("b", "a", queue="gpu")))
         await until_true(lambda: tasks.seen, "one is at work")
-        why = [engine.coordinator.dispatcher.why(Address("r1", node).task_id) for node in "ab"]
+        why = [engine.coordinator.publisher.dispatcher.why(Address("r1", node).task_id) for node in "ab"]
         assert sorted(why, key=str) == [None, "queue gpu: 1 of 1 slots taken"]
         tasks.gate_of("a").set()
         assert (await ended(engine)).state is R.COMPLETED
@@ -284,7 +284,7 @@ async def test_a_start_beyond_the_bound_is_refused_before_anything_is_written_an
     async with running(tmp_path, concurrency=1, max_backlog=3) as engine:
         nodes = [gate(f"g{number}", "g") for number in range(10)]
         await start(engine, workflow(*nodes))
-        await until_true(lambda: engine.coordinator.dispatcher.backlog >= 3, "much waits")
+        await until_true(lambda: engine.coordinator.publisher.dispatcher.backlog >= 3, "much waits")
         reply = await start(engine, workflow(work("x")), "r2")
         assert reply.code == "overloaded"
         assert reply.message == "8 tasks wait here already, and max_backlog is 3; try again later, or add workers"
@@ -323,5 +323,5 @@ async def test_two_hundred_runs_with_keys_of_their_own_do_not_hinder_each_other(
         await asyncio.gather(*(start(engine, definition, f"r{n}", {"k": n // 2}) for n in range(200)))
         for number in range(200):
             assert (await ended(engine, f"r{number}")).state is R.COMPLETED
-        assert engine.coordinator.limiter._counts == {}
+        assert engine.coordinator.publisher.limiter._counts == {}
         assert engine.transport.limits._slots == {}

@@ -80,7 +80,7 @@ async def test_a_read_that_is_interrupted_does_not_make_a_run_unknown(tmp_path):
     async with running(tmp_path) as engine:
         await start(engine, workflow({"id": "s", "type": "wait", "config": {"signal": "go"}}))
         coordinator = engine.coordinator
-        coordinator.runs.clear()
+        coordinator.memory.runs.clear()
         find, interrupted = coordinator.journal.find_run, []
 
         async def find_run(run_id):

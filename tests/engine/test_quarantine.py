@@ -72,7 +72,7 @@ async def test_one_corrupt_run_of_twenty_is_quarantined_and_the_others_complete(
         assert record.quarantined
         assert [one.run_id for one in (await engine.journal.list_runs(RunFilter(quarantined=True))).items] == ["r7"]
         assert (await ask(engine, "cancel", "r7")).code == "quarantined"
-        assert "r7" not in engine.coordinator.runs
+        assert "r7" not in engine.coordinator.memory.runs
     async with running(tmp_path) as engine:
         assert (await ask(engine, "signal", "r7", name="go")).code == "quarantined"
         assert (await engine.journal.get_run("r7")).quarantined == record.quarantined
@@ -134,7 +134,7 @@ async def test_a_corrupt_run_with_work_out_gives_its_window_back(tmp_path):
     nodes = [task(f"n{one}", "gate", args={"name": "x"}) for one in range(10)]
     await start(engine, workflow(*nodes), "r0")
     await until_true(lambda: len(tasks.seen) == 2, "two run")
-    loaded = engine.coordinator.runs["r0"]
+    loaded = engine.coordinator.memory.runs["r0"]
     for key in list(loaded.state.activations):
         del loaded.state.activations[key]
     tasks.gate_of("x").set()
@@ -143,7 +143,7 @@ async def test_a_corrupt_run_with_work_out_gives_its_window_back(tmp_path):
         await start(engine, workflow(task("a")), f"good{one}")
         assert (await ended(engine, f"good{one}")).state is R.COMPLETED
     assert (await engine.journal.get_run("r0")).quarantined
-    assert len(engine.coordinator.dispatcher) == 0
+    assert len(engine.coordinator.publisher.dispatcher) == 0
     await engine.close(0.5)
 
 
@@ -206,7 +206,7 @@ async def test_a_task_that_cannot_be_made_quarantines_its_run_alone(tmp_path, mo
         await start(engine, workflow(task("a")), "good")
         assert (await ended(engine, "good")).state is R.COMPLETED
         assert (await engine.journal.get_run("bad")).quarantined
-        assert len(engine.coordinator.dispatcher) == 0
+        assert len(engine.coordinator.publisher.dispatcher) == 0
 
 
 async def test_a_listener_that_fails_stops_nothing(tmp_path):

@@ -170,7 +170,7 @@ async def test_waits_approvals_and_children_survive(tmp_path):
     await start(engine, definition)
     state = await until(engine, lambda state: all(state_of(state, one) == "waiting" for one in ("call", "sign", "ok")))
     name = state.find("call").child
-    await until_true(lambda: name in engine.coordinator.runs, "the child is started")
+    await until_true(lambda: name in engine.coordinator.memory.runs, "the child is started")
     await ask(engine, "signal", name="other", payload=1)
     await crash(engine)
     async with running(tmp_path) as engine:

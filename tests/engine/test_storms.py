@@ -60,7 +60,7 @@ async def test_commands_that_cross_each_other_and_the_work_leave_every_run_sound
         name="stormy",
     )
     async with running(tmp_path, concurrency=4, worker_heartbeat_seconds=0.2) as engine:
-        engine.coordinator._keep_idle = rng.choice((0, 1, 1000))
+        engine.coordinator.memory._keep_idle = rng.choice((0, 1, 1000))
         await engine.register(compiled(CHILD))
         for number in range(6):
             await start(engine, definition, f"r{number}")
@@ -80,40 +80,40 @@ async def test_commands_that_cross_each_other_and_the_work_leave_every_run_sound
         children = [one.run_id for one in (await engine.journal.list_runs()).items if one.row.parent]
         for name in children:
             await ended(engine, name, 40)
-        await until_true(lambda: len(engine.coordinator.dispatcher) == 0, "nothing is out any more")
+        await until_true(lambda: len(engine.coordinator.publisher.dispatcher) == 0, "nothing is out any more")
         await engine.coordinator.drained()
-        await until_true(lambda: not engine.coordinator.runs, "no run is in memory")
+        await until_true(lambda: not engine.coordinator.memory.runs, "no run is in memory")
 
 
 @pytest.mark.parametrize("times", [2, 3])
-async def test_every_message_that_comes_again_changes_nothing(tmp_path, times):
+async def test_every_message_that_comes_again_changes_nothing(tmp_path, times, monkeypatch):
     """T2: results, timers, notices and dispatches of trivial nodes."""
+    put = Coordinator.put
+
+    def again(self: Coordinator, message: Message) -> None:
+        for _ in range(1 if isinstance(message, Asked | BeginAsked) else times):
+            put(self, message)
+
+    monkeypatch.setattr(Coordinator, "put", again)
     async with running(tmp_path) as engine:
-        put = engine.coordinator.put
-
-        def again(message: Message) -> None:
-            for _ in range(1 if isinstance(message, Asked | BeginAsked) else times):
-                put(message)
-
-        engine.coordinator.put = again
         await engine.register(compiled(CHILD))
         state = await finish(engine, EVERYTHING)
         assert state.outputs == {"all": [2, [2, 4, 6], 2]}
         assert len(tasks.seen) == len(set(tasks.seen)) == 10
         await check(engine.journal, state.find("call").child)
         await engine.coordinator.drained()
-        await until_true(lambda: not engine.coordinator.runs, "no run is in memory")
+        await until_true(lambda: not engine.coordinator.memory.runs, "no run is in memory")
 
 
 async def test_runs_that_leave_memory_whenever_they_can(tmp_path):
     async with running(tmp_path) as engine:
-        engine.coordinator._keep_idle = 0
+        engine.coordinator.memory._keep_idle = 0
         await engine.register(compiled(CHILD))
         for number in range(5):
             await start(engine, EVERYTHING, f"r{number}")
         for number in range(5):
             assert (await ended(engine, f"r{number}")).outputs == {"all": [2, [2, 4, 6], 2]}
-        await until_true(lambda: not engine.coordinator.runs, "no run is in memory")
+        await until_true(lambda: not engine.coordinator.memory.runs, "no run is in memory")
 
 
 @pytest.mark.parametrize("every", [1, 3, 7])
@@ -121,13 +121,13 @@ async def test_snapshots_at_any_distance_say_what_the_events_say(tmp_path, monke
     monkeypatch.setattr(loaded_module, "SNAPSHOT_EVERY", every)
     engine = await opened(tmp_path)
     await engine.hold()
-    engine.coordinator._keep_idle = 0
+    engine.coordinator.memory._keep_idle = 0
     await engine.register(compiled(CHILD))
     await start(engine, EVERYTHING)
     await until(engine, lambda state: state_of(state, "nap") == "waiting")
     await crash(engine)
     async with running(tmp_path) as engine:
-        engine.coordinator._keep_idle = 0
+        engine.coordinator.memory._keep_idle = 0
         assert (await ended(engine)).outputs == {"all": [2, [2, 4, 6], 2]}
 
 
@@ -174,8 +174,8 @@ async def test_the_same_idempotency_key_is_the_same_run(tmp_path):
         await ended(engine, "x1")
         assert await engine.journal.find_run("x2") is None
         assert len(tasks.seen) == 1
-        await until_true(lambda: not engine.coordinator.runs, "no run is in memory")
-        assert engine.coordinator._resting == {}
+        await until_true(lambda: not engine.coordinator.memory.runs, "no run is in memory")
+        assert engine.coordinator.memory._resting == {}
 
 
 async def test_a_hold_that_cannot_begin_gives_the_journal_back(tmp_path):

@@ -38,7 +38,7 @@ async def test_what_was_written_is_not_acted_upon_when_the_answer_comes_after_th
         assert peers.events("r")[-1] == "run.completed"
         await peers.clock.advance(LONG)
         assert one.published == ["r/a/1.1"]
-        assert "r" not in one.coordinator.runs
+        assert "r" not in one.coordinator.memory.runs
 
 
 async def test_who_asked_hears_that_it_was_written_although_the_lease_has_lapsed_meanwhile() -> None:
@@ -106,12 +106,16 @@ async def test_runs_are_forgotten_when_the_lease_lapses_while_the_database_keeps
         await one.start("r", task("a"))
         one.leases.troubles["lease"] = [LONG]
         await peers.clock.advance(LEASE_SECONDS - 1)
-        assert "r" in one.coordinator.runs
+        assert "r" in one.coordinator.memory.runs
         await peers.clock.advance(2)
-        assert (one.coordinator.runs, len(one.coordinator.dispatcher), one.coordinator.share.partitions) == ({}, 0, [])
+        assert (
+            one.coordinator.memory.runs,
+            len(one.coordinator.publisher.dispatcher),
+            one.coordinator.share.partitions,
+        ) == ({}, 0, [])
         assert one.receives == set()
         await peers.clock.advance(LONG)  # nobody else came, and it has them again
-        assert set(one.coordinator.runs) == {"r"}
+        assert set(one.coordinator.memory.runs) == {"r"}
         assert one.receives == {0, 1, 2, 3}
 
 
@@ -123,10 +127,10 @@ async def test_runs_are_forgotten_when_the_lease_lapses_while_the_database_keeps
         one.leases.troubles["give_back"] = [LONG]
         two = await peers.join("two")  # so that one has more than its share
         await peers.clock.advance(LEASE_SECONDS / 2)
-        assert one.coordinator.runs, "some of them are its own to keep"
+        assert one.coordinator.memory.runs, "some of them are its own to keep"
         await peers.clock.advance(LEASE_SECONDS + 1)
-        assert one.coordinator.runs == {}
-        assert set(two.coordinator.runs) == {"q", "r", "s", "t", "u"}
+        assert one.coordinator.memory.runs == {}
+        assert set(two.coordinator.memory.runs) == {"q", "r", "s", "t", "u"}
 
 
 async def test_what_is_found_lost_is_left_alone_at_once_while_a_batch_goes_on() -> None:
@@ -140,5 +144,5 @@ async def test_what_is_found_lost_is_left_alone_at_once_while_a_batch_goes_on() 
         peers.store.epochs = {number: epoch + 1 for number, epoch in peers.store.epochs.items()}
         await peers.clock.advance(LEASE_SECONDS / 2)
         assert not one.coordinator.share.lapsed
-        assert "r" in one.coordinator.runs, "it has taken them again, and gone on with the run"
+        assert "r" in one.coordinator.memory.runs, "it has taken them again, and gone on with the run"
         assert one.published == ["r/a/1.1", "r/b/1.1"]

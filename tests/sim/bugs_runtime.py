@@ -20,7 +20,9 @@ from perdure.runtime.batch import Batch
 from perdure.runtime.coordinator import Coordinator
 from perdure.runtime.execution import Execution
 from perdure.runtime.fetcher import Fetcher
+from perdure.runtime.incarnation import Incarnation
 from perdure.runtime.loaded import Loaded
+from perdure.runtime.memory import Memory
 from perdure.runtime.messages import Reported
 from perdure.runtime.reclaimer import Reclaimer
 from perdure.runtime.rendering import Renderer
@@ -104,11 +106,11 @@ def _() -> Iterator[None]:
 
 @bug("the cache stays dirty after a conflict", "T3 T1 V6")
 def _() -> Iterator[None]:
-    def drop(self: Coordinator, run_id: str) -> None:
+    def drop(self: Memory, run_id: str) -> None:
         if (found := self.runs.get(run_id)) is not None:
             found.committed()
 
-    with method(Coordinator, "_drop", drop):
+    with method(Memory, "drop", drop):
         yield
 
 
@@ -135,7 +137,7 @@ def _() -> Iterator[None]:
                 return await self.journal.append(commits)
             except OutcomeUnknown:
                 for commit in commits:
-                    self.runs.pop(commit.run_id, None)
+                    self.memory.runs.pop(commit.run_id, None)
                 return [Accepted(commit.expected_seq) for commit in commits]
             except JournalUnavailable:
                 await self.clock.sleep(0.1)
@@ -159,13 +161,13 @@ _RESTORED = focused(
 def _() -> Iterator[None]:
     real = Loaded.commit
 
-    async def check(self: Coordinator) -> None:
-        self.incarnation = await self.journal.incarnation()
+    async def check(self: Incarnation) -> None:
+        await self.learn()
 
     def commit(self: Loaded, name: str, incarnation: int | None) -> Any:
         return real(self, name, None)
 
-    with method(Loaded, "commit", commit), method(Coordinator, "check_incarnation", check):
+    with method(Loaded, "commit", commit), method(Incarnation, "check", check):
         yield
 
 

@@ -16,7 +16,7 @@ from perdure.journal import DueTimer
 from perdure.kernel import commands as c
 from perdure.kernel.state import RunState, State
 from perdure.model import compile_definition
-from perdure.runtime.coordinator import LostIncarnation
+from perdure.runtime.incarnation import LostIncarnation
 from perdure.runtime.messages import Reported, TimerDue
 from perdure.runtime.quarantine import Quarantine
 from perdure.runtime.share import Share
@@ -101,7 +101,7 @@ async def test_a_run_that_changed_because_the_journal_went_back_is_not_quarantin
 
     journal: Any = SimpleNamespace(mark_quarantined=mark)
     with pytest.raises(LostIncarnation):
-        await Quarantine(journal, FakeClock(), check).mark("r", "it is not as it was")
+        await Quarantine(journal, FakeClock(), check=check, lose=marked.append).mark("r", "it is not as it was")
     assert marked == []
 
 
@@ -122,6 +122,7 @@ class Listening:
         self.told: list[TimerDue] = []
         self.lost = False
         self.timer_set: Any = None
+        self.incarnation = self
         self.share = Share(1, FakeClock().monotonic)
 
     def put(self, message: TimerDue) -> None:
@@ -130,7 +131,7 @@ class Listening:
     async def drained(self) -> None:
         pass
 
-    async def check_incarnation(self) -> None:
+    async def check(self) -> None:
         if self.lost:
             raise LostIncarnation("it is another one now")
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
 
 from perdure.blobs import BlobDamaged, BlobMissing
+from perdure.clock import Clock
 from perdure.errors import StoreUnavailable
 from perdure.journal import Journal
 from perdure.kernel import commands as c
@@ -20,11 +22,12 @@ from perdure.routing.inputs import apply_defaults
 from perdure.routing.schemas import SchemaInvalid
 from perdure.routing.schemas import check as check_value
 from perdure.runtime.continuations import child_notice
+from perdure.runtime.fetcher import Fetcher
+from perdure.runtime.library import Library
 from perdure.runtime.loaded import Loaded
-from perdure.runtime.messages import Asked, Noticed, Resumed
-
-if TYPE_CHECKING:
-    from perdure.runtime.coordinator import Coordinator
+from perdure.runtime.memory import Memory
+from perdure.runtime.messages import Asked, Message, Noticed, Resumed
+from perdure.runtime.rendering import Renderer
 
 R = RunState
 logger = logging.getLogger("perdure.children")
@@ -60,8 +63,26 @@ async def explain_children(journal: Journal, state: State) -> dict[str, str]:
 
 
 class Children:
-    def __init__(self, coordinator: Coordinator) -> None:
-        self._coordinator = coordinator
+    def __init__(
+        self,
+        journal: Journal,
+        library: Library,
+        memory: Memory,
+        renderer: Renderer,
+        fetcher: Fetcher,
+        clock: Clock,
+        *,
+        put: Callable[[Message], None],
+        quarantine: Callable[[str, Exception], Awaitable[None]],
+    ) -> None:
+        self._journal = journal
+        self._library = library
+        self._memory = memory
+        self._renderer = renderer
+        self._fetcher = fetcher
+        self._clock = clock
+        self._put = put
+        self._quarantine = quarantine
         self._waiting: list[tuple[State, c.StartChild | c.StopChild]] = []
         self._made: OrderedDict[str, int] = OrderedDict()
         """Children that were started, by the run at the top of their tree; those of late."""
@@ -78,20 +99,20 @@ class Children:
                 await self._act(parent, effect)
             except NotAtHand as need:  # what was fetched for it before is kept for the same message
                 message = self._fetching.setdefault(effect.child, Resumed(parent.run_id, None))
-                self._coordinator.fetcher.set_aside(message, need)
+                self._fetcher.set_aside(message, need)
                 continue
             except StoreUnavailable as error:
                 logger.warning("child %s: %s; trying again", effect.child, error)
-                await self._coordinator.clock.sleep(_TROUBLE_SECONDS)
-                self._coordinator.put(Resumed(parent.run_id, None))
+                await self._clock.sleep(_TROUBLE_SECONDS)
+                self._put(Resumed(parent.run_id, None))
             except Exception as error:  # noqa: BLE001  the child cannot be understood; its parent waits for its repair
-                await self._coordinator.quarantine(effect.child, error)
+                await self._quarantine(effect.child, error)
             waited = self._fetching.pop(effect.child, None)
             if waited is not None:
-                self._coordinator.fetcher.handled(waited)
+                self._fetcher.handled(waited)
 
     async def _act(self, parent: State, effect: c.StartChild | c.StopChild) -> None:
-        child = await self._coordinator.get(effect.child)
+        child = await self._memory.get(effect.child)
         if isinstance(effect, c.StartChild):
             await self._start(parent, effect, child)
         elif child is not None:
@@ -99,7 +120,7 @@ class Children:
         else:  # stopped before it was ever started
             self._end(parent, effect.child, "cancelled", None)
         if child is not None:
-            self._coordinator.rest(child)
+            self._memory.rest(child)
 
     async def _start(self, parent: State, effect: c.StartChild, child: Loaded | None) -> None:
         if child is None:
@@ -110,17 +131,16 @@ class Children:
             self._tell(parent, child.state, effect.generation)
 
     async def _create(self, parent: State, effect: c.StartChild) -> None:
-        coordinator = self._coordinator
         name, _, version = effect.workflow.partition("@")
         number = int(version) if version.isdigit() else None
-        found = await coordinator.journal.find_workflow(name, number, tenant=parent.tenant)
+        found = await self._journal.find_workflow(name, number, tenant=parent.tenant)
         if found is None or (version and number is None):
             todo = "register it (perdure workflows push FILE), or correct the name"
             problem = Error("workflow_not_found", f"no workflow {effect.workflow}; {todo}")
             self._end(parent, effect.child, "failed", problem)
             return
         try:
-            ir = await coordinator.library.get_now(found.ir_hash)
+            ir = await self._library.get_now(found.ir_hash)
             inputs, problems = self._fill_inputs(parent, effect, ir)
         except (BlobMissing, BlobDamaged, ContentLost, SchemaInvalid) as error:
             problem = Error(error.code, f"workflow {effect.workflow}: {error.message}")
@@ -148,7 +168,7 @@ class Children:
             sealed_for=parent.sealed_for,
             generation=effect.generation,  # an older one would be an end that its parent has heard of
         )
-        self._coordinator.put(Asked(effect.child, lambda state: start, starts=True))
+        self._put(Asked(effect.child, lambda state: start, starts=True))
 
     def _has_room(self, parent: State) -> bool:
         """All runs of a tree are decided here. Counted by this process alone: the next one begins anew, and ends it as well."""
@@ -164,7 +184,7 @@ class Children:
         if ir.inputs_schema is None:
             return effect.inputs, []
         try:
-            inputs = self._coordinator.renderer.look_into(effect.inputs, "inputs", parent.tenant)
+            inputs = self._renderer.look_into(effect.inputs, "inputs", parent.tenant)
         except NotAtHand as need:
             need.tenant = parent.tenant
             raise
@@ -173,7 +193,7 @@ class Children:
         if whole is inputs or problems:
             return effect.inputs, problems
         try:
-            return self._coordinator.renderer.keep(whole, parent.tenant), []
+            return self._renderer.keep(whole, parent.tenant), []
         except NotAtHand as need:
             need.tenant = parent.tenant
             raise
@@ -201,10 +221,10 @@ class Children:
             self._ask(parent.run_id, lambda state: command)
 
     def _tell(self, parent: State, child: State, generation: int = 0) -> None:
-        self._coordinator.put(Noticed(parent.run_id, 0, child_notice(child, generation)))
+        self._put(Noticed(parent.run_id, 0, child_notice(child, generation)))
 
-    def _ask(self, run_id: str, make: object) -> None:
-        self._coordinator.put(Asked(run_id, make, None))  # type: ignore[arg-type]
+    def _ask(self, run_id: str, make: Callable[[State], c.Command]) -> None:
+        self._put(Asked(run_id, make, None))
 
     def _now(self) -> float:
-        return self._coordinator.clock.now()
+        return self._clock.now()

@@ -34,9 +34,12 @@ from perdure.runtime.children import Children
 from perdure.runtime.courier import Courier
 from perdure.runtime.decisions import Decisions
 from perdure.runtime.fetcher import Fetcher, blob_sources, definition_sources, sandbox_sources
+from perdure.runtime.handled import Blame
 from perdure.runtime.handling import Handling
+from perdure.runtime.incarnation import Incarnation
 from perdure.runtime.library import Library
-from perdure.runtime.loaded import Loaded, load_from
+from perdure.runtime.loaded import Loaded
+from perdure.runtime.memory import Memory
 from perdure.runtime.messages import Asked, BeginAsked, Fetched, Message, Noticed, Reported, Resumed
 from perdure.runtime.pace import Pace
 from perdure.runtime.progress import Progress
@@ -47,7 +50,7 @@ from perdure.runtime.requests import Reply, encode_reply
 from perdure.runtime.share import Share
 from perdure.runtime.waiting import AT_ONCE, insist, side_by_side
 from perdure.secrets.vault import Vault
-from perdure.transport import Transport
+from perdure.transport import Task, Transport
 
 logger = logging.getLogger("perdure.coordinator")
 
@@ -63,10 +66,6 @@ class EngineStopped(PerdureError):
     """A part of the engine gave up; the journal is intact, and the next start goes on."""
 
     code = "engine_stopped"
-
-
-class LostIncarnation(Exception):
-    """The database went back in time, or was taken over: what is in memory may never have happened."""
 
 
 class Coordinator:
@@ -92,8 +91,12 @@ class Coordinator:
         self.registry = registry
         self.clock = clock
         self.library = Library(journal, blobs)
-        self._pace = Pace(clock)
         self.contents = Contents(blobs)
+        self.incarnation = Incarnation(journal)
+        self.share = Share(journal.partition_count, clock.monotonic)
+        self.blame = Blame(clock)
+        self.memory = Memory(journal, self.library, self.blame, keep_idle)
+        self._ward = Quarantine(journal, clock, check=self.incarnation.check, lose=self.memory.lose)
         sources = {} if blobs is None else blob_sources(blobs) | definition_sources(self.library)
         if judge is not None:
             sources |= sandbox_sources(judge)
@@ -101,37 +104,59 @@ class Coordinator:
         self.fetcher = Fetcher(sources, cache, self.put, clock)
         self.renderer = Renderer(registry, cache if blobs is not None else None, vault)
         self.decisions = Decisions(self.renderer, clock, self.put, self.fetcher.set_aside)
-        self.handling = Handling(self)
-        self.publisher = Publisher(self, window=window, limits=limits, bounds=bounds or Bounds())
-        self.dispatcher = self.publisher.dispatcher
-        self.limiter = self.publisher.limiter
-        self.fetched = self.publisher.fetched
-        self.children = Children(self)
-        self.runs: dict[str, Loaded] = {}
-        self.incarnation: int | None = None
-        self.share = Share(journal.partition_count, clock.monotonic)
+        self.publisher = Publisher(
+            self.memory,
+            self.renderer,
+            self.transport,
+            self.fetcher,
+            clock,
+            render=self._render,
+            still_holds=self.share.still_holds,
+            put=self.put,
+            look=self.look,
+            quarantine=self._ward.take,
+            window=window,
+            limits=limits,
+            bounds=bounds or Bounds(),
+        )
+        self.handling = Handling(
+            self.memory,
+            self.decisions,
+            self.renderer,
+            self.publisher,
+            self.fetcher,
+            self.incarnation,
+            self.blame,
+            clock,
+            self.put,
+        )
+        self.children = Children(
+            journal,
+            self.library,
+            self.memory,
+            self.renderer,
+            self.fetcher,
+            clock,
+            put=self.put,
+            quarantine=self._ward.take,
+        )
+        self._pace = Pace(clock)
         self._releases: list[tuple[frozenset[int], asyncio.Future[None]]] = []
-        self._keep_idle = keep_idle
         self._on_commit = on_commit
         self._inbox: deque[Message] = deque()
         self._wake = asyncio.Event()
         self._progress = Progress()
-        self._ward = Quarantine(journal, clock, self.check_incarnation)
         self._stopping = False
         self._ended: EngineStopped | None = None
         self._asking: set[asyncio.Future[Any]] = set()
-        self._pins: dict[str, int] = {}
-        """Tasks in the dispatcher of runs that were dropped from memory because their commit was refused."""
-        self._resting: dict[str, None] = {}
-        """Runs in memory that have nothing to do, longest at rest first."""
         self.timer_set: Callable[[float], None] = lambda due_at: None
         """Told about every timer that was made durable; the timekeeper listens."""
         self.notice_written: Callable[[], None] = lambda: None
         """Told when a run left a notice for another; the listener listens."""
-        self.taken: Callable[[State], None] = lambda state: None
-        """Told about every run taken over from another process; the roster listens."""
-        self.own: set[str] = set()
-        """Runs this process was asked to run. A function of any other run that only its starter has is held, not failed."""
+
+    def _render(self, loaded: Loaded, address: Address) -> Task | c.Fail | None:
+        with self.blame.on(address.run_id, loaded.durable_seq):
+            return self.renderer.task(loaded, address, self.incarnation.number or 1)
 
     # -- the outside ---------------------------------------------------------------------------------------------------
 
@@ -165,15 +190,15 @@ class Coordinator:
 
     async def run(self) -> None:
         try:
-            self.incarnation = await insist(self.clock, self.journal.incarnation)
+            await insist(self.clock, self.incarnation.learn)
             while not self._stopping:
                 await self._gather()
                 batch = [self._inbox.popleft() for _ in range(min(len(self._inbox), BATCH))]
                 self._progress.taken += len(batch)
                 told = [one.delivery.result.incarnation for one in batch if isinstance(one, Reported)]
-                if max(told, default=0) > self.incarnation:
+                if max(told, default=0) > (self.incarnation.number or 0):
                     # A result of a later time: this process may have missed that the database was restored.
-                    await insist(self.clock, self.check_incarnation)
+                    await insist(self.clock, self.incarnation.check)
                 await self._process([message for message in batch if self._is_ours(message)])
                 self._progress.advance(len(batch))
                 self._let_go()
@@ -210,13 +235,8 @@ class Coordinator:
     def _forget(self, partitions: Collection[int]) -> None:
         for partition in partitions:
             self.share.drop(partition)
-        for run_id in [run_id for run_id in self.runs if not self.share.holds(run_id)]:
-            self._drop(run_id)
-        for address in [entry.address for entry in self.dispatcher.entries()]:
-            if not self.share.holds(address.run_id):  # whoever has the run now enters the same slots
-                self.dispatcher_done(address.task_id, keeps_slots=True)
-        for run_id in [run_id for run_id in self._pins if not self.share.holds(run_id)]:
-            del self._pins[run_id]
+        self.memory.keep_only(self.share.holds)
+        self.publisher.keep_only(self.share.holds)
 
     def _is_ours(self, message: Message) -> bool:
         """What another process decides is left to it: a result that is not acknowledged here is delivered there."""
@@ -229,11 +249,6 @@ class Coordinator:
         if isinstance(message, Asked) and message.future is not None and not message.future.done():
             message.future.set_result(c.Refused("moved", f"another process decides for run {message.run_id} now"))
         self.fetcher.handled(message)
-
-    async def check_incarnation(self) -> None:
-        """A coordinator that has nothing to write would never hear that the database went back (PROTOCOL 2)."""
-        if self.incarnation is not None and (found := await self.journal.incarnation()) != self.incarnation:
-            raise LostIncarnation(f"incarnation {self.incarnation} is over, it is {found} now")
 
     async def _gather(self) -> None:
         """Wait for something to do, then let everyone who is ready put in what they have: larger batches."""
@@ -255,25 +270,6 @@ class Coordinator:
         """Everything put in so far has been decided and written."""
         await self._progress.reach(self._progress.taken + len(self._inbox))
 
-    async def get(self, run_id: str) -> Loaded | None:
-        """The run, loaded if need be. None: there is no such run."""
-        found = self.runs.get(run_id)
-        if found is None:
-            record = await self.journal.find_run(run_id)
-            if record is None:
-                return None
-            if record.quarantined is not None:
-                raise Quarantined(f"run {run_id} is quarantined: {record.quarantined}")
-            kept = await self.journal.find_snapshot(run_id)
-            with self.handling.at_hand(run_id, record.seq):
-                state = await load_from(self.journal, self.library.get_now, record, kept)
-            if state.imported:  # whatever its row says
-                raise Quarantined(f"run {run_id} was imported from {state.imported}: to look at, not to run")
-            found = Loaded(state, self.journal.partition_count, 0 if kept is None else kept.seq)
-            self.runs[run_id] = found
-            found.pins = self._pins.pop(run_id, 0)
-        return found
-
     def resume(self, run_id: str, crashed: frozenset[str]) -> None:
         """After a start: send again what was queued, and let the attempts that died with their process lapse."""
         self.put(Resumed(run_id, crashed))
@@ -284,7 +280,7 @@ class Coordinator:
 
     def send_again(self, address: Address) -> None:
         """The transport lost a task: the same attempt once more, which counts as no failure."""
-        self.dispatcher_done(address.task_id)
+        self.publisher.done(address.task_id)
         self.put(Resumed(address.run_id, None, address))
 
     # -- one batch -----------------------------------------------------------------------------------------------------
@@ -297,7 +293,7 @@ class Coordinator:
             if self.share.still_holds(run_id):
                 await self._act(loaded)
             else:  # written, perhaps long ago: whoever has the run by now acts
-                self._drop(run_id)
+                self.memory.drop(run_id)
         await self.publisher.publish()
         await self._answer(batch)
         for message in messages:
@@ -337,21 +333,14 @@ class Coordinator:
                 self.fetcher.handled(message)
 
     def _set_aside(self, message: Message, need: NotAtHand, batch: Batch) -> None:
-        loaded = self.runs.get(message.run_id)
+        loaded = self.memory.runs.get(message.run_id)
         if loaded is not None:  # or it could not be loaded
             batch.take_out(message)
             if loaded.state.seq:
                 need.tenant = loaded.state.tenant
             else:  # it would have been created: then it is not there yet
-                del batch.runs[message.run_id], self.runs[message.run_id]
+                del batch.runs[message.run_id], self.memory.runs[message.run_id]
         self.fetcher.set_aside(message, need)
-
-    def _drop(self, run_id: str) -> None:
-        """Forget a run whose state in memory is not what is durable; its tasks stay with the dispatcher."""
-        dropped = self.runs.pop(run_id, None)
-        self._resting.pop(run_id, None)
-        if dropped is not None and dropped.pins:
-            self._pins[run_id] = dropped.pins
 
     async def _answer(self, batch: Batch) -> None:
         """What was decided is durable: those who asked may know."""
@@ -374,21 +363,19 @@ class Coordinator:
         missing = {
             message.run_id
             for message in batch
-            if message.run_id not in self.runs and not (isinstance(message, Asked) and message.starts)
+            if message.run_id not in self.memory.runs and not (isinstance(message, Asked) and message.starts)
         }
         if not missing:
             return {}
-        return await side_by_side(self.get, sorted(missing), 1 if self.handling.careful else AT_ONCE)
+        return await side_by_side(self.memory.get, sorted(missing), 1 if self.blame.careful else AT_ONCE)
 
     def _find(self, message: Message, problems: dict[str, Exception]) -> Loaded | None:
-        loaded = self.runs.get(message.run_id)
+        loaded = self.memory.runs.get(message.run_id)
         if loaded is None:
             if message.run_id in problems:
                 raise problems[message.run_id]
             if isinstance(message, Asked) and message.starts:
-                # Not looked up first: if the run exists, the append says so.
-                loaded = Loaded(State(run_id=message.run_id), self.journal.partition_count)
-                self.runs[message.run_id] = loaded
+                loaded = self.memory.make(message.run_id)
         return loaded
 
     async def _unknown(self, message: Message, batch: Batch) -> None:
@@ -413,11 +400,11 @@ class Coordinator:
             if self.share.lapsed:
                 batch.receipts.clear()
         for run_id in sorted(fenced):  # somebody else has it: what was decided never happened, and is decided there
-            self._drop(run_id)
+            self.memory.drop(run_id)
             for message in batch.drop(run_id):
                 self._turn_away(message)
         for run_id in sorted(refused):  # somebody else wrote: forget what was decided, load again, decide again
-            self._drop(run_id)
+            self.memory.drop(run_id)
             batch.later.extend(batch.drop(run_id))
             batch.later.append(Resumed(run_id, None))  # what waited to be published may be dropped before that
 
@@ -433,7 +420,7 @@ class Coordinator:
         return commits
 
     def _commit(self, loaded: Loaded, answers: Sequence[Answer]) -> Commit:
-        commit = loaded.commit(self.clock.new_id(), self.incarnation)
+        commit = loaded.commit(self.clock.new_id(), self.incarnation.number)
         if self.share.divided:
             commit = msgspec.structs.replace(commit, epoch=self.share.fence(loaded.partition))
         for asked, answer in answers:
@@ -459,14 +446,12 @@ class Coordinator:
                     self._tell(commit, loaded)
                 case Exists():
                     batch.answer_exists(commit.run_id, outcome)
-                    self.runs.pop(commit.run_id, None)
+                    self.memory.runs.pop(commit.run_id, None)
                     loaded.events.clear()
                     loaded.effects.clear()
                 case Fenced():
-                    if outcome.incarnation != self.incarnation or commit.epoch is None:
-                        raise LostIncarnation(
-                            f"incarnation {self.incarnation} is over, it is {outcome.incarnation} now"
-                        )
+                    if outcome.incarnation != self.incarnation.number or commit.epoch is None:
+                        raise self.incarnation.lost(outcome.incarnation)
                     fenced.add(commit.run_id)
                 case _:
                     refused.add(commit.run_id)
@@ -505,7 +490,7 @@ class Coordinator:
         effects = list(loaded.effects)
         loaded.committed()
         if not effects:
-            self.rest(loaded)
+            self.memory.rest(loaded)
             return
         stops: list[str] = []
         for effect in effects:
@@ -522,62 +507,22 @@ class Coordinator:
                     pass
         if stops:
             for name in stops:
-                self.dispatcher_done(name, keeps_slots=True)
+                self.publisher.done(name, keeps_slots=True)
             for name in await self.transport.stop(stops):
-                self.limiter.done(name)
+                self.publisher.limiter.done(name)
         await self.children.act()
-        self.rest(loaded)
-
-    def dispatcher_done(self, name: str, *, keeps_slots: bool = False) -> None:
-        """The attempt is over. `keeps_slots`: not here any more, but perhaps with a worker."""
-        entry = self.publisher.done(name, keeps_slots=keeps_slots)
-        if entry is None:
-            return
-        run_id = entry.address.run_id
-        if (loaded := self.runs.get(run_id)) is not None:
-            loaded.pins -= 1
-        elif (pins := self._pins.pop(run_id, 0)) > 1:
-            self._pins[run_id] = pins - 1
-
-    # -- memory and trouble --------------------------------------------------------------------------------------------
-
-    def rest(self, loaded: Loaded) -> None:
-        """Runs that ended, or wait for a person or a time, need no memory: the journal has them."""
-        run_id = loaded.state.run_id
-        self._resting.pop(run_id, None)
-        if loaded.busy:
-            return
-        if loaded.state.terminal:
-            self.runs.pop(run_id, None)
-            return
-        self._resting[run_id] = None
-        while len(self._resting) > self._keep_idle:
-            oldest = next(iter(self._resting))
-            del self._resting[oldest]
-            idle = self.runs.get(oldest)
-            if idle is not None and not idle.busy:
-                del self.runs[oldest]
-
-    async def quarantine(self, run_id: str, error: Exception) -> None:
-        """This run cannot be understood. It is marked and left alone; all others go on."""
-        self._drop(run_id)
-        self._pins.pop(run_id, None)
-        # An unknown event belongs to a newer process; that the run is quarantined already is no news.
-        if not isinstance(error, UnknownEvent | Quarantined):
-            reason = f"{type(error).__name__}: {error}"
-            logger.error("run %s is quarantined: %s", run_id, reason, exc_info=error, extra={"run_id": run_id})
-            await self._ward.mark(run_id, reason)
+        self.memory.rest(loaded)
 
     async def _quarantine(self, run_id: str, batch: Batch, error: Exception, at: Message | None = None) -> None:
-        """The same, with all that this batch has for it. `at`: the message it happened at."""
+        """This run cannot be understood: whoever is concerned in this batch is told. `at`: the message it happened at."""
         messages = batch.drop(run_id)
         if at is not None and at not in messages:  # or it could not even be loaded
             messages.append(at)
-        await self.quarantine(run_id, error)
+        await self._ward.take(run_id, error)
         reason = f"{type(error).__name__}: {error}"
         for message in messages:
             if isinstance(message, Reported):
-                self.dispatcher_done(message.delivery.result.task_id)
+                self.publisher.done(message.delivery.result.task_id)
                 if not isinstance(error, UnknownEvent):  # or it waits for a process that can read the run (PROTOCOL 8)
                     batch.receipts.append(message.delivery.receipt)
             elif isinstance(message, BeginAsked):

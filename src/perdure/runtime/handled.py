@@ -16,6 +16,8 @@ import logging
 import mmap
 import os
 import weakref
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +25,7 @@ import msgspec
 
 from perdure.clock import Clock
 from perdure.journal import Journal
+from perdure.runtime.quarantine import Quarantined
 from perdure.runtime.waiting import insist
 
 DEATHS = 2
@@ -91,6 +94,46 @@ class Handled:
 
     def unlock(self) -> None:
         self._unlock()
+
+
+class Blame:
+    """Which run is to blame if this process dies now, written down where there is a file for that."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._handled: Handled | None = None
+        self._careful_until = 0.0
+
+    def write_to(self, handled: Handled | None) -> None:
+        self._handled = handled
+        if handled is not None and handled.after_death:
+            self._careful_until = self._clock.monotonic() + CAREFUL_SECONDS
+
+    @property
+    def careful(self) -> bool:
+        """A process died lately, perhaps of a run: one at a time, so that the right one is named if it happens again."""
+        return bool(self._careful_until) and self._clock.monotonic() < self._careful_until
+
+    def check(self, run_id: str) -> None:
+        """Raises Quarantined for a run that killed processes before it was durable."""
+        if self._handled is not None and run_id in self._handled.barred:
+            raise Quarantined(f"run {run_id} is quarantined: {self._handled.barred[run_id]}")
+
+    def on(self, run_id: str, seq: int) -> AbstractContextManager[None]:
+        """If the process dies in here, it is of this run."""
+        return _NOBODY if self._handled is None else _blame(self._handled, run_id, seq)
+
+
+_NOBODY = contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _blame(handled: Handled, run_id: str, seq: int) -> Iterator[None]:
+    handled.enter(run_id, seq)
+    try:
+        yield
+    finally:
+        handled.leave()
 
 
 async def begin_handled(path: Path | None, journal: Journal, clock: Clock) -> Handled | None:

@@ -7,25 +7,26 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
+from perdure.clock import Clock
 from perdure.kernel import commands as c
 from perdure.kernel.decider import sorted_by_schedule
 from perdure.kernel.events import NodeStarted
 from perdure.kernel.keys import root_of
 from perdure.kernel.state import NodeState, State
 from perdure.runtime.batch import Batch
-from perdure.runtime.handled import CAREFUL_SECONDS, Handled
+from perdure.runtime.decisions import Decisions
+from perdure.runtime.fetcher import Fetcher
+from perdure.runtime.handled import Blame
+from perdure.runtime.incarnation import Incarnation
 from perdure.runtime.loaded import Loaded
+from perdure.runtime.memory import Memory
 from perdure.runtime.messages import Asked, BeginAsked, Fetched, Inline, Message, Noticed, Reported, Resumed, TimerDue
-from perdure.runtime.quarantine import Quarantined
-from perdure.runtime.rendering import named_function
+from perdure.runtime.publisher import Publisher
+from perdure.runtime.rendering import Renderer, named_function
 from perdure.transport import Result, Task
-
-if TYPE_CHECKING:
-    from perdure.runtime.coordinator import Coordinator
 
 logger = logging.getLogger("perdure.coordinator")
 
@@ -50,48 +51,44 @@ class Need(NamedTuple):
 
 
 class Handling:
-    def __init__(self, coordinator: Coordinator) -> None:
-        self._coordinator = coordinator
+    def __init__(
+        self,
+        memory: Memory,
+        decisions: Decisions,
+        renderer: Renderer,
+        publisher: Publisher,
+        fetcher: Fetcher,
+        incarnation: Incarnation,
+        blame: Blame,
+        clock: Clock,
+        put: Callable[[Message], None],
+    ) -> None:
+        self._memory = memory
+        self._decisions = decisions
+        self._renderer = renderer
+        self._publisher = publisher
+        self._fetcher = fetcher
+        self._incarnation = incarnation
+        self._blame = blame
+        self._clock = clock
+        self._put = put
         self.where = "this process"
         """Which process this is, for people."""
+        self.own: set[str] = set()
+        """Runs this process was asked to run. A function of any other run that only its starter has is held, not failed."""
         self.has_others: Callable[[Need, str], bool] | None = None
         """Whether workers are there that may have what this one has just found it lacks. None: nobody else works."""
-        self._handled: Handled | None = None
-        self._careful_until = 0.0
-
-    def watch(self, handled: Handled | None) -> None:
-        """Write down there which run is at hand."""
-        self._handled = handled
-        if handled is not None and handled.after_death:
-            self._careful_until = self._coordinator.clock.monotonic() + CAREFUL_SECONDS
-
-    @property
-    def careful(self) -> bool:
-        """A process died lately, perhaps of a run: one at a time, so that the right one is named if it happens again."""
-        return bool(self._careful_until) and self._coordinator.clock.monotonic() < self._careful_until
-
-    @contextmanager
-    def at_hand(self, run_id: str, seq: int) -> Iterator[None]:
-        """If the process dies in here, it is of this run."""
-        if self._handled is None:
-            yield
-            return
-        self._handled.enter(run_id, seq)
-        try:
-            yield
-        finally:
-            self._handled.leave()
+        self.taken: Callable[[State], None] = lambda state: None
+        """Told about every run taken over from another process; the roster listens."""
 
     def handle(self, loaded: Loaded, message: Message, batch: Batch) -> None:
         """Decide it. Raises NotAtHand; then nothing of the run has changed, and the message can be handled again."""
-        if self._handled is not None and message.run_id in self._handled.barred:
-            raise Quarantined(f"run {message.run_id} is quarantined: {self._handled.barred[message.run_id]}")
-        with self.at_hand(message.run_id, loaded.durable_seq):
+        self._blame.check(message.run_id)
+        with self._blame.on(message.run_id, loaded.durable_seq):
             self._handle(loaded, message, batch)
 
     def _handle(self, loaded: Loaded, message: Message, batch: Batch) -> None:
-        coordinator, decide = self._coordinator, self._coordinator.decisions.decide
-        clock = coordinator.clock
+        decide, clock = self._decisions.decide, self._clock
         match message:
             case Reported():
                 self._report(loaded, message)
@@ -106,7 +103,7 @@ class Handling:
                 if message.notice_id:
                     loaded.notices_consumed.append(message.notice_id)
                 if not loaded.state.seq:
-                    coordinator.runs.pop(message.run_id, None)
+                    self._memory.runs.pop(message.run_id, None)
                 batch.answer(message, refused if refused is not None else loaded.state.state.value)
             case Noticed():
                 decide(loaded, message.command(clock.now()))
@@ -115,52 +112,51 @@ class Handling:
             case BeginAsked():
                 before = len(loaded.events)
                 task = message.request.task
-                if task.incarnation == coordinator.incarnation and self._is_of(loaded, task):
+                if task.incarnation == self._incarnation.number and self._is_of(loaded, task):
                     decide(loaded, message.command(clock.now()))
                 # Only a recorded start is a start: a run that is ending holds the attempt instead (V6).
                 message.granted = any(isinstance(event, NodeStarted) for event in loaded.events[before:])
             case Inline():
-                coordinator.decisions.answer_inline(loaded, deque(message.dispatches), message)
+                self._decisions.answer_inline(loaded, deque(message.dispatches), message)
             case Fetched():
-                if coordinator.renderer.wants(loaded.state, message.address):
-                    coordinator.publisher.queue(loaded, message.address)
-                    coordinator.fetched[message.address.task_id] = message
+                if self._renderer.wants(loaded.state, message.address):
+                    self._publisher.queue_fetched(loaded, message)
                 else:
-                    coordinator.fetcher.handled(message)
+                    self._fetcher.handled(message)
             case Resumed():
                 if message.lost is not None:
-                    coordinator.decisions.lapse_if_begun(loaded, message.lost)
+                    self._decisions.lapse_if_begun(loaded, message.lost)
                 if message.taken:
                     self._take(loaded)
                 loaded.inherited = loaded.inherited or message.taken or message.crashed is not None
-                coordinator.decisions.resume(loaded, message.crashed)
+                self._decisions.resume(loaded, message.crashed)
 
     def _take(self, loaded: Loaded) -> None:
         """What is queued is sent again and found to be there; what has begun is only watched from here on."""
         state = loaded.state
         for activation in sorted_by_schedule(state, NodeState.RUNNING):
-            self._coordinator.publisher.adopt(loaded, state.address(activation))
+            self._publisher.adopt(loaded, state.address(activation))
         if state.plan:
             activation = state.activations[state.plan[-1]]
             undo = activation.undo
             if undo is not None and undo.state == "running":
-                self._coordinator.publisher.adopt(loaded, state.address(activation, undo=True))
-        self._coordinator.taken(state)
+                self._publisher.adopt(loaded, state.address(activation, undo=True))
+        self.taken(state)
 
     def _report(self, loaded: Loaded, message: Reported) -> None:
-        coordinator, result = self._coordinator, message.delivery.result
+        result = message.delivery.result
         if not self._is_of(loaded, result):
             message.refused = True
             return
-        if result.incarnation != coordinator.incarnation:
+        if result.incarnation != self._incarnation.number:
             self._ask_again(result)
             return
         if result.code == "function_not_found" and self._pass_on(loaded, message):
             return
         if result.kind != "checkpointed":
-            coordinator.dispatcher_done(result.task_id)
-        command = message.command(coordinator.clock, loaded.state)
-        coordinator.decisions.decide(loaded, coordinator.renderer.accepted(loaded.state, command))
+            self._publisher.done(result.task_id)
+        command = message.command(self._clock, loaded.state)
+        self._decisions.decide(loaded, self._renderer.accepted(loaded.state, command))
         message.refused = result.kind == "checkpointed" and not _is_current(loaded.state, result)
 
     def _is_of(self, loaded: Loaded, said: Result | Task) -> bool:
@@ -174,12 +170,12 @@ class Handling:
         """A result of a time that never was: its attempt may be another one by now (PROTOCOL 2)."""
         if old.kind == "checkpointed":
             return  # its worker goes on, and its end will say the same
-        self._coordinator.dispatcher_done(old.task_id)
-        self._coordinator.put(Resumed(old.run_id, None, old.address))
+        self._publisher.done(old.task_id)
+        self._put(Resumed(old.run_id, None, old.address))
 
     def _pass_on(self, loaded: Loaded, message: Reported) -> bool:
         """A worker lacks the function: leave it to others, if there are any, or may be."""
-        coordinator, result = self._coordinator, message.delivery.result
+        result = message.delivery.result
         activation = loaded.state.locate(result.address)
         if result.undo or activation is None:
             return False
@@ -189,12 +185,12 @@ class Handling:
             # One whose start is durable has begun, and only a person may say that it has not.
             if activation.begun or not name or not self.has_others(Need(node.queue, node.type, name), result.worker):
                 return False
-            command: c.Command = message.hand_back(coordinator.clock)
-        elif root_of(result.run_id) not in coordinator.own:  # a child belongs to whoever runs its parent
+            command: c.Command = message.hand_back(self._clock)
+        elif root_of(result.run_id) not in self.own:  # a child belongs to whoever runs its parent
             # This process did not start the run: somebody who has the function will come.
-            command = message.hold(coordinator.clock, f"{self.where} could not import {name or 'its function'}")
+            command = message.hold(self._clock, f"{self.where} could not import {name or 'its function'}")
         else:
             return False
-        coordinator.dispatcher_done(result.task_id)
-        coordinator.decisions.decide(loaded, command)
+        self._publisher.done(result.task_id)
+        self._decisions.decide(loaded, command)
         return True

@@ -6,10 +6,11 @@ rendered becomes a command for its run.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from perdure.clock import Clock
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
 from perdure.kernel.explain import find_latest
@@ -18,15 +19,16 @@ from perdure.kernel.values import Error
 from perdure.limits import Bounds, Limit, Limits
 from perdure.routing.errors import NotAtHand, TemplateError
 from perdure.runtime.claims import root_of
+from perdure.runtime.courier import Courier
 from perdure.runtime.dispatcher import Dispatcher, Entry
+from perdure.runtime.fetcher import Fetcher
 from perdure.runtime.limiter import Limiter
 from perdure.runtime.loaded import Loaded
-from perdure.runtime.messages import Asked, Fetched
+from perdure.runtime.memory import Memory
+from perdure.runtime.messages import Asked, Fetched, Message
 from perdure.runtime.pace import Pace
+from perdure.runtime.rendering import Renderer
 from perdure.transport import Task
-
-if TYPE_CHECKING:
-    from perdure.runtime.coordinator import Coordinator
 
 _INHERITED = "inherited"
 """Limited attempts of a run that was taken over stand aside until it is known whether a worker has them."""
@@ -36,17 +38,35 @@ _RECALLED = 1000
 class Publisher:
     def __init__(
         self,
-        coordinator: Coordinator,
+        memory: Memory,
+        renderer: Renderer,
+        transport: Courier,
+        fetcher: Fetcher,
+        clock: Clock,
         *,
+        render: Callable[[Loaded, Address], Task | c.Fail | None],
+        still_holds: Callable[[str], bool],
+        put: Callable[[Message], None],
+        look: Callable[[], None],
+        quarantine: Callable[[str, Exception], Awaitable[None]],
         window: int,
         limits: Limits | None,
         bounds: Bounds,
     ) -> None:
-        self._coordinator = coordinator
+        """`render` makes the task of an attempt. `look` is called when something that had to wait may be published."""
+        self._memory = memory
+        self._renderer = renderer
+        self._transport = transport
+        self._fetcher = fetcher
+        self._clock = clock
+        self._make = render
+        self._still_holds = still_holds
+        self._put = put
+        self._quarantine = quarantine
         self.dispatcher = Dispatcher(window)
-        self.limiter = Limiter(limits, self.dispatcher, coordinator.clock, coordinator.look, bounds.queues)
+        self.limiter = Limiter(limits, self.dispatcher, clock, look, bounds.queues)
         self._bounds = bounds
-        self._pace = Pace(coordinator.clock)
+        self._pace = Pace(clock)
         self.fetched: dict[str, Fetched] = {}
         """Tasks in the dispatcher for which something was fetched."""
         self.left: frozenset[str] = frozenset()
@@ -93,53 +113,65 @@ class Publisher:
             loaded.pins += 1
             self._hold(loaded, entry)
 
-    def done(self, name: str, *, keeps_slots: bool = False) -> Entry | None:
-        """The attempt is over; `keeps_slots`: here, and perhaps not elsewhere."""
+    def queue_fetched(self, loaded: Loaded, message: Fetched) -> None:
+        """What its task needs is at hand, and stays so until it is rendered."""
+        self.queue(loaded, message.address)
+        self.fetched[message.address.task_id] = message
+
+    def done(self, name: str, *, keeps_slots: bool = False) -> None:
+        """The attempt is over. `keeps_slots`: not here any more, but perhaps with a worker."""
         self.rendered(name)
         self.limiter.done(name, keep=keeps_slots)
-        return self.dispatcher.done(name)
+        entry = self.dispatcher.done(name)
+        if entry is not None:
+            self._memory.unpin(entry.address.run_id)
+
+    def keep_only(self, holds: Callable[[str], bool]) -> None:
+        """Others decide for the rest, and enter the same slots."""
+        for address in [entry.address for entry in self.dispatcher.entries()]:
+            if not holds(address.run_id):
+                self.done(address.task_id, keeps_slots=True)
 
     def rendered(self, name: str) -> None:
         """Or never to be: what was fetched for this task may be forgotten."""
         if self.fetched and (message := self.fetched.pop(name, None)) is not None:
-            self._coordinator.fetcher.handled(message)
+            self._fetcher.handled(message)
 
     def _entry(self, loaded: Loaded, address: Address) -> Entry:
-        node = self._coordinator.renderer.node(loaded.state, address)
+        node = self._renderer.node(loaded.state, address)
         limited = not address.undo and (node.concurrency is not None or node.rate is not None)
         limited = limited or self.limiter.is_limited(node.queue)
         return Entry(address, node.queue, loaded.state.tenant, node.priority, limited)
 
     async def recall(self, loaded: Loaded, address: Address) -> None:
         """Take it back if no worker has it, and say so; if one has, it has begun."""
-        coordinator, state, name = self._coordinator, loaded.state, address.task_id
+        state, name = loaded.state, address.task_id
         if self.dispatcher.withdraw(name):
             self.rendered(name)
             loaded.pins -= 1
             claimed = False
         else:
-            answer = await coordinator.transport.recall(state.run_id, name)
+            answer = await self._transport.recall(state.run_id, name)
             claimed = answer == "claimed"
             if answer == "later":
                 return
             if not claimed:
-                coordinator.dispatcher_done(name)
+                self.done(name)
             else:
                 self.adopt(loaded, address)
                 if state.terminal or state.state is RunState.CANCELLING or _is_late(state):
-                    await coordinator.transport.stop(
-                        [name]
-                    )  # it has begun, though the journal did not know (rules 29, 31)
-                if coordinator.renderer.is_once(state, address):
+                    # It has begun, though the journal did not know (rules 29, 31).
+                    await self._transport.stop([name])
+                if self._renderer.is_once(state, address):
                     return  # its worker asks by itself before it begins; a second start would be a lost first one
 
         def say(state: State) -> c.Command:
             # Its result may have come first: then no worker has it any more, and nobody would miss it.
             begun = claimed and self.dispatcher.get(name) is not None
-            at = coordinator.clock.now()
+            at = self._clock.now()
             return c.Begin(at=at, address=address) if begun else c.Withdraw(at=at, address=address)
 
-        coordinator.put(Asked(state.run_id, say, None))
+        self._put(Asked(state.run_id, say, None))
 
     # -- sending -------------------------------------------------------------------------------------------------------
 
@@ -174,33 +206,31 @@ class Publisher:
                 entered = await self.limiter.enter(asks)
                 tasks += [task for task, may in zip(limited, entered, strict=True) if may]
             # Limits may have kept these waiting: what is no longer this process's is sent by whoever has it.
-            tasks = [task for task in tasks if self._coordinator.share.still_holds(task.run_id)]
+            tasks = [task for task in tasks if self._still_holds(task.run_id)]
             if tasks:
                 # Crash here: slots are taken and nothing is sent; whoever takes the run over enters the same ones again.
-                await self._coordinator.transport.publish(tasks)
+                await self._transport.publish(tasks)
             if not asks:
                 return
 
     async def _render(self, name: str, entry: Entry) -> Task | None:
         """The task; without one, it is no longer in the dispatcher and somebody else's concern."""
-        coordinator = self._coordinator
-        loaded = coordinator.runs.get(entry.address.run_id)
+        loaded = self._memory.runs.get(entry.address.run_id)
         if loaded is None:
-            coordinator.dispatcher_done(name)
+            self.done(name)
             return None
         try:
-            with coordinator.handling.at_hand(entry.address.run_id, loaded.durable_seq):
-                rendered = coordinator.renderer.task(loaded, entry.address, coordinator.incarnation or 1)
+            rendered = self._make(loaded, entry.address)
         except NotAtHand as need:
             self._fetch(name, entry, loaded, need)
             return None
         except Exception as error:  # noqa: BLE001  whatever one run does, the others go on (X34)
-            coordinator.dispatcher_done(name)
-            await coordinator.quarantine(entry.address.run_id, error)
+            self.done(name)
+            await self._quarantine(entry.address.run_id, error)
             return None
         if rendered is None:
-            coordinator.dispatcher_done(name)
-            coordinator.rest(loaded)
+            self.done(name)
+            self._memory.rest(loaded)
         elif isinstance(rendered, c.Command):
             self._fail(name, rendered)
         else:
@@ -211,48 +241,47 @@ class Publisher:
     def _fetch(self, name: str, entry: Entry, loaded: Loaded, need: NotAtHand) -> None:
         need.tenant = loaded.state.tenant
         waited = self.fetched.pop(name, None)
-        self._coordinator.fetcher.set_aside(Fetched(entry.address) if waited is None else waited, need)
-        self._coordinator.dispatcher_done(name)
+        self._fetcher.set_aside(Fetched(entry.address) if waited is None else waited, need)
+        self.done(name)
 
     def _fail(self, name: str, command: c.Fail) -> None:
-        self._coordinator.dispatcher_done(name)
-        command = msgspec.structs.replace(command, at=self._coordinator.clock.now())
-        self._coordinator.put(Asked(command.address.run_id, lambda state: command, None))
+        self.done(name)
+        command = msgspec.structs.replace(command, at=self._clock.now())
+        self._put(Asked(command.address.run_id, lambda state: command, None))
 
     # -- limits --------------------------------------------------------------------------------------------------------
 
     async def _limits(self, name: str, entry: Entry) -> tuple[Limit, ...] | None:
         """What it must enter. None: it is no longer in the dispatcher."""
-        coordinator = self._coordinator
-        loaded = coordinator.runs.get(entry.address.run_id)
-        if loaded is None or not coordinator.renderer.wants(loaded.state, entry.address):
-            coordinator.dispatcher_done(name)
+        loaded = self._memory.runs.get(entry.address.run_id)
+        if loaded is None or not self._renderer.wants(loaded.state, entry.address):
+            self.done(name)
             if loaded is not None:
-                coordinator.rest(loaded)
+                self._memory.rest(loaded)
             return None
         try:
-            return self.limiter.add_queue(entry, coordinator.renderer.limits(loaded, entry.address))
+            return self.limiter.add_queue(entry, self._renderer.limits(loaded, entry.address))
         except NotAtHand as need:
             self._fetch(name, entry, loaded, need)
         except TemplateError as error:
             problem = Error(error.code, str(error))
             self._fail(name, c.Fail(at=0.0, address=entry.address, error=problem, retryable=False))
         except Exception as error:  # noqa: BLE001  whatever one run does, the others go on (X34)
-            coordinator.dispatcher_done(name)
-            await coordinator.quarantine(entry.address.run_id, error)
+            self.done(name)
+            await self._quarantine(entry.address.run_id, error)
         return None
 
     async def _find_inherited(self) -> None:
         """Slots are rebuilt from the journal: what a worker has keeps its own, what is unclaimed is taken back (PROTOCOL 23)."""
         names = self.dispatcher.list_aside(_INHERITED)
         for first in range(0, len(names), _RECALLED):
-            found = await self._coordinator.transport.take_back(names[first : first + _RECALLED])
+            found = await self._transport.take_back(names[first : first + _RECALLED])
             if found is None:  # the transport is away; nothing could be published either
                 self.limiter.look_later()
                 return
             for name in (name for name, answer in found.items() if answer == "claimed"):
                 entry = self.dispatcher.get(name)
-                loaded = None if entry is None else self._coordinator.runs.get(entry.address.run_id)
+                loaded = None if entry is None else self._memory.runs.get(entry.address.run_id)
                 if entry is not None and loaded is not None:
                     self.dispatcher.send(name)
                     self._hold(loaded, entry)
@@ -262,7 +291,7 @@ class Publisher:
         if not entry.limited:
             return
         try:
-            limits = self.limiter.add_queue(entry, self._coordinator.renderer.limits(loaded, entry.address))
+            limits = self.limiter.add_queue(entry, self._renderer.limits(loaded, entry.address))
         except (NotAtHand, TemplateError):  # it was rendered when it was sent; now what its key needs is elsewhere
             limits = self.limiter.add_queue(entry, ())
         self.limiter.hold(entry.address.task_id, limits)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from perdure.clock import Clock
 from perdure.errors import NotFound, Refused, StoreUnavailable
 from perdure.journal import Journal, RunRecord
+from perdure.kernel.events import UnknownEvent
 from perdure.kernel.state import State
 from perdure.runtime.library import Library
 from perdure.runtime.loaded import load
@@ -56,13 +57,31 @@ async def look(journal: Journal, library: Library, record: RunRecord) -> State:
 
 
 class Quarantine:
-    def __init__(self, journal: Journal, clock: Clock, check: Callable[[], Awaitable[None]]) -> None:
-        """`check` raises when the database went back in time: a run that changed under our eyes is no broken run."""
+    def __init__(
+        self,
+        journal: Journal,
+        clock: Clock,
+        *,
+        check: Callable[[], Awaitable[None]],
+        lose: Callable[[str], None],
+    ) -> None:
+        """`check` raises when the database went back in time: a run that changed under our eyes is no broken run. `lose` is told
+        to forget a run."""
         self._journal = journal
+        self._lose = lose
         self._clock = clock
         self._check = check
         self._marked_at: deque[float] = deque(maxlen=QUARANTINES)
         self.stopping = False
+
+    async def take(self, run_id: str, error: Exception) -> None:
+        """This run cannot be understood. It is marked and left alone; all others go on."""
+        self._lose(run_id)
+        # An unknown event belongs to a newer process; that the run is quarantined already is no news.
+        if not isinstance(error, UnknownEvent | Quarantined):
+            reason = f"{type(error).__name__}: {error}"
+            logger.error("run %s is quarantined: %s", run_id, reason, exc_info=error, extra={"run_id": run_id})
+            await self.mark(run_id, reason)
 
     async def mark(self, run_id: str, reason: str) -> None:
         while True:

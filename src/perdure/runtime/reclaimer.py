@@ -56,7 +56,7 @@ class Reclaimer:
                 logger.warning("worker %s fell silent for %.0f s", seen.beat.worker, seen.silent_seconds)
                 for name in await self._transport.forget_worker(seen.beat.worker):
                     self.lapse(name)
-        out = self._coordinator.dispatcher.out()
+        out = self._coordinator.publisher.dispatcher.out()
         if out:
             for name in sorted(await self._transport.find_missing(out)):
                 self._send_again(name)
@@ -64,15 +64,15 @@ class Reclaimer:
 
     def lapse(self, name: str) -> None:
         """The attempt died with its worker."""
-        entry = self._coordinator.dispatcher.get(name)
+        entry = self._coordinator.publisher.dispatcher.get(name)
         if entry is None:
             return
-        self._coordinator.dispatcher_done(name)
+        self._coordinator.publisher.done(name)
         lapse = c.Lapse(at=self._clock.now(), address=entry.address, reason="crashed")
         self._coordinator.put(Asked(entry.address.run_id, lambda state: lapse, None))
 
     def _send_again(self, name: str) -> None:
         """The transport lost it: the same attempt, once more. Counts as no failure."""
-        entry = self._coordinator.dispatcher.get(name)
+        entry = self._coordinator.publisher.dispatcher.get(name)
         if entry is not None:
             self._coordinator.send_again(entry.address)

@@ -54,7 +54,7 @@ class Roster:
         """Workers that found that they cannot import a function."""
         coordinator.handling.has_others = self.has_others
         coordinator.transport.published = self._published
-        coordinator.taken = self._note_held
+        coordinator.handling.taken = self._note_held
 
     def _published(self, tasks: Sequence[Task]) -> None:
         for task in tasks:
@@ -120,7 +120,7 @@ class Roster:
             for queue in seen.beat.queues:
                 slots[queue] = slots.get(queue, 0) + seen.beat.slots
         for queue, count in slots.items():
-            self._coordinator.dispatcher.set_window(queue, max(2 * count, LEAST_WINDOW))
+            self._coordinator.publisher.dispatcher.set_window(queue, max(2 * count, LEAST_WINDOW))
 
     def _release(self, workers: list[WorkerSeen]) -> None:
         for need in [need for need in self._held if _is_taken(need, workers)]:
@@ -133,7 +133,9 @@ class Roster:
         """Take back what nobody could be given for as long as a worker may be silent."""
         now = self._clock.monotonic()
         self._out = {
-            name: need for name, need in self._out.items() if self._coordinator.dispatcher.get(name) is not None
+            name: need
+            for name, need in self._out.items()
+            if self._coordinator.publisher.dispatcher.get(name) is not None
         }
         wanted = set(self._out.values())
         self._untaken = {need: self._untaken.get(need, now) for need in wanted if not _is_taken(need, workers)}
@@ -145,8 +147,8 @@ class Roster:
         for name in names:
             if found[name] == "claimed":
                 continue
-            entry = self._coordinator.dispatcher.get(name)
-            self._coordinator.dispatcher_done(name)
+            entry = self._coordinator.publisher.dispatcher.get(name)
+            self._coordinator.publisher.done(name)
             if entry is not None:
                 why = _describe(self._out[name], workers)
                 hold = c.Hold(at=self._clock.now(), address=entry.address, detail=why)

@@ -60,7 +60,7 @@ class Timekeeper:
             try:
                 if self._clock.monotonic() - self._checked >= _LONGEST_SLEEP:
                     self._checked = self._clock.monotonic()
-                    await self._coordinator.check_incarnation()
+                    await self._coordinator.incarnation.check()
                     await self._look()
                 if wait <= 0:
                     await self._tell()

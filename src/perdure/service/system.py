@@ -62,7 +62,9 @@ class System:
         for found in [] if engine.transport is None else await engine.transport.list_queues():
             queue = get(found.queue)
             queue["waiting"], queue["running"] = found.waiting, found.claimed
-        for name, count in {} if engine.coordinator is None else engine.coordinator.dispatcher.count_backlog().items():
+        for name, count in (
+            {} if engine.coordinator is None else engine.coordinator.publisher.dispatcher.count_backlog().items()
+        ):
             get(name if engine.distributed else "default")["backlog"] += count
         items = [queues[name] for name in sorted(queues)]
         if not self._whole:

@@ -170,7 +170,7 @@ class Checks:
             if process.down or engine is None or engine.coordinator is None:
                 continue
             coordinator = engine.coordinator
-            for run_id, loaded in coordinator.runs.items():
+            for run_id, loaded in coordinator.memory.runs.items():
                 if not coordinator.share.holds(run_id):
                     if not coordinator._releases:
                         self.fail("J5", f"{process.name} remembers run {run_id}, for which it no longer decides")

@@ -101,7 +101,7 @@ class SimEngine(Engine):
         self._spawn("coordinator", coordinator.run())
         self._spawn("fetcher", coordinator.fetcher.run())
         if world.limited:
-            self._spawn("limiter", coordinator.limiter.run())
+            self._spawn("limiter", coordinator.publisher.limiter.run())
         self._spawn("results", self._receive(transport, coordinator))
         self._spawn("begins", self._receive_begins(transport, coordinator))
         self.timekeeper = Timekeeper(self.journal, coordinator, self.clock)

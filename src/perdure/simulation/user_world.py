@@ -253,7 +253,7 @@ class UserWorld(World):
     def _is_limited(self) -> bool:
         """Somebody waits until a rate lets the next one pass; no clock skips that, since it is counted in time that passes."""
         running = [process.engine.coordinator for process in self.engines if process.engine is not None]
-        return any(one is not None and one.limiter.next_room() is not None for one in running)
+        return any(one is not None and one.publisher.limiter.next_room() is not None for one in running)
 
     def _skip(self) -> None:
         """Nobody has anything to do until the next timer: the wall clocks move on, and nothing else."""

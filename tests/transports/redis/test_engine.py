@@ -155,7 +155,7 @@ async def test_a_worker_in_plain_python_that_is_killed_has_its_work_done_by_the_
     async with running(tmp_path, redis_server.url, prefix, monkeypatch) as engine:
         async with foreign_worker(redis_server.url, "first", "images", prefix):
             await start(engine, definition, "r1")
-            await wait_until(lambda: engine.coordinator.runs["r1"].state.seq > 3, "it has begun")
+            await wait_until(lambda: engine.coordinator.memory.runs["r1"].state.seq > 3, "it has begun")
         async with foreign_worker(redis_server.url, "second", "images", prefix):
             state = await end(engine, "r1")
     assert state.state.value == "completed"
