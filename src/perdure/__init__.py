@@ -79,7 +79,7 @@ _PLACES["map"] = ("perdure.sdk.control", "map_each")
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded on first use: `import perdure` and `perdure --help` stay fast."""
+    """Load a public name on first use, so that `import perdure` and `perdure --help` stay fast."""
     if name in _PLACES:
         import importlib
 

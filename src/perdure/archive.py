@@ -1,14 +1,16 @@
 """The archive: what the service keeps beside the runs. This file is the port; its adapters stand with the journals.
 
-It owns the words of this storage, and the three rules that every adapter shares: which alias is one (`check_alias`), which
-version an alias means for a given key (`choose_version`), and how audit entries are chained (`audit_hash`). It must not know
-HTTP, permissions, secrets of keys, or what an event means.
+It owns the words of this storage, and the three rules that every adapter shares: what a valid alias is (`check_alias`),
+which version an alias means for a given key (`choose_version`), and how audit entries are chained (`audit_hash`). It
+must not know HTTP, permissions, secrets of keys, or what an event means.
 
-1. Every row belongs to a tenant, and every operation names it. Only `find_key`, `find_link`, what notifies and the housekeeping
-   do not: a credential is looked up by its hash or id before anybody knows whose it is, and its row then says so.
+1. Every row belongs to a tenant, and every operation names it. Only `find_key`, `find_link`, the notifications and the
+   housekeeping do not: a credential is looked up by its hash or id before its tenant is known, and its row then names
+   it.
 2. What is asked for under another tenant does not exist: `NotFound`, None or an empty page, as if it were not there.
-3. Each call is one transaction. It ends as calls of the journal do: it returns, or raises `JournalUnavailable` (nothing was
-   written) or `OutcomeUnknown` (perhaps; every write here may be repeated unless its docstring says otherwise).
+3. Each call is one transaction. It ends as calls of the journal do: it returns, or raises `JournalUnavailable` (nothing
+   was written) or `OutcomeUnknown` (perhaps it was; every write here may be repeated unless its docstring says
+   otherwise).
 4. No secret is stored: of keys and links there is only the SHA-256.
 5. Audit entries are added and read. Databases refuse to change or delete them.
 
@@ -16,7 +18,7 @@ Errors are those of `perdure.journal`, and here:
 
     perdure.errors.NotFound       there is no such workflow, version, alias or key in this tenant
     perdure.errors.Refused        code `workflow_in_use` or `alias_moved`
-    InvalidAlias               an alias that cannot be one
+    InvalidAlias               the alias breaks a rule of `check_alias`
 """
 
 from __future__ import annotations
@@ -34,11 +36,11 @@ from perdure.records import Page, RunRecord
 LATEST = "latest"
 """The alias that moves by itself: the highest version. It is never stored."""
 LOG_LINES = 10_000
-"""Lines kept of one run; the oldest make room."""
+"""How many lines of one run are kept; the oldest make room."""
 LOG_LINE_BYTES = 4096
-"""What is longer is cut, with a mark."""
+"""The longest line; a longer one is cut, with a mark."""
 PRUNE_ROWS = 100_000
-"""Events and log lines deleted in one transaction of `prune_runs`; only a single run may have more."""
+"""How many events and log lines one transaction of `prune_runs` deletes; only a single run may have more."""
 
 _ALIAS = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,63}")
 _BUCKETS = 10_000
@@ -71,22 +73,22 @@ class Share(msgspec.Struct, frozen=True):
 
 
 class Alias(msgspec.Struct, frozen=True, kw_only=True):
-    """A name for a version, or for several by percentage: the first gets the lowest buckets, so raising its percentage moves
-    nobody away from it."""
+    """A name for a version, or for several by percentage. The first gets the lowest buckets, so raising its percentage
+    moves no key away from it."""
 
     tenant: str
     workflow: str
     alias: str
     shares: tuple[Share, ...]
     revision: int = 0
-    """1 for the first place it pointed to, one more for each move. Given by the archive."""
+    """1 for the first place the alias pointed to, one more for each move. Given by the archive."""
     by: str
     at: float
     reason: str = ""
 
 
 def check_alias(alias: Alias) -> None:
-    """Refuse what cannot be an alias, with all that is wrong."""
+    """Refuse an invalid alias, naming everything that is wrong with it."""
     problems = []
     if alias.alias == LATEST:
         problems.append("'latest' moves by itself; choose another name")
@@ -130,17 +132,17 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     """SHA-256 of the secret: 256 random bits need no salt."""
     roles: tuple[str, ...]
     scopes: tuple[str, ...] = ()
-    """Permissions it is limited to; empty: all that its roles have."""
+    """Permissions the key is limited to; empty: all that its roles have."""
     created_by: str
     created_at: float
     expires_at: float | None = None
     revoked_at: float | None = None
     last_used_at: float | None = None
-    """To the minute."""
+    """When the key was last used, to the minute."""
 
     @property
     def prefix(self) -> str:
-        """What may be shown of the key."""
+        """The part of the key that may be shown."""
         return f"perdure_{self.key_id}"
 
 
@@ -161,8 +163,8 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
 # -- notifications -----------------------------------------------------------------------------------------------------
 
 WANTS_NOTIFICATION = b'{"notify":{'
-"""How the body of an approval begins that another system is told of. A database compares these bytes and reads no further: it
-writes the notification down together with the approval, so there is never one without the other."""
+"""How the body of an approval begins if another system is to be told of it. A database compares these bytes and reads
+no further: it writes the notification together with the approval, so there is never one without the other."""
 
 
 class Notification(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,23 +173,23 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
     approval_id: str
     tenant: str
     state: Literal["waiting", "delivered", "failed", "stopped"] = "waiting"
-    """`failed`: it was tried for as long as it is; `stopped`: the approval was no longer pending."""
+    """`failed`: the time for trying is over; `stopped`: the approval was no longer pending."""
     attempts: int = 0
     created_at: float
     next_at: float
-    """When it may be tried: while somebody tries, the time after which others may."""
+    """When it may be tried next; during an attempt, when another process may try."""
     delivered_at: float | None = None
     last_error: str = ""
 
 
 class Callback(msgspec.Struct, frozen=True, kw_only=True):
-    """A signed message that was accepted, remembered so that its id means nothing else."""
+    """A signed message that was accepted, remembered so that its id cannot be used for another one."""
 
     callback_hash: bytes
-    """SHA-256 of whose secret signed it and of its id."""
+    """SHA-256 of the tenant, of the name of the secret that signed the message, and of the message's id."""
     tenant: str
     digest: bytes
-    """SHA-256 of the approval it is about and of its body."""
+    """SHA-256 of the approval the message is about and of its body."""
     received_at: float
 
 
@@ -195,7 +197,7 @@ class Callback(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """Who did what to what. `detail` is a JSON object, by custom with `before` and `after`; never a secret."""
+    """Who did what to which object. `detail` is a JSON object, by custom with `before` and `after`; never a secret."""
 
     tenant: str
     at: float
@@ -210,7 +212,7 @@ class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
     """An entry in the chain of its tenant."""
 
     seq: int
-    """1, 2, 3, … without a gap."""
+    """The entry's number in its chain: 1, 2, 3, … without a gap."""
     previous_hash: bytes
     hash: bytes
     entry: AuditEntry
@@ -224,7 +226,7 @@ class AuditHead(msgspec.Struct, frozen=True):
 
 
 class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is given must hold. `since` is inclusive and `until` exclusive."""
+    """Conditions on audit entries; every one that is given must hold. `since` is inclusive and `until` exclusive."""
 
     principal: str | None = None
     action: str | None = None
@@ -235,7 +237,7 @@ class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 EVERY_ENTRY = AuditFilter()
 NO_HASH = bytes(32)
-"""What the first entry of a chain names as the one before it."""
+"""The hash that the first entry of a chain names as the one before it."""
 
 
 def audit_payload(entry: AuditEntry) -> bytes:
@@ -254,7 +256,7 @@ def audit_payload(entry: AuditEntry) -> bytes:
 
 
 def audit_hash(previous: bytes, seq: int, payload: bytes) -> bytes:
-    """SHA-256 of the hash before, the number as eight bytes, and the payload. PostgreSQL computes the same."""
+    """SHA-256 of the previous hash, the number as eight bytes, and the payload. PostgreSQL computes the same."""
     return hashlib.sha256(previous + seq.to_bytes(8, "big") + payload).digest()
 
 
@@ -262,7 +264,7 @@ def audit_hash(previous: bytes, seq: int, payload: bytes) -> bytes:
 
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True):
-    """What a handler printed, logged or said with `ctx.log`."""
+    """A line that a handler printed, logged or wrote with `ctx.log`."""
 
     tenant: str
     run_id: str
@@ -275,14 +277,15 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredLine(msgspec.Struct, frozen=True):
-    """Positions count within the run, from 1; a gap after the position asked for: older lines made room."""
+    """A log line and its position within the run, from 1. A gap after the position asked for means that older lines
+    made room."""
 
     position: int
     line: LogLine
 
 
 def cut_message(message: str) -> bytes:
-    """At most `LOG_LINE_BYTES`, in whole characters; what no encoding can hold is replaced."""
+    """The message in at most `LOG_LINE_BYTES`, in whole characters; characters that cannot be encoded are replaced."""
     data = message.encode("utf-8", "replace")
     if len(data) <= LOG_LINE_BYTES:
         return data
@@ -294,36 +297,38 @@ def cut_message(message: str) -> bytes:
 
 
 class Archive(Protocol):
-    """Use it from the event loop that opened its journal, as `journal.archive`."""
+    """The port of an archive, used as `journal.archive` from the event loop that opened its journal."""
 
     # workflow versions
     async def note_version(self, note: VersionNote) -> None:
-        """Call it with every registration; the first note of a version stands."""
+        """Note a registration; called with every one, but the first note of a version stands."""
         ...
 
     async def find_notes(self, tenant: str, workflow: str, versions: Collection[int]) -> Mapping[int, VersionNote]:
-        """By version; those without a note are missing."""
+        """The notes by version; versions without a note are missing."""
         ...
 
     async def count_users(self, tenant: str, workflow: str, version: int | None = None) -> int:
-        """How many runs that have not ended use this version, or any. Quarantined ones count."""
+        """How many runs that have not ended use this version, or any version. Quarantined ones count."""
         ...
 
     async def list_users(
         self, tenant: str, workflow: str, version: int | None = None, *, limit: int = 100, cursor: str | None = None
     ) -> Page[RunRecord]:
-        """Those runs, by version and id."""
+        """The runs that `count_users` counts, by version and id."""
         ...
 
     async def delete_workflow(self, tenant: str, workflow: str, version: int | None = None) -> int:
-        """Forget a version, or all of them with their notes and aliases: how many. `NotFound`; `Refused` (`workflow_in_use`)
-        while runs that have not ended use it, or an alias points to that one version. Numbers are never given out again."""
+        """Delete a version, or all of them with their notes and aliases; returns how many. `NotFound`; `Refused`
+        (`workflow_in_use`) while runs that have not ended use it, or an alias points to that one version. Numbers are
+        never given out again."""
         ...
 
     # aliases
     async def put_alias(self, alias: Alias, *, expected_revision: int | None = None) -> Alias:
-        """Make or move it; what comes back has the new revision. `InvalidAlias`; `NotFound` if a version does not exist;
-        `Refused` (`alias_moved`) unless it is at `expected_revision` (0: does not exist). Repeating it is another move."""
+        """Make or move an alias; the one returned has the new revision. `InvalidAlias`; `NotFound` if a version does
+        not exist; `Refused` (`alias_moved`) unless it is at `expected_revision` (0: does not exist). Repeating it is
+        another move."""
         ...
 
     async def find_alias(self, tenant: str, workflow: str, alias: str) -> Alias | None: ...
@@ -331,17 +336,17 @@ class Archive(Protocol):
     async def list_aliases(
         self, tenant: str, workflow: str, *, limit: int = 100, cursor: str | None = None
     ) -> Page[Alias]:
-        """By name."""
+        """The aliases of a workflow, by name."""
         ...
 
     async def list_alias_moves(
         self, tenant: str, workflow: str, alias: str, *, limit: int = 100, cursor: str | None = None
     ) -> Page[Alias]:
-        """Where it pointed, the present first. The history goes with the workflow, not with the alias."""
+        """Where an alias has pointed, the present first. The history goes with the workflow, not with the alias."""
         ...
 
     async def delete_alias(self, tenant: str, workflow: str, alias: str) -> None:
-        """`NotFound` if there is none. Made again, it goes on counting its revisions."""
+        """Delete an alias; `NotFound` if there is none. Made again, it goes on counting its revisions."""
         ...
 
     # API keys
@@ -350,26 +355,27 @@ class Archive(Protocol):
     async def find_key(self, key_id: str) -> ApiKey | None: ...
 
     async def list_keys(self, tenant: str, *, limit: int = 100, cursor: str | None = None) -> Page[ApiKey]:
-        """Newest first, revoked ones too."""
+        """The keys of a tenant, newest first, revoked ones too."""
         ...
 
     async def revoke_key(self, tenant: str, key_id: str, at: float) -> ApiKey:
-        """`NotFound`; revoking again changes nothing."""
+        """Revoke a key; `NotFound` if there is none. Revoking again changes nothing."""
         ...
 
     async def touch_keys(self, used: Mapping[str, float]) -> None:
-        """When each was used last; an earlier time changes nothing."""
+        """Store when each key was last used; an earlier time changes nothing."""
         ...
 
     # links
     async def create_link(self, link: Link) -> None: ...
 
     async def find_link(self, token_hash: bytes) -> Link | None:
-        """For the page that asks for confirmation. Looking changes nothing."""
+        """The link, for the page that asks for confirmation. Looking changes nothing."""
         ...
 
     async def consume_link(self, token_hash: bytes, *, approval_id: str, decision: str, now: float) -> Link | None:
-        """The link, to exactly one caller; None to all others, and when it is unknown, expired, or for something else."""
+        """The link, to exactly one caller; None to all others, and when it is unknown, expired, or for another approval
+        or decision."""
         ...
 
     async def release_link(self, token_hash: bytes, consumed_at: float) -> None:
@@ -378,61 +384,64 @@ class Archive(Protocol):
 
     # notifications
     async def claim_notifications(self, now: float, until: float, limit: int = 100) -> list[Notification]:
-        """Those that are due, to exactly one caller, with the attempt counted; others get them from `until` on."""
+        """The notifications that are due, each to exactly one caller, with the attempt counted; other callers get them
+        from `until` on."""
         ...
 
     async def settle_notification(self, notification: Notification) -> bool:
-        """Write down what came of an attempt. False, and nothing is written: another attempt was begun meanwhile."""
+        """Store what came of an attempt. Returns False, and writes nothing, if another attempt has begun meanwhile."""
         ...
 
     async def find_notification(self, tenant: str, approval_id: str) -> Notification | None:
-        """None: nobody else was to be told."""
+        """The notification of an approval; None if no other system was to be told."""
         ...
 
     async def keep_callback(self, callback: Callback) -> Callback | None:
-        """None: it is new, and kept. Otherwise what was kept under its hash, which stays."""
+        """Keep a new callback, and return None. If one was kept under the same hash, that one stays and is returned."""
         ...
 
     # audit
     async def append_audit(self, entries: Sequence[AuditEntry]) -> None:
-        """At the end of the chains of their tenants, in this order. Not repeatable: twice is two entries."""
+        """Add entries to the end of their tenants' chains, in this order. Not repeatable: twice is two entries."""
         ...
 
     async def read_audit(self, tenant: str, after: int = 0, limit: int = 1000) -> list[AuditRecord]:
-        """In order, those with a number above `after`."""
+        """Entries in order, those with a number above `after`."""
         ...
 
     async def find_audit_head(self, tenant: str) -> AuditHead | None:
-        """What the archive holds to be the end of the chain; kept apart from the entries, so that a cut end is noticed."""
+        """What the archive holds to be the end of the chain; stored apart from the entries, so that a cut end is
+        noticed."""
         ...
 
     async def list_audit(
         self, tenant: str, where: AuditFilter = EVERY_ENTRY, *, limit: int = 100, cursor: str | None = None
     ) -> Page[AuditRecord]:
-        """Newest first."""
+        """The entries that match, newest first."""
         ...
 
     # logs of handlers
     async def append_logs(self, lines: Sequence[LogLine]) -> None:
-        """Not repeatable: twice is twice the lines. Of each run the newest `LOG_LINES` are kept."""
+        """Add log lines. Not repeatable: twice is twice the lines. Of each run the newest `LOG_LINES` are kept."""
         ...
 
     async def read_logs(
         self, tenant: str, run_id: str, *, node: str | None = None, after: int = 0, limit: int = 1000
     ) -> list[StoredLine]:
-        """In order, those above `after`."""
+        """Log lines in order, those above `after`."""
         ...
 
     # housekeeping, over all tenants
     async def prune_runs(self, ended_before: float, limit: int = 100) -> int:
-        """Delete runs that ended before this time, with everything that is kept of them, oldest first, in one transaction
-        of at most `limit` runs and `PRUNE_ROWS` events and log lines: how many, so 0 means there are no more. A run stays while
-        its parent is there or a child of it has not ended; children follow in the next call. Idempotency keys stay behind."""
+        """Delete runs that ended before this time, with everything that is kept of them, oldest first, in one
+        transaction of at most `limit` runs and `PRUNE_ROWS` events and log lines; returns how many, so 0 means there
+        are no more. A run stays while its parent exists or a child of it has not ended; children follow in the next
+        call. Idempotency keys stay behind."""
         ...
 
     async def prune_idempotency(self, ended_before: float) -> int:
-        """Forget keys whose run is deleted and had ended before this time, a bounded number at a time; 0 means there are no
-        more. The key of a run that is there stays, whatever its age (PROTOCOL 11)."""
+        """Forget idempotency keys whose run is deleted and had ended before this time, a bounded number at a time; 0
+        means there are no more. The key of a run that exists stays, whatever its age (PROTOCOL 11)."""
         ...
 
     async def prune_links(self, expired_before: float) -> int:
@@ -440,5 +449,5 @@ class Archive(Protocol):
         ...
 
     async def prune_callbacks(self, received_before: float) -> int:
-        """The same for callbacks."""
+        """Forget old callbacks in the same way."""
         ...

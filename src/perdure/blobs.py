@@ -2,15 +2,16 @@
 
 It owns what a reference is and what a store must offer. It must not know runs, journals or where bytes are kept.
 
-A reference names content: `cas://sha256:<64 hexadecimal digits>`. The content of a value is its JSON; a reference that ends
-with `+refs` says that this JSON holds further references, written as in `perdure.kernel.segments`. Every operation is in a
-tenant, and nothing a tenant can ask tells whether another one has the same content (X31).
+A reference names content: `cas://sha256:<64 hexadecimal digits>`. The content of a value is its JSON; a reference that
+ends with `+refs` says that this JSON holds further references, written as in `perdure.kernel.segments`. Every operation
+is in a tenant, and nothing a tenant can ask tells whether another one has the same content (X31).
 
-What is promised: `put` returns when the content is durable, so whoever writes a reference after it never names what is not
-there. `get` gives exactly what was put, or says that it is missing or damaged. Equal content is kept once per tenant.
+The promises: `put` returns when the content is durable, so a reference written after it never names missing content.
+`get` gives exactly what was put, or says that it is missing or damaged. Equal content is kept once per tenant.
 
-What nobody names any more goes in two steps (see `docs/concepts/blobs.md`): `discard` takes it out of the listing, and it can
-still be read; `delete_discarded` is the end. A `put` of content that was discarded is simply a `put`.
+Content that no event or definition names any more goes in two steps (see `docs/concepts/blobs.md`): `discard` takes it
+out of the listing, and it can still be read; `delete_discarded` is the end. A `put` of discarded content is simply a
+`put`.
 
     BlobMissing            there is no such content, now
     BlobDamaged            there is something else under its name
@@ -31,7 +32,7 @@ import msgspec
 from perdure.errors import IntegrityError, NotFound, PerdureError, StoreUnavailable
 
 INLINE_BYTES = 32 * 1024
-"""JSON of a value up to this stays where it is; larger ones become blobs."""
+"""A value whose JSON is at most this long stays where it is; a longer one becomes a blob."""
 
 SCHEME = "cas://"
 WITH_REFS = "+refs"
@@ -70,7 +71,7 @@ class ForeignBlobStore(PerdureError):
 class BlobStat(msgspec.Struct, frozen=True):
     size: int
     modified_at: float
-    """By the store's clock: when this content was put last."""
+    """When this content was last put, by the store's clock."""
 
 
 class StoredBlob(msgspec.Struct, frozen=True):
@@ -83,43 +84,44 @@ class StoredBlob(msgspec.Struct, frozen=True):
 
 class BlobStore(Protocol):
     async def put(self, tenant: str, data: Data) -> str:
-        """Keep it; its reference. Also content that is there already counts as modified now."""
+        """Store content; returns its reference. Content that is there already counts as modified now."""
         ...
 
     async def get(self, tenant: str, ref: str) -> bytes: ...
 
     async def head(self, tenant: str, ref: str, count: int) -> bytes:
-        """The first bytes, for a look at it; unlike `get`, not checked against the hash."""
+        """The first bytes of the content, for a preview; unlike `get`, not checked against the hash."""
         ...
 
     async def stat(self, tenant: str, ref: str) -> BlobStat: ...
 
     async def list_blobs(self, tenant: str, *, after: str = "", limit: int = 1000) -> list[StoredBlob]:
-        """By key, those above `after`; fewer than `limit`: there are no more. Without what was discarded."""
+        """Blobs above `after`, by key, without discarded ones; fewer than `limit` means there are no more."""
         ...
 
     async def discard(self, tenant: str, key: str) -> None:
-        """Nobody seems to name it. Nothing happens when it is not there."""
+        """Set aside content that nothing seems to name. Nothing happens if it is not there."""
         ...
 
     async def list_discarded(self, tenant: str, *, after: str = "", limit: int = 1000) -> list[StoredBlob]:
-        """As `list_blobs`; `modified_at` is when it was discarded. One key may be there several times."""
+        """Discarded blobs, as in `list_blobs`; `modified_at` is when they were discarded. One key may appear several
+        times."""
         ...
 
     async def restore(self, tenant: str, key: str) -> None:
-        """Somebody names it after all."""
+        """Bring discarded content back: something names it after all."""
         ...
 
     async def delete_discarded(self, tenant: str, key: str, before: float) -> None:
-        """Forget for good what was discarded under this key before that time."""
+        """Delete for good what was discarded under this key before that time."""
         ...
 
     async def tidy(self, before: float) -> int:
-        """Remove what writes that never finished left behind before that time; how many."""
+        """Remove what unfinished writes left behind before that time; returns how many."""
         ...
 
     async def claim(self, owner: str) -> str:
-        """Make the store this owner's, unless it is somebody's; whose it is."""
+        """Make the store this owner's, unless it has one; returns the owner it has."""
         ...
 
     async def close(self) -> None: ...
@@ -141,18 +143,20 @@ def parse_ref(ref: str) -> tuple[str, bool]:
 
 
 def full_ref(ref: str) -> str:
-    """With its scheme, as a definition need not write it."""
+    """The reference with its scheme, which a definition need not write."""
     return ref if ref.startswith(SCHEME) else SCHEME + ref
 
 
 def key_of(tenant: str, ref: str) -> str:
-    """What a store calls this content of this tenant. Equal content of two tenants has nothing in common there (X31)."""
+    """The name a store gives to this content of this tenant. Equal content of two tenants has nothing in common there
+    (X31)."""
     digest, _ = parse_ref(ref)
     return hashlib.blake2b(bytes.fromhex(digest), digest_size=32, key=_tenant_key(tenant)).hexdigest()
 
 
 def folder_of(tenant: str) -> str:
-    """Where a store keeps what is this tenant's: never the tenant's own words, which may hold anything."""
+    """The folder in which a store keeps this tenant's blobs: never the tenant's own name, which may hold any
+    character."""
     return hashlib.blake2b(b"folder", digest_size=16, key=_tenant_key(tenant)).hexdigest()
 
 

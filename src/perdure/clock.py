@@ -60,7 +60,8 @@ class SystemClock:
 
 
 class OffsetClock:
-    """Another clock, set by a server's: processes that share a database agree on the time, whatever their machines say."""
+    """Another clock, corrected by a server's: processes that share a database agree on the time, whatever their
+    machines say."""
 
     def __init__(self, inner: Clock) -> None:
         self._inner = inner
@@ -74,13 +75,14 @@ class OffsetClock:
         return self._inner.now() + self._offset
 
     def set(self, now: float, asked_at: float) -> None:
-        """It was `now` there, some time since `asked_at` by this machine's monotonic clock; half of that is a fair guess."""
+        """Set the clock: it was `now` at the server some time after `asked_at` by this machine's monotonic clock; half
+        of that time is a fair guess."""
         taken = self._inner.monotonic() - asked_at
         self._offset = now + taken / 2 - self._inner.now()
 
 
 def new_key(size: int) -> bytes:
-    """Bytes nobody can guess: for keys and tokens."""
+    """Unpredictable random bytes, for keys and tokens."""
     return os.urandom(size)
 
 

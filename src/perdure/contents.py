@@ -1,6 +1,7 @@
-"""Values with their blobs, for whoever may wait: the command line, an API, a program that started a run.
+"""Values with their blobs, for callers that may wait: the command line, an API, a program that started a run.
 
-Owns the way from references to content and back outside of the loops. A coordinator has its fetcher, a worker its filling.
+It owns the way from references to content and back outside of the loops. A coordinator has its fetcher, a worker its
+filling.
 """
 
 from __future__ import annotations
@@ -19,26 +20,27 @@ from perdure.kernel.view import about_view, run_view
 
 MIB = 1024 * 1024
 ANSWER_BYTES = 8 * MIB
-"""Of values that are stored as blobs, what one answer holds."""
+"""How many bytes of values that are stored as blobs one answer holds."""
 PREVIEW_BYTES = 200
 PREVIEWS = 20
-"""Outputs of one run that a look at it shows the beginning of."""
+"""How many outputs of one run a view shows the beginning of."""
 
 
 _SEALED = msgspec.json.encode(segments.SEALED)
 
 
 class TooMuch(PerdureError):
-    """A value is larger than whoever asked has room for."""
+    """A value is larger than the caller has room for."""
 
     code = "too_large"
     status = 413
 
 
 class Room:
-    """What may still be loaded: values name blobs, blobs name more of them, and all of it adds up.
+    """How much may still be loaded: values name blobs, blobs name more of them, and all of it adds up.
 
-    `partial`: what does not fit stays a reference, `{"$ref": …, "size": …}`, to be fetched by itself; else it is an error.
+    With `partial`, what does not fit stays a reference, `{"$ref": …, "size": …}`, to be fetched by itself; otherwise it
+    is an error.
     """
 
     __slots__ = ("bytes", "partial", "references")
@@ -79,8 +81,9 @@ class Contents:
     async def resolve(
         self, tenant: str, value: Any, *, raw: bool = False, room: Room | None = None, masked: bool = True
     ) -> Any:
-        """The value itself, whatever of it is stored as blobs. With `raw` such parts are `msgspec.Raw`: JSON to be written
-        out as it is, which takes a fraction of the memory. Not `masked`: for a run, which opens what is sealed itself."""
+        """The value with everything of it that is stored as blobs. With `raw` such parts are `msgspec.Raw`: JSON to be
+        written out as it is, which takes a fraction of the memory. Not `masked`: for a run, which opens sealed fields
+        itself."""
         kind = type(value)
         room = room or Room()
         if kind is BlobRef:
@@ -96,7 +99,7 @@ class Contents:
     async def load(
         self, tenant: str, ref: str, *, raw: bool = False, room: Room | None = None, masked: bool = True
     ) -> Any:
-        """What a reference names."""
+        """The value a reference names."""
         refs = parse_ref(ref)[1]
         room = room or Room()
         size = (await self.blobs.stat(tenant, ref)).size
@@ -108,7 +111,8 @@ class Contents:
         return await self.resolve(tenant, segments.decode(data, refs), raw=raw, room=room, masked=masked)
 
     async def keep(self, tenant: str, value: Any) -> Any:
-        """The value as it may be handed to a coordinator: a large one as the reference to it, which is written by then."""
+        """The value as it may be handed to a coordinator: a large one as the reference to its blob, which is written by
+        then."""
         data, refs = segments.encode(value)
         if len(data) <= INLINE_BYTES or self._blobs is None:
             return value
@@ -118,20 +122,21 @@ class Contents:
     async def view(
         self, state: State, *, raw: bool = False, nodes: bool = True, seen: Seen = JOURNAL, room: Room | None = None
     ) -> dict[str, Any]:
-        """A run as `run_view` shows it, with its inputs and outputs whole, and of large outputs of nodes the beginning."""
+        """A run as `run_view` shows it, with its inputs and outputs whole, and with the beginning of nodes' large
+        outputs."""
         room = room or Room()
         view = run_view(state, nodes=nodes, seen=seen) | about_view(state)
         outputs = state.outputs if state.outputs_ref is None else BlobRef(state.outputs_ref)
         for name, value in (("inputs", {} if state.inputs is None else state.inputs), ("outputs", outputs)):
             try:
                 view[name] = await self.resolve(state.tenant, value, raw=raw, room=room)
-            except PerdureError as error:  # the run is as it is; what cannot be had is said
+            except PerdureError as error:  # the run is shown as it is; what cannot be loaded is named
                 view.setdefault("problems", []).append(f"{name}: {error.message}")
         await self.preview(state.tenant, view.get("nodes", {}))
         return view
 
     async def preview(self, tenant: str, nodes: dict[str, Any]) -> None:
-        """Show the beginning of large outputs, of so many."""
+        """Show the beginning of large outputs, of the first `PREVIEWS`."""
         large = [node for node in nodes.values() if "size" in node and self._blobs is not None][:PREVIEWS]
         for node in large:
             await self._preview(tenant, node)

@@ -1,7 +1,7 @@
-"""The doctor: is everything a database says true? Folds every journal and compares whatever was derived from it.
+"""The doctor: checks whether everything a database says is true. It folds every journal and compares what was derived.
 
 It reads through the port and changes nothing, so it may run beside the process that holds the database: a run that
-moves while it is looked at is looked at again. Findings cite the ids of the invariants.
+moves while it is examined is examined again. Findings cite the ids of the invariants.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TRIES = 5
 _EVER = 1e15
 _MOST_TIMERS = 10_000_000
 _AFTER_THE_END = {"result.ignored", "run.undelivered", "run.retried", "run.compensating"}
-"""What may follow a terminal event: audit facts, and what begins a new generation or a rollback (J4)."""
+"""Events that may follow a terminal one: audit facts, and what begins a new generation or a rollback (J4)."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class Report(msgspec.Struct):
     findings: list[Finding] = []
     quarantined: dict[str, str] = {}
     moving: list[str] = []
-    """Runs that changed whenever they were looked at; nothing is said about them."""
+    """Runs that changed every time they were examined; nothing is said about them."""
 
     @property
     def sound(self) -> bool:
@@ -93,14 +93,14 @@ class Doctor:
             if (now.seq, now.commit_id) == (record.seq, record.commit_id):
                 self._report.events += len(stored)
                 self._report.findings += findings
-                if record.quarantined is not None and not await self._is_imported(run_id):  # which is as it should be
+                if record.quarantined is not None and not await self._is_imported(run_id):  # imported runs should be
                     self._report.quarantined[run_id] = record.quarantined
                 return
             record = now
         self._report.moving.append(run_id)
 
     async def _is_imported(self, run_id: str) -> bool:
-        """What its first event says. One that cannot be read says nothing."""
+        """Whether the run's first event says that it was imported. An event that cannot be read says nothing."""
         first = await self._journal.read_events(run_id, 0, 1)
         try:
             event = e.decode(first[0].body)
@@ -169,7 +169,7 @@ class Doctor:
             findings.append(
                 Finding(run_id, "J5", f"its snapshot is of event {derived.snapshot.seq}, beyond the journal")
             )
-        if state.irs and not state.imported:  # of that nothing is derived: nobody works on it
+        if state.irs and not state.imported:  # an imported run is not worked on, and nothing is derived
             count = self._journal.partition_count
             expected = row_of(state, partition_of(run_id, count))
             findings += [Finding(run_id, "J5", text) for text in _row(expected, record.row)]
@@ -184,7 +184,8 @@ class Doctor:
         return findings
 
     async def _find_gone(self, events: list[Any], tenant: str) -> list[str]:
-        """Blobs that an event names and that are not there. Whether their content is right is seen when they are read."""
+        """Blobs that an event names and that do not exist. Whether their content is right is checked when they are
+        read."""
         texts: list[str] = []
         known: set[str] = set()
         for event in events:

@@ -1,16 +1,16 @@
-"""Envelopes: what makes a message believable to somebody who does not trust what carried it (X29).
+"""Envelopes: what makes a message believable to a receiver that does not trust its carrier (X29).
 
 It owns signing and verifying. It must not know transports or what a message says: a message is bytes of a kind, of a
 tenant. A signature is the text `<key id>:<tenant>:<HMAC-SHA256, hexadecimal>`, made over
 
     perdure/1/<kind>\\n<tenant>\\n<message>
 
-with the tenant's key, which is HMAC-SHA256(key, "perdure/1/tenant/<tenant>"). The bytes are those on the wire, so that nothing
-is parsed before it is verified, and no two writers can disagree about them. A message names its run, node, attempt and
-generation itself; the kind keeps a task from passing as a result. A repeated message is fenced by its attempt, so there is
-no nonce.
+with the tenant's key, which is HMAC-SHA256(key, "perdure/1/tenant/<tenant>"). The bytes are those on the wire, so that
+nothing is parsed before it is verified, and no two writers can disagree about them. A message names its run, node,
+attempt and generation itself; the kind keeps a task from passing as a result. A repeated message is fenced by its
+attempt, so there is no nonce.
 
-Rotation: everybody signs with the first key of the ring and accepts all of them. Add the new key behind the old one
+Rotation: every process signs with the first key of the ring and accepts all of them. Add the new key behind the old one
 everywhere, then put it first everywhere, then take the old one away.
 """
 
@@ -29,7 +29,7 @@ _TENANT = re.compile(r"[^:\n]{1,255}\Z")
 
 
 class EnvelopeRefused(PerdureError):
-    """The message is unsigned, altered, or signed with a key nobody here knows."""
+    """The message is unsigned, altered, or signed with a key that is not in the ring."""
 
     code = "envelope_refused"
     status = 403
@@ -39,7 +39,7 @@ class Keyring:
     """Keys by id: the first one signs, all of them verify."""
 
     def __init__(self, keys: Mapping[str, bytes], *, required: bool = True) -> None:
-        """`required=False` lets unsigned messages pass, for as long as it takes to give everybody a key."""
+        """`required=False` lets unsigned messages pass, for as long as it takes to give every process a key."""
         problems = [f"key id {name!r} may hold letters, digits, '_', '-' and '.'" for name in keys if not _fits(name)]
         problems += [
             f"key {name!r} has {len(key)} bytes, expected at least {SHORTEST_KEY}"
@@ -71,7 +71,7 @@ class Keyring:
         tenant, _, mac = rest.rpartition(":")
         if name not in self._keys:
             raise EnvelopeRefused(f"a {kind} signed with a key that is not in the ring")
-        # Compared as text: the same number written otherwise is not the same signature.
+        # Compared as text: the same number written in another way is not the same signature.
         if not hmac.compare_digest(self._mac(name, kind, tenant, message).encode(), mac.encode()):
             raise EnvelopeRefused(f"a {kind} that was altered, or signed for something else")
         return tenant

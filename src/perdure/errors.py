@@ -4,7 +4,7 @@
     ├── SettingsInvalid     a setting is unknown, of the wrong type or out of range
     ├── NotFound            what an id or a name points to does not exist
     ├── Refused             the state of a thing does not allow what was asked; asking again will not help
-    │   └── Conflict        somebody else wrote first; read again, then decide again
+    │   └── Conflict        another writer was first; read again, then decide again
     ├── IntegrityError      a journal says something that cannot be true; its run is quarantined
     ├── StoreUnavailable    the database or blob store did not answer; nothing is known about the outcome
     ├── SchemaTooNew        the database was made by a later version of Perdure
@@ -22,7 +22,7 @@ from typing import ClassVar
 
 
 class PerdureError(Exception):
-    """The root: `except PerdureError` catches whatever Perdure raises on purpose."""
+    """The root of the tree: `except PerdureError` catches whatever Perdure raises on purpose."""
 
     code: str = "error"
     status: ClassVar[int] = 500  # what an HTTP answer carries
@@ -42,7 +42,8 @@ class NotFound(PerdureError):
 
 
 class Refused(PerdureError):
-    """Carries the code of the refusal (`run_ended`, `already_decided`, …), so that callers need not read the message."""
+    """A refusal that carries its own code (`run_ended`, `already_decided`, …), so that callers need not read the
+    message."""
 
     code = "refused"
     status = 409

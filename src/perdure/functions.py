@@ -1,9 +1,9 @@
 """Python functions by name: `module:name`, or the name they were registered under.
 
-It owns the table of functions that this process knows, importing the others, and what the module of a script or a file is
-called, so that a run begun by `python flow.py`, by `perdure run flow.py` and by a worker names the same functions. Where others
-than the owner of the machine write workflows, only what the owner named is imported (`restrict`). It must not know nodes, contexts
-or workers.
+It owns the table of functions that this process knows, importing the others, and what the module of a script or a file
+is called, so that a run begun by `python flow.py`, by `perdure run flow.py` and by a worker names the same functions.
+Where workflows are written by others than the owner of the machine, only what the owner named is imported (`restrict`).
+It must not know nodes, contexts or workers.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _shared: dict[str, set[str]] = {}
 _named: set[str] = set()
 """Modules that the command line imported."""
 _known: dict[str, Function] = {}
-"""By reference: functions this process has defined, which need no import."""
+"""Functions this process has defined, by reference; they need no import."""
 _resolved: dict[str, Function] = {}
 _allowed: set[str] | None = None
-"""Modules whose functions definitions may name; None: any. Those of the command line are among them."""
+"""Modules whose functions definitions may name; None: any. Those imported by the command line are allowed as well."""
 _loading: ContextVar[str] = ContextVar("perdure_loading", default="")
 
 
@@ -46,7 +46,7 @@ class FunctionNotFound(NotFound):
 
 
 class FunctionNotAllowed(FunctionNotFound):
-    """It may be there; whoever runs this process has not said that definitions may call it."""
+    """The function may exist, but the owner of this process has not said that definitions may call it."""
 
     code = "function_not_allowed"
     status = 422
@@ -56,8 +56,8 @@ class FunctionNotAllowed(FunctionNotFound):
 
 
 def restrict(modules: Iterable[str]) -> None:
-    """From now on a definition may name registered functions, and those that stand in these modules, in what is inside them, and
-    in modules that `allow` names. `*` is any module."""
+    """From now on, let a definition name only registered functions and those that stand in these modules, in modules
+    inside them, and in modules that `allow` names. `*` is any module."""
     global _allowed  # noqa: PLW0603  what a process may import is one fact of the process
     with _lock:
         _allowed = None if "*" in modules else set(modules) | (_allowed or set())
@@ -65,19 +65,19 @@ def restrict(modules: Iterable[str]) -> None:
 
 
 def allow(module: str) -> None:
-    """The owner of the process imported it by name."""
+    """Allow a module that the owner of the process imported by name."""
     with _lock:
         _named.add(module)
 
 
 def allowed() -> tuple[str, ...] | None:
-    """For a process that executes in the place of this one; None: anything."""
+    """What a process that executes in the place of this one may import; None: anything."""
     with _lock:
         return None if _allowed is None else tuple(sorted(_allowed | _named))
 
 
 def find_refusal(reference: str) -> str | None:
-    """Why a definition may not name this function; None: it may, or a worker that has it must say."""
+    """Why a definition may not name this function; None if it may, or if a worker that has the function must decide."""
     module, colon, _ = reference.partition(":")
     if not colon or reference in _registered or reference in _known or _is_allowed(module):
         return None
@@ -96,7 +96,8 @@ def _is_allowed(module: str) -> bool:
 
 
 def register(name: str, function: Function) -> None:
-    """The same function may come again, as it does when a module is imported under two names or reloaded."""
+    """Register a function by name. The same one may come again, as when a module is imported under two names or
+    reloaded."""
     with _lock:
         known = _registered.get(name)
         if known is not None and _origin(known) != _origin(function):
@@ -108,10 +109,10 @@ def register(name: str, function: Function) -> None:
 
 
 def define(function: Function, called: Function, name: str | None = None) -> str:
-    """Make a function known that was just defined, and give the reference definitions use for it.
+    """Make a function known that was just defined, and return the reference that definitions use for it.
 
-    `called` is what a worker calls for it. With a name it is registered under that; without, its own name does as long as no
-    other function has the same.
+    `called` is what a worker calls for it. With a name, it is registered under that; without one, its own name is used
+    as long as no other function has the same.
     """
     reference = _origin(function)
     with _lock:
@@ -135,7 +136,8 @@ def define(function: Function, called: Function, name: str | None = None) -> str
 
 
 def _distinguish(reference: str, function: Function) -> str:
-    """A function made by a function has the same path each time; one with other surroundings is another function."""
+    """A reference of its own for a function made by a function: each has the same path, but one with another closure
+    differs."""
     number = 1
     while True:
         name = reference if number == 1 else f"{reference}#{number}"
@@ -168,7 +170,8 @@ def names() -> tuple[str, ...]:
 
 
 def modules() -> tuple[str, ...]:
-    """Where the registered functions stand: what another process has to import to know the same names."""
+    """The modules in which the registered functions stand: what another process has to import to know the same
+    names."""
     with _lock:
         return tuple(sorted({module_of(function) for function in _registered.values()}))
 
@@ -177,7 +180,8 @@ def modules() -> tuple[str, ...]:
 
 
 def resolve(reference: str) -> Function:
-    """The function a definition names. Found once, then remembered; what was not found is looked for again."""
+    """The function a definition names. It is found once, then remembered; one that was not found is looked for
+    again."""
     function = _resolved.get(reference)
     if function is None:
         function = _registered.get(reference) or _known.get(reference) or _import(reference)
@@ -214,7 +218,7 @@ def _import(reference: str) -> Function:
     if not callable(found):
         raise FunctionNotFound(f"function {reference!r} is a {type(found).__name__}; expected something callable")
     function = _unwrap(found)
-    if not _is_allowed(_home_of(function)):  # the module may be allowed; what it has imported for itself is not
+    if not _is_allowed(_home_of(function)):  # the module may be allowed, but not what it imported for itself
         raise FunctionNotAllowed(
             f"function {reference!r} stands in module {_home_of(function)!r}, which is not among those that definitions may call "
             "here; write a function of your own around it"
@@ -223,7 +227,7 @@ def _import(reference: str) -> Function:
 
 
 def _home_of(function: Function) -> str:
-    """Where a function, or the class of something callable, is written."""
+    """The module in which a function, or the class of a callable object, is written."""
     home = getattr(_innermost(function), "__module__", None) or type(function).__module__
     return _main_name() if home == "__main__" else str(home)
 
@@ -239,7 +243,7 @@ def _explain_name(name: str) -> str:
 
 
 def _unwrap(found: Any) -> Function:
-    """A decorated task builds graphs when called; the function to execute stands behind it."""
+    """The function to execute behind a decorated task, which itself builds graphs when called."""
     function = getattr(found, "__perdure_function__", found)
     return function if callable(function) else found  # type: ignore[no-any-return]
 
@@ -276,7 +280,7 @@ def _main_name() -> str:
 
 
 def place_of(file: Path) -> tuple[str, Path]:
-    """What a file is called as a module, and the folder it is imported from: above the packages it is in."""
+    """The module name of a file, and the folder it is imported from: above the packages it is in."""
     file = file.resolve()
     names, folder = [file.stem], file.parent
     while (folder / "__init__.py").exists() and folder.name.isidentifier():
@@ -291,7 +295,8 @@ def load_module(name: str) -> types.ModuleType:
 
 
 def load_file(path: Path) -> types.ModuleType:
-    """Import a file under its own name, so that `function: "tasks:charge"` finds it again. Its folder is on the path then."""
+    """Import a file under its own name and put its folder on the path, so that `function: "tasks:charge"` finds it
+    again."""
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
     name, root = place_of(path)
@@ -322,7 +327,7 @@ def load_file(path: Path) -> types.ModuleType:
 
 @contextmanager
 def loading(name: str) -> Iterator[None]:
-    """While a module is imported to find functions in it, it must not begin to run workflows."""
+    """Marks that a module is imported to find functions in it: it must not begin to run workflows meanwhile."""
     token = _loading.set(name)
     try:
         yield
@@ -342,22 +347,22 @@ def loading_now() -> str:
 _OWN = str(Path(__file__).parent)
 _INSTALLED = (str(Path(importlib.__file__).parent.parent), "site-packages", "dist-packages")
 _imported: dict[str, tuple[str, int]] = {}
-"""Modules of the user: where they stand, and when that was changed last as it was imported."""
+"""The user's modules: the file of each, and its time of last change when it was imported."""
 _known_modules = 0
 _LOOK_SECONDS = 0.2
 _looked = 0.0
 _watch: tuple[Callable[[list[str]], None], bool] | None = None
-"""Who is told of files that change, and whether they are loaded anew; None: nobody looks."""
+"""The function that is told of changed files, and whether they are loaded anew; None: changes are not looked for."""
 
 
 def watch(tell: Callable[[list[str]], None] | None, *, load: bool = False) -> None:
-    """From now on, look for code that changes while it is used, between attempts; with `load`, use it then."""
+    """Look for code that changes while it is used, between attempts; with `load`, use the new code from then on."""
     global _watch  # noqa: PLW0603
     _watch = None if tell is None else (tell, load)
 
 
 def follow_changes(now: float) -> None:
-    """Before an attempt. Without `load`, each change is told once."""
+    """Look for changed code before an attempt. Without `load`, each change is told once."""
     global _looked  # noqa: PLW0603
     if _watch is None or now < _looked + _LOOK_SECONDS:
         return
@@ -377,7 +382,7 @@ def loads_changes() -> bool:
 
 
 def _note_modules() -> None:
-    """Right after an import: what is changed later is changed since then."""
+    """Note new modules right after an import, so that later changes are noticed."""
     global _known_modules  # noqa: PLW0603  beside the table it is about
     if len(sys.modules) != _known_modules:
         for name, module in list(sys.modules.items()):
@@ -387,14 +392,14 @@ def _note_modules() -> None:
 
 
 def find_changed() -> list[str]:
-    """Files of imported modules that are not as they were when they were imported."""
+    """The files of imported modules that differ from when they were imported."""
     _note_modules()
     return sorted({file for file, before in _imported.values() if _changed_at(file) != before})
 
 
 def reload() -> list[str]:
-    """Forget the modules of the user if one of them has changed: whoever needs one imports it anew. Calls under way go on with what
-    they have. Returns the files that changed."""
+    """Forget the user's modules if one of them has changed, so that the next use imports it anew. Calls under way go on
+    with what they have. Returns the files that changed."""
     changed = find_changed()
     if not changed:
         return []
@@ -412,7 +417,7 @@ def reload() -> list[str]:
         with suppress(OSError):
             os.unlink(importlib.util.cache_from_source(file))
     importlib.invalidate_caches()
-    for name in sorted(again):  # what is known by its name alone has to be there before anybody asks
+    for name in sorted(again):  # a function known by its name alone must be there before it is asked for
         try:
             load_module(name)
         except Exception as error:  # noqa: BLE001  whoever needs it fails with the same words
@@ -431,5 +436,5 @@ def _source(module: object) -> str | None:
 def _changed_at(file: str) -> int:
     try:
         return os.stat(file).st_mtime_ns
-    except OSError:  # it is being written anew, or gone
+    except OSError:  # the file is being written anew, or gone
         return 0

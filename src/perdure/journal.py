@@ -1,37 +1,39 @@
 """The journal: the only truth about runs. This file is the port; its adapters stand in `journals/`.
 
-It owns the words of storage and the protocol of an append. It must not know what an event means: bodies are bytes, states
-are strings, and an adapter *guards* (sequence, epoch, incarnation, existence, commit id) but never decides.
+It owns the words of storage and the protocol of an append. It must not know what an event means: bodies are bytes,
+states are strings, and an adapter *guards* (sequence, epoch, incarnation, existence, commit id) but never decides.
 
 An append carries commits, usually of many runs, and is one transaction with one answer per commit:
 
-1. A commit names the sequence number its writer has seen last, `expected_seq`. The number on the run row is compared and set in
-   the append; that is the fence (PROTOCOL 1). `expected_seq` 0 creates the run.
-2. A commit that is not `Accepted` changes nothing; the others of the same append commit all the same (PROTOCOL 4). Several
-   commits of one run in one append are taken in order.
-3. A commit has an id. The same commit appended again, however late, is `Accepted` and changes nothing (J7). A *different* commit
-   at the same sequence is a `Conflict`, which says how far the run is and which commit brought it there.
-   A commit without events is remembered only until the next one of its run.
-4. The guards are asked in this order: the commit id (`Accepted`), incarnation and epoch (`Fenced`), the idempotency key and
-   the existence of the run (`Exists`), the sequence number (`Conflict`).
-5. Everything a commit brings (events, run row, timers, snapshot, approvals, dead letters, notices, answers) is written in that
-   transaction or not at all, and is durable before the answer is given.
-6. A call ends in one of three ways. It returns: done, and the answers say what. It raises `JournalUnavailable`: nothing was
-   written. It raises `OutcomeUnknown`, or the caller was cancelled: perhaps. Then the caller appends the same commits again,
-   or reads `find_commit`, before it does anything else (PROTOCOL 3).
+1. A commit names the sequence number its writer has seen last, `expected_seq`. The number on the run row is compared
+   and set in the append; that is the fence (PROTOCOL 1). `expected_seq` 0 creates the run.
+2. A commit that is not `Accepted` changes nothing; the others of the same append commit all the same (PROTOCOL 4).
+   Several commits of one run in one append are taken in order.
+3. A commit has an id. The same commit appended again, however late, is `Accepted` and changes nothing (J7). A
+   *different* commit at the same sequence is a `Conflict`, which says how far the run is and which commit brought it
+   there. A commit without events is remembered only until the next one of its run.
+4. The guards are asked in this order: the commit id (`Accepted`), incarnation and epoch (`Fenced`), the idempotency key
+   and the existence of the run (`Exists`), the sequence number (`Conflict`).
+5. Everything a commit brings (events, run row, timers, snapshot, approvals, dead letters, notices, answers) is written
+   in that transaction or not at all, and is durable before the answer is given.
+6. A call ends in one of three ways. It returns: the append is done, and the answers say what became of each commit. It
+   raises `JournalUnavailable`: nothing was written. It raises `OutcomeUnknown`, or the caller was cancelled: perhaps it
+   was written. Then the caller appends the same commits again, or reads `find_commit`, before it does anything else
+   (PROTOCOL 3).
 
-A run is *active* while its row has no `ended_at` and no quarantine. Reads see every append that was answered before they began.
+A run is *active* while its row has no `ended_at` and no quarantine. Reads see every append that was answered before
+they began.
 
     perdure.errors.StoreUnavailable
     ├── JournalUnavailable     nothing was written
-    │   ├── JournalBusy        somebody else writes for too long; try again
+    │   ├── JournalBusy        another process has been writing for too long; try again
     │   ├── JournalFull        no space left
-    │   ├── JournalReadOnly    it may not be written to
-    │   ├── JournalCorrupt     it is damaged, or no journal at all
+    │   ├── JournalReadOnly    the journal may not be written to
+    │   ├── JournalCorrupt     the file is damaged, or no journal at all
     │   └── JournalClosed      `close` was called
     └── OutcomeUnknown         perhaps it was written: read back, then decide
-    perdure.errors.SchemaTooNew   a later version of Perdure made it
-    perdure.errors.SchemaTooOld   an earlier one did, and this adapter does not migrate by itself
+    perdure.errors.SchemaTooNew   a later version of Perdure made the database
+    perdure.errors.SchemaTooOld   an earlier version made it, and this adapter does not migrate by itself
     perdure.errors.NotFound       a `get_` found nothing
     InvalidCommit, InvalidCursor   the caller's mistake
 """
@@ -60,7 +62,7 @@ PARTITIONS = 256
 
 
 class JournalUnavailable(StoreUnavailable):
-    """The journal did not take it: nothing was written."""
+    """The journal did not take the append: nothing was written."""
 
     code = "journal_unavailable"
 
@@ -86,7 +88,7 @@ class JournalClosed(JournalUnavailable):
 
 
 class OutcomeUnknown(StoreUnavailable):
-    """Perhaps it was written. Read back the commit id, or append the same commit again."""
+    """Perhaps the commit was written. Read back the commit id, or append the same commit again."""
 
     code = "outcome_unknown"
 
@@ -115,7 +117,7 @@ class StoredEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """A state as of `seq`, in the writer's encoding `version`. It may vanish or be unreadable; the events decide."""
+    """A state as of `seq`, in the writer's encoding `version`. It may vanish or be unreadable: the events decide."""
 
     seq: int
     version: int
@@ -146,7 +148,7 @@ class DeadLetterRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IdempotencyKey(msgspec.Struct, frozen=True):
-    """Written with the run it makes (PROTOCOL 11)."""
+    """A caller's idempotency key, written with the run it makes (PROTOCOL 11)."""
 
     tenant: str
     key: str
@@ -154,7 +156,7 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
 
 
 class Epoch(msgspec.Struct, frozen=True):
-    """The right to write to a partition: valid while nobody has raised its epoch further."""
+    """The right to write to a partition, valid until another coordinator raises its epoch further."""
 
     partition: int
     epoch: int
@@ -169,7 +171,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     row: RunRow
     events: tuple[StoredEvent, ...] = ()
     timers_set: tuple[tuple[str, float], ...] = ()
-    """(timer id, due at); setting a timer again moves it. Cleared first, then set."""
+    """(timer id, due at). Setting a timer again moves it. Timers are cleared first, then set."""
     timers_cleared: tuple[str, ...] = ()
     snapshot: Snapshot | None = None
     approvals: tuple[ApprovalRow, ...] = ()
@@ -181,7 +183,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     command_answers: tuple[tuple[str, bytes], ...] = ()
     """(command id, answer)."""
     idempotency: IdempotencyKey | None = None
-    """Only with `expected_seq` 0."""
+    """Given only with `expected_seq` 0."""
     epoch: Epoch | None = None
     incarnation: int | None = None
 
@@ -190,27 +192,27 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Accepted(msgspec.Struct, frozen=True, tag=True):
-    """It is durable, by this call or by an earlier one with the same commit id. `seq` is the commit's last number."""
+    """The commit is durable, by this call or an earlier one with the same commit id. `seq` is its last number."""
 
     seq: int
 
 
 class Conflict(msgspec.Struct, frozen=True, tag=True):
-    """The run is not at `expected_seq`; seq 0 and an empty commit id: there is no such run."""
+    """The run is not at `expected_seq`. Seq 0 and an empty commit id mean that there is no such run."""
 
     actual_seq: int
     commit_id: str
 
 
 class Exists(msgspec.Struct, frozen=True, tag=True):
-    """The idempotency key or the run id is taken. `same_body` is true only if a key with the same body hash says so."""
+    """The idempotency key or the run id is taken. `same_body` is true only for a key with the same body hash."""
 
     run_id: str
     same_body: bool
 
 
 class Fenced(msgspec.Struct, frozen=True, tag=True):
-    """The writer has lost its right: these are the epoch of its partition and the incarnation now."""
+    """The writer has lost its right; the fields are its partition's epoch and the incarnation now."""
 
     epoch: int
     incarnation: int
@@ -228,14 +230,14 @@ class LastCommit(msgspec.Struct, frozen=True):
 
 
 class Outline(msgspec.Struct, frozen=True):
-    """What a list says of a run beside its row."""
+    """What a list shows of a run beside its row."""
 
     first: bytes | None
-    """The body of its first event."""
+    """The body of the run's first event."""
     last_at: float | None
-    """When its last event was."""
+    """When the run's last event was."""
     letters: int
-    """How many of its dead letters are in the state that was asked for."""
+    """How many of the run's dead letters are in the state that was asked for."""
 
 
 class DueTimer(msgspec.Struct, frozen=True):
@@ -245,7 +247,7 @@ class DueTimer(msgspec.Struct, frozen=True):
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """Something a run has to be told, written by another run's commit."""
+    """A message to a run, written by another run's commit."""
 
     notice_id: int
     run_id: str
@@ -254,7 +256,7 @@ class Notice(msgspec.Struct, frozen=True):
 
 
 class Command(msgspec.Struct, frozen=True):
-    """A request by another process, waiting for the holder. `position` orders them. The run need not exist yet."""
+    """A request by another process, waiting for the holder. `position` orders commands. The run need not exist yet."""
 
     position: int
     command_id: str
@@ -279,7 +281,8 @@ class WorkflowVersion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is given must hold. `since` is inclusive and `until` exclusive, both about `created_at`."""
+    """Conditions on runs; every one that is given must hold. `since` is inclusive and `until` exclusive, both about
+    `created_at`."""
 
     tenant: str | None = None
     states: tuple[str, ...] = ()
@@ -289,14 +292,14 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     until: float | None = None
     parent: str | None = None
     top: bool = False
-    """Only runs that are nobody's child."""
+    """Only runs that have no parent."""
     idle: bool = False
     """Only runs that have no work out with workers."""
     quarantined: bool | None = None
 
 
 class HeldBy(msgspec.Struct, frozen=True):
-    """Who holds the journal instead. An unknown pid is 0, an unknown host empty."""
+    """The process that holds the journal instead. An unknown pid is 0, an unknown host empty."""
 
     pid: int
     host: str
@@ -312,19 +315,19 @@ EVERYTHING = RunFilter()
 
 
 class Journal(Protocol):
-    """Use it from the event loop that opened it. `partitions` of None means all of them."""
+    """The port of a journal, used from the event loop that opened it. `partitions` of None means all of them."""
 
     @property
     def partition_count(self) -> int: ...
 
     @property
     def archive(self) -> Archive | None:
-        """What is kept beside the runs, in the same database; None: nothing is, and the journal cannot be served."""
+        """What is kept beside the runs, in the same database; None if nothing is, and the journal cannot be served."""
         ...
 
     @property
     def leases(self) -> Leases | None:
-        """How coordinators share its partitions; None: one process at a time holds all of them."""
+        """How coordinators share the partitions; None if one process at a time holds all of them."""
         ...
 
     # runs
@@ -332,31 +335,31 @@ class Journal(Protocol):
     async def get_run(self, run_id: str) -> RunRecord: ...
     async def find_run(self, run_id: str) -> RunRecord | None: ...
     async def find_commit(self, run_id: str) -> LastCommit | None: ...
-    async def find_seqs(self, run_ids: Collection[str]) -> Mapping[str, int]: ...  # how far each is, of those there are
+    async def find_seqs(self, run_ids: Collection[str]) -> Mapping[str, int]: ...  # of each run that exists
     async def find_snapshot(self, run_id: str) -> Snapshot | None: ...
 
     async def find_outlines(self, run_ids: Collection[str], letter_state: str) -> Mapping[str, Outline]:
-        """Of those runs that there are."""
+        """The outlines of those runs that exist."""
         ...
 
     async def read_events(self, run_id: str, after: int = 0, limit: int = 1000) -> list[StoredEvent]:
-        """In order, those with a sequence number above `after`. One that was read stays as it is (J3)."""
+        """Events in order, those with a sequence number above `after`. An event that was read stays as it is (J3)."""
         ...
 
     async def list_runs(
         self, where: RunFilter = EVERYTHING, *, limit: int = 100, cursor: str | None = None
     ) -> Page[RunRecord]:
-        """Newest first."""
+        """The runs that match, newest first."""
         ...
 
     async def list_active_runs(
         self, partitions: Collection[int] | None = None, after: str = "", limit: int = 1000, *, busy: bool = False
     ) -> list[RunRecord]:
-        """By run id, those above `after`: without `ended_at`, not quarantined; on request only those that are `busy`."""
+        """Active runs above `after`, by run id: without `ended_at` and not quarantined; with `busy`, only busy ones."""
         ...
 
     async def mark_quarantined(self, run_id: str, reason: str) -> None:
-        """Neither active nor woken by timers from now on. Appends go on to be guarded by the sequence alone."""
+        """Make a run neither active nor woken by timers. Appends are guarded by the sequence alone, as before."""
         ...
 
     async def unquarantine(self, run_id: str) -> None: ...
@@ -367,7 +370,7 @@ class Journal(Protocol):
     async def list_due_timers(
         self, now: float, limit: int = 1000, partitions: Collection[int] | None = None
     ) -> list[DueTimer]:
-        """Oldest first, due at `now` or before, of runs that are not quarantined."""
+        """Timers due at `now` or before, oldest first, of runs that are not quarantined."""
         ...
 
     async def next_timer(self, partitions: Collection[int] | None = None) -> float | None: ...
@@ -383,7 +386,7 @@ class Journal(Protocol):
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page[ApprovalRow]:
-        """Oldest first."""
+        """The approvals that match, oldest first."""
         ...
 
     async def get_dead_letter(self, dead_letter_id: str) -> DeadLetterRow: ...
@@ -396,7 +399,7 @@ class Journal(Protocol):
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page[DeadLetterRow]:
-        """Oldest first."""
+        """The dead letters that match, oldest first."""
         ...
 
     # notices
@@ -408,17 +411,17 @@ class Journal(Protocol):
 
     # commands
     async def put_command(self, run_id: str, body: bytes, *, command_id: str | None = None) -> str:
-        """The id of the command. With an id that was put before nothing happens, whatever the body."""
+        """Store a command; returns its id. With an id that was put before nothing happens, whatever the body."""
         ...
 
     async def read_commands(
         self, partitions: Collection[int] | None = None, after: int = 0, limit: int = 1000
     ) -> list[Command]:
-        """In the order they were put, those that have no answer yet."""
+        """Commands without an answer, in the order they were put."""
         ...
 
     async def answer_command(self, command_id: str, body: bytes) -> None:
-        """The first answer stands."""
+        """Answer a command. The first answer stands."""
         ...
 
     async def find_answer(self, command_id: str) -> bytes | None: ...
@@ -428,45 +431,46 @@ class Journal(Protocol):
     async def get_definition(self, definition_hash: str) -> Definition: ...
 
     async def register_workflow(self, name: str, definition_hash: str, *, ir_hash: str, tenant: str = "default") -> int:
-        """The version number: that of the same definition if it was registered before, else the next one."""
+        """Register a definition; returns its version number: that of the same definition if it was registered before,
+        else the next one."""
         ...
 
     async def find_workflow(
         self, name: str, version: int | None = None, *, tenant: str = "default"
     ) -> WorkflowVersion | None:
-        """Without a version, the highest."""
+        """The given version of a workflow; without a version, the highest."""
         ...
 
     async def list_workflows(
         self, *, tenant: str = "default", limit: int = 100, cursor: str | None = None
     ) -> Page[WorkflowVersion]:
-        """The highest version of each, by name."""
+        """The highest version of each workflow, by name."""
         ...
 
     async def list_workflow_versions(
         self, name: str, *, tenant: str = "default", limit: int = 100, cursor: str | None = None
     ) -> Page[WorkflowVersion]:
-        """Highest first."""
+        """The versions of one workflow, highest first."""
         ...
 
     # who may write
     async def incarnation(self) -> int:
-        """Grows when the database may have gone back in time; messages that carry an older one are refused."""
+        """A number that grows when the database may have gone back in time; messages with an older one are refused."""
         ...
 
     async def raise_incarnation(self, by: int = 1) -> int: ...
 
     async def raise_epochs(self, partitions: Collection[int]) -> Mapping[int, int]:
-        """Take these partitions over: the new epoch of each, which fences every earlier one."""
+        """Take these partitions over; returns the new epoch of each, which fences every earlier one."""
         ...
 
     async def hold(self) -> HolderLock | HeldBy:
-        """Become the one coordinator, or hear who is. Reading and putting commands need no hold."""
+        """Become the one coordinator, or learn which process is. Reading and putting commands need no hold."""
         ...
 
     # housekeeping
     async def prune_commands(self, answered_before: float) -> int:
-        """Forget old answers, a bounded number at a time; how many, so 0 means there are no more."""
+        """Forget old answers, a bounded number at a time; returns how many, so 0 means there are no more."""
         ...
 
     async def close(self) -> None:
@@ -475,8 +479,8 @@ class Journal(Protocol):
 
 
 def partition_of(run_id: str, partition_count: int) -> int:
-    """Where a run belongs: a child with its parent, so that who decides for one decides for the other. Stored with every run,
-    so it never changes."""
+    """The partition a run belongs to. A child shares its parent's, so that one coordinator decides for both. It is
+    stored with every run, so it never changes."""
     return zlib.crc32(root_of(run_id).encode()) % partition_count
 
 

@@ -1,20 +1,22 @@
 """Limits: how many attempts may be out at once under one key, and how often. This file is the port.
 
-Two kinds. **Slots**: an attempt enters before it is published and leaves when it is over; never more than `limit` are in.
-A slot is a lease that its owner holds by saying so now and then, so that one whose owner vanished becomes free by itself.
-A **rate** lets `limit` pass in any stretch of `per_seconds`, and takes nothing back.
+There are two kinds. **Slots**: an attempt enters before it is published and leaves when it is over; never more than
+`limit` are in. A slot is a lease that its owner renews by saying so now and then, so that the slot of a vanished owner
+becomes free by itself. A **rate** lets `limit` pass in any stretch of `per_seconds`, and takes nothing back.
 
 The rules an adapter keeps:
 
 1. `enter` lets an owner into all the limits it asks for, or into none. One that is in stays in, whatever the limit is.
-2. `hold` renews, and enters again what was lost, even beyond the limit: those owners are running, and saying otherwise would not
-   stop them. Then nobody is let in until there are fewer than `limit`.
+2. `hold` renews slots, and enters again what was lost, even beyond the limit: those owners are running, and saying
+   otherwise would not stop them. Then no other is let in until there are fewer than `limit`.
 3. A lease lasts `lease_seconds` from the last `enter` or `hold`, by the adapter's own clock.
-4. Limits with the same tenant and key share their slots; each lets in by its own `limit`. Rates of different lengths are apart.
-5. A rate counts in SLICES of its length and forgets whole slices, so what it lets pass comes back after up to a tenth more than
-   `per_seconds`, and never earlier. That keeps a count of a million as small as one of ten.
+4. Limits with the same tenant and key share their slots; each lets in by its own `limit`. Rates of different lengths
+   are apart.
+5. A rate counts in SLICES of its length and forgets whole slices, so what it lets pass comes back after up to a tenth
+   more than `per_seconds`, and never earlier. That keeps a count of a million as small as one of ten.
 
-Losing everything costs no more than this: until the owners say `hold` again, others may be let in beside them, and rates begin anew.
+Losing everything costs no more than this: until the owners say `hold` again, others may be let in beside them, and
+rates begin anew.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from perdure.errors import SettingsInvalid
 SLICES = 10
 LEASE_SECONDS = 30.0
 EVERYBODY = ""
-"""As tenant: a limit that all tenants share. No tenant is called that."""
+"""The tenant of a limit that all tenants share. No tenant has this name."""
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -38,7 +40,7 @@ class Limit(msgspec.Struct, frozen=True):
     key: str
     limit: int
     per_seconds: float | None = None
-    """None: slots."""
+    """The length of a rate; None: slots."""
 
     def __str__(self) -> str:
         if self.per_seconds is None:
@@ -47,7 +49,7 @@ class Limit(msgspec.Struct, frozen=True):
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """One attempt that wants to be published: slots first, then rates."""
+    """One attempt that wants to be published, and its limits: slots first, then rates."""
 
     owner: str
     limits: tuple[Limit, ...]
@@ -55,41 +57,42 @@ class Ask(msgspec.Struct, frozen=True):
 
 class Entered(msgspec.Struct, frozen=True):
     free: tuple[int, ...]
-    """How many more each limit would let in now."""
+    """How many more attempts each limit would let in now."""
 
 
 class Full(msgspec.Struct, frozen=True):
     limit: Limit
-    """The one that refused."""
+    """The limit that refused."""
     retry_seconds: float | None = None
-    """When a rate lets the next one pass. None: when somebody leaves."""
+    """When a rate lets the next attempt pass. None: when another attempt leaves its slot."""
 
 
 class Limits(Protocol):
     lease_seconds: float
 
     async def enter(self, asks: Sequence[Ask]) -> list[Entered | Full]:
-        """One answer per ask; earlier ones come first."""
+        """One answer per ask; earlier asks come first."""
         ...
 
     async def hold(self, slots: Sequence[tuple[str, Limit]]) -> None:
-        """(owner, limit): these are running."""
+        """Renew the slots of attempts that are running, as (owner, limit)."""
         ...
 
     async def leave(self, slots: Sequence[tuple[str, Limit]]) -> None:
-        """These are over. Who is not in stays out."""
+        """Free the slots of attempts that are over. An owner that is not in stays out."""
         ...
 
     def on_room(self, room: Callable[[str, str], None]) -> Callable[[], None]:
-        """`room(tenant, key)` is called when another process left, and with two empty texts when that may have been missed.
+        """Call `room(tenant, key)` when another process left a slot, and with two empty texts when that may have been
+        missed.
 
-        It saves time, nothing depends on it. Returns how to end it.
+        It only saves time: nothing depends on it. Returns a function that ends this.
         """
         ...
 
 
 def in_order(limits: Sequence[Limit]) -> tuple[Limit, ...]:
-    """Slots before rates: what a rate let pass cannot be given back."""
+    """Slots before rates, because what a rate let pass cannot be given back."""
     return tuple(sorted(limits, key=lambda limit: limit.per_seconds is not None))
 
 
@@ -101,14 +104,14 @@ _QUEUE_LIMIT = re.compile(r"([^\s=,/]+)\s*=\s*([1-9]\d{0,6})(?:\s*/\s*(\d*\.?\d+
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """What a process takes on."""
+    """Bounds on what one process takes on."""
 
     queues: Mapping[str, Sequence[Limit]] = {}
-    """By queue, over all processes."""
+    """Limits by queue, over all processes."""
     max_backlog: int = MAX_BACKLOG
-    """Tasks waiting here, beyond which no new run is taken."""
+    """How many tasks may wait here before new runs are refused."""
     sandbox_memory_mb: int = SANDBOX_MEMORY_MB
-    """What one Python condition may have at most."""
+    """How much memory one Python condition may have at most."""
 
 
 def read_queue_limits(text: str, where: str = "queue_limits") -> dict[str, list[Limit]]:

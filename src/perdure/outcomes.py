@@ -16,7 +16,7 @@ import msgspec
 
 
 class Failure(Exception):
-    """For node types, which have codes of their own (`http:503`); functions rarely need it."""
+    """A failure with a code of its own, for node types (`http:503`); functions rarely need it."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Failure(Exception):
 
 
 class RetryLater(Failure):
-    """Try again, not before `after` seconds have passed."""
+    """Ask for another attempt, not before `after` seconds have passed."""
 
     def __init__(self, reason: str = "", *, after: float) -> None:
         if not 0 <= after < float("inf"):
@@ -47,22 +47,23 @@ class RetryLater(Failure):
 
 
 class Abort(Failure):
-    """Do not try again."""
+    """Fail without another attempt."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__("aborted", reason, retryable=False)
 
 
 class NotDone(Failure):
-    """The effect certainly did not happen: the connection was never made, the request was refused before it was read."""
+    """The effect certainly did not happen: the connection was never made, the request was refused before it was
+    read."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__("not_done", reason, not_done=True)
 
 
 class Chosen(msgspec.Struct, frozen=True):
-    """Returned by a function whose node has an `agent_driven` branch: its output, and the nodes it chooses of those that the
-    branch offers (rule 22)."""
+    """Returned by a function whose node has an `agent_driven` branch: its output, and the nodes it chooses among those
+    that the branch offers (rule 22)."""
 
     output: Any
     next_nodes: tuple[str, ...]

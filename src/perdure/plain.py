@@ -1,7 +1,7 @@
-"""Values of Python as JSON data: for inputs, arguments and outputs, wherever they are given.
+"""Python values as JSON data: for inputs, arguments and outputs, wherever they are given.
 
-What msgspec knows (data classes, structs, dates, enums, sets, …) it turns into data itself; this adds models in the manner of
-pydantic, paths and the scalars of numpy. It must not know what a value is for.
+What msgspec knows (data classes, structs, dates, enums, sets, …) it turns into data itself; this adds models in the
+manner of pydantic, paths and the scalars of numpy. It must not know what a value is for.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import msgspec
 
 
 def convert(value: Any) -> Any:
-    """As `enc_hook` of msgspec: plainer data. NotImplementedError with the type, and how to convert it."""
+    """Plainer data for a value, as an `enc_hook` of msgspec. Raises NotImplementedError with the type, and how to
+    convert it."""
     dump = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
-        return dump(mode="json", by_alias=True)  # as its schema names the fields, and as it is read again
-    if isinstance(value, datetime.date | datetime.time):  # a subclass, as pandas has; the others msgspec knows
+        return dump(mode="json", by_alias=True)  # as the schema names the fields, and as it is read again
+    if isinstance(value, datetime.date | datetime.time):  # a subclass, as pandas has; msgspec knows the others
         return value.isoformat()
     if isinstance(value, os.PathLike):
         return os.fspath(value)
@@ -28,11 +29,11 @@ def convert(value: Any) -> Any:
 
 
 class NotData(ValueError):
-    """JSON cannot hold it; the message says what stands in the way."""
+    """A value that JSON cannot hold; the message says what stands in the way."""
 
 
 def encode(value: Any) -> bytes:
-    """As JSON, or NotData."""
+    """The value as JSON. Raises NotData."""
     try:
         return msgspec.json.encode(value, enc_hook=convert)
     except NotImplementedError as error:
@@ -42,12 +43,12 @@ def encode(value: Any) -> bytes:
 
 
 def to_data(value: Any) -> Any:
-    """A copy as JSON holds it, or NotData."""
+    """A copy of the value as JSON holds it. Raises NotData."""
     return msgspec.json.decode(encode(value))
 
 
 def _is_scalar(value: Any) -> bool:
-    """One of numpy's, and of those that do as it does: a type of its own, and no dimension."""
+    """Whether the value is a scalar of numpy or of a library like it: a dtype, and no dimension."""
     return hasattr(value, "dtype") and getattr(value, "shape", None) == () and callable(getattr(value, "item", None))
 
 

@@ -1,8 +1,8 @@
-"""Text for a terminal or a log: what is not to be seen is shown escaped, so that data never moves the cursor, hides or turns round
-what stands beside it; and text for a message, which is short and holds no secret.
+"""Text for a terminal or a log: invisible characters are shown escaped, so that data never moves the cursor, hides or
+reverses what stands beside it; and text for a message, which is short and holds no secret.
 
-Owns which characters those are, and the order: what is secret is taken out before anything is cut, because half a secret is known to
-nobody. Knows nothing of where text goes, nor what is secret: whoever knows it says so (`hiding`).
+It owns which characters those are, and the order: secrets are taken out before anything is cut, because half a secret
+would not be recognized. It does not know where text goes, nor what is secret: the parts that know say so (`hiding`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _HIDDEN = (
     r"\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, ESC and those of C1 among them
     r"\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2064\u3164\ufeff\uffa0"  # of no width
     r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # which turn the direction of writing
-    r"\u2028\u2029\ufdd0-\ufdef\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff"  # lines, no characters, tags
+    r"\u2028\u2029\ufdd0-\ufdef\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff"  # line separators, noncharacters, tags
 )
 _IN_TEXT = re.compile(f"[{_HIDDEN}]")
 _IN_LINE = re.compile(rf"[\n{_HIDDEN}]")
@@ -27,19 +27,19 @@ _TAKEN = re.compile(r"(role|webhook) *:|run |(timeout|local)$", re.IGNORECASE)
 _SHORT = {"\n": "\\n", "\r": "\\r"}
 
 LOOKED_AT = 65_536
-"""Characters of a long text in which secrets are looked for before it is cut."""
+"""How many characters of a long text are searched for secrets before it is cut."""
 _MASK = "***"
 _hides: list[Callable[[str], str]] = []
 
 
 def hiding(hide: Callable[[str], str]) -> Callable[[], None]:
-    """From now on `hide` takes out of messages what this process must not say. Returns what ends that."""
+    """From now on let `hide` take out of messages what this process must not say. Returns a function that ends that."""
     _hides.append(hide)
     return lambda: _hides.remove(hide)
 
 
 def hide(text: str) -> str:
-    """Without what any part of this process has revealed."""
+    """The text without any secret that a part of this process has revealed."""
     for one in _hides:
         text = one(text)
     return text
@@ -50,28 +50,28 @@ def cut(text: str, most: int) -> str:
     looked_at = text[:LOOKED_AT]
     hidden = hide(looked_at)
     if len(text) >= LOOKED_AT and len(hidden) < len(looked_at) // 2:
-        return _MASK  # nearly all of it was secret: so may be what is left at its end
+        return _MASK  # nearly all of it was secret, so its end may be too
     return hidden if len(hidden) <= most and len(text) <= LOOKED_AT else f"{hidden[: most - 1]}…"
 
 
 def clean_text(text: str) -> str:
-    """Text that may have several lines."""
+    """Escaped text that may have several lines."""
     return _IN_TEXT.sub(_escape, text)
 
 
 def clean_line(text: str) -> str:
-    """Text that is one line: a second one would be taken for something else."""
+    """Escaped text in one line: a second line would be taken for something else."""
     return _IN_LINE.sub(_escape, text)
 
 
 def clean_json(text: str) -> str:
-    """JSON that means the same: its writer leaves characters as they are that a terminal obeys."""
+    """JSON that means the same: characters that a terminal obeys, and a JSON writer leaves alone, are escaped."""
     return _IN_JSON.sub(_escape_json, text)
 
 
 def find_name_trouble(text: str) -> str | None:
-    """Why a text is no name of a person or of a key: two names that are read the same would be taken for one. Letters of other
-    scripts that look alike are not told apart; whoever gives names looks after that."""
+    """Why a text cannot be the name of a person or of a key: two names that read the same would be taken for one.
+    Look-alike letters of other scripts are not told apart; that is left to those who give names."""
     if not 0 < len(text) <= _LONGEST_NAME or text != text.strip():
         return f"expected 1 to {_LONGEST_NAME} characters without spaces around them"
     for one in text:
@@ -83,7 +83,7 @@ def find_name_trouble(text: str) -> str | None:
 
 
 def find_principal_trouble(text: str) -> str | None:
-    """Why a text is not what somebody who logs in is called: besides, what stands in journals for others is taken."""
+    """Why a text cannot be the name of a user who logs in: names that journals use for others are taken."""
     if _TAKEN.match(text):
         return "it is how a journal names a role, a webhook, a run, the end of a time, or a server without keys"
     return find_name_trouble(text)

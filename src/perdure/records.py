@@ -1,6 +1,7 @@
-"""What a run is in a list: the row of a run and a page of anything, the words that journal and archive share.
+"""A run as lists show it: the row of a run and a page of anything, the words that journal and archive share.
 
-They are the journal's words, and are imported from there; they stand apart so that the port of journals can name the archive.
+They are the journal's words, and are imported from there; they stand apart so that the port of journals can name the
+archive.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     generation: int = 1
     counter: int = 0
     busy: bool = False
-    """The run has work out with workers: whoever takes it over must look at it at once."""
+    """Whether the run has work out with workers: a coordinator that takes it over must look at it at once."""
     created_at: float  # *
     started_at: float | None = None
     ended_at: float | None = None
-    """Set when the run has ended: this, not `state`, is what makes a run inactive."""
+    """When the run ended: this, not `state`, is what makes a run inactive."""
     error: bytes | None = None
     parent: str | None = None  # * the run whose child this is
 
@@ -41,11 +42,11 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     commit_id: str
     quarantined: str | None = None
-    """Why nobody may touch this run, or None."""
+    """Why no coordinator may touch this run, or None."""
     row: RunRow
 
 
 class Page(msgspec.Struct, Generic[Item], frozen=True):
     items: tuple[Item, ...]
     next_cursor: str | None = None
-    """What to ask with for the next page; None: this is the last one."""
+    """The cursor to ask for the next page with; None if this is the last one."""

@@ -1,8 +1,8 @@
-"""Repair: what was derived from a journal is derived anew. The journal itself is never touched.
+"""Repair: derives anew what was derived from a journal. The journal itself is never touched.
 
-For a run whose events fold and keep every invariant, rows, timers, approvals, dead letters and the snapshot are written again in
-one commit without events, fenced like any other; a run that was quarantined and folds again is let go. Everything else is left as
-it is and said: only a person can know what a damaged journal meant.
+For a run whose events fold and keep every invariant, rows, timers, approvals, dead letters and the snapshot are written
+again in one commit without events, fenced like any other; a run that was quarantined and folds again is released.
+Everything else is left as it is and named: only a person can know what a damaged journal meant.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _DERIVED = frozenset({"J5"})
 
 class Repaired(msgspec.Struct):
     runs: list[str] = []
-    """Derived anew."""
+    """Runs whose rows were derived anew."""
     released: list[str] = []
-    """No longer quarantined."""
+    """Runs that are no longer quarantined."""
     left: dict[str, str] = {}
     """Why a run was left as it is."""
 
 
 async def repair(journal: Journal, library: Library, clock: Clock, report: Report) -> Repaired:
-    """Mend what a report of the doctor found."""
+    """Mend what the doctor's report found."""
     done = Repaired()
     found: dict[str, set[str]] = {}
     for finding in report.findings:
@@ -53,7 +53,7 @@ async def repair(journal: Journal, library: Library, clock: Clock, report: Repor
                 done.left[run_id] = problem
                 continue
             done.runs.append(run_id)
-        if run_id in report.quarantined:  # never an imported one: the doctor does not count it among these
+        if run_id in report.quarantined:  # never an imported run: the doctor does not list those here
             await journal.unquarantine(run_id)
             done.released.append(run_id)
     again = Report(findings=[], quarantined={}, moving=[])
@@ -67,7 +67,7 @@ async def repair(journal: Journal, library: Library, clock: Clock, report: Repor
 
 
 async def _timers(journal: Journal) -> dict[str, set[str]]:
-    """What is stored, by run: read once, for there is no list of one run's."""
+    """The stored timers by run: read once, because they cannot be listed for one run."""
     found: dict[str, set[str]] = {}
     for one in await journal.list_due_timers(_EVER, _MOST_TIMERS):
         found.setdefault(one.run_id, set()).add(one.timer_id)
@@ -75,7 +75,7 @@ async def _timers(journal: Journal) -> dict[str, set[str]]:
 
 
 async def _derive(journal: Journal, library: Library, clock: Clock, record: RunRecord, there: set[str]) -> str:
-    """`there`: the timers that are stored for it."""
+    """Write a run's derived rows again; returns the problem, or an empty text. `there` are the timers stored for it."""
     run_id, now = record.run_id, clock.now()
     state = await load_from(journal, library.get, record, None)
     timers = {name: timer.due_at for name, timer in state.timers.items()}

@@ -40,20 +40,23 @@ class Row(NamedTuple):
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     database_url: Url = "sqlite:///.perdure/perdure.db"
-    """Journal and archive. After three slashes a path is relative to the working directory, after four absolute."""
+    """The URL of journal and archive. After three slashes a path is relative to the working directory, after four
+    absolute."""
 
     redis_url: Annotated[str, msgspec.Meta(pattern=r"^$|^(rediss?|unix)://\S+$")] = ""
-    """What carries tasks and results between processes, with a postgresql:// database; empty: everything in one process."""
+    """The server that carries tasks and results between processes, with a postgresql:// database; empty: everything in
+    one process."""
 
     redis_prefix: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] = "perdure"
-    """What every key in Redis begins with; deployments that share a server have one each."""
+    """How every key in Redis begins; deployments that share a server have one prefix each."""
 
     signing_keys: str = ""
-    """Keys that messages between processes are signed with, `id:base64,…`, the current one first. `serve` and `worker`
-    do not start without, unless it is `none`."""
+    """The keys that messages between processes are signed with, `id:base64,…`, the current one first. `serve` and
+    `worker` do not start without them, unless this is `none`."""
 
     blob_url: Annotated[str, msgspec.Meta(pattern=r"^$|^[a-z][a-z0-9+.-]*:\S+$")] = ""
-    """Values too large for an event: `file:folder`, `s3://bucket/prefix`, …; empty: a folder beside the database file."""
+    """Where values too large for an event are kept: `file:folder`, `s3://bucket/prefix`, …; empty: a folder beside the
+    database file."""
 
     worker_heartbeat_seconds: Seconds = TEMPO.heartbeat_seconds
     """How often a worker says that it lives."""
@@ -65,7 +68,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How long a coordinator that went silent keeps its share of the runs."""
 
     stale_result_seconds: Seconds = TEMPO.stale_seconds
-    """Age at which a result that nobody took is handed to another coordinator."""
+    """Age at which a result that no coordinator took is handed to another one."""
 
     stale_claim_seconds: Seconds = TEMPO.look_for_stale_seconds
     """How often a coordinator looks for such results."""
@@ -74,13 +77,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How often the journal is compared with what is really under way."""
 
     queue_limits: str = ""
-    """How many of a queue may be at work at once over all processes, or pass in a time: `gpu=2, mail=100/60s`."""
+    """How many tasks of a queue may run at once over all processes, or start within a time: `gpu=2, mail=100/60s`."""
 
     max_backlog: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 1_000_000
-    """Tasks that may wait in one process; beyond that, new runs are refused with `overloaded`."""
+    """How many tasks may wait in one process; beyond that, new runs are refused with `overloaded`."""
 
     sandbox_memory_mb: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 512
-    """What one Python condition may have at most (its `max_memory_mb`); up to four of them run at once in a process."""
+    """How much memory one Python condition may have at most (its `max_memory_mb`); up to four of them run at once in a
+    process."""
 
     partitions: Annotated[int, msgspec.Meta(ge=1, le=65_536)] = 256
     """Shares of the runs that coordinators divide among themselves; fixed when the database is made."""
@@ -95,17 +99,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """A source of secrets from the entry-point group `perdure.secret_providers`."""
 
     encryption_keys: str = ""
-    """Keys of sensitive fields, `id:base64,…`, the current one first; without it, a file beside the database."""
+    """The keys that seal sensitive fields, `id:base64,…`, the current one first; without it, a file beside the
+    database."""
 
     egress_allow: str = ""
     """Hosts and networks beyond the public ones that nodes may call: `api.internal:8443, 10.1.0.0/16:*`."""
 
     auth: Literal["open", "keys", "jwt", "keys,jwt"] = "open"
-    """Who may use the server: everybody (on the loopback interface only), or who has an API key, a token, or either."""
+    """Who may use the server: anyone (on the loopback interface only), or only holders of an API key, of a token, or of
+    either."""
 
     task_modules: str = ""
-    """Modules whose functions tasks may name as `module:name`, with commas between them; `*`: any. With `auth` other than `open`, and
-    wherever it is set, others are refused, unless they are registered or imported with --import."""
+    """Modules whose functions tasks may name as `module:name`, with commas between them; `*`: any. With `auth` other
+    than `open`, and wherever this is set, functions of other modules are refused, unless they are registered or
+    imported with --import."""
 
     jwt_secret: str = ""
     """The secret that signs tokens with HS256; at least 32 bytes."""
@@ -123,43 +130,43 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What `iss` of a token must be; empty: anything."""
 
     jwt_tenant_claim: Claim = "tenant"
-    """The claim with the tenant."""
+    """The claim that holds the tenant."""
 
     jwt_roles_claim: Claim = "roles"
-    """The claim with the roles: a list, or a text with spaces."""
+    """The claim that holds the roles: a list, or a text with spaces."""
 
     rate_limit_per_key: Rate = 2000.0
-    """Requests a second that a key, or the subject of a token, may make of one process; 0: any number."""
+    """How many requests a second a key, or the subject of a token, may make of one process; 0: any number."""
 
     rate_limit_per_tenant: Rate = 4000.0
-    """The same for all keys and subjects of a tenant together."""
+    """The same limit for all keys and subjects of a tenant together."""
 
     max_connections: Count = 2000
-    """Connections to one process at once; fewer where the system gives it fewer files."""
+    """How many connections one process has at once; fewer where the system gives it fewer files."""
 
     max_connections_per_address: Count = 1000
-    """The same from one address; behind a proxy every connection comes from the proxy's."""
+    """The same limit for one address; behind a proxy every connection comes from the proxy's."""
 
     max_streams_per_key: Count = 100
-    """Live streams and waiting requests that a key, or the subject of a token, may have open in one process."""
+    """How many live streams and waiting requests a key, or the subject of a token, may have open in one process."""
 
     max_streams_per_tenant: Count = 400
-    """The same for all keys and subjects of a tenant together."""
+    """The same limit for all keys and subjects of a tenant together."""
 
     public_url: Annotated[str, msgspec.Meta(pattern=r"^$|^https?://\S+$")] = ""
-    """Where others reach the server: for links to approvals, and where webhooks are told to answer; empty: paths alone."""
+    """Where others reach the server: for links to approvals, and for the answers of webhooks; empty: paths alone."""
 
     server_url: Annotated[str, msgspec.Meta(pattern=r"^$|^https?://\S+$")] = ""
     """The server that commands and clients work on; empty: commands work on the database."""
 
     api_key: str = ""
-    """What commands and clients show that server."""
+    """The API key that commands and clients show to that server."""
 
     log_format: Literal["text", "json"] = "text"
     """What serving processes write to standard error: lines for people, or one JSON object a line."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
-    """The least important thing they say."""
+    """The lowest level of log lines that serving processes write."""
 
     sources: dict[str, str] = {}
     """Where each value came from: `default`, the file, the variable or the flag. Not a setting."""
@@ -184,7 +191,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             for name, (value, source) in layer.items():
                 values[name] = _convert(name, value, source)
                 sources[name] = source
-        if path is None and file is not None and file.is_absolute():  # of a folder above: what it names stands there
+        if path is None and file is not None and file.is_absolute():  # of a folder above: paths begin there
             values |= _beside(file, values, sources)
         settings = cls(**values, sources=sources)
         settings._check()
@@ -203,7 +210,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def allowed_modules(self) -> tuple[str, ...] | None:
-        """None: whoever writes workflows here owns the machine, and may call what it has."""
+        """The modules that definitions may name; None: the authors of workflows here own the machine, and may call
+        anything on it."""
         if self.auth == "open" and not self.task_modules:
             return None
         return tuple(name.strip() for name in self.task_modules.split(",") if name.strip())
@@ -236,7 +244,8 @@ _HIDDEN = frozenset({"api_key", "encryption_keys", "jwt_secret", "signing_keys"}
 
 
 def _find_file() -> Path | None:
-    """`perdure.toml` here, or in the nearest folder above, up to the top of the repository or the home; never one of another user."""
+    """`perdure.toml` here, or in the nearest folder above, up to the top of the repository or the home; never a file of
+    another user."""
     if (here := Path(DEFAULT_FILE)).exists():
         return here
     for folder in (Path.cwd(), *Path.cwd().parents):
@@ -287,7 +296,7 @@ def _read_environment(environ: Mapping[str, str]) -> Layer:
 
 
 def read_secrets(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What the variables `PERDURE_SECRET_<NAME>` hold, by name."""
+    """The values of the variables `PERDURE_SECRET_<NAME>`, by name."""
     found = os.environ if environ is None else environ
     return {name.removeprefix(SECRET_PREFIX): found[name] for name in found if name.startswith(SECRET_PREFIX)}
 
@@ -306,7 +315,7 @@ def _convert(name: str, value: object, source: str) -> Any:
     except msgspec.ValidationError as error:
         if name in _HIDDEN:
             problem = "expected text"
-        elif name.endswith("_url"):  # may hold a password, so the value stays out of the message
+        elif name.endswith("_url"):  # a URL may hold a password, so it stays out of the message
             problem = "expected a URL such as " + repr(_FIELDS[name].default)
         else:
             problem = f"{str(error)[0].lower()}{str(error)[1:]}, got {value!r}"
@@ -323,6 +332,6 @@ def _mask(value: object) -> object:
 
 
 def wants_plain(environ: Mapping[str, str] | None = None) -> bool:
-    """The person wants no colour (no-color.org), or the terminal can do nothing but print. Not a setting of Perdure."""
+    """Whether the user wants no colour (no-color.org), or the terminal can only print. Not a setting of Perdure."""
     where = os.environ if environ is None else environ
     return bool(where.get("NO_COLOR")) or where.get("TERM") == "dumb"

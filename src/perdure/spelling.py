@@ -1,6 +1,7 @@
-"""What somebody may have meant who wrote a name that is not known: one sentence, the same everywhere.
+"""Suggestions for a name that is not known: one sentence, the same everywhere.
 
-Owns the words and what looking may cost: names come from anybody, and comparing two takes the product of their lengths.
+It owns the words and what looking may cost: any client may send a name, and comparing two takes the product of their
+lengths.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _MOST_LISTED = 20
 
 
 def find_close(word: str, known: Collection[str]) -> str | None:
-    """The known name that is most like it, or None."""
+    """The known name that is closest to the word, or None."""
     if len(word) > _LONGEST:
         return None
     near: Iterable[str] = (one for one in known if len(one) <= _LONGEST)
@@ -26,7 +27,7 @@ def find_close(word: str, known: Collection[str]) -> str | None:
 
 
 def suggest(word: str, known: Collection[str], otherwise: str = "") -> str:
-    """`did you mean 'x'?`. Where nothing is close, `otherwise`, or what is known."""
+    """`did you mean 'x'?`. Where nothing is close, `otherwise`, or a list of the known names."""
     close = find_close(word, known)
     return f"did you mean '{close}'?" if close is not None else otherwise or list_known(known)
 

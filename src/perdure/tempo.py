@@ -1,6 +1,7 @@
 """How often processes say that they live, and how long the others wait before they conclude anything from silence.
 
-One value that is passed whole; the numbers stand here and nowhere else. The settings have each of them under a name of its own.
+One value that is passed whole; the numbers stand here and nowhere else. Each of them is also a setting with a name of
+its own.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ class Tempo(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_seconds: float = 5.0
     """How often a worker says that it lives."""
     late_seconds: float = 1.0
-    """How much later than that it may come, where it decides whether a task is called missing."""
+    """How late a beat may be, where that decides whether a task is called missing."""
     dead_seconds: float = 15.0
     """Silence after which a worker counts as dead."""
     sweep_seconds: float = 15.0

@@ -1,17 +1,17 @@
 """The transport: carries tasks to workers, results to coordinators, and wake-ups. This file is the port.
 
-It owns the message formats and what delivery means. It must not know graphs, journals or what a result leads to.
-A transport may lose, repeat and reorder; it never decides. Losing all of it costs time and nothing else, because what is
+It owns the message formats and what delivery means. It must not know graphs, journals or what a result leads to. A
+transport may lose, repeat and reorder; it never decides. Losing all of it costs time and nothing else, because what is
 queued or running stands in the journal, and a coordinator sends it again (T1).
 
-The life of a task: a coordinator `publish`es it; a worker `claim`s it, `beat`s while it works and `report`s one result; a
-coordinator `receive`s the result and `acknowledge`s it once what it led to is durable. A coordinator that wants a task
-back `recall`s it: withdrawn, if no worker has it. One that wants it stopped `stop`s it: the worker hears of it with the
-answer to its next beat, so the word cannot get lost. `begin` is for effects that may happen at most once: the worker
-starts only after the coordinator has made the start durable and said so.
+The life of a task: a coordinator `publish`es it; a worker `claim`s it, `beat`s while it works and `report`s one result;
+a coordinator `receive`s the result and `acknowledge`s it once what it led to is durable. A coordinator that wants a
+task back `recall`s it: the task is withdrawn if no worker has it. A coordinator that wants it stopped `stop`s it: the
+worker learns of it from the answer to its next beat, so the word cannot get lost. `begin` is for effects that may
+happen at most once: the worker starts only after the coordinator has made the start durable and said so.
 
-A `Transport` connects the parts of one process, or of several that know each other; a `SharedTransport` connects any number,
-each of which is told whose results it receives.
+A `Transport` connects the parts of one process, or of several that know each other; a `SharedTransport` connects any
+number of processes, each of which is told for which runs it receives results.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MESSAGE_VERSION = 1
 
 
 class TransportUnavailable(PerdureError):
-    """The transport did not answer; whether the message went through is not known, and need not be: send it again."""
+    """The transport did not answer. Whether the message went through is not known, and need not be: send it again."""
 
     code = "transport_unavailable"
     status = 503
@@ -42,13 +42,14 @@ class TransportClosed(TransportUnavailable):
 
 
 class TransportFull(TransportUnavailable):
-    """It holds as many tasks as it may; none of these was taken, and the sweep sends them again."""
+    """The transport holds as many tasks as it may. None of the new ones was taken, and the sweep sends them again."""
 
     code = "transport_full"
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
-    """About one attempt. On the wire its address is flat (docs/reference/worker-protocol.md), in a process it is whole."""
+    """A message about one attempt. On the wire its address is flat (docs/reference/worker-protocol.md), in a process it
+    is whole."""
 
     v: int = MESSAGE_VERSION
     tenant: str = "default"
@@ -62,7 +63,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dic
 
     @classmethod
     def at(cls, address: Address, **fields: Any) -> Self:
-        """A message about this attempt, which has its address already."""
+        """A message about the attempt at this address, which it keeps, so that it need not be built again."""
         message = cls(
             run_id=address.run_id,
             node=address.node,
@@ -86,15 +87,15 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dic
 
 
 class Task(Message, frozen=True, kw_only=True, omit_defaults=True):
-    """Please execute this attempt."""
+    """A request to execute one attempt."""
 
     type: str
     function: str = ""
-    """The registered function it calls: only workers that registered it get it. As `module:name`, where some are known to lack
-    it: the others get it. Empty: having the type is enough."""
+    """The registered function the task calls: only workers that registered it get the task. As `module:name`, used
+    where some workers are known to lack it, the others get it. Empty: having the node type is enough."""
     config: Any = None
     inputs: dict[str, Any] = {}
-    """The outputs of the taken edges, by node."""
+    """The outputs of the edges that were taken, by node."""
     idempotency_key: str
     checkpoint: Any = None
     queue: str = "default"
@@ -104,16 +105,16 @@ class Task(Message, frozen=True, kw_only=True, omit_defaults=True):
     isolation: Literal["thread", "process"] = "thread"
     effect: Literal["pure", "idempotent", "at_most_once"] = "idempotent"
     sensitive: tuple[str, ...] = ()
-    """Paths of its output that are sealed before it is reported."""
+    """Paths of the task's output that the worker seals before it reports."""
     sealed: bool = False
-    """Its config, inputs or checkpoint may hold sealed fields."""
+    """Whether config, inputs or checkpoint may hold sealed fields."""
     sealed_for: str = ""
-    """The run whose name they are sealed under, where that is not the run at the top of this one's tree."""
+    """The run under whose name those fields are sealed, if that is not the root of this run's tree."""
     incarnation: int = 1
     expires_at: float | None = None
-    """A copy of it is worth nothing after that: whoever still wants it sent sends it anew."""
+    """When this copy of the task becomes worthless: a coordinator that still wants it executed sends it anew."""
     correlation_id: str = ""
-    """What whoever started the run, or the run it is a child of, calls this work."""
+    """What the caller that started the run, or the parent run, calls this work."""
     packed: bool = False
     """On the wire: config, inputs and checkpoint hold secrets or blobs, written as in `perdure.kernel.segments`."""
 
@@ -122,7 +123,7 @@ _encode = msgspec.json.Encoder(enc_hook=refuse).encode
 
 
 def encode_message(message: Any) -> bytes:
-    """As JSON. The values of a task that hold segments are packed, and it says so."""
+    """The message as JSON. The values of a task that hold segments are packed, and its `packed` says so."""
     try:
         return _encode(message)
     except HoldsSegments:
@@ -131,7 +132,7 @@ def encode_message(message: Any) -> bytes:
 
 def _pack(message: Any) -> Any:
     if not isinstance(message, Task):
-        return msgspec.structs.replace(message, task=_pack(message.task))  # something about a task
+        return msgspec.structs.replace(message, task=_pack(message.task))  # a message that carries a task
     return msgspec.structs.replace(
         message,
         packed=True,
@@ -142,7 +143,7 @@ def _pack(message: Any) -> Any:
 
 
 def unpack_task(task: Task) -> Task:
-    """As it was before it went on the wire. Raises ValueError for what no version of Perdure writes."""
+    """The task as it was before it went on the wire. Raises ValueError for bytes that no version of Perdure writes."""
     if not task.packed:
         return task
     return msgspec.structs.replace(
@@ -155,14 +156,14 @@ def unpack_task(task: Task) -> Task:
 
 
 class Result(Message, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of an attempt."""
+    """What became of one attempt."""
 
     kind: Literal["completed", "failed", "handed_back", "checkpointed"]
     output: Any = None
     step: str = ""
-    """Of a checkpoint: the step whose result it is; empty, data of the handler's own."""
+    """The step whose result a checkpoint is; empty if it is data of the handler's own."""
     number: int = 0
-    """Of a checkpoint: which one of its attempt, from 1 on. One that is delivered again is known by it."""
+    """The number of a checkpoint within its attempt, from 1 on. A checkpoint that is delivered again is known by it."""
     output_ref: str | None = None
     size: int = 0
     choice: tuple[str, ...] | None = None
@@ -174,7 +175,7 @@ class Result(Message, frozen=True, kw_only=True, omit_defaults=True):
     retry_after: float | None = None
     not_done: bool = False
     stopped: bool = False
-    """It failed because its worker was told to stop it."""
+    """Whether the attempt failed because its worker was told to stop it."""
     started_at: float | None = None
     worker: str = ""
     incarnation: int = 1
@@ -187,7 +188,7 @@ DEEPEST_OUTPUT = 200
 
 
 def measured(result: Result) -> Result:
-    """A result as it may be decided on, whoever wrote it: its size is what it is, and its words have an end."""
+    """The result made safe to decide on, whatever worker wrote it: its size is measured and its texts are bounded."""
     try:
         data = msgspec.json.encode(result.output)
     except (RecursionError, ValueError, TypeError, OverflowError):
@@ -280,7 +281,7 @@ class BeginRequest(msgspec.Struct, frozen=True):
 
 
 class CheckpointsRefused(Exception):
-    """Nothing was kept of these tasks' checkpoints: another attempt is current, and no further step may begin."""
+    """No checkpoint of these tasks was kept: another attempt is current, and no further step may begin."""
 
     def __init__(self, task_ids: Collection[str]) -> None:
         super().__init__(f"the attempts {', '.join(sorted(task_ids))} are over")
@@ -298,7 +299,8 @@ class WorkerBeat(msgspec.Struct, frozen=True):
     functions: tuple[str, ...] = ()
     lag_seconds: float = 0.0
     started: dict[str, float] | None = None
-    """Since when the handlers of those among `running` are at it that have been for a moment; None: this worker does not say."""
+    """Since when the handlers of running tasks have been at work, for those that have been for a moment; None if this
+    worker does not say."""
     host: str = ""
     pid: int = 0
     lacking: tuple[str, ...] = ()
@@ -308,26 +310,26 @@ class WorkerBeat(msgspec.Struct, frozen=True):
 class QueueSeen(msgspec.Struct, frozen=True):
     queue: str
     waiting: int
-    """Tasks that were sent and nobody has claimed."""
+    """Tasks that were sent and that no worker has claimed."""
     claimed: int
 
 
 class WorkerSeen(msgspec.Struct, frozen=True):
     beat: WorkerBeat
     silent_seconds: float
-    """Since its last beat, by the transport's own clock: an age, so that it means the same in every process."""
+    """Seconds since the last beat, by the transport's own clock: an age, so that it means the same in every process."""
 
 
 def can_take(beat: WorkerBeat, queue: str, type: str, function: str = "") -> bool:
-    """This worker would be given such a task. One that no worker can take should be held, not published."""
+    """Whether this worker would be given such a task. A task that no worker can take should be held, not published."""
     return queue in beat.queues and fits(type, function, beat.types, beat.functions, beat.lacking)
 
 
 def fits(
     type: str, function: str, types: Collection[str] | None, functions: Collection[str], lacking: Collection[str] = ()
 ) -> bool:
-    """Whoever has these types and functions can do it; None: every type, with every function. A function that is named as
-    `module:name` anybody may import who has not found that it lacks it."""
+    """Whether a worker with these types and functions can execute the task; with None for `types`, it can execute
+    everything. A function named as `module:name` fits every worker that has not found itself lacking it."""
     if types is None:
         return True
     has = not function or function in functions or (":" in function and function not in lacking)
@@ -342,7 +344,7 @@ class Transport(Protocol):
 
     # coordinator
     async def publish(self, tasks: Sequence[Task]) -> None:
-        """Send tasks. One that is there already is not sent twice."""
+        """Send tasks. A task that the transport holds already is not sent twice."""
         ...
 
     async def recall(self, task_ids: Sequence[str]) -> dict[str, Literal["withdrawn", "claimed", "unknown"]]: ...
@@ -350,11 +352,12 @@ class Transport(Protocol):
     async def stop(self, task_ids: Sequence[str]) -> None: ...
 
     async def receive(self, limit: int) -> list[Delivery]:
-        """Results, at least one; waits for it."""
+        """Wait for results, and return at least one."""
         ...
 
     async def acknowledge(self, receipts: Sequence[str], refused: Collection[str] = ()) -> None:
-        """What they led to is durable. `refused`: those of them that are checkpoints of attempts that are over."""
+        """Confirm that what these results led to is durable. `refused` are those among them that are checkpoints of
+        attempts that are over."""
         ...
 
     async def receive_begin(self) -> BeginRequest: ...
@@ -362,18 +365,18 @@ class Transport(Protocol):
     async def grant_begin(self, task_id: str, granted: bool) -> None: ...
 
     async def find_missing(self, task_ids: Collection[str]) -> set[str]:
-        """Which of these the transport no longer holds, neither queued nor claimed: the sweep sends them again
+        """The tasks the transport no longer holds, neither queued nor claimed: the sweep sends them again
         (PROTOCOL 14)."""
         ...
 
     async def list_workers(self) -> list[WorkerSeen]: ...
 
     async def list_queues(self) -> list[QueueSeen]:
-        """Queues that hold a task, by name."""
+        """The queues that hold a task, by name."""
         ...
 
     async def forget_worker(self, worker: str) -> list[str]:
-        """The worker is dead: the tasks it had claimed."""
+        """Remove a dead worker; returns the tasks it had claimed."""
         ...
 
     # worker
@@ -386,42 +389,47 @@ class Transport(Protocol):
         functions: Collection[str] = (),
         lacking: Collection[str] = (),
     ) -> list[Task]:
-        """Up to `limit` tasks that fit, highest priority first and then oldest first, at least one; waits for it. `lacking` is
-        looked at each time: the worker may find out more while it waits."""
+        """Wait for tasks that fit, and return at least one and up to `limit`: highest priority first, then oldest
+        first. `lacking` is read each time: the worker may find out more while it waits."""
         ...
 
     async def begin(self, task: Task, worker: str) -> bool: ...
 
     async def report(self, results: Sequence[Result]) -> None:
-        """Raises CheckpointsRefused when all were taken, and the attempts of some of them are over."""
+        """Report results. Raises CheckpointsRefused if all were taken but the attempts of some checkpoints are over."""
         ...
 
     def beat(self, beat: WorkerBeat) -> tuple[str, ...]:
-        """Alive. Answers with the tasks that should stop. Called from a thread."""
+        """Say that the worker is alive. Returns the tasks that should stop. Called from a thread."""
         ...
 
     def on_stop(self, worker: str, wake: Callable[[], None] | None) -> None:
-        """`wake` is called, from any thread, when the next beat would say stop: it saves time, nothing depends on it."""
+        """Call `wake`, from any thread, when the next beat would answer stop. This only saves time: nothing depends on
+        it."""
         ...
 
     async def close(self) -> None: ...
 
 
 class SharedTransport(Transport, Protocol):
-    """Several coordinators, each for its partitions of the runs: `receive` and `receive_begin` give what belongs to those."""
+    """A transport for several coordinators, each with its own partitions of the runs: `receive` and `receive_begin`
+    give what belongs to those."""
 
     def take_over(self, partitions: Collection[int]) -> None:
-        """Receive for these partitions too, beginning with what others received and did not acknowledge (PROTOCOL 17)."""
+        """Receive for these partitions too, beginning with what others received and did not acknowledge
+        (PROTOCOL 17)."""
         ...
 
     def hand_back(self, partitions: Collection[int]) -> None:
-        """Receive no more for these; whoever takes them over is given what was not acknowledged."""
+        """Receive no more for these partitions; the coordinator that takes them over gets what was not acknowledged."""
         ...
 
     async def wake(self, topic: str, said: str = "") -> None:
-        """A hint to whoever listens to this topic, in any process. It may get lost: who is woken looks now and then as well."""
+        """Send a hint to every listener on this topic, in any process. It may get lost, so listeners also look now and
+        then."""
         ...
 
     def on_wake(self, topic: str, handler: Callable[[str], None]) -> Callable[[], None]:
-        """Call `handler` with what is said, and with an empty text when something may have been missed. Returns the end."""
+        """Call `handler` with what is said on the topic, and with an empty text when something may have been missed.
+        Returns a function that ends this."""
         ...

@@ -1,7 +1,7 @@
-"""Turns: who is next among those that wait with equal right.
+"""Turns: which name is next among those that wait with equal right.
 
-Tenants take turns; what one tenant waits for comes in its own order. Owns that rule and nothing else: it holds names, and is
-told which of them still count.
+Tenants take turns; what one tenant waits for comes in its own order. It owns that rule and nothing else: it holds
+names, and is told which of them still count.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Container
 
 
 class _Line:
-    """What one tenant waits for."""
+    """The names that one tenant waits for."""
 
     __slots__ = ("names", "returned", "tenant")
 
@@ -20,19 +20,21 @@ class _Line:
         self.tenant = tenant
         self.names: deque[str] = deque()
         self.returned: list[tuple[int, str]] = []
-        """Those that had their turn and could not use it, by age: a heap."""
+        """Names that had their turn and could not use it, by age: a heap."""
 
     def pop(self) -> str:
         return heapq.heappop(self.returned)[1] if self.returned else self.names.popleft()
 
 
 def share_of(places: int) -> int:
-    """How many of so many places one tenant may have, where several are known: an eighth, and at least one, is left to the others."""
+    """How many of these places one tenant may have if several tenants are known: an eighth, and at least one, is left
+    to the others."""
     return places if places < 2 else places - max(1, places // 8)
 
 
 class Turns:
-    """Each turn moves a tenant back by one; whoever stands first is next. O(log tenants) a turn."""
+    """The order of tenants: each turn moves a tenant back by one, and the first in line is next. O(log tenants) a
+    turn."""
 
     __slots__ = ("_heap", "_joined", "_lines", "_now")
 
@@ -43,7 +45,7 @@ class Turns:
         self._now = 0
 
     def push(self, tenant: str, name: str, age: int | None = None) -> None:
-        """`age`: it comes back, and is next among its tenant's unless an older one came back too."""
+        """Add a name. With an `age` it comes back, and is next among its tenant's unless an older one came back too."""
         line = self._lines.get(tenant)
         if line is None:
             line = self._lines[tenant] = _Line(tenant)
@@ -58,8 +60,8 @@ class Turns:
         return bool(self._heap)
 
     def pop(self, waiting: Container[str], full: Container[str] = ()) -> str | None:
-        """The next of those that are in `waiting`; the others are forgotten and cost nobody a turn. Tenants that are `full` are
-        passed over, and keep their place."""
+        """The next name that is in `waiting`; others are forgotten and cost no tenant a turn. Tenants that are `full`
+        are passed over, and keep their place."""
         passed: list[tuple[int, int, _Line]] = []
         try:
             return self._pop(waiting, full, passed)
@@ -79,7 +81,8 @@ class Turns:
                 if name in waiting:
                     heapq.heapreplace(self._heap, (due + 1, number, line))
                     return name
-            # Kept until its turn came: a tenant that comes and goes does not get ahead by it.
+            # A tenant's line is kept until its turn came, so that a tenant that comes and goes does not get ahead by
+            # it.
             heapq.heappop(self._heap)
             del self._lines[line.tenant]
         return None
