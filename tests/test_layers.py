@@ -27,6 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "plain_text": set(),  # what may be seen of a text, and how it is cut
     "spelling": set(),  # what somebody may have meant
     "turns": set(),  # who is next
+    "weight": set(),  # how long JSON takes to be read
     "tempo": set(),  # how often, and how long
     "settings": {"errors", "tempo", "spelling"},
     "model": {"errors", "spelling"},
@@ -50,12 +51,12 @@ ALLOWED: dict[str, set[str]] = {
     "blob_stores": BASE | PORTS,
     "transports": BASE | PORTS | {"envelopes"},  # what arrives is verified before it is read
     "routing": BASE | {"kernel"} | PORTS,
-    "sandbox": {"errors", "routing", "turns", "plain_text"},  # runs the jobs that conditions raise
+    "sandbox": {"errors", "routing", "turns", "plain_text", "weight"},  # runs the jobs that conditions raise
     "pipeline": {"routing", "plain_text", "spelling"},  # operators and patterns are the same as in conditions
-    "nodes": BASE | {"kernel", "routing", "functions", "outcomes", "egress", "sandbox", "pipeline"} | PORTS,
+    "nodes": BASE | {"kernel", "routing", "functions", "outcomes", "egress", "sandbox", "pipeline", "weight"} | PORTS,
     "access": {"errors", "clock", "settings", "archive", "plain_text", "spelling"},  # it knows credentials and no route
-    "contents": BASE | {"kernel", "blobs"},  # values with their blobs, for whoever may wait
-    "runtime": BASE | {"kernel", "settings", "turns", "contents"} | PORTS | MIDDLE,
+    "contents": BASE | {"kernel", "blobs", "weight"},  # values with their blobs, for whoever may wait
+    "runtime": BASE | {"kernel", "settings", "turns", "contents", "weight"} | PORTS | MIDDLE,
     "deployment": BASE | {"settings", "envelopes", "runtime"} | PORTS | ADAPTERS | MIDDLE,  # from URLs to adapters
     "engine": BASE | {"deployment", "kernel", "settings", "contents", "runtime"} | PORTS | ADAPTERS | MIDDLE,
     "sdk": BASE

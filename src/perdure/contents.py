@@ -6,6 +6,7 @@ filling.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -17,8 +18,11 @@ from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import State
 from perdure.kernel.view import about_view, run_view
+from perdure.weight import WHY, is_heavy
 
 MIB = 1024 * 1024
+LARGE_BYTES = 256 * 1024
+"""Of a value that is read at once; a larger one in a thread."""
 ANSWER_BYTES = 8 * MIB
 """How many bytes of values that are stored as blobs one answer holds."""
 PREVIEW_BYTES = 200
@@ -108,7 +112,15 @@ class Contents:
         data = await self.blobs.get(tenant, ref)
         if raw and not refs and _SEALED not in data:
             return msgspec.Raw(data)
-        return await self.resolve(tenant, segments.decode(data, refs), raw=raw, room=room, masked=masked)
+        if len(data) > LARGE_BYTES:  # and what is read beside the loop holds it up all the same
+            if await asyncio.to_thread(is_heavy, data):
+                if not room.partial:
+                    raise TooMuch(f"{ref}: {WHY}")
+                return {"$ref": ref, "size": size}
+            content = await asyncio.to_thread(segments.decode, data, refs)
+        else:
+            content = segments.decode(data, refs)
+        return await self.resolve(tenant, content, raw=raw, room=room, masked=masked)
 
     async def keep(self, tenant: str, value: Any) -> Any:
         """The value as it may be handed to a coordinator: a large one as the reference to its blob, which is written by

@@ -130,7 +130,7 @@ def _too_wide(d: Decider, activation: Activation, route: Route | None) -> bool:
 
 def _check_bytes(d: Decider, activation: Activation) -> None:
     maximum = d.state.ir.limits.max_bytes
-    if maximum is not None and d.state.bytes > maximum and d.state.state in (R.RUNNING, R.PAUSED):
+    if d.state.bytes > maximum and d.state.state in (R.RUNNING, R.PAUSED):
         _limit(d, "max_bytes", d.state.bytes, maximum, activation)
 
 

@@ -67,7 +67,7 @@ def _limits(state: State, node: str) -> Iterator[str]:
         width = len(edges) if outcome.taken is None else len(outcome.taken)
         if width > ir.limits.max_fanout:
             yield f"{outcome.node!r} took {width} edges; max_fanout allows {ir.limits.max_fanout} now"
-    if ir.limits.max_bytes is not None and size > ir.limits.max_bytes:
+    if size > ir.limits.max_bytes:
         yield f"the outputs before {node!r} have {size} bytes; max_bytes allows {ir.limits.max_bytes} now"
 
 

@@ -19,7 +19,7 @@ N, R = NodeState, RunState
 MAX_DEPTH = 100
 """The most runs inside runs. Each level makes default outputs deeper, and deeper ones than this may not be storable."""
 
-PORTION = 1_000
+PORTION = 250
 """The most items that one decision starts: while it is made, no other run of this process goes on."""
 
 _MOST_SAID = 1_000

@@ -175,11 +175,11 @@ def _read_workflow_limits(fields: Fields) -> dict[str, Any]:
     deadline = inner.one_of("deadline_seconds", "deadline_s")
     limits = {
         "max_hops": inner.integer("max_hops", 1, 1_000_000_000),
-        "max_fanout": inner.integer("max_fanout", 1, 1_000_000_000),
+        "max_fanout": inner.integer("max_fanout", 1, MAX_NODES),
         "deadline_seconds": inner.seconds(deadline) if deadline else None,
         "max_bytes": inner.integer("max_bytes", 1, 2**63 - 1),
     }
-    defaults = {"max_hops": 10_000, "max_fanout": 100_000}
+    defaults = {"max_hops": 10_000, "max_fanout": 100_000, "max_bytes": 1024 * 1024 * 1024}
     return {k: v for k, v in limits.items() if v is not None and defaults.get(k) != v}
 
 

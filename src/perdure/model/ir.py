@@ -152,7 +152,7 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
     max_hops: int = 10_000
     max_fanout: int = 100_000
     deadline_seconds: float | None = None
-    max_bytes: int | None = None
+    max_bytes: int = 1024 * 1024 * 1024
 
 
 class IR(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -104,7 +104,7 @@ def _workflow_keys() -> dict[str, Schema]:
     ends = {"from": _TEXT, "to": _TEXT, "required": _FLAG}
     limits = {
         "max_hops": _whole(1, 1_000_000_000),
-        "max_fanout": _whole(1, 1_000_000_000),
+        "max_fanout": _whole(1, definition.MAX_NODES),
         "deadline_seconds": _SECONDS,
         "deadline_s": _SECONDS,
         "max_bytes": _whole(1, 2**63 - 1),

@@ -16,7 +16,7 @@ from urllib.parse import quote_plus, urlencode
 
 import msgspec
 
-from perdure import egress
+from perdure import egress, weight
 from perdure.clock import system
 from perdure.egress.errors import EgressError, EgressRefused
 from perdure.egress.urls import parse
@@ -177,6 +177,8 @@ def read_body(answer: Answer, kind: str) -> Any:
     if kind == "json":
         if has_many(answer.body):
             raise Failure("bad_response", f"{answer.url.shown} answered with JSON that is not read: {WHY}")
+        if weight.is_heavy(answer.body):
+            raise Failure("bad_response", f"{answer.url.shown} answered with JSON that is not read: {weight.WHY}")
         try:
             return msgspec.json.decode(answer.body)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):

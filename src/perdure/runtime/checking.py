@@ -23,7 +23,7 @@ from perdure.nodes.checks import find_more_problems, joined
 from perdure.nodes.registry import Registry
 from perdure.routing.at_hand import Lost
 from perdure.routing.checks import find_content_refs
-from perdure.runtime.fetcher import LARGEST_BYTES, read_content
+from perdure.runtime.fetcher import LARGEST_BYTES, read_aside
 
 T = TypeVar("T")
 IN_THE_LOOP = 4_000
@@ -89,7 +89,7 @@ class Checker:
                     missing[ref] = ("too_large", f"{text} and {MOST_BYTES:,} in all; let a node read it")
                     continue
                 room -= size
-                found = read_content(await blobs.get(tenant, ref), ref)
+                found = await read_aside(await blobs.get(tenant, ref), ref)
             except BlobMissing as error:
                 missing[ref] = ("missing_blob", f"{error.message}; put it with `perdure blobs put FILE`")
             except BlobDamaged as error:

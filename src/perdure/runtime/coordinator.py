@@ -412,6 +412,8 @@ class Coordinator:
         commits = []
         answers = batch.answers_in_commits()
         for run_id, loaded in list(batch.runs.items()):
+            if self._pace.is_over():  # a snapshot takes as long as its run is large
+                await self._pace.rest()
             try:
                 if loaded.changed:
                     commits.append(self._commit(loaded, answers.get(run_id, ())))

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from perdure import weight
 from perdure.blobs import BlobDamaged, BlobMissing, BlobStore, InvalidBlobRef, parse_ref
 from perdure.clock import Clock
 from perdure.errors import StoreUnavailable
@@ -26,7 +27,9 @@ from perdure.model.extremes import WHY, has_many
 from perdure.routing.at_hand import Lost
 from perdure.routing.errors import NeedsBlob, NeedsStore, NeedsVerdict, NotAtHand
 from perdure.runtime.cache import Cache, Key
+from perdure.runtime.gathering import NeedsGathered, store_gathered
 from perdure.runtime.library import Library, NeedsDefinition
+from perdure.runtime.loaded import LARGE_BYTES
 from perdure.runtime.messages import Message, TimerDue
 from perdure.sandbox import SandboxUnavailable
 
@@ -161,14 +164,17 @@ def blob_sources(blobs: BlobStore) -> dict[type[NotAtHand], Source]:
                 "node make what is needed of it"
             )
             return Fetched(Lost("blob_too_large", message))
-        content = read_content(await blobs.get(tenant, need.ref), need.ref)
+        content = await read_aside(await blobs.get(tenant, need.ref), need.ref)
         return Fetched(content) if type(content) is Lost else Fetched(content, _weigh(content, size))
 
     async def store(tenant: str, need: NeedsStore) -> Fetched:
         await blobs.put(tenant, need.data)
         return Fetched(True)
 
-    return {NeedsBlob: fetch, NeedsStore: store}
+    async def gather(tenant: str, need: NeedsGathered) -> Fetched:
+        return Fetched(await store_gathered(blobs, tenant, need))
+
+    return {NeedsBlob: fetch, NeedsStore: store, NeedsGathered: gather}
 
 
 def definition_sources(library: Library) -> dict[type[NotAtHand], Source]:
@@ -186,10 +192,17 @@ def sandbox_sources(run: Callable[[Any, str], Awaitable[Any]]) -> dict[type[NotA
     return {NeedsVerdict: judge}
 
 
+async def read_aside(data: bytes, ref: str) -> Any:
+    """The same where it holds up nobody."""
+    return await asyncio.to_thread(read_content, data, ref) if len(data) > LARGE_BYTES else read_content(data, ref)
+
+
 def read_content(data: bytes, ref: str) -> Any:
     """JSON; what is none is text, as code is."""
     if has_many(data):
         return Lost("blob_not_readable", f"blob {ref}: {WHY}")
+    if weight.is_heavy(data):
+        return Lost("blob_too_large", f"blob {ref}: {weight.WHY}")
     try:
         return segments.decode(data, parse_ref(ref)[1])
     except (msgspec.DecodeError, RecursionError, segments.BadSegment):

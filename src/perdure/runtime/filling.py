@@ -24,6 +24,7 @@ from perdure.secrets.keyring import UnknownKey
 from perdure.secrets.sealing import CannotOpen, Sealer
 from perdure.secrets.vault import Vault
 from perdure.transport import Task
+from perdure.weight import WHY, is_heavy
 
 FETCH_SECONDS = 60.0
 """How long a store may be away before the attempt counts as failed, to be tried again."""
@@ -37,16 +38,22 @@ def copy_plain(value: Any) -> Any:
 
 
 def loading(
-    value: Any, secret: Callable[[str], Any], open_sealed: Callable[[str], str] | None = None
+    value: Any, secret: Callable[[str], Any], open_sealed: Callable[[str], str] | None = None, *, alone: bool = False
 ) -> Generator[str, bytes | bytearray, Any]:
-    """Fills in every segment: asks for the content of one blob after the other, each once, and returns the value."""
+    """Fills in every segment: asks for the content of one blob after the other, each once, and returns the value.
+
+    `alone`: in a process that does nothing else, where nobody waits while much is read.
+    """
     loaded: dict[str, Any] = {}
     missing = segments.find_refs(value)
     while missing:
         ref = min(missing)  # the same one first in every process, so that histories repeat
         missing.remove(ref)
         _, refs = parse_ref(ref)
-        content = loaded[ref] = segments.decode((yield ref), refs)
+        data = yield ref
+        if not alone and is_heavy(data):
+            raise Failure("blob_too_large", f"{ref}: {WHY}", retryable=False, not_done=True)
+        content = loaded[ref] = segments.decode(data, refs)
         if refs:
             missing |= segments.find_refs(content) - loaded.keys()
     try:
@@ -57,7 +64,7 @@ def loading(
 
 def load(value: Any, get: Callable[[str], bytes]) -> Any:
     """With every blob in it, by a `get` that waits."""
-    steps = loading(value, _find_secret)
+    steps = loading(value, _find_secret, alone=True)
     try:
         ref = next(steps)
         while True:

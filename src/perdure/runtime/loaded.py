@@ -47,6 +47,8 @@ logger = logging.getLogger("perdure.loaded")
 SNAPSHOT_EVERY = 1000
 """Events between snapshots of one run, at least (PROTOCOL 5)."""
 _READ = 2000
+LARGEST_SNAPSHOT = 24 * 1024 * 1024
+"""Bytes; a map of 100,000 items comes to half of that."""
 LARGE_BYTES = 256 * 1024
 """Of a snapshot, or of events, that are read in one go on the loop."""
 
@@ -57,6 +59,7 @@ class Loaded:
         "durable_seq",
         "effects",
         "events",
+        "grown",
         "inherited",
         "notices",
         "notices_consumed",
@@ -70,8 +73,10 @@ class Loaded:
         "timers",
     )
 
-    def __init__(self, state: State, partitions: int, snapshot_seq: int = 0) -> None:
+    def __init__(self, state: State, partitions: int, snapshot_seq: int = 0, snapshot_bytes: int = 0) -> None:
         self.state = state
+        self.grown = snapshot_bytes or state.bytes
+        """What a snapshot would have, roughly, in bytes: what the last one had, and all that was written since."""
         self.durable_seq = state.seq
         self.snapshot_seq = snapshot_seq
         self.partition = partition_of(state.run_id, partitions) if state.run_id else 0
@@ -83,7 +88,7 @@ class Loaded:
         self.commit_id = ""
         self.open_approvals = {name for name, approval in state.approvals.items() if approval.state == "pending"}
         self.parked = {
-            letter_id(state, a): dead_letter_row(state, a, "pending", 0.0)
+            letter_id(state, a): (dead_letter_row(state, a, "pending", 0.0), a.key)
             for a in state.activations.values()
             if is_parked(a)
         }
@@ -122,12 +127,15 @@ class Loaded:
         taken = None
         if self._wants_snapshot():
             taken = Snapshot(state.seq, snapshot.SNAPSHOT_VERSION, snapshot.encode(state))
+            self.snapshot_seq, self.grown = state.seq, len(taken.body)
+        events = tuple(StoredEvent(event.seq, event.type, event.at, e.encode(event)) for event in self.events)
+        self.grown += sum(len(event.body) for event in events)
         return Commit(
             run_id=state.run_id,
             expected_seq=self.durable_seq,
             commit_id=commit_id,
             row=row_of(state, self.partition),
-            events=tuple(StoredEvent(event.seq, event.type, event.at, e.encode(event)) for event in self.events),
+            events=events,
             timers_set=tuple((name, due_at) for name, due_at in self.timers.items() if due_at is not None),
             timers_cleared=tuple(name for name, due_at in self.timers.items() if due_at is None),
             snapshot=taken,
@@ -139,15 +147,16 @@ class Loaded:
         )
 
     def _wants_snapshot(self) -> bool:
-        """A snapshot costs as much as the state is large, so a large state takes fewer: constant cost per event."""
+        """A snapshot costs as much as the state is large, so a large state takes fewer: constant cost per event. It is made in
+        one go, so of a state that is larger still there is none, and whoever loads it reads its events."""
+        if self.grown > LARGEST_SNAPSHOT:
+            return False
         return self.state.seq - self.snapshot_seq >= max(SNAPSHOT_EVERY, len(self.state.activations))
 
     def committed(self) -> None:
         """The commit is durable."""
         state = self.state
         self.durable_seq = state.seq
-        if self._wants_snapshot():
-            self.snapshot_seq = state.seq
         self.events.clear()
         self.effects.clear()
         self.timers.clear()
@@ -181,20 +190,18 @@ class Loaded:
         for node, scope, item in sorted(touched, key=str):
             activation = state.find(node, scope, item)
             if activation is not None and is_parked(activation):
-                row = self.parked[letter_id(state, activation)] = dead_letter_row(state, activation, "pending", at)
+                row = dead_letter_row(state, activation, "pending", at)
+                self.parked[row.dead_letter_id] = (row, activation.key)
                 rows.append(row)
         if self.parked and any(not isinstance(event, e.NodeParked) for event in self.events):
             rows.extend(self._resolved_letters(at))
         return tuple(rows)
 
     def _resolved_letters(self, at: float) -> list[DeadLetterRow]:
-        state = self.state
-        by_name = {letter_id(state, a): a for a in state.activations.values()}
-        over = sorted(name for name in self.parked if name not in by_name or not is_parked(by_name[name]))
-        asked = asked_for(state.run_id, self.events)
-        return [
-            resolve_letter(self.parked.pop(name), by_name.get(name), at, asked.get(name, asked[""])) for name in over
-        ]
+        found = {name: self.state.activations.get(key) for name, (_, key) in self.parked.items()}
+        over = sorted(name for name, one in found.items() if one is None or not is_parked(one))
+        asked = asked_for(self.state.run_id, self.events)
+        return [resolve_letter(self.parked.pop(name)[0], found[name], at, asked.get(name, asked[""])) for name in over]
 
     def _notice(self, effect: c.Effect) -> None:
         """The end of a run, told to its parent or its continuation in its own terminal transaction (PROTOCOL 12).

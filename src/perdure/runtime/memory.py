@@ -42,7 +42,9 @@ class Memory:
                 state = await load_from(self._journal, self._library.get_now, record, kept)
             if state.imported:  # whatever its row says
                 raise Quarantined(f"run {run_id} was imported from {state.imported}: to look at, not to run")
-            found = Loaded(state, self._journal.partition_count, 0 if kept is None else kept.seq)
+            found = Loaded(
+                state, self._journal.partition_count, *((0, 0) if kept is None else (kept.seq, len(kept.body)))
+            )
             self.runs[run_id] = found
             found.pins = self._pins.pop(run_id, 0)
         return found

@@ -16,7 +16,7 @@ from perdure.outcomes import Failure
 from perdure.plain import convert, type_name, way_out
 from perdure.plain_text import cut
 
-MAX_BYTES = 1024 * 1024 * 1024
+MAX_BYTES = 256 * 1024 * 1024
 MAX_DEPTH = 200
 
 _encoder = msgspec.json.Encoder()

@@ -29,7 +29,7 @@ from perdure.model.ir import IR, Node, Reference
 from perdure.model.references import BadExpression, find_in_template, templates
 from perdure.nodes.checks import explain_rendered
 from perdure.nodes.registry import Answer, Call, Done, Failed, NodeType, Registry
-from perdure.routing.at_hand import NOTHING, AtHand, resolve, take
+from perdure.routing.at_hand import NOTHING, AtHand, Lost, resolve, take
 from perdure.routing.budget import Budget
 from perdure.routing.conditions import evaluate
 from perdure.routing.errors import ConfigTorn, NeedsStore, TemplateError, stored_key
@@ -39,6 +39,7 @@ from perdure.routing.scope import Run, Scope, outcome
 from perdure.routing.segments import find_secret
 from perdure.routing.sight import sensitive_paths
 from perdure.routing.templates import find_urls, has_literal_host, render
+from perdure.runtime import gathering
 from perdure.runtime.cache import Cache
 from perdure.runtime.loaded import Loaded
 from perdure.secrets.keyring import UnknownKey
@@ -391,7 +392,7 @@ class Renderer:
         assert ir is not None
         match question.need.kind:
             case "collect":
-                return self._collect([outcome(seen) for seen in question.context.items], run.tenant)
+                return self._collect(state, question, command)
             case "outputs":
                 return self._outputs(run, ir, question.context)
             case _:
@@ -410,12 +411,20 @@ class Renderer:
 
         return open_sealed
 
-    def _collect(self, outputs: list[Any], tenant: str) -> c.Verdict:
-        """What the items of a map gave is an output like any other: a few of each are too many of all."""
-        data, refs = segments.encode(outputs)
-        if has_many(data):
-            return c.Verdict(error=Error("bad_output", f"the outputs of all items together: {WHY}"))
-        return _as_verdict(*self._store(outputs, data, refs, tenant))
+    def _collect(self, state: State, question: c.Question, command: c.Command) -> c.Verdict:
+        items, at_hand = question.context.items, self._at_hand(state.tenant)
+        if self._cache is not None and len(items) > gathering.FEW:
+            key = gathering.key_of(state, question.need, command)
+            if key not in at_hand:
+                raise gathering.NeedsGathered(key, items)
+            found = at_hand[key]
+            if type(found) is Lost:
+                return c.Verdict(error=Error("bad_output", f"the outputs of all items together: {found.message}"))
+            verdict: c.Verdict = found
+            return verdict
+        gathered = gathering.gather(items)
+        kept, _ = self._store(None, gathered.data, gathered.refs, state.tenant)
+        return gathering.judge(gathered, items, kept.ref if type(kept) is BlobRef else "")
 
     def _outputs(self, run: Run, ir: IR, seen: Context) -> c.Verdict:
         if ir.outputs is None:

@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from perdure import weight
 from perdure.plain_text import cut
 from perdure.sandbox.places import Places
 
@@ -256,6 +257,8 @@ def _find_jq() -> str:
 
 
 def _read(answer: bytes) -> Any:
+    if weight.is_heavy(answer):
+        raise JqError("jq_output", f"what it gave is too much to be read: {weight.WHY}")
     try:
         message = msgspec.json.decode(answer)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):

@@ -6,6 +6,7 @@ Whether a vote counts is the kernel's to say. It must not know HTTP.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Collection
 from typing import Any, Literal
 
@@ -71,7 +72,10 @@ class Approvals:
                 case e.ApprovalDecided():
                     view |= {"decision": event.decision, "decided_by": event.by, "data": show(event.data)}
         view["notification"] = await notification_view(self._scope, row)
-        view["changes"] = [] if view["data"] is None else diff_values(_subject(shown), view["data"])
+        if view["data"] is None:
+            view["changes"] = []
+        else:  # a megabyte of each, as large as people and definitions like: beside the loop
+            view["changes"] = await asyncio.to_thread(diff_values, _subject(shown), view["data"])
         return view
 
     async def _about(self, row: ApprovalRow) -> AsyncIterator[Any]:

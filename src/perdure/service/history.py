@@ -13,6 +13,7 @@ from perdure.journal import RunRecord
 from perdure.kernel import events as e
 from perdure.kernel.evolve import evolve
 from perdure.kernel.state import IntegrityError, State, index_of
+from perdure.runtime.loaded import LARGE_BYTES
 from perdure.runtime.quarantine import explained
 
 if TYPE_CHECKING:
@@ -23,10 +24,14 @@ _READ = 2000
 
 async def read_all(engine: Engine, run_id: str, last: int | None = None) -> AsyncIterator[e.Event]:
     """Every event of a run in order, up to the number `last`."""
-    after = 0
+    after = weight = 0
     while last is None or after < last:
         stored = await engine.journal.read_events(run_id, after, _READ if last is None else min(_READ, last - after))
         for one in stored:
+            weight += len(one.body)
+            if weight > LARGE_BYTES:  # how many events are read at once says nothing of their size
+                weight = 0
+                await engine.clock.sleep(0)  # no time: others have their turn
             yield e.decode(one.body)
         if not stored:
             return

@@ -483,3 +483,10 @@ def test_rule_34_a_live_run_cannot_be_rolled_back():
     run = start(node("a"))
     run.tell(c.Rollback)
     assert run.refused.code == "not_ended"
+
+
+def test_rule_31_max_bytes_is_a_gibibyte_without_a_word():
+    run = start(node("a"))
+    assert run.state.ir.limits.max_bytes == 1024**3
+    run.complete("a", size=1024**3 + 1)
+    assert run.events("limit.reached")[0].limit == "max_bytes"

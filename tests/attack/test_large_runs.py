@@ -1,0 +1,131 @@
+"""Runs and values as large as they may be: no turn of the loop grows with them (S05)."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from perdure import weight
+from perdure.kernel.segments import BlobRef
+from perdure.nodes.http import read_body
+from perdure.outcomes import Failure
+from perdure.runtime import filling, loaded, projections
+from perdure.sandbox import jq
+from tests.api.helpers import serving
+from tests.attack.helpers import until_some
+from tests.attack.marks import attack
+from tests.attack.watchdog import LONGEST_SECONDS, watching
+from tests.engine.helpers import DEADLINE, until_true
+
+MIB = 1024 * 1024
+COUNT = 2_000
+HEAVY = b"[" + b"[]," * (10 * MIB) + b"0]"
+TEXT = b'"' + b"a,[{" * (7 * MIB) + b'"'
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    config = {"over": "{{ inputs.x }}", "node": {"type": "transform", "config": {"value": value}}}
+    return {"name": "w", "nodes": [{"id": "m", "type": "map", "config": config}]}
+
+
+@attack("S05", "a map whose outputs together are large")
+async def test_what_many_items_gave_is_gathered_beside_the_loop(tmp_path):
+    async with serving(tmp_path) as server:
+        with watching() as dog:
+            inputs = {"x": [0] * 3_000, "t": "x" * 30_000}
+            run = await server.start(mapping("{{ inputs.t }}"), inputs, wait=DEADLINE)
+        assert (run["state"], run["outputs"]["m"]["size"]) == ("completed", 3_000 * 30_003 + 1), run
+        assert dog.longest < LONGEST_SECONDS, dog.what
+
+
+async def test_what_is_gathered_beside_the_loop_is_what_each_item_gave(tmp_path):
+    """Some of it is stored elsewhere, and some looks like a reference and is none."""
+    large, marked = "x" * 40_000, {"$perdure:blob": "cas://sha256:0"}
+    values = [large if n == 250 else marked if n == 1 else n for n in range(300)]
+    async with serving(tmp_path) as server:
+        run = await server.start(mapping("{{ item }}"), {"x": values})
+        assert run["outputs"]["m"] == values
+
+
+@attack("S05", "a map of many items beside a node that is parked")
+async def test_what_is_parked_costs_no_look_at_all_that_is_not(tmp_path, monkeypatch):
+    """Or every commit takes as long as its run is large: a tenth of a second with 60,000 items."""
+    named, real = 0, projections.letter_id
+
+    def letter_id(*one: Any) -> str:
+        nonlocal named
+        named += 1
+        return real(*one)
+
+    for module in (loaded, projections):
+        monkeypatch.setattr(module, "letter_id", letter_id)
+    definition = mapping("{{ item }}")
+    parked = {"id": "p", "type": "transform", "config": {"value": "{{ inputs.x[0].a }}"}, "on_failure": "park"}
+    definition["nodes"].append(parked)
+    async with serving(tmp_path) as server:
+        run = await server.start(definition, {"x": [0] * COUNT}, wait=0)
+        await until_true(lambda: _is_done(server, run["run_id"]), "the map is done")
+        assert [one["node"] for one in (await server.ok("/dead-letters"))["items"]] == ["p"]
+    assert 0 < named < COUNT
+
+
+async def _is_done(server: Any, run_id: str) -> bool:
+    found = await server.engine.journal.find_run(run_id)
+    return bool(found.seq > COUNT and found.row.counter == 1)
+
+
+@attack("S03", "a blob of millions of empty lists, which a template looks into")
+async def test_a_value_of_too_many_parts_is_not_looked_into(tmp_path):
+    async with serving(tmp_path) as server:
+        ref = await server.engine.blobs.put("default", b'{"value":' + HEAVY + b"}")  # type: ignore[union-attr]
+        definition = {"name": "w", "nodes": [{"id": "a", "type": "transform", "config_ref": ref}]}
+        with watching() as dog:
+            answer = await server.post("/runs", {"definition": definition, "wait_seconds": 5})
+        assert "more parts than one process reads at once" in answer.text, answer.text[:500]
+        assert dog.longest < LONGEST_SECONDS, dog.what
+
+
+def test_text_weighs_nothing_however_much_it_looks_like_lists():
+    assert weight.is_heavy(HEAVY)
+    assert not weight.is_heavy(TEXT)
+    assert weight.is_heavy(b"[" + b'"a",' * (weight.MOST + 1) + b"0]")
+    assert not weight.is_heavy(b"[" + b"1," * (weight.MOST - 10) + b"0]")
+
+
+def test_an_answer_of_too_many_parts_is_no_output():
+    answer = SimpleNamespace(
+        body=HEAVY, header=lambda name: "application/json", url=SimpleNamespace(shown="http://somewhere/")
+    )
+    with pytest.raises(Failure, match="more parts than one process reads"):
+        read_body(answer, "auto")  # type: ignore[arg-type]
+    with pytest.raises(jq.JqError, match="more parts than one process reads"):
+        jq._read(b'{"value":' + HEAVY + b"}")
+
+
+def test_only_a_process_of_its_own_reads_too_many_parts_for_a_handler():
+    ref = BlobRef("cas://sha256:" + "0" * 64)
+    steps = filling.loading(ref, lambda name: None)
+    next(steps)
+    heavy = b"[" + b"1," * (weight.MOST + 1) + b"0]"
+    with pytest.raises(Failure, match="isolation: process") as failed:
+        steps.send(heavy)
+    assert (failed.value.code, failed.value.not_done) == ("blob_too_large", True)
+    assert len(filling.load(ref, lambda name: heavy)) == weight.MOST + 2
+
+
+@attack("S03", "an approval of a large document that was changed everywhere")
+async def test_what_a_person_changed_of_a_large_document_is_compared_beside_the_loop(tmp_path):
+    document: Any = ["xx"] * 150_000
+    changed: Any = [*document[1:], "y"]
+    for _ in range(50):  # at each level all that is below is compared
+        document, changed = {"a": document}, {"a": changed}
+    ask = {"id": "ask", "type": "human", "config": {"approvers": ["local"], "show": "{{ inputs.d }}"}}
+    async with serving(tmp_path) as server:
+        run = await server.start({"name": "w", "nodes": [ask]}, {"d": document}, wait=0)
+        found = await until_some(server, f"/approvals?run_id={run['run_id']}", {})
+        with watching() as dog:
+            body = {"decision": "approve", "data": changed, "approver": "local"}
+            await server.ok(f"/approvals/{found['approval_id']}/decide", body)
+            shown = await server.ok(f"/approvals/{found['approval_id']}")
+        assert shown["changes"]
+        assert dog.longest < LONGEST_SECONDS, dog.what
