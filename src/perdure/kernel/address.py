@@ -1,10 +1,8 @@
 """The address of an attempt: which run, node, scope, item, attempt and generation, and whether it undoes.
 
 The kernel makes an address when it sends an attempt (`State.address`), and it travels whole from there to the worker
-and back:
-no caller copies its parts. The names that derive from those parts are made here, so that none is invented or stored
-elsewhere
-(rules 3, 41).
+and back: no caller copies its parts. The names that derive from those parts are made here, so that none is invented
+or stored elsewhere (rules 3, 41).
 
 Ids of runs, approvals and dead letters stand in URLs: they are made of characters that no proxy, shell or client escapes. Parts
 are joined with `:`, and a place is written with `~`; neither can be in the name of a node, nor in a run id that a user gives, so
@@ -43,8 +41,8 @@ class Address(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def task_id(self) -> str:
-        """The name of the attempt for ever: `run/fetch[2.1]#7/1.3`. It is formatted once, and read by
-        `parse_task_id`."""
+        """The name of the attempt for ever: `run/fetch[2.1]#7/1.3`. It is formatted once,
+        and read by `parse_task_id`."""
         name = self._task_id
         if not name:
             name = f"{self.run_id}/{self.place}/{self.generation}.{self.attempt}{'u' if self.undo else ''}"
@@ -89,8 +87,8 @@ class Address(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 def _bounded(key: str) -> str:
-    """The key, or a hash of it when too long: ids grow with every run inside a run. The root stays, as it decides the
-    partition."""
+    """The key, or a hash of it when too long: ids grow with every run inside a run. The root
+    stays, as it decides the partition."""
     if len(key) <= LONGEST_ID:
         return key
     root = root_of(key)
@@ -105,8 +103,8 @@ _TASK_ID = re.compile(
 
 
 def parse_task_id(name: str) -> Address | None:
-    """The address of this name, or None when it is not a task id. A run id may hold a slash, the name of a node never
-    does."""
+    """The address of this name, or None when it is not a task id. A run id may hold a slash,
+    the name of a node never does."""
     found = _TASK_ID.fullmatch(name)
     if found is None:
         return None

@@ -1,7 +1,7 @@
 """One decision being made: the state it is made on, what is known, and what has been decided so far.
 
-Events are applied to the state as they are emitted, so that every later step of the decision sees them. When a
-verdict is missing, `Unknown` is raised and the state is rolled back.
+Events are applied to the state as they are emitted, so that every later step of the decision sees them. When a verdict
+is missing, `Unknown` is raised and the state is rolled back.
 """
 
 from __future__ import annotations
@@ -62,11 +62,9 @@ class Decider:
 
     @property
     def cause(self) -> str:
-        """What the next event comes from: the number of an event, or the command and who sent it. The first event of a
-        decision
-        comes from outside or, if it is the result of an attempt, from the event that sent that attempt; the others come
-        from the
-        first."""
+        """What the next event comes from: the number of an event, or the command and who sent it. The first event of
+        a decision comes from outside or, if it is the result of an attempt, from the event that sent that attempt;
+        the others come from the first."""
         command = self.command
         if self.events:
             return str(self.events[0].seq)
@@ -124,8 +122,8 @@ class Decider:
         return self.state.node_in(governing_ir(self.state, activation), activation.node)
 
     def ask(self, need: c.Need, context: Callable[[], Context], condition: Condition | None = None) -> c.Verdict:
-        """The verdict, or `Unknown` is raised. The context is gathered now, while the state is the one the question is
-        about."""
+        """The verdict, or `Unknown` is raised. The context is gathered now, while the state is
+        the one the question is about."""
         verdict = self.verdicts.get(need)
         if verdict is None:
             raise Unknown([c.Question(need, context(), condition)])

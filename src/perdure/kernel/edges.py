@@ -238,8 +238,8 @@ def fire(state: State, activation: Activation) -> None:
 
 
 def governing_ir(state: State, activation: Activation) -> int:
-    """The IR whose routing counts for an activation: the current one; inside a loop, the one the iteration began
-    with."""
+    """The IR whose routing counts for an activation: the current one; inside a loop, the
+    one the iteration began with."""
     return state.iteration_ir(activation.scope, activation.node)
 
 
@@ -322,9 +322,9 @@ def forgive_losers(state: State, loser: Activation) -> None:
 
 
 def _resolve_again(state: State, activation: Activation, node: Node, ir: int, status: int) -> None:
-    """Resolve the edges of an activation that was done again after compensation, in an iteration that is closed. No way
-    is chosen anew: only targets that were compensated after it, and wait for it, may go on (`generations.reopen` made
-    only their edges undecided)."""
+    """Resolve the edges of an activation that was done again after compensation, in an iteration that is closed. No
+    way is chosen anew: only targets that were compensated after it, and wait for it, may go on (`generations.reopen`
+    made only their edges undecided)."""
     for number in node.edges_out:
         edge = state.irs[ir].edges[number]
         if not speaks_outside(state, node.loops, activation.scope, edge.common):
@@ -340,8 +340,8 @@ def _loop_over(state: State, activation: Activation, node: Node, edge: Edge) -> 
 
 
 def loops_over(state: State, loops: tuple[int, ...], scope: Scope, depth: int) -> bool:
-    """Whether no loop around `scope`, from this depth inwards, will go back again, so that edges out of them may
-    resolve."""
+    """Whether no loop around `scope`, from this depth inwards, will go back again, so that
+    edges out of them may resolve."""
     for inner in range(depth, len(scope)):
         run = state.loops.get((loops[inner], scope[:inner]))
         if run is None or run.status not in ("draining", "ended"):
@@ -382,8 +382,8 @@ def in_closing_iteration(state: State, activation: Activation) -> bool:
 
 
 def latest(state: State, node: int, prefix: Scope, ir: int) -> Activation | None:
-    """The activation that a node in loops stands for, seen from the scope `prefix`: that of their last iteration (rule
-    19)."""
+    """The activation that a node in loops stands for, seen from the scope `prefix`: that of
+    their last iteration (rule 19)."""
     loops = state.node_in(ir, node).loops
     scope = prefix
     for depth in range(len(prefix), len(loops)):
@@ -419,8 +419,8 @@ def drop_members(state: State, run: LoopRun) -> None:
 
 
 def _has_ended(state: State, node: int, source: Activation | None, ir: int, scope: Scope) -> bool:
-    """Whether, in a draining iteration `scope`, a node will not run again and no loop inside will bring it another
-    time."""
+    """Whether, in a draining iteration `scope`, a node will not run again and no loop
+    inside will bring it another time."""
     loops = state.node_in(ir, node).loops
     if source is not None:
         return source.state in ENDED and loops_over(state, loops, source.scope, len(scope))

@@ -1,12 +1,10 @@
 """What runs only if a person approves, and whether a patch keeps it so: the proof behind E6. Reads state, changes nothing.
 
 An approval guards a node when the node cannot run unless the approval is given: not when it is rejected, skipped or
-timed out.
-For every node one number is computed, with a bit for each approval: set when the node may run although that approval is
-not given.
-Edges may be taken or skipped as their sources allow; a completed node keeps the way it took. What is not known (a
-condition, a
-failure) may turn out either way, so a bit too many may be set, never one too few: of two exclusive ways, both count.
+timed out. For every node one number is computed, with a bit for each approval: set when the node may run although
+that approval is not given. Edges may be taken or skipped as their sources allow; a completed node keeps the way it
+took. What is not known (a condition, a failure) may turn out either way, so a bit too many may be set, never one too
+few: of two exclusive ways, both count.
 """
 
 from __future__ import annotations
@@ -59,10 +57,8 @@ def check(state: State, old: IR, new: IR) -> Iterator[str]:
 
 def _asks_otherwise(state: State, old: IR, new: IR) -> Iterator[str]:
     """The reasons against a patch that would weaken an approval: other approvers, a lower quorum, a timeout that
-    approves. A run
-    keeps the approvals it began with, also in later iterations. What approvers are shown may change, and an approval
-    that is
-    given is over."""
+    approves. A run keeps the approvals it began with, also in later iterations. What approvers are shown may change,
+    and an approval that is given is over."""
     for index, before in enumerate(old.nodes):
         after = _node(new, index)
         if before is None or after is None or before.type != "human" or after.type != "human":
@@ -89,8 +85,8 @@ def asks_otherwise(before: Node, config: Any, config_ref: str | None = None) -> 
 
 
 def cannot_continue(node: Node) -> str | None:
-    """Why a parked node may not be discarded as `continue`: an operator would give an approval by doing so (rule
-    28)."""
+    """Why a parked node may not be discarded as `continue`: an operator would give an
+    approval by doing so (rule 28)."""
     kind = node.type if node.item is None else node.item.type
     if kind == "human":
         why, again = "is an approval, which was not given", "asks again"
@@ -117,8 +113,8 @@ def _is_given(state: State, index: int) -> bool:
 
 
 def _has_run(state: State, index: int) -> bool:
-    """Whether the node has run, and so was allowed to; a skipped or cut-off node may be decided anew by the next
-    generation."""
+    """Whether the node has run, and so was allowed to; a skipped or cut-off node may be
+    decided anew by the next generation."""
     activation = state.activations.get(key_of(index, ()))
     return activation is not None and activation.state in _HAS_RUN
 
@@ -140,11 +136,11 @@ class _Ways:
         """Approvals that come before the node."""
         self._skip = [0] * size
         self._broken = [0] * size
-        """Approvals without which the node may fail by its join instead of running: what was not given failed, and the
-        run goes on (rule 10)."""
+        """Approvals without which the node may fail by its join instead of running: what was not given failed,
+        and the run goes on (rule 10)."""
         self._root = list(range(size))
-        """The node it is always reached together with: of two nodes with one root, neither is reached without the
-        other. By default itself."""
+        """The node it is always reached together with: of two nodes with one root, neither is reached without
+        the other. By default itself."""
         called = [0] * size
         order = topological(ir)
         while True:
@@ -198,8 +194,7 @@ class _Ways:
 
     def _join_all(self, index: int, seen: list[tuple[Edge, int, int, int]]) -> None:
         """Whether an `all` join may fire: every edge is taken or skipped, and one is taken. Edges from one root are not
-        skipped
-        beside each other unless one of their sources goes aside by itself."""
+        skipped beside each other unless one of their sources goes aside by itself."""
         groups: dict[int, tuple[int, int, int]] = {}
         skipped = self._all
         for edge, take, skip, late in seen:
@@ -298,8 +293,8 @@ def _asks(state: State, node: Node, index: int) -> bool:
 
 
 def _without_approval(node: Node, edge: Edge, trusted: bool) -> bool:
-    """Whether the edge may be taken without an approval: rejected, timed out, or failed. `trusted`: its branch did not
-    change."""
+    """Whether the edge may be taken without an approval: rejected, timed out, or failed.
+    `trusted`: its branch did not change."""
     target, loop = edge.target, node.loop
     if node.on_failure == "continue" or (node.on_failure == "path" and target in node.failure_path):
         return True
@@ -315,10 +310,8 @@ def _without_approval(node: Node, edge: Edge, trusted: bool) -> bool:
 
 def _may_break(source: Node, edge: Edge, node: Node) -> bool:
     """Whether the source may fail and the run go on, so that the join of `node` fails: the source leads only into
-    races, or
-    into one that is over; it failed in a closing iteration, and the end of its loop says so; or its error counts for
-    nothing
-    there (rules 9 to 11, 17)."""
+    races, or into one that is over; it failed in a closing iteration, and the end of its loop says so; or its error
+    counts for nothing there (rules 9 to 11, 17)."""
     if source.on_failure in ("continue", "path"):
         return node.join.at_least is not None
     absorbed = source.lenient or source.region is not None or edge.common < len(source.loops)
@@ -337,8 +330,7 @@ def _may_go_aside(ir: IR, node: Node, edge: Edge) -> bool:
 
 def _unavoidable(state: State, ir: IR) -> set[int]:
     """Approvals that are certain to be asked for, or have been. One pass: a node may be skipped when its join can
-    resolve
-    without enough tokens."""
+    resolve without enough tokens."""
     skippable, forced = [False] * len(ir.nodes), set[int]()
     for index in topological(ir):
         node = ir.nodes[index]

@@ -97,8 +97,8 @@ def context(
     output_ref: str | None = None,
     everything: bool = False,
 ) -> Context:
-    """The values these references read, seen from `reader`. `everything`: all of its past, for code that may read any
-    node."""
+    """The values these references read, seen from `reader`. `everything`: all of its past,
+    for code that may read any node."""
     if everything:
         names = [node.id for node in state.ir.nodes if node is not None]
     else:
@@ -140,8 +140,8 @@ def parents(state: State, activation: Activation) -> dict[str, Seen]:
 
 
 def find_lacking(state: State, reader: Activation) -> Activation | None:
-    """An activation of the reader's past that has not ended: it was undone, or failed, and a new generation does it
-    again (rule 26)."""
+    """An activation of the reader's past that has not ended: it was undone, or failed, and a new
+    generation does it again (rule 26)."""
     seen: list[Key] = []
     before = [reader]
     while before:
@@ -177,8 +177,8 @@ def is_unrouted(activation: Activation) -> bool:
 
 
 def may_wait(activation: Activation) -> bool:
-    """Whether the activation goes on once its past has been done again: it was held for that, or its outcome was
-    kept."""
+    """Whether the activation goes on once its past has been done again: it was held for
+    that, or its outcome was kept."""
     return is_unrouted(activation) or (activation.state is N.HELD and activation.fired and not activation.scheduled_seq)
 
 

@@ -26,8 +26,8 @@ def close_iterations(d: Decider, ready: list[Activation]) -> None:
 
 
 def _live_runs(d: Decider, activation: Activation) -> list[LoopRun]:
-    """The loops around an activation, outermost first, down to the first that is over: inside that, nothing closes any
-    more."""
+    """The loops around an activation, outermost first, down to the first that is over: inside
+    that, nothing closes any more."""
     found: list[LoopRun] = []
     loops = d.state.node_in(activation.ir, activation.node).loops
     for depth, iteration in enumerate(activation.scope):
@@ -109,8 +109,8 @@ def _go_back(d: Decider, run: LoopRun, ready: list[Activation]) -> None:
 
 
 def end(d: Decider, run: LoopRun, reason: Literal["leave", "break", "skipped", "failed"]) -> None:
-    """End the loop and resolve its exits: the cause's as it routed, unnamed ones of other completed body nodes as taken
-    (rule 6, 18)."""
+    """End the loop and resolve its exits: the cause's as it routed, unnamed ones of other completed
+    body nodes as taken (rule 6, 18)."""
     state = d.state
     ir = len(state.irs) - 1 if not run.scope else run.ir
     looping = state.node_in(ir, run.loop)

@@ -59,8 +59,7 @@ def accept(
 
 def route_kept(d: Decider, activation: Activation) -> None:
     """Route an outcome that was accepted before; nothing is executed again. An outcome without a way on fails its node
-    as it
-    would have done at once (rule 25)."""
+    as it would have done at once (rule 25)."""
     try:
         outcome = Outcome(activation.output, activation.output_ref, activation.rejected, activation.choice)
         route = choose(d, activation, outcome)
@@ -79,15 +78,14 @@ def route_kept(d: Decider, activation: Activation) -> None:
 
 def is_to_be_routed(d: Decider, activation: Activation) -> bool:
     """Whether a kept outcome can be routed: everything it builds upon is there, as this generation may do again what
-    its
-    conditions read (rule 26), and its iteration is not closing (rule 17)."""
+    its conditions read (rule 26), and its iteration is not closing (rule 17)."""
     live = d.state.state in (R.RUNNING, R.PAUSED) and is_unrouted(activation)
     return live and not in_closing_iteration(d.state, activation) and not lacks_past(d.state, activation)
 
 
 def _rejection(d: Decider, activation: Activation, output: Any) -> str:
-    """The message of a rejection. The output that the kernel made of the decision (`waits._decide`) says who
-    decided."""
+    """The message of a rejection. The output that the kernel made of the decision
+    (`waits._decide`) says who decided."""
     by = output.get("decided_by", "") if isinstance(output, dict) else ""
     return f"{d.state.name(activation.node)} was rejected{f' by {by}' if by else ''}"
 
@@ -195,11 +193,9 @@ def park(d: Decider, activation: Activation, error: Error) -> None:
 def fail_for_good(
     d: Decider, activation: Activation, error: Error, *, certain: bool = False, asked: bool = False
 ) -> None:
-    """Fail an activation that has no attempt left: what that means is decided by the node, then by the joins, then by
-    the run.
-    `asked`: this failure is the answer of the node's own conditions, which the error code cannot show, as a handler may
-    choose
-    any code."""
+    """Fail an activation that has no attempt left: what that means is decided by the node, then by the joins, then
+    by the run. `asked`: this failure is the answer of the node's own conditions, which the error code cannot show,
+    as a handler may choose any code."""
     node = d.node(activation)
     cancel(d, open_items(d, activation), "items")
     if d.state.pinned(activation).effect == "at_most_once" and activation.begun and not certain:
@@ -255,8 +251,8 @@ def _continue(d: Decider, activation: Activation, error: Error, *, asked: bool =
 
 
 def _race_is_over(d: Decider, activation: Activation) -> bool:
-    """Whether a join that everything after this node leads to has fired: the loser of a race is not an error (rule
-    11)."""
+    """Whether a join that everything after this node leads to has fired: the loser of a
+    race is not an error (rule 11)."""
     state, ir = d.state, d.state.irs[d.state.iteration_ir(activation.scope, activation.node)]
     region = d.node(activation).region
     while region is not None:

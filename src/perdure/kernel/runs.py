@@ -241,8 +241,7 @@ def _parked(d: Decider, activation: Activation) -> None:
 
 def _is_unlet(d: Decider, activation: Activation) -> bool:
     """Whether the join of a parked activation failed: it was never to run, perhaps because an approval before it was
-    not
-    given. A join that a patch changed since does not count."""
+    not given. A join that a patch changed since does not count."""
     never = activation.item < 0 and not activation.scheduled_seq
     return never and join_verdict(activation, d.state.pinned(activation)) == "fail"
 

@@ -1,9 +1,8 @@
 """What is seen beside the journal: which worker executes which attempt now.
 
-A start is not an event, because it would cost an append per attempt (PROTOCOL 7), so the journal of a run says `queued` while a
-worker runs it. The service that shows a run asks the workers and lays their answers over the state. Those are never
-stored
-and decide nothing.
+A start is not an event, because it would cost an append per attempt (PROTOCOL 7), so the journal of a run says `queued`
+while a worker runs it. The service that shows a run asks the workers and lays their answers over the state. Those are
+never stored and decide nothing.
 """
 
 from __future__ import annotations

@@ -30,8 +30,7 @@ MASKED = "***"
 
 class Segment:
     """A value that stands for something else. Not a struct: an encoder that knows nothing of segments raises an error
-    instead of
-    writing JSON that means something else."""
+    instead of writing JSON that means something else."""
 
     __slots__: tuple[str, ...] = ()
 
@@ -117,8 +116,8 @@ def decode(data: bytes | bytearray, refs: bool) -> Any:
 
 
 def pack(value: Any, *, secrets: bool = True) -> Any:
-    """The value with its segments as plain data that `unpack` can tell from anything a user wrote. Without `secrets`,
-    secrets are refused."""
+    """The value with its segments as plain data that `unpack` can tell from anything a user wrote. Without
+    `secrets`, secrets are refused."""
     kind = type(value)
     if kind is dict:
         packed = {key: pack(item, secrets=secrets) for key, item in value.items()}
@@ -137,8 +136,8 @@ def pack(value: Any, *, secrets: bool = True) -> Any:
 
 
 def unpack(value: Any, *, secrets: bool = True) -> Any:
-    """The value that `pack` packed. Raises BadSegment for other forms, and without `secrets` for secrets: stored values
-    hold none (S2)."""
+    """The value that `pack` packed. Raises BadSegment for other forms, and without `secrets` for secrets:
+    stored values hold none (S2)."""
     kind = type(value)
     if kind is list:
         return [unpack(item, secrets=secrets) for item in value]

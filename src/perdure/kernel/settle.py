@@ -24,8 +24,8 @@ N, R = NodeState, RunState
 
 _MANY_TERMINALS = 64
 _LARGE_BYTES = 32 * 1024
-"""The default outputs of more terminals, or larger ones, are composed by the coordinator, which can store them as a
-blob."""
+"""The default outputs of more terminals, or larger ones, are composed by the coordinator,
+which can store them as a blob."""
 
 
 def settle(d: Decider) -> None:
@@ -241,8 +241,7 @@ def _is_early(state: State, activation: Activation) -> bool:
 
 def _find_whole(d: Decider) -> list[Activation]:
     """The activations that waited for their past to be done again and need not any more. The others are found again
-    when what
-    they wait for has ended, so a decision costs what it changes, however many wait."""
+    when what they wait for has ended, so a decision costs what it changes, however many wait."""
     state = d.state
     found: list[Activation] = []
     for key in list(state.loose):
@@ -369,8 +368,8 @@ def _are_large(state: State) -> bool:
 
 
 def default_outputs(ir: IR, ends: Mapping[str, Seen | None]) -> Any:
-    """The output of the `output` node; otherwise the outputs of the terminal nodes by id. That of a skipped node is
-    null (44)."""
+    """The output of the `output` node; otherwise the outputs of the terminal nodes by id. That
+    of a skipped node is null (44)."""
     found: dict[str, Any] = {}
     outputs: dict[str, Any] = {}
     for index in ir.terminals:

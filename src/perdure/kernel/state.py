@@ -79,8 +79,8 @@ NODE_TRANSITIONS: dict[NodeState, frozenset[NodeState]] = {
     N.COMPENSATED: frozenset(),
 }
 """Transitions within a generation. WAITING -> WAITING is for the next generation of a child. COMPLETED -> PARKED is an
-outcome whose routing failed (rule 20); the work stays done. COMPLETED -> FAILED, or PARKED, is an outcome that was kept
-and has no way on (rule 25)."""
+outcome whose routing failed (rule 20); the work stays done. COMPLETED -> FAILED, or PARKED, is an outcome that was
+kept and has no way on (rule 25)."""
 
 NEW_GENERATION: dict[NodeState, frozenset[NodeState]] = {
     N.FAILED: frozenset({N.PENDING}),
@@ -234,8 +234,8 @@ class Approval(msgspec.Struct, kw_only=True, omit_defaults=True):
     quorum: int = 1
     votes: dict[str, str] = {}
     persons: dict[str, str] = {}
-    """The person who voted, by the entry of `approvers` that the vote counts for, where that is not the person's
-    own."""
+    """The person who voted, by the entry of `approvers` that the vote counts for, where
+    that is not the person's own."""
     left: tuple[str, ...] = ()
     """Approvers who handed their seat over."""
     state: Literal["pending", "decided"] = "pending"

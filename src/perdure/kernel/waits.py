@@ -220,8 +220,8 @@ def signal(d: Decider, command: c.Signal) -> None:
 
 
 def deliver_signals(d: Decider, name: str) -> None:
-    """Deliver first in, first out: the oldest unconsumed signal goes to the activation that has waited longest (rule
-    37)."""
+    """Deliver first in, first out: the oldest unconsumed signal goes to the activation that
+    has waited longest (rule 37)."""
     while d.state.state not in (R.FAILING, R.CANCELLING, R.COMPENSATING):
         payload = next((s for s in d.state.signals if s[1] == name), None)
         waiting = d.state.signal_waits.get(name)
@@ -292,8 +292,8 @@ def end_child(d: Decider, command: c.EndChild) -> None:
         d.emit_for(e.NodeResumed, activation, reason="child completed")
         accept(d, activation, output=command.output, output_ref=command.output_ref, size=command.size)
     elif command.orphaned and command.state == "cancelled" and d.state.state in (R.RUNNING, R.PAUSED):
-        # The child was stopped for an end that is over, and is wanted again. Rolled back since, it has no later
-        # generation.
+        # The child was stopped for an end that is over, and is wanted again. Rolled back
+        # since, it has no later generation.
         workflow, inputs = activation.child_workflow, activation.child_inputs
         _start_generation(d, activation, activation.child, command.generation + 1, workflow, inputs)
     elif command.state == "failed":
