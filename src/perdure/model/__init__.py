@@ -1,7 +1,7 @@
 """What a workflow is: definition, compiler, IR, validation. Knows nothing of runs.
 
-`compile_text` and `compile_definition`, with `rebase` beside them, are the whole of it; the stages behind them are private.
-They are loaded on first use, so that `perdure.model.ir` costs nothing to those who only run workflows.
+`compile_text` and `compile_definition`, with `rebase` beside them, are the whole of it; the stages behind them are
+private. They are loaded on first use, so that `perdure.model.ir` costs nothing to code that only runs workflows.
 """
 
 from __future__ import annotations

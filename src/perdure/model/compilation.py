@@ -1,4 +1,4 @@
-"""The way in: text or data to an IR and a list of problems with their places."""
+"""The entrance of the compiler: from text or data to an IR and a list of problems with their places."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from perdure.model.reader import Format, check_data, read
 
 
 class Locator(Protocol):
-    """Knows where in a text a path stands."""
+    """A finder of the place in a text where a path stands."""
 
     def find(self, paths: Iterable[Path]) -> dict[Path, tuple[int, int]]: ...
 
 
 class Compiled(msgspec.Struct, frozen=True):
-    """`ir` and `definition` are None when there are errors; warnings alone leave both."""
+    """The result of compiling. `ir` and `definition` are None when there are errors; warnings alone leave both."""
 
     ir: IR | None
     problems: tuple[Problem, ...]
     definition: dict[str, Any] | None
     draft: Draft | None = None
-    """Of a definition with errors: what can be checked of it nevertheless."""
+    """The part of a definition with errors that can be checked nevertheless."""
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -45,7 +45,8 @@ class Compiled(msgspec.Struct, frozen=True):
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Compiling makes millions of small objects and no garbage; collecting in between doubles the time."""
+    """Suspend garbage collection: compiling makes millions of small objects and no garbage,
+    and collecting doubles the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -57,18 +58,18 @@ def _no_collection() -> Iterator[None]:
 
 @_no_collection()
 def compile_text(text: str | bytes, *, format: Format | None = None) -> Compiled:
-    """Compiles JSON or YAML. Without a format, text that begins with a bracket is JSON."""
+    """Compile JSON or YAML. Without a format, text that begins with a bracket is JSON."""
     problems = Problems()
     data, plain, found = read(text, format, problems)
     if problems.errors:
-        # Not scanned again for lines: text that was refused may be made to be slow, and its problems have their lines.
+        # Refused text is not scanned again for lines: it may be made to be slow, and its problems have their lines.
         return Compiled(None, _finish(problems, None), None)
     return _compile(data, problems, Positions(plain, found))
 
 
 @_no_collection()
 def compile_definition(data: Any, positions: Locator | None = None) -> Compiled:
-    """Compiles a definition that is already data. The data is copied, so later changes to it do no harm."""
+    """Compile a definition that is already data. The data is copied, so later changes to it do no harm."""
     problems = Problems()
     if not check_data(data, problems):
         return Compiled(None, _finish(problems, positions), None)

@@ -36,20 +36,21 @@ from perdure.model.usage import Usage, find_usage
 
 _ALL = Join()
 _CONFIG_KEYS = frozenset({"config", "config_ref", "agent_config", "human_config"})
-"""What the config of a node is made of."""
+"""The keys that the config of a node is made of."""
 _RETRY = Retry()
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """What can be read of a definition that is refused: its nodes without a graph, so that each can still be checked."""
+    """The readable part of a refused definition: its nodes without a graph, so that each can still be checked."""
 
     ir: IR
     places: dict[str, int]
-    """Where in the list of nodes each stands."""
+    """The position of each node in the list of nodes."""
 
 
 def compile_data(data: Any, problems: Problems) -> tuple[IR | None, dict[str, Any] | None, Draft | None]:
-    """The IR and the canonical definition, both None when there are errors, and then a draft if anything can be read."""
+    """The IR and the canonical definition, both None when there are errors, and then a
+    draft if anything can be read."""
     definition = read_definition(data, problems)
     if definition is None or not definition.nodes:
         return None, None, None
@@ -71,7 +72,8 @@ def compile_data(data: Any, problems: Problems) -> tuple[IR | None, dict[str, An
 
 
 def _make_draft(definition: Definition, unread: dict[Any, set[Any]]) -> Draft:
-    """`unread`: nodes that were not understood, by their place, each with the keys it was not understood for."""
+    """A draft of the nodes. `unread`: nodes that were not understood, by position, each with the
+    keys that were not understood."""
     nodes = []
     for id, node in definition.nodes.items():
         if not isinstance(node["type"], str):
@@ -79,7 +81,7 @@ def _make_draft(definition: Definition, unread: dict[Any, set[Any]]) -> Draft:
         wrong = unread.get(definition.places[id])
         if wrong is None:
             nodes.append(_make_loose(node))
-        else:  # its type, and its config if that is not what was not understood
+        else:  # the type of the node, and its config unless that is what was not understood
             hidden = not wrong.isdisjoint(_CONFIG_KEYS) or node["type"] == "map" or "config_ref" in node
             nodes.append(Node(id=id, type=node["type"], config=node.get("config"), config_ref="" if hidden else None))
     inputs = definition.workflow.get("inputs")
@@ -88,7 +90,7 @@ def _make_draft(definition: Definition, unread: dict[Any, set[Any]]) -> Draft:
 
 
 def _make_loose(node: dict[str, Any]) -> Node:
-    """A node with what can be checked without a graph."""
+    """A node with the parts that can be checked without a graph."""
     extra: dict[str, Any] = {}
     if "when" in node:
         extra["when"] = _loose_condition(node["when"])
@@ -110,7 +112,7 @@ def _loose_condition(condition: dict[str, Any]) -> Condition:
 def make_canonical(definition: Definition, pairs: dict[tuple[str, str], Pair]) -> dict[str, Any]:
     edges: list[dict[str, Any]] = []
     for (source, target), pair in sorted(pairs.items(), key=lambda item: item[0]):
-        # What a routing names is already said there.
+        # An edge that routing names is already written there.
         if pair.named and not pair.required and not pair.ports:
             continue
         required = {"required": True} if pair.required else {}
@@ -121,7 +123,7 @@ def make_canonical(definition: Definition, pairs: dict[tuple[str, str], Pair]) -
 
 
 def hash_definition(canonical: dict[str, Any]) -> str:
-    """The description says nothing about what a run does, so it does not change the hash."""
+    """The hash of a definition. A description does not change what a run does, so it does not change the hash."""
     meaning = {key: value for key, value in canonical.items() if key != "description"}
     return "sha256:" + hashlib.sha256(msgspec.json.encode(meaning, order="deterministic")).hexdigest()
 

@@ -12,7 +12,7 @@ from perdure.model.problems import Path, Problems
 
 MAX_EXPRESSION = 100_000
 MAX_CONDITIONS = 100
-"""In one composite, with those inside it."""
+"""The most conditions in one composite, nested ones included."""
 MAX_NESTING = 10
 
 _COMPARISONS = ("==", "!=", ">", ">=", "<", "<=", "in", "not_in", "contains", "matches")

@@ -72,7 +72,7 @@ _NODE_KEYS = (
 
 
 class Link(msgspec.Struct, frozen=True, gc=False):
-    """An edge as somebody wrote it: dependency, dependent or entry of `edges`."""
+    """An edge as the definition writes it: dependency, dependent or entry of `edges`."""
 
     source: str
     target: str
@@ -184,7 +184,7 @@ def _read_workflow_limits(fields: Fields) -> dict[str, Any]:
 
 
 def _read_listed_node(item: Any, index: int, endless: bool, definition: Definition, problems: Problems) -> bool:
-    """Reads one entry of `nodes`; true when its loop makes the workflow endless."""
+    """Read one entry of `nodes`. True when its loop makes the workflow endless."""
     path: Path = ("nodes", index)
     id = None
     if isinstance(item, dict):
@@ -227,7 +227,7 @@ def _read_listed_node(item: Any, index: int, endless: bool, definition: Definiti
 
 
 def _read_routing(fields: Fields, canonical: dict[str, Any], endless: bool) -> bool:
-    """Adds what decides where control comes from and goes to; true when the loop makes the workflow endless."""
+    """Add what decides where control comes from and goes to. True when the loop makes the workflow endless."""
     loop, says_endless = read_loop(fields, canonical["id"] or "", endless)
     routing = {
         "join": read_join(fields),
@@ -260,7 +260,7 @@ def _read_when(fields: Fields) -> dict[str, Any] | None:
 
 
 def read_node(fields: Fields) -> dict[str, Any]:
-    """What a node is and how it is executed: all but its id and its place in the graph."""
+    """The canonical form of what a node is and how it is executed: all but its id and its place in the graph."""
     config: Any = fields.mapping("config")
     type = read_type(fields, config)
     canonical: dict[str, Any] = {"type": type}

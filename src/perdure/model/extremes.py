@@ -1,7 +1,8 @@
-"""Numbers that take long to read: of the size of 1e300 or 1e-300 each takes as long as hundreds of others.
+"""Extreme numbers: one of the size of 1e300 or 1e-300 takes as long to read as hundreds of others.
 
-A megabyte of them held up whoever decoded it for seconds, and that is done where runs are decided, at every look. So a value may have
-a few: an event is then read in about the time of any other, however many events there are. Knows JSON as text, before anybody decodes it.
+A megabyte of them held up its reader for seconds, and values are decoded where runs are decided, every time a run is
+loaded. So a value may have a few: an event is then read in about the time of any other, however many events there are.
+Knows JSON as text, before it is decoded.
 """
 
 from __future__ import annotations
@@ -12,20 +13,20 @@ from itertools import islice
 from typing import Any
 
 MOST = 20
-"""Each takes 10 µs."""
+"""The most extreme numbers of one value. Each takes 10 µs."""
 LARGEST, SMALLEST = 1e280, 1e-280
 WHY = (
     f"it has more than {MOST} numbers beyond {LARGEST:.0e} or below {SMALLEST:.0e}, which take long to read;"
     " scale them, or write them as texts"
 )
 
-# Two that begin with a letter: looking for one of two takes five times as long.
+# Two patterns that begin with a letter: one pattern with either letter takes five times as long.
 _EXTREME = [re.compile(letter + rb"[+-]?+0*+(?:2[89]|3)[0-9]") for letter in (b"e", b"E")]
 _QUOTE = ord('"')
 _PIECE = 1024 * 1024
-"""Of JSON, searched in one go: between two, other threads have their turn."""
+"""Bytes of JSON that are searched in one go: between two pieces, other threads have their turn."""
 _LONGEST = 16
-"""As much of the next piece as is looked at for one that begins in this."""
+"""Bytes of the next piece that are searched for a number that begins in this one."""
 _OUTSIDE_TEXTS = re.compile(
     rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[eE][+-]?+0*+(?:2[89]|3)[0-9]',
     re.DOTALL,
@@ -33,7 +34,7 @@ _OUTSIDE_TEXTS = re.compile(
 
 
 def has_many(data: bytes | bytearray | memoryview) -> bool:
-    """Of JSON: what looks like one inside of a text is none."""
+    """Whether JSON text has too many extreme numbers. Digits inside a string do not count."""
     return _count(data) > MOST and _count_outside(data) > MOST
 
 
@@ -54,7 +55,7 @@ def _count_outside(data: bytes | bytearray | memoryview) -> int:
 
 
 def holds_many(value: Any) -> bool:
-    """Of data."""
+    """Whether data has too many extreme numbers."""
     count, stack = 0, [value]
     while stack:
         one = stack.pop()

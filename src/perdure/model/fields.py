@@ -20,12 +20,12 @@ YEAR_MS = YEAR_SECONDS * 1000
 
 
 def plain_number(value: int | float) -> int | float:
-    """2.0 and 2 are the same number in every field of a definition (not inside a config)."""
+    """The number with 2.0 as 2: they are the same in every field of a definition (not inside a config)."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 class Fields:
-    """One mapping. `what` names it in messages: `node 'fetch'`, `retry of node 'fetch'`."""
+    """One mapping of a definition. `what` names it in messages: `node 'fetch'`, `retry of node 'fetch'`."""
 
     __slots__ = ("data", "path", "problems", "what")
 
@@ -54,7 +54,7 @@ class Fields:
         self.error("wrong_type", key, f"'{key}' of {self.what} must be {wanted}, got {describe(self.data[key])}")
 
     def one_of(self, *keys: str) -> str | None:
-        """The first of several spellings that is present; saying two different things is a problem."""
+        """The first of several spellings that is present; two spellings that say different things are a problem."""
         first = None
         for key in keys:
             if self.data.get(key) is None:

@@ -18,7 +18,7 @@ Targets = Iterator[tuple[Path, list[str]]]
 
 
 class Pair(msgspec.Struct, gc=False):
-    """An edge between two nodes, whoever named it."""
+    """An edge between two nodes, whichever part of the definition names it."""
 
     named: bool = False
     required: bool = False
@@ -26,7 +26,8 @@ class Pair(msgspec.Struct, gc=False):
 
 
 class Graph(msgspec.Struct):
-    """`ids` are in Kahn level order; everything else speaks in indexes of it. Back edges of loops are not in it."""
+    """The nodes and edges. `ids` are in Kahn level order, and all else are indexes into it.
+    Back edges of loops are left out."""
 
     ids: list[str]
     index: dict[str, int]
@@ -37,7 +38,7 @@ class Graph(msgspec.Struct):
 
 
 def routes(node: dict[str, Any]) -> Targets:
-    """Every list of nodes that a routing of this node names, with its place."""
+    """Every list of nodes that this node's routing names, with its place."""
     branch = node.get("branch")
     if branch is not None:
         for position, rule in enumerate(branch.get("rules", ())):
@@ -132,9 +133,9 @@ def build_graph(definition: Definition, pairs: dict[tuple[str, str], Pair], prob
 
 
 def _sort(children: list[list[int]], waiting: list[int]) -> tuple[tuple[list[int], list[int]], list[list[int]]]:
-    """Kahn's algorithm by levels, ties by id. Cycles are cut open so that the rest can still be checked.
+    """Sort by Kahn's algorithm: by levels, ties by id. Cycles are cut open so that the rest can still be checked.
 
-    Gives (sorted, tangled) and the cycles; the last edge of each, from its end to its start, is to be left out.
+    Returns (sorted, tangled) and the cycles; the last edge of each, from its end to its start, is to be left out.
     """
     left = list(waiting)
     clean = _levels(children, left, [i for i, count in enumerate(left) if count == 0])
@@ -169,7 +170,7 @@ def _levels(children: list[list[int]], waiting: list[int], level: list[int]) -> 
 
 
 def _find_cycles(children: list[list[int]], remaining: set[int]) -> list[list[int]]:
-    """Depth-first; every edge back to the open path closes one cycle."""
+    """The cycles, found depth-first: every edge back to the open path closes one."""
     cycles: list[list[int]] = []
     done: set[int] = set()
     for start in sorted(remaining):
@@ -181,7 +182,7 @@ def _find_cycles(children: list[list[int]], remaining: set[int]) -> list[list[in
         while todo:
             for j in todo[-1]:
                 if j in on_trail:
-                    # Only the first is shown; of the others the closing edge is enough.
+                    # Only the first cycle is shown whole; of the others the closing edge is enough.
                     cycles.append(trail[on_trail[j] :] if not cycles else [j, trail[-1]])
                 elif j not in done:
                     on_trail[j] = len(trail)
@@ -209,7 +210,7 @@ def _report_cycle(cycle: list[str], definition: Definition, problems: Problems) 
 def _check_ends(
     ids: list[str], children: list[list[int]], waiting: list[int], definition: Definition, problems: Problems
 ) -> None:
-    """Entries, ends, and whether every node lies between them. Without cycles all of it holds by itself."""
+    """Check entries, ends, and whether every node lies between them. Without cycles all of it holds by itself."""
     entries = [i for i, count in enumerate(waiting) if count == 0]
     ends = [i for i, below in enumerate(children) if not below]
     if not entries:

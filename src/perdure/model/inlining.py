@@ -1,4 +1,4 @@
-"""Content that a definition keeps as blobs, put where the definition names it.
+"""Content that a definition keeps as blobs, put in where the definition names it.
 
 Owns what `config` and `config_ref` of one node mean together: both hold, and where they say different things, that is an
 error and never a silent choice. The same function joins them when a definition is checked and when a node is dispatched. It
@@ -44,13 +44,14 @@ class Inlined(msgspec.Struct, frozen=True):
 
     definition: dict[str, Any]
     places: dict[Path, Path]
-    """Where content was put, and where the definition names it."""
+    """Where content was put in, to where the definition names it."""
     parts: frozenset[Path]
-    """Configs that were joined: what is found in them now, the definition alone could not show."""
+    """Configs that were joined: the definition alone could not show what is found in them now."""
     problems: tuple[Found, ...]
 
     def find_origin(self, path: Path) -> Path | None:
-        """The place in the definition that a path in what was put in comes from; None: it has nothing to do with that."""
+        """The place in the definition that a path in the inlined content comes from; None when
+        it has nothing to do with that."""
         for length in range(len(path), 0, -1):
             if path[:length] in self.places:
                 return self.places[path[:length]]
@@ -58,7 +59,8 @@ class Inlined(msgspec.Struct, frozen=True):
 
 
 def inline(definition: Mapping[str, Any], find: Callable[[str], tuple[bool, Any]]) -> Inlined:
-    """`definition` is canonical. `find` gives what an address names, and whether it is known."""
+    """Put in the content of all blobs. `definition` is canonical; `find` gives what an address
+    names, and whether it is known."""
     places: dict[Path, Path] = {}
     parts: set[Path] = set()
     problems: list[Found] = []
@@ -101,14 +103,14 @@ def _inline_config(
         return node
     parts.add((*path, "config"))
     places.update({(*path, "config", key): named for key in joined if key not in (config or ())})
-    if not config:  # then what is missing is missing there
+    if not config:  # then a missing key is missing in the blob
         places[(*path, "config")] = named
     rest = {key: value for key, value in node.items() if key != "config_ref"}
     return {**rest, "config": joined} if joined else rest
 
 
 def address_of(node: Mapping[str, Any]) -> str | None:
-    """Of a node in canonical form."""
+    """The content address in `config_ref` of a node in canonical form."""
     reference = node.get("config_ref")
     return reference.get("cas_ref") if isinstance(reference, dict) else reference
 
@@ -142,7 +144,7 @@ def _inline_condition(
 
 
 def _put(value: Any, place: Path, new: Any) -> Any:
-    """A copy with another value at one place."""
+    """A copy of a value with another one at one place."""
     if not place:
         return new
     first, rest = place[0], place[1:]

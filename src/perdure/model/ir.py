@@ -36,7 +36,7 @@ class Condition(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def reads_everything(self) -> bool:
-        """It holds Python code, which may ask for any node of the past."""
+        """Whether the condition holds Python code, which may read any node of the past."""
         return self.kind == "python_sandbox" or (self.kind == "composite" and _holds_python(self.spec))
 
 
@@ -58,7 +58,7 @@ class Retry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Join(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`at_least` None is `all`; `any` is at_least 1."""
+    """How many edges a join needs: `at_least` None is `all`, and `any` is 1."""
 
     at_least: int | None = None
     cancel_rest: bool = False
@@ -77,7 +77,7 @@ class Branch(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Loop(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A loop is named by the index of its looping node, the node that has the `loop` key."""
+    """A loop, named by the index of its looping node, the node that has the `loop` key."""
 
     head: int  # loop_back_to
     condition: Condition
@@ -98,13 +98,13 @@ class Compensator(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Edge(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One edge per pair of nodes, however often the definition names it."""
+    """An edge between a pair of nodes: one, however often the definition names it."""
 
     source: int
     target: int
     kind: EdgeKind = "inner"  # a back edge is back; else leaving any loop is exit; else entering any is entry
     common: int = 0  # how many enclosing loops both ends share: the length of the shared scope
-    named: bool = False  # some routing names it: taken only when chosen
+    named: bool = False  # routing names it: taken only when chosen
     required: bool = False
     ports: tuple[tuple[str, str], ...] = ()  # (source port, target port) pairs of streaming nodes
 

@@ -46,7 +46,7 @@ def check_joins(definition: Definition, graph: Graph, loops: Loops, problems: Pr
 
 
 def find_regions(nodes: list[dict[str, Any]], children: list[list[int]]) -> tuple[list[bool], list[int | None]]:
-    """For every node: is a failure of it decided by joins alone, and the join that all after it leads to."""
+    """For every node: whether joins alone decide a failure of it, and the join that everything after it leads to."""
     lenient = [False] * len(nodes)
     region: list[int | None] = [None] * len(nodes)
     racing = [at_least(node) is not None for node in nodes]

@@ -1,4 +1,4 @@
-"""Loops: their bodies, how they nest, and what an edge is to them.
+"""Loops: their bodies, how they nest, and how an edge relates to them.
 
 The body of a loop is every node on a path from its head to its looping node, plus the side chains that hang only on
 those. Must not know conditions or what nodes do, except which types wait.
@@ -95,7 +95,7 @@ class _Search:
         return sorted(core)
 
     def _between(self, head: int, looping: int) -> set[int] | None:
-        """Nodes on a path. Both ends search in turn; whichever is done first limits the other."""
+        """Nodes on a path between the ends. Both ends search in turn; the one that is done first limits the other."""
         forward, backward = {head}, {looping}
         to_open, to_open_back = [head], [looping]
         while to_open and to_open_back:
@@ -110,7 +110,7 @@ class _Search:
                     backward.add(j)
                     to_open_back.append(j)
             if self.steps > MAX_STEPS:
-                return None  # Given up; the caller sees the steps and says so.
+                return None  # given up: the caller sees the steps and reports it
         if not to_open:
             return self._within(looping, self._parents, forward) if looping in forward else None
         return self._within(head, self._children, backward) if head in backward else None
@@ -127,7 +127,8 @@ class _Search:
         return seen
 
     def _add_side_chains(self, body: set[int], looping: int) -> None:
-        """Nodes all of whose parents are in the body (the looping node aside) run in every iteration too."""
+        """Add the nodes all of whose parents are in the body (the looping node aside):
+        they run in every iteration too."""
         inside: dict[int, int] = {}
         stack = [i for i in body if i != looping]
         while stack:
@@ -145,7 +146,7 @@ def _nest(
     bodies: dict[int, list[int]], definition: Definition, graph: Graph, problems: Problems
 ) -> list[tuple[int, ...]]:
     enclosing: list[tuple[int, ...]] = [()] * len(graph.ids)
-    # Larger bodies first: what is already around all nodes of a body contains it.
+    # Larger bodies first: a loop already around all nodes of a body contains it.
     for looping in sorted(bodies, key=lambda i: (-len(bodies[i]), i)):
         body = bodies[looping]
         around = enclosing[looping]

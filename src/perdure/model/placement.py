@@ -20,7 +20,8 @@ _PART = re.compile(r'\.([^.\[\]]+)|\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]')
 
 
 def place(problems: Sequence[Problem], text: str | bytes, format: Format | None) -> tuple[Problem, ...]:
-    """The same problems with paths by index, lines and columns, as the compiler's own have them, in order of place."""
+    """The same problems in order of place, with paths by index, lines and columns, like
+    those of the compiler itself."""
     if not problems:
         return ()
     data, plain, found = read(text, format, Problems())
@@ -36,7 +37,7 @@ def place(problems: Sequence[Problem], text: str | bytes, format: Format | None)
 
 
 def _as_written(path: Path, data: Any) -> Path:
-    """The type of a node may stand under its other name."""
+    """The path as the text has it: the type of a node may stand under its other name."""
     if len(path) < 3 or path[-1] != "type":
         return path
     found = data
@@ -60,7 +61,7 @@ def find_indexes(data: Any) -> dict[str, int]:
 
 
 def read_path(text: str, indexes: dict[str, int]) -> Path:
-    """() when it is not understood: the problem then keeps its words and has no line."""
+    """The path that a text means, or () when it is not understood: the problem then keeps its words and has no line."""
     node = _NODE.match(text)
     path: list[str | int] = []
     position = 0

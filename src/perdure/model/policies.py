@@ -11,7 +11,7 @@ from perdure.model.fields import YEAR_MS, Fields, as_fields
 from perdure.model.problems import Path, Problems, describe
 from perdure.spelling import find_close
 
-# A second try of these is a second question, wait or child, so it must be asked for.
+# A second try of these is a second question, wait or child, so a definition must ask for it.
 SINGLE_ATTEMPT_TYPES = frozenset({"human", "wait", "workflow"})
 MAX_ATTEMPTS = 1000
 
@@ -58,7 +58,7 @@ def default_attempts(type: str) -> int:
 
 
 def read_retry(owner: Fields, attempts: int) -> dict[str, Any]:
-    """`retry` of a node or compensator; `attempts` is what its type does when nothing is said."""
+    """The canonical `retry` of a node or compensator; `attempts` is the default of its type."""
     value = owner.data.get("retry")
     if value is None:
         return {}
@@ -82,7 +82,7 @@ def read_retry(owner: Fields, attempts: int) -> dict[str, Any]:
 
 
 def read_join(fields: Fields) -> Any:
-    """None for `all`, otherwise the canonical join."""
+    """The canonical join; None for `all`."""
     wait = fields.flag("wait_for_all")
     if wait is False:
         fields.error(
@@ -118,7 +118,7 @@ def read_join(fields: Fields) -> Any:
 
 
 def read_node_limits(fields: Fields) -> dict[str, Any]:
-    """`limits` of a node: deadline_s is another name of timeout_seconds."""
+    """The canonical `limits` of a node, in which deadline_s is another name of timeout_seconds."""
     value = fields.data.get("limits")
     if value is None:
         return {}
@@ -134,7 +134,7 @@ def read_node_limits(fields: Fields) -> dict[str, Any]:
 
 
 def read_gate(fields: Fields, key: str, known: tuple[str, ...]) -> dict[str, Any] | None:
-    """`concurrency` or `rate`."""
+    """The canonical `concurrency` or `rate`."""
     value = fields.data.get(key)
     if value is None:
         return None
@@ -196,7 +196,7 @@ def read_type(fields: Fields, config: Any) -> str | None:
         return None
     name = fields.name(key)
     if name == "function" and isinstance(config, dict) and config.get("function") is not None:
-        return "task"  # a function of a module; code that a definition holds is another type
+        return "task"  # a function of a module; code inside a definition is another type
     return None if name is None else TYPE_ALIASES.get(name, name)
 
 
@@ -217,7 +217,7 @@ def read_human(config: Any, node: Fields) -> dict[str, Any]:
         seconds = node.seconds("timeout_seconds")
         if seconds is not None:
             merge(merged, {"timeout_seconds": seconds}, node.path, node)
-    # Only now, and not beside a config_ref: what is written in one place must not be undone by another.
+    # Only now, and not beside a config_ref: one place must not undo what another says.
     if not node.has("config_ref"):
         for key, value in _HUMAN_DEFAULTS.items():
             if merged.get(key) == value:
@@ -226,7 +226,7 @@ def read_human(config: Any, node: Fields) -> dict[str, Any]:
 
 
 def settle_human(config: dict[str, Any], path: Path, node: Fields, problems: Problems) -> None:
-    """Turns hours and escalation policies of the reference documents into timeout_seconds and on_timeout."""
+    """Turn hours and escalation policies of the reference documents into timeout_seconds and on_timeout."""
     known = {key: value for key, value in config.items() if key not in _COMPUTABLE or not is_template(value)}
     fields = Fields(known, path, f"config of {node.what}", problems, config)
     before = problems.errors
@@ -258,7 +258,8 @@ _TASK_KEYS = ("function", "action", "args")
 
 
 def settle_task(config: dict[str, Any], path: Path, what: str, problems: Problems) -> None:
-    """`{action: email, to: ann}`, as the reference documents write it: what is no key of a task is an argument of its action."""
+    """Move the arguments of an action to `args`. The reference documents write `{action: email, to: ann}`: any key that
+    is no key of a task is an argument of its action."""
     if config.get("action") is None or config.get("function") is not None:
         return
     extra = [key for key in config if key not in _TASK_KEYS and find_close(key, _TASK_KEYS) is None]
@@ -278,7 +279,7 @@ def settle_task(config: dict[str, Any], path: Path, what: str, problems: Problem
 
 
 def is_template(value: Any) -> bool:
-    """Known only when the node runs; its type checks it then."""
+    """Whether a value is a template: known only when the node runs, and checked by its type then."""
     return isinstance(value, str) and "{{" in value
 
 

@@ -59,7 +59,7 @@ class Positions:
 
 
 def _locate(events: Iterator[_Event], wanted: dict[Any, Any], known: dict[Path, Place]) -> None:
-    # A frame: is it a mapping, the wanted parts below it (None: nothing), its path, its next index, its waiting key.
+    # A frame: whether it is a mapping, the wanted parts below it (None: nothing), its path, next index and waiting key.
     stack: list[list[Any]] = []
     for kind, text, line, column in events:
         if kind == "end":
@@ -144,7 +144,7 @@ def _json_text(token: str) -> str:
 
 
 def explain_json(text: str, problems: Problems) -> bool:
-    """Names what the fast reader refused without saying where: repeated keys, odd numbers, broken characters."""
+    """Report what the fast reader refused without saying where: repeated keys, odd numbers, broken characters."""
     before = problems.errors
     stack: list[list[Any]] = []  # is it a mapping, keys seen, waiting key, path, next index
     for kind, token, line, column in _json_events(text):

@@ -18,9 +18,9 @@ from perdure.spelling import find_close
 Path = tuple[str | int, ...]
 Severity = Literal["error", "warning"]
 
-# A definition that is wrong everywhere is cut here: nobody reads more, and every problem costs a search for its line.
+# A definition that is wrong everywhere is cut here: people read no more, and every problem costs a search for its line.
 MAX_PROBLEMS = 1000
-# Each compares a word with every candidate; more of them would cost more than the compile.
+# Each suggestion compares a word with every candidate; more of them would cost more than the compile.
 _MAX_SUGGESTIONS = 20
 
 CODES: dict[str, str] = {
@@ -110,7 +110,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Problems:
-    """Collects problems from every stage, so that all are reported at once."""
+    """The collector of problems from every stage, so that all are reported at once."""
 
     def __init__(self) -> None:
         self.found: list[Found] = []
@@ -136,7 +136,7 @@ class Problems:
         return self.left_out > 0
 
     def suggest(self, word: str, choices: Collection[str]) -> str:
-        """`; did you mean 'x'?`, or nothing."""
+        """The words `; did you mean 'x'?`, or nothing."""
         self._suggestions += 1
         if self._suggestions > _MAX_SUGGESTIONS:
             return ""
@@ -158,7 +158,7 @@ def format_path(path: Path) -> str:
 def _quote(text: str) -> str:
     try:
         return msgspec.json.encode(text).decode()
-    except UnicodeEncodeError:  # half a character, which is what is wrong with it
+    except UnicodeEncodeError:  # half a character, which is the problem to report
         return json.dumps(text)
 
 

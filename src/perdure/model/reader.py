@@ -86,7 +86,7 @@ def _read_yaml(text: str, problems: Problems) -> Any:
 
 
 class _Odd(Exception):
-    """Something the fast path will not explain; the slow scan in `positions.py` names it and its place."""
+    """The text holds what the fast path does not explain; the slow scan in `positions.py` names it and its place."""
 
 
 def _pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -173,7 +173,8 @@ def _report_syntax(text: str, error: json.JSONDecodeError, problems: Problems) -
 
 
 def check_data(data: Any, problems: Problems) -> bool:
-    """The same limits for data that comes from Python. Cycles end at the depth limit, shared bombs at the count."""
+    """Check the same limits for data that comes from Python. Cycles end at the depth
+    limit, shared bombs at the count."""
     before = problems.errors
     stack: list[tuple[Any, Path]] = [(data, ())]
     count = 0

@@ -1,7 +1,8 @@
 """Renumbering: the same IR with the indexes that a running run already uses.
 
-A patch compiles to a new IR whose indexes follow the new order. State in memory speaks in indexes of the old ones, so ids
-that stay keep their number, ids that are gone leave a hole, which they find again when they come back, and new ids come after.
+A patch compiles to a new IR whose indexes follow the new order. State in memory speaks in indexes of the
+old ones, so ids that stay keep their number, ids that are gone leave a hole, which an id that comes back
+takes again, and new ids come after.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from perdure.model.ir import IR, Branch, Edge, Loop, Node
 
 
 def rebase(ir: IR, *bases: IR) -> IR:
-    """`bases`: every IR the run has had, the oldest first."""
+    """The IR renumbered. `bases`: every IR the run has had, the oldest first."""
     old = {node.id: i for base in bases for i, node in enumerate(base.nodes) if node is not None}
     size = len(bases[-1].nodes)
     new: dict[int, int] = {}

@@ -55,7 +55,7 @@ class _Token:
 
 
 class _Chain:
-    """A name and what is read below it: `a.b[0]`."""
+    """A name and the path that is read below it: `a.b[0]`."""
 
     __slots__ = ("optional", "parts", "root", "tested")
 
@@ -69,7 +69,7 @@ class _Chain:
 def tokenize(
     text: str, start: int = 0, *, template: bool = False, known: Collection[str] = ()
 ) -> tuple[list[_Token], int]:
-    """Tokens from `start`; in a template up to the closing braces, whose end is returned too."""
+    """The tokens from `start`; in a template up to the closing braces, whose end is returned too."""
     tokens: list[_Token] = []
     brackets: list[str] = []
     position = start
@@ -125,13 +125,13 @@ def _read_index(text: str) -> int:
 
 
 def _read_path(tokens: list[_Token], index: int, chain: _Chain) -> int:
-    """Reads what follows a root name; gives the index of the first token that does not belong to the path."""
+    """Read what follows a root name. Returns the index of the first token that does not belong to the path."""
     while index < len(tokens):
         word = tokens[index].text
         if word == "." and index + 1 < len(tokens) and tokens[index + 1].kind in ("name", "number"):
             following = tokens[index + 1]
             if index + 2 < len(tokens) and tokens[index + 2].text == "(":
-                return index + 2  # A method: it belongs to the value, not to the path.
+                return index + 2  # a method: it belongs to the value, not to the path
             chain.parts.append(following.text if following.kind == "name" else _read_index(following.text))
             index += 2
         elif word == "[" and index + 2 < len(tokens) and tokens[index + 2].text == "]":
@@ -149,7 +149,7 @@ def _read_path(tokens: list[_Token], index: int, chain: _Chain) -> int:
 
 
 def _chains(tokens: list[_Token], *, filters: bool) -> Iterator[_Chain]:
-    """Every name that is read. `filters`: a single `|` is a Jinja filter (in CEL there is none)."""
+    """Every name that is read. `filters`: a single `|` is a Jinja filter (CEL has none)."""
     bound: set[str] = set()
     for index in range(len(tokens) - 2):
         # A comprehension binds a name: list.all(x, x > 1).
@@ -185,7 +185,7 @@ def _chains(tokens: list[_Token], *, filters: bool) -> Iterator[_Chain]:
 
 
 def _find_fallbacks(tokens: list[_Token]) -> list[tuple[int, int]]:
-    """What stands inside `default(…)`: it is read where something else was not there, so it may not be there either."""
+    """The spans inside `default(…)`: they are read where another value is absent, and may be absent too."""
     found: list[tuple[int, int]] = []
     for index in range(len(tokens) - 2):
         if tokens[index].text == "|" and tokens[index + 1].text in ("default", "d") and tokens[index + 2].text == "(":
@@ -218,7 +218,8 @@ def _read_filters(tokens: list[_Token], index: int, chain: _Chain) -> None:
 
 
 def find_in_template(text: str, known: Collection[str], roots: Collection[str] = ()) -> list[Reference]:
-    """What a template reads; `roots` are names beyond the usual that are no nodes here. Raises BadExpression."""
+    """The references a template reads; `roots` are names beyond the usual that are no
+    nodes here. Raises BadExpression."""
     if "{%" in text or "{#" in text:
         _check_statements(text)
     found: list[Reference] = []
@@ -245,7 +246,7 @@ def find_in_template(text: str, known: Collection[str], roots: Collection[str] =
 
 
 def _check_statements(text: str) -> None:
-    """`{%` and `{#` outside an expression: loops and comments are not part of templates."""
+    """Refuse `{%` and `{#` outside an expression: loops and comments are not part of templates."""
     position = 0
     while (mark := _MARKS.search(text, position)) is not None:
         if mark[0] != "{{":
@@ -254,7 +255,7 @@ def _check_statements(text: str) -> None:
 
 
 def _template_reference(chain: _Chain, optional: bool, roots: Collection[str]) -> Reference:
-    extra = chain.root in ("config", "error") and chain.root in roots  # elsewhere a node may be called so
+    extra = chain.root in ("config", "error") and chain.root in roots  # elsewhere a node may have this name
     if extra or chain.root in TEMPLATE_ROOTS or chain.root in ("output", "ctx", "current"):
         return Reference(chain.root, None, tuple(chain.parts), optional)
     parts = chain.parts[1:] if chain.parts[:1] == ["output"] else chain.parts
@@ -262,12 +263,12 @@ def _template_reference(chain: _Chain, optional: bool, roots: Collection[str]) -
 
 
 def find_in_expression(text: str, node_ids: Collection[str]) -> tuple[list[Reference], list[str]]:
-    """What a CEL or cross-node expression reads, and bare names that are nodes (and need `ctx.`)."""
+    """The references a CEL or cross-node expression reads, and bare names that are nodes (and need `ctx.`)."""
     tokens, _ = tokenize(text)
     found: list[Reference] = []
     bare: list[str] = []
     chains = list(_chains(tokens, filters=False))
-    # has(ctx.a.output.x) looks before it reads, so the expression knows that `a` may have been skipped.
+    # has(ctx.a.output.x) tests before it reads, so the expression expects that `a` may have been skipped.
     tested = {chain.parts[0] for chain in chains if chain.tested and chain.root == "ctx" and chain.parts}
     for chain in chains:
         parts = chain.parts
@@ -293,7 +294,7 @@ def context_reference(node: str, parts: list[str | int], *, optional: bool = Fal
 def find_in_condition(
     condition: dict[str, Any], path: Path, node_ids: Collection[str]
 ) -> Iterator[tuple[Path, list[Reference], list[str]]]:
-    """For each part of a condition: its place, what it reads, and bare names. Raises BadExpression."""
+    """For each part of a condition: its place, the references it reads, and bare names. Raises BadExpression."""
     kind = condition["type"]
     if kind == "composite":
         for index, inner in enumerate(condition["conditions"]):
@@ -311,7 +312,7 @@ def find_in_condition(
 
 
 def operand_reference(source: str, node: str | None, path: str) -> Reference:
-    """What one side of a cross-node comparison reads. Raises BadExpression."""
+    """The reference that one side of a cross-node comparison reads. Raises BadExpression."""
     chain = _Chain("")
     tokens, _ = tokenize(f".{path}" if path and path[0] != "[" else path)
     if _read_path(tokens, 0, chain) != len(tokens):
@@ -322,7 +323,7 @@ def operand_reference(source: str, node: str | None, path: str) -> Reference:
 
 
 def templates(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    """Every string of a config that holds a template."""
+    """Every string of a config that holds a template, with its path."""
     if isinstance(value, str):
         if "{{" in value or "{%" in value or "{#" in value:
             yield path, value

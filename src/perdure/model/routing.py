@@ -82,7 +82,7 @@ def _read_rule(branch: Fields, index: int, value: Any) -> dict[str, Any] | None:
 
 
 def read_loop(node: Fields, id: str, endless_workflow: bool) -> tuple[dict[str, Any] | None, bool]:
-    """The canonical loop, and whether it says of itself that it is endless."""
+    """The canonical loop, and whether it declares itself endless."""
     value = node.data.get("loop")
     if value is None:
         return None, False
@@ -119,7 +119,7 @@ def read_loop(node: Fields, id: str, endless_workflow: bool) -> tuple[dict[str, 
 
 
 def read_on_failure(node: Fields) -> Any:
-    """None for `fail`, otherwise `park`, `continue` or {path: […]}."""
+    """The canonical `on_failure`: None for `fail`, otherwise `park`, `continue` or {path: […]}."""
     value = node.data.get("on_failure")
     if value is None:
         return None
@@ -140,7 +140,7 @@ def read_on_failure(node: Fields) -> Any:
 
 
 def read_dependency(item: Any, path: tuple[str | int, ...], node: Fields) -> tuple[str, bool] | None:
-    """One entry of `dependencies`: an id, or {node, required}."""
+    """One entry of `dependencies`, an id or {node, required}, as the id and whether it is required."""
     if isinstance(item, str) and item:
         return item, False
     if isinstance(item, dict):

@@ -1,8 +1,9 @@
-"""The language of definitions as a JSON Schema (draft 2020-12), for editors: completion, and mistakes as they are written.
+"""The language of definitions as a JSON Schema (draft 2020-12), for editors: completion,
+and mistakes shown while typing.
 
-Made from the tables by which definitions are read, so that a key that is added there without a word here is an error. The
-compiler stays the judge: what fits here may still be refused, for what names something else (nodes, loops, two spellings at
-once). What the compiler accepts fits here.
+Made from the tables by which definitions are read, so that a key added there but not described here is an error. The
+compiler stays the judge: a definition that fits here may still be refused for names that refer elsewhere (nodes, loops,
+two spellings at once). Every definition that the compiler accepts fits here.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """What the schema needs of a node type."""
+    """The parts of a node type that the schema needs."""
 
     name: str
     aliases: tuple[str, ...]
@@ -60,7 +61,7 @@ _ADDRESS: Schema = {"type": "string", "pattern": "^(cas://)?sha256:[0-9a-f]{64}$
 
 
 def _pattern(expression: str) -> str:
-    """A pattern that Python matches from the start to `\\Z`, as JSON Schema writes it."""
+    """The JSON Schema form of a pattern that Python matches from the start to `\\Z`."""
     return f"^{expression.removesuffix(chr(92) + 'Z')}$"
 
 
@@ -77,7 +78,7 @@ def _said(schema: Schema, description: str) -> Schema:
 
 
 def _or_null(schema: Schema) -> Schema:
-    """Null means absent, wherever a key may be absent."""
+    """The schema with null allowed, which means absent wherever a key may be absent."""
     if isinstance(schema.get("type"), str) and "enum" not in schema:
         return {**schema, "type": [schema["type"], "null"]}
     if "enum" in schema:
@@ -89,7 +90,8 @@ def _or_null(schema: Schema) -> Schema:
 
 
 def _mapping(known: Collection[str], keys: dict[str, Schema], required: Collection[str] = ()) -> Schema:
-    """A mapping that has these keys and no others: a key that is read and not described, or the reverse, is a KeyError."""
+    """A mapping that has these keys and no others: a key that is read but not described,
+    or the reverse, is a KeyError."""
     if keys.keys() != set(known):
         raise KeyError(f"read and not described, or the reverse: {sorted(keys.keys() ^ set(known))}")
     properties = {key: schema if key in required else _or_null(schema) for key, schema in keys.items()}
@@ -354,13 +356,15 @@ def _names(kind: Kind) -> list[str]:
 
 
 def _type(kinds: list[Kind]) -> Schema:
-    """Any name: workers elsewhere may have types that are not known here. Those that are known can be completed."""
+    """The schema of a type: any name, as workers elsewhere may have types that are not known
+    here. Known ones can be completed."""
     known = [{"const": name, "description": kind.description} for kind in kinds for name in _names(kind)]
     return {"anyOf": [*known, _NAME]}
 
 
 def _by_type(kinds: list[Kind], elsewhere: tuple[str, ...]) -> list[Schema]:
-    """`if type = … then config …`. Part of a config may stand in the keys `elsewhere`: then nothing is required of this one."""
+    """Rules of the form `if type = … then config …`. When part of a config stands in the keys
+    `elsewhere`, nothing is required."""
     rules = []
     for kind in kinds:
         names = _names(kind)
@@ -380,11 +384,12 @@ def _by_type(kinds: list[Kind], elsewhere: tuple[str, ...]) -> list[Schema]:
 
 _SUBSCHEMAS = ("properties", "$defs", "definitions", "patternProperties")
 _LEFT_OUT = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas")
-"""What a template that is not rendered yet could come to break, or to mend: for the compiler, which knows where templates are."""
+"""Keywords that a template not rendered yet could break or satisfy: left to the compiler,
+which knows where templates are."""
 
 
 def _config(kind: Kind) -> Schema:
-    """What a definition may write as the config of this type. What is required is said where the node is whole."""
+    """The config that a definition may write for this type. Required keys are stated where the node is whole."""
     schema = {key: value for key, value in _opened(kind.config).items() if key != "required"}
     if '"$ref"' in msgspec.json.encode(schema).decode():
         schema["$id"] = f"urn:perdure:config:{kind.name}"  # its references begin at itself
@@ -395,7 +400,7 @@ def _config(kind: Kind) -> Schema:
         properties = {**{key: _or_null(one) for key, one in _human_keys().items()}, **properties}
     if properties:
         schema["properties"] = properties
-    if kind.name == "task":  # what stands beside an action is what it is called with
+    if kind.name == "task":  # the keys beside an action are its arguments
         action = {"type": "object", "required": ["action"], "not": {"required": ["function"]}}
         return {"if": action, "then": {"properties": properties}, "else": schema}
     return schema

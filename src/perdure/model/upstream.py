@@ -1,4 +1,4 @@
-"""References against the graph: does what is read exist, come before, and surely run?
+"""References against the graph: whether what they read exists, comes before, and surely runs.
 
 Questions of the form "is a before b" are collected and answered together, so that a workflow of 100,000 nodes costs one
 sweep and not 100,000 searches (PROTOCOL 32).
@@ -10,12 +10,12 @@ from collections.abc import Iterable
 
 from perdure.model.graph import Graph
 
-# Bits of one mask: larger ones mean fewer sweeps, and this many bytes for each node between the ends.
+# Bits of one mask: larger masks mean fewer sweeps, and this many bytes for each node between the ends.
 _BATCH = 4096
 
 
 def find_unreached(graph: Graph, questions: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Those pairs (before, after) where `before` is not an ancestor of `after`."""
+    """The pairs (before, after) where `before` is not an ancestor of `after`."""
     wrong: set[tuple[int, int]] = set()
     open_questions: dict[int, list[int]] = {}
     for before, after in questions:

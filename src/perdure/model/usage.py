@@ -101,7 +101,7 @@ class _Collector:
             self._read_condition(i, rule.get("condition"), place, _ROUTING_ROOTS, what)
 
     def _read_item(self, i: int, items: dict[str, Any], path: Path, what: str) -> None:
-        # The item's own compensator also sees what the item gave.
+        # The item's own compensator also sees the output of the item.
         parts = dict(items)
         inner = parts.get("node")
         if isinstance(inner, dict) and "compensator" in inner:
@@ -220,7 +220,7 @@ def _check_order(uses: list[Use], definition: Definition, graph: Graph, loops: L
         id, node = use.reference.node, graph.index[use.reference.node]
         reader = graph.ids[use.reader]
         if (node, use.reader) in wrong:
-            # Where a cycle was cut open, the order is arbitrary and the cycle is the problem to report.
+            # Where a cycle was cut open, the order is arbitrary, and the cycle is the problem to report.
             if not (graph.tangled and (node in graph.tangled or use.reader in graph.tangled)):
                 problems.error("not_upstream", use.path, _explain_order(node, use.reader, graph, loops))
         elif certainty is not None and not use.reference.optional and node != use.reader:
@@ -243,7 +243,7 @@ def _explain_order(node: int, reader: int, graph: Graph, loops: Loops) -> str:
 
 
 def _find_certainty(definition: Definition, graph: Graph, loops: Loops) -> Certainty | None:
-    """None when nothing can be skipped at all, as in most large workflows."""
+    """The certainty of every node; None when nothing can be skipped at all, as in most large workflows."""
     nodes = [definition.nodes[id] for id in graph.ids]
     # A loop that is left in several places leaves through one of them.
     doors: dict[int, set[int]] = {}
@@ -270,7 +270,7 @@ def _key(reference: Reference) -> tuple[Any, ...]:
 
 
 def unique(references: list[Reference]) -> tuple[Reference, ...]:
-    """Each once, in an order that does not depend on how the definition was written."""
+    """Each reference once, in an order that does not depend on how the definition was written."""
     if len(references) < 2:
         return tuple(references)
     return tuple(sorted(set(references), key=_key))

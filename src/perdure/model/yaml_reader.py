@@ -35,7 +35,7 @@ class _Refused(Exception):
 
 
 def resolve(text: str) -> Any:
-    """What an unquoted scalar means. Raises ValueError for a number that cannot be kept."""
+    """The value of an unquoted scalar. Raises ValueError for a number that cannot be kept."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] in "-+.0123456789":
@@ -54,7 +54,7 @@ def resolve(text: str) -> Any:
 
 
 def events(text: str) -> Any:
-    """The event source of both readers; the caller must end it with `dispose()`."""
+    """The event source of both readers. The caller must end it with `dispose()`."""
     return _Loader(text)
 
 
@@ -100,7 +100,8 @@ class _Builder:
             raise _Refused
 
     def _hint(self, mark: Any) -> str:
-        """For a template without quotes, which is two mappings for YAML: the mark stands at the inner one."""
+        """The hint for a template without quotes, which YAML reads as two mappings: the
+        mark stands at the inner one."""
         line = "".join(self._text.split("\n")[mark.line : mark.line + 1])
         found = _TEMPLATE.match(line, max(mark.column - 1, 0))
         return f'; put quotes around it: "{found[0][:80]}"' if found else ""
