@@ -1,1 +1,1 @@
-"""Adapters of the port `perdure.blobs`: one object store each. They must not know runs or journals."""
+"""Adapters of the port `perdure.blobs`, one object store each. They must not know runs or journals."""

@@ -1,8 +1,8 @@
-"""Objects in a bucket, or whatever else the object-store library speaks: `s3://bucket/prefix`, `gs://…`, `az://…`.
+"""Objects in a bucket, or in anything else the object-store library speaks: `s3://bucket/prefix`, `gs://…`, `az://…`.
 
-Credentials come from where that library looks for them (`AWS_…`, `GOOGLE_…`, `AZURE_…`), never from a URL. A service of one's own
-is named in the URL (`s3://bucket/prefix?endpoint=http://host:9000&region=…`) or in `AWS_ENDPOINT_URL`. A write is durable when the
-service has answered.
+Credentials come from where that library looks for them (`AWS_…`, `GOOGLE_…`, `AZURE_…`), never from a URL. A service of
+your own is named in the URL (`s3://bucket/prefix?endpoint=http://host:9000&region=…`) or in `AWS_ENDPOINT_URL`. A write
+is durable when the service has answered.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from perdure.errors import SettingsInvalid
 Result = TypeVar("Result")
 
 _RETRY = {"max_retries": 2, "retry_timeout": timedelta(seconds=20)}
-"""Short: whoever asked tries again, and others should not wait meanwhile."""
+"""Short, because the caller tries again, and other callers should not wait meanwhile."""
 _IN_URL = ("endpoint", "region")
 
 
 class CloudObjects:
     def __init__(self, url: str, **options: Any) -> None:
-        """`options` go to the library: `access_key_id`, … as the service has them."""
+        """`options` go to the library: `access_key_id`, … under the service's own names."""
         self._url, _, query = url.partition("?")
         self._threads = Threads()
         options = {**self._read_query(query), **options}
@@ -97,7 +97,7 @@ class CloudObjects:
     async def move(self, name: str, to: str) -> bool:
         try:
             await self._try(obstore.copy_async(self._store, name, to))
-            # Crash here: both are there, which is one too many; the next collection moves it again.
+            # Crash here: both copies are there, which is one too many; the next collection moves the object again.
             await self._try(obstore.delete_async(self._store, name))
         except FileNotFoundError:
             return False
@@ -119,7 +119,8 @@ class CloudObjects:
         self._threads.close()
 
     async def _try(self, work: Awaitable[Result]) -> Result:
-        """FileNotFoundError and FileExistsError are answers; everything else means that there was none."""
+        """Translate the library's errors. FileNotFoundError and FileExistsError are answers; all others mean there was
+        none."""
         try:
             return await work
         except FileNotFoundError:
@@ -135,5 +136,5 @@ class CloudObjects:
 
 
 def _first_line(error: BaseException) -> str:
-    """The library's messages go on with a dump of its own structures."""
+    """The first line of an error's text: the library's messages go on with a dump of its own structures."""
     return str(error).partition("\n")[0][:300]

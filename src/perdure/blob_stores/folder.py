@@ -1,8 +1,8 @@
 """Objects as files in a folder of this machine.
 
-A file gets its name only when its bytes are on the disk, and `write` returns when the name is there too: after a power cut
-there is either the whole content or none. (The object-store library writes files as well, but names them before their bytes
-are safe, and so could replace good content by an empty file; that is why it is not used here.)
+A file gets its name only when its bytes are on the disk, and `write` returns when the name is there too: after a power
+cut there is either the whole content or none. (The object-store library writes files as well, but names them before
+their bytes are safe, and so could replace good content with an empty file; that is why it is not used here.)
 
 Everything that touches the disk runs in a thread. The folder is made by the first write.
 """
@@ -91,7 +91,8 @@ class FolderObjects:
         return True
 
     def _refresh(self, path: Path, data: Data) -> bool:
-        """The same content is there: its time is set to now. Something else will be replaced."""
+        """Set the time of a file with the same content to now. Returns False if it is missing or differs: then it is
+        replaced."""
         try:
             if not _is_same(path, data):
                 return False
@@ -99,7 +100,7 @@ class FolderObjects:
         except FileNotFoundError:
             return False
         self._make(path.parent)
-        _sync_folder(path.parent)  # whoever named it may not have come to that yet
+        _sync_folder(path.parent)  # the writer that named it may not have synced yet
         return True
 
     def _publish(self, path: Path, data: Data, name_it: Callable[[str, Path], None]) -> None:
@@ -107,7 +108,7 @@ class FolderObjects:
             try:
                 self._write_and_name(path, data, name_it)
                 return
-            except FileNotFoundError:  # somebody removed the folder, or tidied up by a clock that is far ahead
+            except FileNotFoundError:  # the folder was removed, or tidied by a clock that is far ahead
                 self._made.clear()
                 if not again:
                     raise
@@ -123,14 +124,14 @@ class FolderObjects:
                     view = view[file.write(view) :]
                 os.fsync(file.fileno())
             self._touch(Path(unfinished))
-            # Crash here: the file has no name anybody looks for; `tidy` removes it.
+            # Crash here: the file has a name that no reader looks for; `tidy` removes it.
             name_it(unfinished, path)
         finally:
             _unlink(unfinished)
         _sync_folder(path.parent)
 
     def _make(self, folder: Path) -> None:
-        """The folder, its entry and those of all folders above it on the disk."""
+        """Make the folder, with its entry and those of all folders above it on the disk."""
         if folder in self._made and folder.is_dir():
             return
         if folder != self._folder:
@@ -196,7 +197,7 @@ class FolderObjects:
 
 
 def _walk(path: Path, name: str, after: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Files by name, folders entered only where something above `after` may be."""
+    """Files by name; folders are entered only where names above `after` may be."""
     try:
         with os.scandir(path) as entries:
             ordered = sorted(entries, key=lambda entry: entry.name)
@@ -232,7 +233,8 @@ def _unlink(path: Path | str) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Names are the folder's content. Where a folder cannot be opened for that (Windows), the system sees to it."""
+    """Write a folder's entries to the disk. Where a folder cannot be opened for that (Windows), the system sees to
+    it."""
     flags = getattr(os, "O_DIRECTORY", None)
     if flags is None:
         return

@@ -1,4 +1,4 @@
-"""Objects in memory: for tests and simulation. Dropping the adapter is a crash; what was written stays in `kept`."""
+"""Objects in memory, for tests and simulation. Dropping the adapter is a crash; what was written stays in `kept`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A blob store over anything that keeps bytes by name: hashes, names, tenants and checks stand here, once.
 
-Names are `<tenant>/kept/<2 digits>/<key>` and `<tenant>/discarded/<key>-<number>`: what is discarded gets a name of its own each
-time, so that nothing that happens to one copy can happen to another. The tenant is a hash.
+Names are `<tenant>/kept/<2 digits>/<key>` and `<tenant>/discarded/<key>-<number>`: a discarded object gets a name of
+its own each time, so that nothing that happens to one copy can happen to another. The tenant is a hash.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from perdure.errors import StoreUnavailable
 Result = TypeVar("Result")
 
 OWNER = "owner"
-"""The object that says which database the store belongs to."""
+"""The object that names the database the store belongs to."""
 _KEPT, _DISCARDED = "kept", "discarded"
 
 
@@ -43,14 +43,15 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Objects(Protocol):
-    """What keeps bytes by name. Raises BlobStoreUnavailable and nothing else; what is not there is None."""
+    """A store of bytes by name. It raises BlobStoreUnavailable and nothing else; an object that is not there is
+    None."""
 
     async def write(self, name: str, data: Data) -> None:
-        """All of it or nothing, whatever was there before; durable on return."""
+        """Write all of the object or nothing, whatever was there before; it is durable on return."""
         ...
 
     async def create(self, name: str, data: Data) -> bool:
-        """False when there is one of that name; then nothing happens."""
+        """Write an object unless there is one of that name: then nothing happens, and False is returned."""
         ...
 
     async def read(self, name: str, count: int | None = None) -> bytes | None: ...
@@ -58,11 +59,12 @@ class Objects(Protocol):
     async def look(self, name: str) -> BlobStat | None: ...
 
     async def find(self, folder: str, after: str, limit: int) -> list[Found]:
-        """By name, those in the folder and below it whose name is above `after`."""
+        """Objects in the folder and below it whose name is above `after`, by name."""
         ...
 
     async def move(self, name: str, to: str) -> bool:
-        """`to` exists before `name` ceases to, and counts as modified now. False when there is no `name`."""
+        """Rename an object. `to` exists before `name` ceases to, and counts as modified now. False if there is no
+        `name`."""
         ...
 
     async def remove(self, name: str) -> None: ...
@@ -70,7 +72,7 @@ class Objects(Protocol):
     async def tidy(self, before: float) -> int: ...
 
     async def run(self, function: Callable[..., Result], *args: object) -> Result:
-        """Call what takes long for large content, where it keeps nobody waiting."""
+        """Call a function that takes long for large content, where it does not hold up the event loop."""
         ...
 
     async def close(self) -> None: ...
@@ -80,8 +82,8 @@ class ObjectBlobs:
     def __init__(
         self, objects: Objects, number: Callable[[], str], owner: Callable[[], Awaitable[str]] | None = None
     ) -> None:
-        """`number` gives a new one each time it is called, also in another process. With `owner`, what is put is put only
-        into a store that is this owner's: two that share one would collect each other's blobs."""
+        """`number` gives a new number at each call, also across processes. With `owner`, content is put only into a
+        store that is this owner's: two owners that share one would collect each other's blobs."""
         self._objects = objects
         self._number = number
         self._owner = owner
@@ -134,12 +136,12 @@ class ObjectBlobs:
         return copies[-1] if copies else None
 
     async def _copies(self, tenant: str, key: str) -> list[Found]:
-        """What was discarded under this key, oldest first."""
+        """The copies discarded under this key, oldest first."""
         folder = f"{folder_of(tenant)}/{_DISCARDED}"
         found = await self._objects.find(folder, f"{folder}/{key}", 100)
         return [one for one in found if one.name.startswith(f"{folder}/{key}-")]
 
-    # -- what nobody names ---------------------------------------------------------------------------------------------
+    # -- what nothing names --------------------------------------------------------------------------------------------
 
     async def list_blobs(self, tenant: str, *, after: str = "", limit: int = 1000) -> list[StoredBlob]:
         folder = f"{folder_of(tenant)}/{_KEPT}"
@@ -151,7 +153,7 @@ class ObjectBlobs:
 
     async def list_discarded(self, tenant: str, *, after: str = "", limit: int = 1000) -> list[StoredBlob]:
         folder = f"{folder_of(tenant)}/{_DISCARDED}"
-        # A tilde sorts behind the hyphen: all copies of the last key are passed over.
+        # A tilde sorts behind the hyphen, so all copies of the last key are passed over.
         return [_stored(one) for one in await self._objects.find(folder, f"{folder}/{after}~" if after else "", limit)]
 
     async def restore(self, tenant: str, key: str) -> None:
@@ -189,7 +191,7 @@ class ObjectBlobs:
                 f"the blob store belongs to another database ({found}, this one is {wanted}); give each database a folder or "
                 "prefix of its own with PERDURE_BLOB_URL"
             )
-        self._owner = None  # it stays so
+        self._owner = None  # it stays so: check once
 
     async def close(self) -> None:
         await self._objects.close()

@@ -1,4 +1,5 @@
-"""Threads for what blocks or computes long, so that the event loop does not: a few, started when first needed."""
+"""Threads for work that blocks or computes for long, so that the event loop does not: a few, started when first
+needed."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ Result = TypeVar("Result")
 
 THREADS = 4
 _SMALL = 256 * 1024
-"""Bytes that are hashed in less time than the way to a thread and back takes."""
+"""Up to this many bytes, hashing takes less time than the way to a thread and back."""
 
 
 class Threads:
@@ -28,11 +29,11 @@ class Threads:
         return await future
 
     async def compute(self, function: Callable[..., Result], *args: object) -> Result:
-        """Here, where the arguments are so small that it takes no time."""
+        """Compute here if the arguments are so small that it takes no time; otherwise in a thread."""
         if all(isinstance(one, bytes | bytearray) and len(one) <= _SMALL for one in args):
             return function(*args)
         return await self.call(function, *args)
 
     def close(self) -> None:
-        """What runs is finished, what waits is not begun."""
+        """Finish the calls that run; do not begin those that wait."""
         self._pool.shutdown(cancel_futures=True)

@@ -1,4 +1,5 @@
-"""From a URL to a blob store: `file:folder`, `s3://bucket/prefix` and what else the object-store library knows, `memory:`."""
+"""From a URL to a blob store: `file:folder`, `s3://bucket/prefix`, others the object-store library knows, and
+`memory:`."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def _open(url: str, clock: Clock, options: dict[str, Any]) -> Objects:
 
 
 def _folder(url: str, rest: str) -> Path:
-    """`file:blobs` is relative to the working directory, `file:/var/blobs` and `file:///var/blobs` are absolute."""
+    """The folder a URL names: `file:blobs` is relative to the working directory; `file:/var/blobs` and
+    `file:///var/blobs` are absolute."""
     path = rest
     if rest.startswith("//"):
         host, slash, path = rest[2:].partition("/")
