@@ -149,14 +149,19 @@ def _count(state: State, activation: Activation, edge: Edge, status: int, hop: i
         activation.failed += 1
     else:
         activation.errors += 1
-    if status in (TAKEN, ERROR) and not activation.fired:  # a late arrival is absorbed, with the way it came
-        activation.hop = max(activation.hop, hop + 1)
+    if status in (TAKEN, ERROR):
+        if not activation.fired:
+            activation.hop = max(activation.hop, hop + 1)
+        elif activation.scheduled_seq:  # a late arrival is absorbed, with the way it came
+            state.push(activation.late, edge.source)
 
 
 def uncount(state: State, activation: Activation, source: int) -> None:
     """Take a resolution back; only a new generation does this."""
     status = activation.edges[source]
     state.drop(activation.edges, source)
+    if source in activation.late:
+        activation.late = [one for one in activation.late if one != source]
     activation.taken -= status == TAKEN
     activation.skipped -= status == SKIPPED
     activation.failed -= status == FAILED
@@ -216,6 +221,11 @@ def _wait(state: State, activation: Activation, status: int) -> None:
     if status in (TAKEN, ERROR):
         activation.tokens += 1
         state.tokens += 1
+
+
+def unfix(activation: Activation) -> None:
+    """What it is given will be taken anew: nothing has come too late for that (rule 26)."""
+    activation.scheduled_seq, activation.late = 0, []
 
 
 def fire(state: State, activation: Activation) -> None:

@@ -6,7 +6,7 @@ made ready again; whatever was decided only by those (a skip behind them, an edg
 
 from __future__ import annotations
 
-from perdure.kernel.edges import in_closed_iteration, latest, set_state, speaks_outside, touch, uncount
+from perdure.kernel.edges import in_closed_iteration, latest, set_state, speaks_outside, touch, uncount, unfix
 from perdure.kernel.events import Scope
 from perdure.kernel.inputs import find_lacking, is_unrouted
 from perdure.kernel.state import ERROR, FAILED, SKIPPED, Activation, Key, LoopRun, NodeState, State, key_of
@@ -56,7 +56,7 @@ def reopen(state: State) -> None:
             state.put(state.loose, activation.key, None)
         ready = unrouted or activation.state is N.PENDING or activation.state is N.PARKED
         if ready and activation.fired and activation.item < 0 and find_lacking(state, activation) is not None:
-            state.edit(activation).scheduled_seq = 0  # its past will be made anew, and it must see the new one
+            unfix(state.edit(activation))  # its past will be made anew, and it must see the new one
 
 
 def _to_run_again(state: State) -> tuple[dict[Key, Activation], list[LoopRun]]:
@@ -106,7 +106,7 @@ def _reopen_loop(state: State, failed: Activation, again: dict[Key, Activation],
     inside = [a for a in inside if run.loop in state.node_in(a.ir, a.node).loops]
     reopened.append(run)
     inside.sort(key=lambda a: (a.node, a.scope, a.item))
-    run.status, run.members = "open", [a.key for a in inside]
+    run.status, run.ended_seq, run.members = "open", 0, [a.key for a in inside]
     for member in inside:
         if member.state is N.CANCELLED and (member.reason == "loop" or not member.fired):
             again[member.key] = member
@@ -182,6 +182,6 @@ def _forget(state: State, ir: int, edge: Edge, prefix: Scope, again: dict[Key, A
         again[target.key] = target
         target.fired = False
         _forget_edges(state, target, again)
-    target.fired = False
+    target.fired, target.late = False, []
     target.tokens = target.taken + target.errors
     touch(state, target.key)

@@ -74,9 +74,22 @@ def find_visible(state: State, reader: Activation | None, name: str) -> Activati
     found = latest(state, index, prefix, ir) if loops else state.activations.get(key_of(index, ()))
     if found is None or not found.ended_seq:
         return None
-    if reader is not None and reader.scheduled_seq and found.ended_seq > reader.scheduled_seq:
-        return None
+    if reader is not None:
+        moment = reader.scheduled_seq or state.seq + 1
+        if found.ended_seq > moment or not _was_last(state, loops, found, len(prefix), moment):
+            return None
     return found
+
+
+def _was_last(state: State, loops: tuple[int, ...], found: Activation, depth: int, moment: int) -> bool:
+    """The loops between it and who reads it were over then: one that runs has no last iteration yet (rule 19)."""
+    for inner in range(depth, len(found.scope)):
+        run = state.loops.get((loops[inner], found.scope[:inner]))
+        if run is None or not run.ended_seq or run.ended_seq > moment:
+            return False
+        if run.status == "ended":  # and so is everything inside it
+            return True
+    return True
 
 
 def _seen_by(state: State, reader: Activation | None, name: str) -> Seen | None:
@@ -128,10 +141,11 @@ def _sources(ir: IR, index: int) -> set[int]:
 def parents(state: State, activation: Activation) -> dict[str, Seen]:
     """The outputs of the taken edges: exactly what the node receives (E3)."""
     seen: dict[str, Seen] = {}
+    late = set(activation.late)
     known = None if len(state.irs) == 1 else _sources(state.irs[activation.ir], activation.node)
     for source, status in sorted(activation.edges.items()):
-        if known is not None and source not in known:
-            continue  # a patch brought the edge after this activation was scheduled (rule 13)
+        if source in late or (known is not None and source not in known):
+            continue  # it came, or a patch brought the edge, after this activation was scheduled (rule 13)
         if status in (TAKEN, ERROR):
             found = _seen_by(state, activation, state.name(source))
             if found is not None:

@@ -31,7 +31,7 @@ def _loop_advanced(state: State, event: e.LoopAdvanced) -> None:
 def _loop_ended(state: State, event: e.LoopEnded) -> None:
     run = state.loops[(state.index(event.node), event.scope)]
     state.edit(run)
-    run.cause = None
+    run.cause, run.ended_seq = None, event.seq
     if event.reason == "skipped":
         run.status = "draining"
     else:

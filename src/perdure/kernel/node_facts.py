@@ -16,6 +16,7 @@ from perdure.kernel.edges import (
     set_timer,
     take_route,
     timer_name,
+    unfix,
 )
 from perdure.kernel.facts import began, count_item, finish, folds, get, planned_done, stop_waiting, succeed, undo_of
 from perdure.kernel.generations import make_ready
@@ -106,7 +107,8 @@ def _hold(state: State, event: e.Event, place: e.NodeHeld | e.Place, reason: str
     guarded = activation.guarded
     _ready(state, activation, event)
     if reason == "redo":  # what it will see is not there yet, nor for its `when`
-        activation.guarded, activation.scheduled_seq = guarded, 0
+        activation.guarded = guarded
+        unfix(activation)
     if activation.retry_at is not None:
         clear_timer(state, timer_name(state, "retry", activation))
         activation.retry_at = None

@@ -15,7 +15,7 @@ from perdure.kernel.state import Activation, Approval, IntegrityError, Key, Loop
 from perdure.model.ir import IR
 from perdure.model.rebase import rebase
 
-SNAPSHOT_VERSION = 5
+SNAPSHOT_VERSION = 6
 
 _PLAIN = (
     "run_id",

@@ -126,6 +126,8 @@ class Activation(msgspec.Struct, kw_only=True, omit_defaults=True):
     fired: bool = False
     edges: dict[int, int] = {}
     """How each incoming edge resolved, by source."""
+    late: list[int] = []
+    """Sources whose edges were taken after its inputs were fixed: they are absorbed and give it nothing (rules 8 and 13)."""
     taken: int = 0
     skipped: int = 0
     failed: int = 0
@@ -215,6 +217,8 @@ class LoopRun(msgspec.Struct, kw_only=True, omit_defaults=True):
     ir: int = 0
     iteration: int = 1
     status: Literal["open", "closing", "draining", "ended"] = "open"
+    ended_seq: int = 0
+    """Since when its last iteration is known; 0: it still runs."""
     cause: Key | None = None
     """While closing: the activation whose outcome closes the iteration."""
     members: list[Key] = []

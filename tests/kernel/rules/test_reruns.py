@@ -166,7 +166,7 @@ def test_rule_40_the_node_and_its_inputs_must_be_there():
     run = start(*LOOPED)
     assert reruns.check(run.state, "z", ["x", "h"]) == []
     assert reruns.check(run.state, "h", ["a"]) == []
-    assert "no node 'q'; it has a, h, leaf, x, z" in reruns.check(run.state, "q", [])[0]
+    assert "no node 'q'; known are a, h, leaf, x, z" in reruns.check(run.state, "q", [])[0]
     assert len(reruns.check(run.state, "x", ["z", "q"])) == 3
 
 
