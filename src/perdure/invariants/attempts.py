@@ -31,7 +31,7 @@ TRANSITIONS: dict[str, set[str]] = {
     "parked": {"parked", "held", "completed", "failed", "skipped", "cancelled"},
     "completed": {"compensated", "parked", "failed"},
 }
-"""Within a generation; a state that is not here absorbs (V5)."""
+"""Transitions within a generation; no other state is ever left (V5)."""
 
 
 def move(model: Model, act: Act, state: str) -> None:
@@ -42,7 +42,7 @@ def move(model: Model, act: Act, state: str) -> None:
 def get(model: Model, event: e.NodeEvent | e.Place) -> Act:
     act = model.get(event.node, event.scope, event.item)
     if act.item is not None and not act.redo:
-        act.redo = model.get(act.node, act.scope).redo  # a map that is done again does items anew
+        act.redo = model.get(act.node, act.scope).redo  # a map that is done again does its items anew
     return act
 
 
@@ -101,7 +101,7 @@ def _ready(model: Model, act: Act) -> None:
     fire(model, act)
     node = model.graph_of(act).nodes.get(act.node)
     most = (node.max_hops if node is not None else None) or model.graph.limits.max_hops
-    if act.hop > most and not act.attempt and act.item is None:  # an item goes where its map is, which got there before
+    if act.hop > most and not act.attempt and act.item is None:  # an item is where its map is, which got there before
         model.blame("E5", f"{act.place} is {act.hop} hops from the start; {most} are allowed")
 
 
@@ -198,7 +198,7 @@ def checkpointed(model: Model, event: e.NodeCheckpointed) -> None:
 
 
 def _outcome(model: Model, act: Act, attempt: int, what: str) -> None:
-    """V3, V4: one outcome, from the attempt that may speak."""
+    """V3, V4: one outcome, from the attempt that may speak for the activation."""
     if model.state in RUN_OVER or model.state == "compensating":
         model.blame("R3", f"{act.place} {what} while the run is {model.state}")
     _in_time(model, act, what)
@@ -273,7 +273,8 @@ def routed(model: Model, event: e.NodeRouted) -> None:
 
 
 def _take_back(model: Model, act: Act) -> None:
-    """Rule 25: an outcome that was kept and has no way on is a failure when it is routed. Nothing else takes one back (V3)."""
+    """Rule 25: an outcome that was kept and has no way on is a failure when it is routed.
+    Nothing else takes one back (V3)."""
     graph = model.graph_of(act)
     node = graph.nodes[act.node]
     no_way_on = act.rejected and node.rejection_path is None and node.branch is None
@@ -340,7 +341,7 @@ def skipped(model: Model, place: e.NodeSkipped | e.Place) -> None:
         guarded = node is not None and node.when is not None
         expect(model, act, "skip", *(("fire",) if guarded else ()))
     elif act.state == "held" and not act.attempt:
-        pass  # parked because `when` could not be evaluated, requeued, and now it is false
+        pass  # parked because `when` could not be evaluated, requeued, and now `when` is false
     elif act.state != "pending" and not act.discarded:
         model.blame("V5", f"{act.place} is {act.state} and is skipped, and nobody discarded it")
     _alive(model, act, "is skipped", "running", "paused")
@@ -413,7 +414,7 @@ def requeued(model: Model, event: e.NodeRequeued) -> None:
     _alive(model, act, "is requeued", "running", "paused")
     if act.state != "parked":
         model.blame("V5", f"{act.place} is {act.state} and is requeued")
-    if act.accepted:  # its work stays done (R7): it only waits to be routed
+    if act.accepted:  # the work stays done (R7), and only its routing is open
         model.set_state(act, "completed")
         return
     act.spent = False
@@ -485,11 +486,11 @@ def _undone(model: Model, act: Act) -> None:
 
 
 def ignored(model: Model, event: e.ResultIgnored) -> None:
-    """The one thing an old attempt may leave behind (V4)."""
+    """Accept an ignored result: the one thing an old attempt may leave behind (V4)."""
 
 
 def each(handler: Any, *fields: str) -> Any:
-    """A batch event is its places, one after the other."""
+    """The handler of a batch event, which is its places, one after the other."""
 
     def handle(model: Model, event: Any) -> None:
         for place in event.places:

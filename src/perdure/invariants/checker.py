@@ -1,4 +1,4 @@
-"""Feeds events to the rules, one by one: J2, J4, J6 and E4 are about every event, the others about their own."""
+"""Feeds events to the rules, one by one: J2, J4, J6 and E4 are about every event, the other rules about their own."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from perdure.model.ir import IR
 
 class Checker:
     def __init__(self, library: Mapping[str, IR]) -> None:
-        """`library` may grow while events are fed: a patch's IR must be in it before its event."""
+        """`library` may grow while events are fed: the IR of a patch must be in it before its event."""
         self.model = Model(Library(library))
 
     def copy(self) -> Checker:
-        """Another one that has seen the same, for a search that branches."""
+        """Another checker that has seen the same events, for a search that branches."""
         other = Checker(self.model.library.irs)
         other.model = self.model.copy()
         return other
 
     def feed(self, event: e.Event) -> list[Violation]:
-        """What is wrong with this event, after all those before it."""
+        """The violations of this event, after all those before it."""
         model = self.model
         model.found = []
         expected, model.seq = model.seq + 1, event.seq
@@ -49,7 +49,7 @@ class Checker:
         return model.found
 
     def settle(self) -> list[Violation]:
-        """What is wrong at the end of an append; for those who know where it is."""
+        """The violations at the end of an append, for callers that know where it is."""
         self.model.found = []
         runs.settled(self.model)
         return self.model.found
@@ -61,7 +61,7 @@ def check(events: Iterable[e.Event], library: Mapping[str, IR]) -> list[Violatio
 
 
 def _nothing(model: Model, event: e.Event) -> None:
-    """A fact no invariant is about."""
+    """Accept an event that no invariant is about."""
 
 
 _HANDLERS: dict[type[e.Event], Callable[[Model, Any], None]] = {

@@ -80,7 +80,7 @@ def _again(model: Model) -> tuple[dict[Key, Act], list[Loop]]:
 
 
 def _reopen_loop(model: Model, act: Act, again: dict[Key, Act], reopened: list[Loop]) -> None:
-    """A loop that ended by this failure goes on, with what its end cut off."""
+    """Reopen a loop that ended by this failure, with what its end cut off."""
     run = model.loops.get((act.node, act.scope[:-1])) if act.scope else None
     if run is None or run.status != "ended" or act.has_route or run.iteration != act.scope[-1]:
         return
@@ -106,7 +106,7 @@ def _make_ready(act: Act) -> None:
 
 
 def _forget_all(model: Model, source: Act, again: dict[Key, Act]) -> None:
-    """What this one decided for others is undecided again, unless they keep an outcome."""
+    """Make what this activation decided for others undecided again, unless they keep an outcome."""
     graph = model.graph_of(source)
     closed = model.closed(source)
     for edge in graph.outgoing.get(source.node, ()):

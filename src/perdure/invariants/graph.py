@@ -1,4 +1,4 @@
-"""What the checker reads of an IR: nodes and edges by id, so that patches need no renumbering."""
+"""The parts of an IR that the checker reads: nodes and edges by id, so that patches need no renumbering."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Edge(NamedTuple):
 
 
 class Graph:
-    """One IR. Indexes stay inside."""
+    """One IR by ids; its indexes stay inside."""
 
     def __init__(self, ir: IR) -> None:
         self.limits = ir.limits
@@ -32,15 +32,16 @@ class Graph:
         self.regions: dict[str, str] = {}
         """The nearest any or at_least join that everything after a node leads to (rule 11)."""
         self.agents: dict[str, frozenset[str]] = {}
-        """What they may choose."""
+        """Nodes that an agent may choose, by the node whose agent chooses."""
         self.unchosen: dict[str, frozenset[str]] = {}
-        """Where they go when they leave, whatever they choose: ways that no routing names, and the break path of a loop."""
+        """Targets that such a node goes to when it leaves, whatever its agent chooses: ways that no routing names,
+        and the break path of a loop."""
         self.people: dict[str, frozenset[str]] = {}
-        """Who is asked outside of loops, and where the run goes on when they do not approve."""
+        """Approvals outside of loops, and where the run goes on when they are not given."""
         self.breakable: set[str] = set()
-        """Nodes that may fail without their run: what fails with them goes on by its own `on_failure`."""
+        """Nodes that may fail without failing their run: what fails with them goes on by its own `on_failure`."""
         self.handled: dict[str, frozenset[str]] = {}
-        """Where the run goes on when a node fails that has a way for it."""
+        """Where the run goes on when a node fails that has a way for that."""
         edges: list[Edge | None] = []
         for edge in ir.edges:
             if edge.kind == "back":
@@ -80,7 +81,7 @@ class Graph:
 
 
 class Library:
-    """Graphs by IR hash, made when first asked for."""
+    """Graphs by IR hash, built when first asked for."""
 
     def __init__(self, irs: Mapping[str, IR]) -> None:
         self.irs = irs

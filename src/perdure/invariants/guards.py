@@ -14,7 +14,7 @@ _HAS_RUN = OPEN | {"completed", "failed", "compensated"}
 
 
 def remember(model: Model) -> None:
-    """The graph is about to change: whatever waits behind an approval goes on doing so."""
+    """Note what waits behind an approval before the graph changes: it must go on waiting."""
     graph = model.graph
     for person in graph.people:
         if _is_given(model, person):
@@ -26,7 +26,7 @@ def remember(model: Model) -> None:
 
 
 def compare(model: Model, old: Graph, new: Graph) -> None:
-    """Who is asked, and what counts as a yes, is what the run began with."""
+    """Check that a patch keeps whom each approval asks, and what counts as a yes."""
     for name, before in old.nodes.items():
         after = new.nodes.get(name)
         asked = before.type == "human" and after is not None and after.type == "human" and not _is_given(model, name)
@@ -42,7 +42,8 @@ def _asks(node: Node) -> tuple[str | None, dict[str, object]]:
 
 
 def _without(model: Model, graph: Graph, person: str) -> set[str]:
-    """What paths lead to when this person approves nothing. What has begun leads on, whatever a patch put before it since."""
+    """The nodes that paths lead to when this person approves nothing. A node that has begun leads on,
+    whatever a patch put before it since."""
     found = [name for name, edges in graph.incoming.items() if not edges or _has_run(model, name)]
     reached, failed = set(found), set[str]()
     while found:
@@ -52,7 +53,7 @@ def _without(model: Model, graph: Graph, person: str) -> set[str]:
                 reached.add(edge.target)
                 found.append(edge.target)
         after = [name] if name in graph.breakable else []
-        while after:  # it fails, and so does what it leads to, up to a node that goes on from there
+        while after:  # the node fails, and so does what it leads to, up to one that handles the failure
             for edge in graph.outgoing[after.pop()]:
                 if edge.target in failed:
                     continue
@@ -76,7 +77,7 @@ def _is_given(model: Model, person: str) -> bool:
 
 
 def look(model: Model, act: Act) -> None:
-    """It is about to run."""
+    """Check an activation that is about to run."""
     for person in sorted(model.guarded.get(act.node, ())):
         asked = model.acts.get((person, (), None))
         if not _is_given(model, person):
@@ -87,7 +88,7 @@ def look(model: Model, act: Act) -> None:
 
 
 def pass_by(model: Model, act: Act) -> None:
-    """Somebody discards it as `continue`: that gives no approval (rule 28)."""
+    """Check a node that an operator discards as `continue`: that gives no approval (rule 28)."""
     node = model.graph_of(act).nodes.get(act.node)
     if node is not None and "human" in (node.type, None if node.item is None else node.item.type):
         model.blame("E6", f"{act.place} is an approval that was not given, and is discarded as continue")

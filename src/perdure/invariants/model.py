@@ -1,4 +1,4 @@
-"""The checker's picture of a run: activations, loops, tokens, and where violations are written down."""
+"""The checker's picture of a run: activations, loops, tokens, and the list of violations."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Act(msgspec.Struct, kw_only=True):
     state: str = "pending"
     fired: bool = False
     called: bool = False
-    """A loop went back to it: it needs no edge."""
+    """A loop went back to this node, so it needs no edge."""
     won: bool = False
-    """Its join has fired and its losers are being cancelled: how their edges resolve no longer matters."""
+    """The join has fired and its losers are being cancelled: how their edges resolve no longer matters."""
     edges: dict[str, str] = {}
     tokens: int = 0
     hop: int = 0
@@ -49,24 +49,24 @@ class Act(msgspec.Struct, kw_only=True):
     routed: bool = False
     handled: bool = False
     rule: str = ""
-    """What chose its route."""
+    """The rule that chose the route."""
     has_route: bool = False
     spent: bool = False
-    """at_most_once: its effect has started, and nobody said it may start again."""
+    """The effect of an at_most_once node has started, and no requeue allowed it to start again."""
     discarded: bool = False
     checkpointed: tuple[int, int] = (0, 0)
     """The last checkpoint: attempt and number."""
     rejected: bool = False
-    """A person was asked here and said no."""
+    """A person was asked here and rejected."""
     for_loop: bool = False
-    """Cancelled because its iteration closed."""
+    """The activation was cancelled because its iteration closed."""
     retry_at: float | None = None
     wait: str = ""
     wait_name: str = ""
     cut: str = ""
-    """What it was doing when the run ended."""
+    """The state the activation was in when the run ended."""
     redo: bool = False
-    """Made ready again by a new generation."""
+    """A new generation made the activation ready again."""
     undone: int = 0
     undo_attempt: int = 0
     undo_retry_at: float | None = None
@@ -74,7 +74,7 @@ class Act(msgspec.Struct, kw_only=True):
     child_ended: int = 0
     completed_seq: int = 0
     floor: int = 0
-    """Attempts below it belong to an older generation."""
+    """The first attempt of this generation: those below belong to an older one."""
     failures: int = 0
     crashes: int = 0
     open_since: int = 0
@@ -120,7 +120,7 @@ def _copy(record: Record, mapping: str) -> Record:
 
 
 class Model:
-    """State without rules. Each group of rules has a file of its own and works on this."""
+    """State without rules, on which each group of rules works from a file of its own."""
 
     def __init__(self, library: Library) -> None:
         self.library = library
@@ -142,16 +142,16 @@ class Model:
         self.children: dict[str, Key] = {}
         self.plan: list[Key] = []
         self.signals: dict[str, int] = {}
-        """Signals nobody has taken yet, by name."""
+        """How many signals of each name were not consumed."""
         self.guarded: dict[str, set[str]] = {}
-        """Nodes that ran only after these approvals when a patch came."""
+        """The approvals each node could only run after when a patch came."""
         self.pauses: set[str] = set()
         self.orphaned = False
-        """Cancelled by its parent."""
+        """The run was cancelled by its parent."""
         self.continues = False
-        """It goes on for another run, with what that has done."""
+        """The run continues another one, with what that has done."""
         self.grace_over = False
-        """The end of the run waits for nobody any more."""
+        """The end of the run waits for no worker or child any more."""
         self.late = False
         """The deadline has fired, and the run has not failed yet."""
         self.settled_seq = 0
@@ -188,7 +188,7 @@ class Model:
     # -- activations ---------------------------------------------------------------------------------------------------
 
     def governing(self, node: str, scope: Scope) -> int:
-        """Which graph an activation lives by: inside a loop, the one its outermost iteration began with."""
+        """The index of the graph an activation lives by: inside a loop, the one its outermost iteration began with."""
         last = len(self.graphs) - 1
         if not scope or not last:
             return last
@@ -203,7 +203,7 @@ class Model:
         return self.graphs[self.governing(act.node, act.scope)]
 
     def node_of(self, act: Act) -> Node | None:
-        """The definition it was activated with."""
+        """The definition the activation was made with."""
         node = self.graphs[act.graph].nodes.get(act.node)
         return node.item if act.item is not None and node is not None else node
 
@@ -245,7 +245,7 @@ class Model:
         return run
 
     def around(self, act: Act) -> list[Loop]:
-        """The loops whose current iteration it belongs to, outermost first."""
+        """The loops whose current iteration the activation belongs to, outermost first."""
         loops = self.graphs[act.graph].loops.get(act.node, ())
         found = []
         for depth, iteration in enumerate(act.scope):
@@ -258,7 +258,7 @@ class Model:
         return any(run.status == "closing" for run in self.around(act))
 
     def closed(self, act: Act) -> bool:
-        """Some loop around it has gone on, or is over."""
+        """Whether some loop around the activation has gone on to another iteration, or is over."""
         loops = self.graphs[act.graph].loops.get(act.node, ())
         for depth, iteration in enumerate(act.scope):
             run = self.loops.get((loops[depth], act.scope[:depth]))
@@ -267,7 +267,7 @@ class Model:
         return False
 
     def latest(self, graph: Graph, node: str, prefix: Scope) -> Act | None:
-        """What a node in loops means from outside: its activation in their last iteration."""
+        """The activation that a node in loops stands for outside them: that of their last iteration."""
         scope = prefix
         for loop in graph.loops[node][len(prefix) :]:
             run = self.loops.get((loop, scope))
@@ -277,7 +277,8 @@ class Model:
         return self.acts.get((node, scope, None))
 
     def current(self, graph: Graph, node: str, prefix: Scope) -> Scope | None:
-        """Where a token that comes from the scope `prefix` arrives; None when a loop on the way is closing or over."""
+        """The scope in which a token from the scope `prefix` arrives; None when a loop on
+        the way is closing or over."""
         scope = prefix
         for loop in graph.loops[node][len(prefix) :]:
             run = self.loops.get((loop, scope))
@@ -301,7 +302,7 @@ class Model:
             self.timers.pop(self.timer(kind, act), None)
 
     def stop_waiting(self, act: Act) -> None:
-        """Whatever it waited for, it does so no longer: the timer goes, and a pending approval is decided by that."""
+        """End the wait of an activation: its timer goes, and a pending approval counts as decided."""
         if act.wait == "approval":
             approval = self.approvals.get(act.wait_name)
             if approval is not None:

@@ -6,7 +6,7 @@ from perdure.invariants.model import ERROR, OPEN, TAKEN, Act, Key, Model
 
 
 def find_lacking(model: Model, act: Act) -> Act | None:
-    """Something before it that has not ended. In the first generation everything had."""
+    """An activation before this one that has not ended. In the first generation all had."""
     if model.generation == 1 or act.item is not None:
         return None
     before, seen = [act], set[Key]()
@@ -34,7 +34,7 @@ def look(model: Model, act: Act, what: str) -> None:
 
 
 def settled(model: Model) -> None:
-    """An outcome waits for nothing else: when an append ends, what could be routed has been."""
+    """Check that an append leaves no outcome unrouted that could be routed."""
     for act in model.acts.values() if model.generation > 1 else ():
         if is_unrouted(act) and not model.closing(act) and not model.closed(act) and not find_lacking(model, act):
             model.blame("rule 26", f"{act.place} is {act.state}, all it builds upon is there, and it is not routed")

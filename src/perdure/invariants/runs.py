@@ -20,7 +20,7 @@ TRANSITIONS: dict[str, set[str]] = {
 }
 
 AUDIT = (e.ResultIgnored, e.RunUndelivered)
-"""Facts that may follow the end of a run."""
+"""Events that may follow the end of a run."""
 
 
 def move(model: Model, state: str) -> None:
@@ -73,7 +73,7 @@ def signalled(model: Model, event: e.RunSignalled) -> None:
 
 
 def settled(model: Model) -> None:
-    """What must hold when an append ends, though not in the middle of it: R1, rules 11, 26 and 31."""
+    """Check what must hold when an append ends, though not in the middle of it: R1, rules 11, 26 and 31."""
     live = model.state in ("running", "paused")
     if live and not model.counter:
         model.blame("R1", "nothing is open, and the run does not complete in this append")
@@ -90,10 +90,10 @@ def _losers_are_cancelled(model: Model, join: Act) -> None:
     graph = model.graph_of(join)
     taken, needed = list(join.edges.values()).count(TAKEN), graph.nodes[join.node].join.at_least
     if needed is None or taken < needed or join.state == "cancelled" or join.redo:
-        return  # it has not won
+        return  # the join has not won
     required = (edge.source for edge in graph.incoming[join.node] if edge.required)
     if not join.won and any(join.edges.get(source) == SKIPPED for source in required):
-        return  # it was skipped for want of what it requires (rule 7); what comes later is no race
+        return  # the join was skipped because a node it requires was (rule 7); what comes later is no race
     for act in model.acts.values():
         if act.state not in OPEN or act.open_since > model.settled_seq or act.item is not None or act.redo:
             continue
@@ -109,7 +109,7 @@ def failing(model: Model, event: e.RunFailing) -> None:
     move(model, "failing")
     act = None if event.node is None else model.acts.get((event.node, event.scope, None))
     if act is not None and act.accepted and event.error.code in ("rejected", "loop_exhausted"):
-        if past.is_unrouted(act) or act.state == "parked":  # no handler said so: it has an outcome
+        if past.is_unrouted(act) or act.state == "parked":  # no handler raised this error: the node has an outcome
             model.blame(
                 "rule 25", f"the run fails with {event.error.code}, and {act.place}, which is to blame, has not"
             )
@@ -167,8 +167,8 @@ def _close(model: Model) -> None:
 
 
 def _children_ended(model: Model) -> None:
-    """Nobody is left behind: a failure waits for the children it has stopped, unless they take too long. Who cancels may say
-    later that nobody is to be waited for, and no event tells of that."""
+    """Check that a failing run waits for the children it has stopped, unless they take too long. An operator may later
+    cancel without waiting for any of them, and no event tells of that."""
     if model.state == "failing" and not model.grace_over:
         for act in model.acts.values():
             if act.state == "waiting" and act.wait == "child":
@@ -213,7 +213,7 @@ def patched(model: Model, event: e.RunPatched) -> None:
     for act in model.acts.values():
         _keeps_its_place(model, act, old.loops.get(act.node), graph.loops.get(act.node))
     model.graphs.append(graph)
-    for name in graph.nodes.keys() - old.nodes.keys():  # removed before it was activated, and back: another one
+    for name in graph.nodes.keys() - old.nodes.keys():  # removed before it was activated, and back: another node
         model.acts.pop((name, (), None), None)
     for name, edges in graph.outgoing.items():
         for edge in edges:
@@ -243,7 +243,7 @@ def _keeps_its_place(model: Model, act: Act, before: tuple[str, ...] | None, aft
 
 
 def _resolve_new(model: Model, edge: Edge) -> None:
-    """A new edge from what has ended resolves with the patch (rule 39)."""
+    """Resolve a new edge from a node that has ended, together with the patch (rule 39)."""
     graph = model.graph
     source = model.latest(graph, edge.source, ())
     loops = graph.loops[edge.source]
@@ -268,12 +268,12 @@ def _resolve_new(model: Model, edge: Edge) -> None:
     scope = model.current(graph, edge.target, ()) or ()
     target = model.acts.get((edge.target, scope, None))
     if target is not None and (target.fired or scope) and edge.source in target.edges:
-        return  # removed and brought back: it has resolved
+        return  # removed and brought back: the edge has resolved
     resolve(model, graph, edge, source, (), status)
 
 
 def _went_aside(graph: Graph, source: Act) -> bool:
-    """It took a path of its own, and with it none of the edges that no routing names."""
+    """Whether the source took a path of its own, and with it none of the edges that no routing names."""
     if source.rule == "loop.timeout":
         loop = graph.nodes[source.node].loop
         return loop is not None and bool(loop.timeout_path) and loop.break_path is None

@@ -37,7 +37,7 @@ def verdict(model: Model, act: Act) -> Literal["wait", "fire", "skip", "fail"]:
 
 
 def fire(model: Model, act: Act) -> None:
-    """The join is decided: its tokens are consumed, its definition is pinned."""
+    """Decide the join: its tokens are consumed and its definition is pinned."""
     if not act.fired:
         model.tokens -= act.tokens
         act.tokens = 0
@@ -48,7 +48,7 @@ def fire(model: Model, act: Act) -> None:
 
 
 def expect(model: Model, act: Act, *allowed: str) -> None:
-    """E2: the join must say one of these. Decided once; a decided one is not asked again."""
+    """E2: the join must say one of these. A join is decided once, and not asked again after that."""
     if act.fired or act.item is not None:
         return
     if act.node not in model.graph_of(act).nodes:
@@ -60,8 +60,8 @@ def expect(model: Model, act: Act, *allowed: str) -> None:
 
 
 def win(model: Model, loser: Act) -> None:
-    """Whoever this is cancelled for has fired; how the losers' edges resolve no longer matters to it."""
-    for graph in dict.fromkeys((model.graph_of(loser), model.graph)):  # a join around its loop may live by a later one
+    """Mark the join that this loser is cancelled for as won: how the losers' edges resolve no longer matters to it."""
+    for graph in dict.fromkeys((model.graph_of(loser), model.graph)):  # a join around its loop may have a later graph
         name = graph.regions.get(loser.node)
         while name is not None:
             shared = sum(a == b for a, b in zip(graph.loops[name], graph.loops[loser.node], strict=False))
@@ -86,7 +86,7 @@ def resolve(model: Model, graph: Graph, edge: Edge, source: Act | None, prefix: 
         scope = arrives
     governing = model.graphs[model.governing(edge.target, scope)]
     if governing is not graph and not governing.has(edge.source, edge.target):
-        return  # a patch brought it, and the next iteration reads it; or a patch removed it
+        return  # a patch brought the edge, and the next iteration reads it; or a patch removed it
     new = (edge.target, scope, None) not in model.acts
     act = model.get(edge.target, scope)
     if edge.source in act.edges and not new:
@@ -106,7 +106,7 @@ def loop_over(model: Model, graph: Graph, act: Act, edge: Edge) -> bool:
 
 
 def loops_over(model: Model, loops: tuple[str, ...], scope: Scope, depth: int) -> bool:
-    """No loop around `scope`, from this depth inwards, goes back any more."""
+    """Whether no loop around `scope`, from this depth inwards, goes back any more."""
     for inner in range(depth, len(scope)):
         run = model.loops.get((loops[inner], scope[:inner]))
         if run is None or run.status not in ("draining", "ended"):
@@ -117,7 +117,7 @@ def loops_over(model: Model, loops: tuple[str, ...], scope: Scope, depth: int) -
 
 
 def speaks_outside(model: Model, loops: tuple[str, ...], scope: Scope, depth: int) -> bool:
-    """Outside the loops from this depth on, only the last iteration counts, once they are over."""
+    """Whether `scope` is the last iteration of loops that are over, which alone counts outside them."""
     for inner in range(depth, len(scope)):
         run = model.loops.get((loops[inner], scope[:inner]))
         if run is None or run.iteration != scope[inner]:
@@ -163,7 +163,7 @@ def close(model: Model, act: Act, run: Loop) -> None:
 
 
 def resolve_all(model: Model, act: Act, status: str) -> None:
-    """Every edge alike, except exits of loops that still run."""
+    """Resolve every edge alike, except exits of loops that still run."""
     act.routed = True
     if model.closed(act):
         resolve_again(model, act, status)
@@ -176,7 +176,7 @@ def resolve_all(model: Model, act: Act, status: str) -> None:
 
 
 def fail_edges(model: Model, act: Act) -> None:
-    """An absorbed failure: joins decide about it; a loop whose looping node failed is over."""
+    """Leave an absorbed failure to the joins; a loop whose looping node failed is over."""
     resolve_all(model, act, FAILED)
     graph = model.graph_of(act)
     if act.node in graph.heads and not model.closed(act):
@@ -185,7 +185,8 @@ def fail_edges(model: Model, act: Act) -> None:
 
 
 def resolve_again(model: Model, act: Act, status: str) -> None:
-    """Done again in a closed iteration: only those hear of it who wait for it."""
+    """Resolve edges of an activation that was done again in a closed iteration: only
+    targets that wait for it take part."""
     graph = model.graph_of(act)
     for edge in graph.outgoing.get(act.node, ()):
         if not speaks_outside(model, graph.loops[act.node], act.scope, edge.common):
@@ -265,7 +266,7 @@ def ended(model: Model, event: LoopEnded) -> None:
 
 
 def _has_ended(model: Model, graph: Graph, edge: Edge, source: Act | None, scope: Scope) -> bool:
-    """The source will not run (again) in this draining iteration."""
+    """Whether the source will not run (again) in this draining iteration."""
     loops = graph.loops[edge.source]
     if source is not None:
         return source.state in ENDED and loops_over(model, loops, source.scope, len(scope))
@@ -285,7 +286,7 @@ def _loop(model: Model, node: str, scope: Scope) -> Loop | None:
 
 
 def _drop(model: Model, run: Loop) -> None:
-    """The iteration is closed: nothing in it may be open, and what waited in it waits no longer."""
+    """Close the iteration: nothing in it may be open, and what waited in it waits no longer."""
     for key in run.members:
         act = model.acts[key]
         if act.state in OPEN:

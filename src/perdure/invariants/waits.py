@@ -79,7 +79,7 @@ def decided(model: Model, event: e.ApprovalDecided) -> None:
     if approval is None:
         return
     votes = list(approval.votes.values())
-    if event.by == "timeout" and "timeout" not in approval.votes:  # anybody may be called so
+    if event.by == "timeout" and "timeout" not in approval.votes:  # a person may be called so
         if approval.expires_at is None or event.at < approval.expires_at:
             model.blame("W3", f"approval {event.approval} times out at {event.at}; its time is {approval.expires_at}")
     elif event.decision == "approve" and votes.count("approve") < approval.quorum:

@@ -1,4 +1,4 @@
-"""The part of an archive that is the same over every database with SQL: a query by its name, its parameters, its rows."""
+"""The archive calls that are the same over every SQL database: a query by its name, its parameters, its rows."""
 
 from __future__ import annotations
 

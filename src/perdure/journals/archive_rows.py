@@ -1,6 +1,6 @@
-"""Rows of the archive as the structs of its port, and back. For every adapter that has SQL.
+"""Rows of the archive as the structs of its port, and back, for every adapter that has SQL.
 
-What people write freely is bytes in every database, which hold what text may not; lists are JSON.
+Free text of people is bytes in every database, because bytes can hold what text may not; lists are JSON.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ callback = named(Callback)
 
 
 def struct_values(struct: msgspec.Struct) -> dict[str, object]:
-    """Its fields as parameters, by name."""
+    """The fields of a struct as parameters, by name."""
     return {name: getattr(struct, name) for name in struct.__struct_fields__}
 
 
@@ -206,7 +206,7 @@ def line(row: Row) -> StoredLine:
 
 
 def lines_by_run(lines: Sequence[LogLine]) -> dict[tuple[str, str], list[LogLine]]:
-    """By run and tenant, sorted; the lines of each in their order."""
+    """Log lines grouped by run and tenant, sorted; the lines of each group in their order."""
     found: dict[tuple[str, str], list[LogLine]] = {}
     for one in lines:
         found.setdefault((one.run_id, one.tenant), []).append(one)

@@ -1,4 +1,4 @@
-"""How adapters with SQL call their queries: what is the same for every database is written over these few ways to it.
+"""The few ways in which adapters with SQL call their queries; what all databases share is written over them.
 
 The queries of two databases have the same names and parameters and return the same columns, whatever their text
 (`journal_calls.py`, `archive_calls.py`). Where that is not so, an adapter writes the method itself.
@@ -28,11 +28,11 @@ class Calls(ABC):
 
     @abstractmethod
     async def _write(self, name: str, parameters: Parameters) -> list[Row]:
-        """What a query returns that changes something, in a transaction of its own."""
+        """The rows returned by a query that changes something, in a transaction of its own."""
 
     @abstractmethod
     async def _change(self, name: str, parameters: Parameters) -> int:
-        """The same, for a query of which only the number of rows it changed matters."""
+        """The number of rows changed by a query, in a transaction of its own."""
 
     @abstractmethod
     def _many(self, values: Collection[int] | Collection[str] | None) -> object:
@@ -40,7 +40,7 @@ class Calls(ABC):
 
     @abstractmethod
     def _free(self, text: str) -> str | bytes:
-        """What people write freely, as it is stored."""
+        """Free text of people, as it is stored."""
 
     @abstractmethod
     def _make_run(self, row: Row) -> RunRecord: ...

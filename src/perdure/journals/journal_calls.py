@@ -1,4 +1,4 @@
-"""The part of a journal that is the same over every database with SQL: a query by its name, its parameters, its rows."""
+"""The journal calls that are the same over every SQL database: a query by its name, its parameters, its rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class JournalCalls(Calls):
 
     @abstractmethod
     def _place(self, row: Row) -> tuple[object, ...]:
-        """Of a run in a list, newest first: when it was made, and what tells it from others of that moment."""
+        """The place of a run in a list, newest first: when it was created, and what tells
+        it from others of that moment."""
 
     # -- runs
 

@@ -1,4 +1,4 @@
-"""Rows of a database as the structs of the port, and cursors as the strings callers keep. For every adapter that has SQL.
+"""Rows of a database as the structs of the port, and cursors as the strings callers keep; for all SQL adapters.
 
 A row is anything that can be indexed: a tuple of SQLite, a record of asyncpg.
 """
@@ -46,18 +46,19 @@ def run_record(row: Row) -> RunRecord:
 
 
 def positional(kind: type[Item]) -> Callable[[Row], Item]:
-    """For structs whose fields are the columns, in order."""
+    """A reader of rows for structs whose fields are the columns, in order."""
     return lambda row: kind(*row)
 
 
 def named(kind: type[Item]) -> Callable[[Row], Item]:
-    """The same, for structs that take their fields by name only."""
+    """A reader of rows for structs that take their fields by name only."""
     names: tuple[str, ...] = kind.__struct_fields__  # type: ignore[attr-defined]
     return lambda row: kind(**dict(zip(names, row, strict=True)))
 
 
 def page(items: Sequence[tuple[Item, tuple[object, ...]]], limit: int) -> Page[Item]:
-    """Of one item more than was asked for, with their places: the page, and where the next one begins."""
+    """The page made of the items with their places, of which one more was read than asked for,
+    and where the next one begins."""
     shown = items[:limit]
     more = len(items) > limit > 0
     return Page(tuple(item for item, _ in shown), encode_cursor(shown[-1][1]) if more else None)
@@ -68,7 +69,7 @@ def encode_cursor(place: tuple[object, ...]) -> str:
 
 
 def decode_cursor(cursor: str | None, kinds: type[Any]) -> tuple[Any, ...] | None:
-    """`kinds` is the tuple type of a place, such as `tuple[float, int]`."""
+    """The place in a cursor. `kinds` is the tuple type of a place, such as `tuple[float, int]`."""
     if cursor is None:
         return None
     try:
@@ -95,7 +96,7 @@ def listing(
 
 
 def as_bytes(text: str) -> bytes:
-    """What people write freely: PostgreSQL's text holds no NUL, and no half of a surrogate pair."""
+    """Free text of people as bytes: PostgreSQL's text holds no NUL, and no half of a surrogate pair."""
     return text.encode("utf-8", "surrogatepass")
 
 

@@ -1,4 +1,4 @@
-"""SQL in files, one per query: read once, and cut to what was asked.
+"""SQL in files, one per query: read once, and reduced to the lines that a call asks for.
 
 A line that ends in `-- if name` belongs to the query only when that parameter is given, so the planner sees exactly what was
 asked and can choose an index for it. Nothing else is ever put into a query: values are always bound.

@@ -1,5 +1,6 @@
-"""After each command: decide every join that can be decided, schedule what is ready, and end the run when nothing is
-open. One worklist, no recursion, so a skip may travel through a hundred thousand nodes.
+"""After each command: decides every join that can be decided, schedules what is ready, and ends a run that is over.
+
+One worklist, no recursion, so a skip may travel through a hundred thousand nodes.
 """
 
 from __future__ import annotations

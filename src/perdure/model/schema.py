@@ -1,5 +1,4 @@
-"""The language of definitions as a JSON Schema (draft 2020-12), for editors: completion,
-and mistakes shown while typing.
+"""The language of definitions as a JSON Schema (draft 2020-12), so that editors complete and check while one types.
 
 Made from the tables by which definitions are read, so that a key added there but not described here is an error. The
 compiler stays the judge: a definition that fits here may still be refused for names that refer elsewhere (nodes, loops,

@@ -44,7 +44,7 @@ async def open_postgres(
 
 
 async def migrate_postgres(url: str, *, partitions: int = PARTITIONS, **options: Any) -> list[int]:
-    """Bring the database to the schema this program knows: the numbers of the migrations that were applied.
+    """Bring the database to the schema this program knows. Returns the numbers of the migrations that were applied.
 
     `partitions` counts only for a new database; it is fixed from then on.
     """

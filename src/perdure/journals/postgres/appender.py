@@ -4,8 +4,8 @@ It owns the rounds a batch is cut into, the columns, and the order of the guards
 the statement (migrations/0002_append.sql), and it alone writes. It must not know futures, queues, or how a transaction is
 begun and ended.
 
-A statement takes a commit of a run only once, and the same holds for whatever else two commits could want both: so commits
-that meet go into rounds, one after the other. Most batches are one round.
+A statement takes one commit of a run only, and the same holds for everything else that two commits could both want. So
+commits that meet go into rounds, one after the other. Most batches are one round.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _tags = msgspec.json.Decoder(dict[str, str]).decode
 def rounds(commits: Sequence[Commit]) -> list[list[int]]:
     """The places of the commits, in rounds; within one no two want the same thing, and each is sorted by run."""
     if len({commit.run_id for commit in commits}) == len(commits) and not any(map(_wants_more, commits)):
-        return [sorted(range(len(commits)), key=lambda place: commits[place].run_id)]  # as most are
+        return [sorted(range(len(commits)), key=lambda place: commits[place].run_id)]  # the common case
     last: dict[tuple[str, str], int] = {}
     found: list[list[int]] = []
     for place, commit in enumerate(commits):
@@ -66,7 +66,7 @@ def rounds(commits: Sequence[Commit]) -> list[list[int]]:
 
 
 def _wants_more(commit: Commit) -> bool:
-    """Something that another run could want too."""
+    """Whether a commit wants something that a commit of another run could want too."""
     return bool(commit.idempotency or commit.command_answers or commit.approvals or commit.dead_letters)
 
 
@@ -83,11 +83,11 @@ def _wants(commit: Commit) -> list[tuple[str, str]]:
 async def append(
     connection: Connection, commits: Sequence[Commit], places: Sequence[int], partition_count: int, now: float
 ) -> dict[int, Appended]:
-    """One round: the answer of each place."""
+    """Append one round. Returns the answer for each place."""
     answers: dict[int, Appended] = {}
     waiting = list(places)
     for _ in range(TRIES):
-        # Those that move a run first, as the statement numbers them.
+        # Commits that move a run come first, as the statement numbers them.
         order = [place for place in waiting if commits[place].expected_seq] + [
             place for place in waiting if not commits[place].expected_seq
         ]
@@ -99,7 +99,7 @@ async def append(
                 answers[place] = Accepted(_last(commits[place]))
             else:
                 refused.append(place)
-        # A commit that would pass by now lost to somebody who then went back; it is tried again.
+        # A commit that would pass by now lost to a transaction that was then rolled back; it is tried again.
         waiting = await _explain(connection, commits, refused, answers) if refused else []
         if not waiting:
             return answers
@@ -114,7 +114,7 @@ def _last(commit: Commit) -> int:
 
 
 def columns(commits: Sequence[Commit], places: Sequence[int], partition_count: int, now: float) -> Columns:
-    """The parameters of the statement for the commits at these places. Sections that they do not need are missing."""
+    """The parameters of the statement for the commits at these places, without the sections they do not need."""
     fences: dict[tuple[int | None, int | None, int | None], int] = {}
     moved: list[tuple[Any, ...]] = []
     created: list[tuple[Any, ...]] = []
@@ -155,7 +155,7 @@ def _spread(result: Columns, section: str, names: tuple[str, ...], rows: list[tu
 
 
 def _fence(commit: Commit, fences: dict[tuple[int | None, int | None, int | None], int]) -> int:
-    """Its number; 0: it asked for none. A batch has few different ones."""
+    """The number of a commit's fence; 0 when it asks for none. A batch has few different ones."""
     epoch = commit.epoch
     if epoch is None:
         if commit.incarnation is None:
@@ -225,7 +225,7 @@ _SECTIONS = {
 
 
 def _collect(rest: dict[str, list[tuple[Any, ...]]], number: int, commit: Commit, partition_count: int) -> None:
-    """What most commits do not bring."""
+    """Add the rows that most commits do not bring."""
     run_id = commit.run_id
 
     def add(section: str, rows: Iterable[tuple[Any, ...]]) -> None:
@@ -234,7 +234,7 @@ def _collect(rest: dict[str, list[tuple[Any, ...]]], number: int, commit: Commit
     if not commit.expected_seq and commit.row.tags != b"{}":
         add("tag", ((run_id, name, value, commit.row.created_at) for name, value in _read_tags(commit)))
     if commit.timers_cleared or commit.timers_set:
-        due = dict(commit.timers_set)  # cleared first, then set: what is set need not be cleared
+        due = dict(commit.timers_set)  # cleared first, then set: a timer that is set need not be cleared
         if cleared := set(commit.timers_cleared) - due.keys():
             add("clear", ((run_id, timer_id) for timer_id in sorted(cleared)))
         if due:
@@ -248,7 +248,7 @@ def _collect(rest: dict[str, list[tuple[Any, ...]]], number: int, commit: Commit
         letters = {row.dead_letter_id: row for row in commit.dead_letters}
         add("letter", map(msgspec.structs.astuple, letters.values()))
     if commit.command_answers:
-        add("answer", dict(reversed(commit.command_answers)).items())  # the first stands
+        add("answer", dict(reversed(commit.command_answers)).items())  # the first answer stands
     if commit.notices_consumed:
         add("consume", ((run_id, notice_id) for notice_id in commit.notices_consumed))
     if commit.notices:
@@ -269,7 +269,7 @@ def _read_tags(commit: Commit) -> Iterable[tuple[bytes, bytes]]:
 async def _explain(
     connection: Connection, commits: Sequence[Commit], places: Sequence[int], answers: dict[int, Appended]
 ) -> list[int]:
-    """Say why these were not accepted; those for which there is no reason any more are returned."""
+    """Answer the commits that were not accepted. Returns the places of those that nothing refuses any more."""
     chosen = [commits[place] for place in places]
     parameters: Mapping[str, object] = {
         "numbers": list(places),
@@ -291,7 +291,7 @@ async def _explain(
 
 
 def _answer(commit: Commit, row: Row) -> Appended | None:
-    """The guards in the order of the port."""
+    """The answer to a refused commit: the guards in the order of the port. None when no guard refuses it any more."""
     _, seq, commit_id, commit_at_last, epoch, incarnation, key_run_id, key_body_hash = row
     if commit.commit_id == commit_id or (commit.events and commit.commit_id == commit_at_last):
         return Accepted(_last(commit))

@@ -1,7 +1,7 @@
 """The archive in the journal's PostgreSQL database. The rules stand in `perdure.archive`.
 
-Each operation is one statement, and so one transaction; where that takes several steps they are a function of the database
-(migrations/0004_archive.sql).
+Each operation is one statement, and so one transaction; an operation of several steps is a function of the
+database (migrations/0004_archive.sql).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class PostgresArchive(PostgresCalls, ArchiveCalls):
     # -- API keys
 
     async def touch_keys(self, used: Mapping[str, float]) -> None:
-        # Sorted, as everybody does: two that touch the same keys must not wait for each other.
+        # Sorted by every process: two that touch the same keys must not wait for each other.
         uses = sorted(used.items())
         parameters = {"key_ids": [key_id for key_id, _ in uses], "times": [at for _, at in uses]}
         await self._write("touch_keys", parameters)

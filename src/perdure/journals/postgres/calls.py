@@ -1,4 +1,4 @@
-"""The ways to a PostgreSQL database, for its journal and its archive: one statement, and so one transaction, a call."""
+"""How journal and archive call a PostgreSQL database: each call is one statement, and so one transaction."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PostgresCalls(Calls):
         return await self._connections.write(name, parameters)
 
     async def _change(self, name: str, parameters: Parameters) -> int:
-        return len(await self._connections.write(name, parameters))  # each statement returns what it changed
+        return len(await self._connections.write(name, parameters))  # each statement returns the rows it changed
 
     def _many(self, values: Collection[int] | Collection[str] | None) -> object:
         return None if values is None else list(values)

@@ -30,12 +30,12 @@ Item = TypeVar("Item")
 
 OLDEST_SERVER = 15
 TRIES = 5
-"""How often a write is tried that others keep from being done."""
+"""How often a write is tried while others keep it from being done."""
 _CLOSE_SECONDS = 5.0
 _GRACE_SECONDS = 5.0
-"""How much longer this side waits than the server does: then the network is at fault."""
+"""How much longer this side waits than the server does; after that the network is at fault."""
 
-# The driver asks once what these types are, with a query that the settings below would slow down.
+# The driver asks once what these types are, with a query that the session settings below would slow down.
 _TYPES = "SELECT $1::boolean[], $2::integer[], $3::bigint[], $4::double precision[], $5::text[], $6::bytea[]"
 
 _SESSION = """
@@ -49,7 +49,7 @@ SET idle_in_transaction_session_timeout = '60s';
 
 
 class Connection(Protocol):
-    """What is used of asyncpg's."""
+    """The part of asyncpg's connection that is used."""
 
     async def fetch(self, query: str, *arguments: object) -> list[Row]: ...
     async def fetchrow(self, query: str, *arguments: object) -> Any: ...
@@ -69,21 +69,22 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     lock_seconds: float = 10.0
     require_durable: bool = True
     plans: str = "force_custom_plan"
-    """Lists are planned for the values they are asked with: a rare state needs another index than a common one."""
+    """How lists are planned: for the values they are asked with, as a rare state needs
+    another index than a common one."""
 
     def __repr__(self) -> str:
         return f"Options({self.name})"  # the URL may hold a password
 
     @property
     def name(self) -> str:
-        """The database for messages: without the password, and whatever else the URL holds."""
+        """The database as messages name it: without the password, and whatever else the URL holds."""
         parts = urlsplit(self.url)
         host = parts.netloc.rpartition("@")[2] or ",".join(parse_qs(parts.query).get("host", []))
         return f"{host or 'localhost'}{parts.path or '/'}"
 
 
 async def connect(options: Options) -> Connection:
-    """A new connection."""
+    """A new connection to the server, with the session settings of this adapter."""
     try:
         connection: Connection = await asyncpg.connect(
             options.url,
@@ -107,7 +108,7 @@ async def connect(options: Options) -> Connection:
 
 
 async def disconnect(connection: Connection) -> None:
-    """Politely if the server listens, and in any case."""
+    """Close a connection, politely if the server answers, and in any case."""
     try:
         await connection.close(timeout=_CLOSE_SECONDS)
     except Exception as error:
@@ -118,7 +119,7 @@ async def disconnect(connection: Connection) -> None:
 
 
 class Connections:
-    """Made and used on one event loop. `greet` looks at every new connection before it is used."""
+    """A bounded pool, made and used on one event loop. `greet` looks at every new connection before it is used."""
 
     def __init__(self, options: Options, count: int, greet: Callable[[Connection], Awaitable[None]]) -> None:
         self._options = options
@@ -138,14 +139,14 @@ class Connections:
                 return []
             if not is_lost(error):
                 raise translate(error, self._options.name) from error
-        # The connection had died while nobody used it, or just now; reading again does no harm.
+        # The connection had died while it was idle, or just now; reading again does no harm.
         try:
             return [make(row) for row in await self._run(query, arguments)]
         except Exception as error:
             raise translate(error, self._options.name) from error
 
     async def write(self, name: str, parameters: Mapping[str, object]) -> list[Row]:
-        """What a query returns that changes something, in a transaction of its own."""
+        """The rows returned by a query that changes something, in a transaction of its own."""
         query, arguments = bind(name, parameters)
         for left in reversed(range(TRIES)):
             try:
@@ -163,7 +164,7 @@ class Connections:
             await disconnect(connection)
         self._idle.clear()
         for _ in range(self._count):
-            self._places.release()  # so that late callers hear that it is closed
+            self._places.release()  # so that late callers learn that the pool is closed
 
     async def _run(self, query: str, arguments: list[object]) -> list[Row]:
         async with self._places:
@@ -193,14 +194,14 @@ class Connections:
         return await open_connection(self._options, self._greet)
 
     def _drop(self, connection: Connection) -> None:
-        """What ended this one has most likely ended the others."""
+        """Terminate all connections: what ended one has most likely ended the others."""
         for each in (connection, *self._idle):
             each.terminate()
         self._idle.clear()
 
 
 async def open_connection(options: Options, greet: Callable[[Connection], Awaitable[None]]) -> Connection:
-    """A connection that may be used. Nothing was written yet when this fails."""
+    """A connection that may be used. If this fails, nothing was written."""
     try:
         connection = await connect(options)
         try:

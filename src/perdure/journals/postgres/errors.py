@@ -1,4 +1,4 @@
-"""What PostgreSQL and its driver say, in the words of the port. It knows codes and advice; it does not know who asked."""
+"""Errors of PostgreSQL and its driver in the words of the port. Knows codes and advice, not which call failed."""
 
 from __future__ import annotations
 
@@ -44,37 +44,37 @@ _KEY_TAKEN = "idempotency_pkey"
 
 
 def _is_callers(error: BaseException) -> bool:
-    """The driver could not encode it. Some errors of a network are ValueErrors too."""
+    """Whether the caller passed what the driver cannot encode. Some errors of a network are ValueErrors too."""
     return isinstance(error, ValueError | TypeError | OverflowError) and not isinstance(error, OSError)
 
 
 def is_lost(error: BaseException) -> bool:
-    """The connection is of no more use; nobody knows how far the server came."""
+    """Whether the connection is of no more use, so that it is unknown how far the server came."""
     if isinstance(error, asyncpg.PostgresError) and not isinstance(error, asyncpg.PostgresConnectionError):
-        # The last words of a server that stops, or of one process of it that is stopped.
+        # The last words of a server that stops, or of one of its processes that is stopped.
         return getattr(error, "severity_en", None) in {"FATAL", "PANIC"}
     return isinstance(error, _LOST) and not _is_callers(error)
 
 
 def is_rivalry(error: BaseException) -> bool:
-    """Nothing was written because somebody else wrote at the same moment; at the next try it may be."""
+    """Whether nothing was written because another transaction wrote at the same moment; the next try may succeed."""
     if isinstance(error, asyncpg.UniqueViolationError):
         return bool(error.constraint_name == _KEY_TAKEN)
     return isinstance(error, asyncpg.DeadlockDetectedError | asyncpg.SerializationError)
 
 
 def is_locked(error: BaseException) -> bool:
-    """Somebody else holds the lock that was asked for."""
+    """Whether another session holds the lock that was asked for."""
     return isinstance(error, asyncpg.LockNotAvailableError)
 
 
 def is_no_text(error: BaseException) -> bool:
-    """Text that PostgreSQL cannot hold, such as one with NUL: whatever is named so does not exist."""
+    """Whether the error is about text that PostgreSQL cannot hold, such as with NUL: nothing of that name exists."""
     return isinstance(error, asyncpg.CharacterNotInRepertoireError) or isinstance(error.__cause__, UnicodeError)
 
 
 def is_text(value: str) -> bool:
-    """Whether PostgreSQL can hold it."""
+    """Whether PostgreSQL can hold this text."""
     try:
         return b"\0" not in value.encode()
     except UnicodeError:
@@ -82,7 +82,7 @@ def is_text(value: str) -> bool:
 
 
 def translate(error: Exception, name: str) -> PerdureError:
-    """Nothing was written, or nothing was to be."""
+    """The error of the port for a failure that wrote nothing."""
     if isinstance(error, PerdureError):
         return error
     if isinstance(error, asyncpg.UniqueViolationError) and str(error.table_name).startswith("events"):
@@ -90,7 +90,7 @@ def translate(error: Exception, name: str) -> PerdureError:
     if _is_callers(error):
         return InvalidCommit(f"journal {name} cannot store this: {error}")
     if isinstance(error, asyncpg.DataError) and error.__cause__ is not None:
-        # The driver could not encode it, and says what: a payload has no place in a message.
+        # The driver could not encode a value and quotes it: a payload has no place in a message.
         return InvalidCommit(f"journal {name} cannot store this: {error.__cause__}")
     if isinstance(error, asyncpg.PostgresError):
         code = error.sqlstate or ""
@@ -107,14 +107,15 @@ def translate(error: Exception, name: str) -> PerdureError:
 
 
 def translate_connect(error: Exception, name: str) -> PerdureError:
-    """No connection came about."""
+    """The error of the port for a connection that could not be made."""
     if _is_callers(error):
         return SettingsInvalid(f"the URL of journal {name} is not valid: {error}")
     return translate(error, name)
 
 
 def translate_write(error: Exception, name: str) -> PerdureError:
-    """An error after a write was sent. Only an answer of the server says that nothing was written."""
+    """The error of the port for a failure after a write was sent. Only an answer of the server
+    says that nothing was written."""
     if is_lost(error):
         return OutcomeUnknown(
             f"journal {name}: {str(error) or type(error).__name__} while writing: read back the commit id before trying again"

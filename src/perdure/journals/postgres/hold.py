@@ -1,6 +1,6 @@
-"""The right to be the one coordinator of a database, as a lock of a connection: the server takes it back when that ends.
+"""The right to be the one coordinator of a database: a lock of a connection, which the server releases with it.
 
-It saves work and guarantees nothing: a holder whose connection was cut does not hear of it. Coordinators that share a
+It saves work and guarantees nothing: a holder whose connection was cut does not learn of it. Coordinators that share a
 database use leases, whose epochs do guarantee (`perdure.leases`).
 """
 
@@ -37,7 +37,7 @@ class Hold:
 
 
 async def hold(options: Options, greet: Callable[[Connection], Awaitable[None]]) -> Hold | HeldBy:
-    """Take the lock, or say who has it."""
+    """Take the lock, or say which process has it."""
     name = f"{_MARK} {os.getpid()} {socket.gethostname()}"[:63]
     connection = await open_connection(msgspec.structs.replace(options, application_name=name), greet)
     try:

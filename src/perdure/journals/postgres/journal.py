@@ -1,7 +1,8 @@
 """`PostgresJournal`: the port over one database. It puts the parts together; each rule stands in the part it belongs to.
 
-The schema is in `migrations/`, queries in `queries/`, appends in `writer.py` and `appender.py`, everything else goes through
-the bounded pool of `connections.py`; calls that are the same for every database are in `../journal_calls.py`. What happens when the database goes back in time is in `witness.py`.
+The schema is in `migrations/`, queries in `queries/`, appends in `writer.py` and `appender.py`, everything else goes
+through the bounded pool of `connections.py`; calls that are the same for every database are in `../journal_calls.py`.
+What happens when the database goes back in time is in `witness.py`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _event = positional(StoredEvent)
 
 
 class PostgresJournal(PostgresCalls, JournalCalls):
-    """Made by `open_postgres`, ended by `close`."""
+    """The journal in PostgreSQL, made by `open_postgres` and ended by `close`."""
 
     _place_kind = tuple[float, str]
 
@@ -152,7 +153,7 @@ class PostgresJournal(PostgresCalls, JournalCalls):
             version = await self._find("find_workflow_version", parameters, first)
             if version is not None:
                 return int(version)
-            # Whoever is beaten to the next number looks again; somebody else has then got on.
+            # A process that loses the race for the next number looks again; another one has then made progress.
             if rows := await self._write("register_workflow", new):
                 return int(rows[0][0])
 

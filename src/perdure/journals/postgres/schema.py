@@ -1,8 +1,8 @@
-"""Brings a database to the schema this program knows, under a lock, one transaction per migration.
+"""Brings a database to the schema that this program knows, under a lock, one transaction per migration.
 
-Opening a journal migrates nothing: many processes share the database, and whoever runs them decides when. A program refuses a
-schema it does not know, older or newer. Running processes go on while a later program migrates: migrations first add, and
-take away only a release later.
+Opening a journal migrates nothing: many processes share the database, and their operator decides when. A program
+refuses a schema it does not know, older or newer. Running processes go on while a later program migrates: migrations
+first add, and take away only a release later.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from perdure.journals.postgres.connections import OLDEST_SERVER, Connection, Opt
 from perdure.journals.postgres.errors import translate
 
 LOCK = "1464157780, 1"
-"""Advisory locks of Perdure: the first number is the word PERDURE, the second says what for (1 to 5, see the migrations)."""
+"""The advisory lock of migrations. The first number marks a lock as Perdure's, the second says what for
+(1 to 5, see the migrations)."""
 
 
 @cache
@@ -30,7 +31,7 @@ def migrations() -> tuple[tuple[int, str], ...]:
 
 
 async def migrate(options: Options, partitions: int) -> list[int]:
-    """Apply what is missing: the numbers of those migrations. `partitions` counts only for a new database."""
+    """Apply the missing migrations. Returns their numbers. `partitions` counts only for a new database."""
     if partitions < 1:
         raise SettingsInvalid(f"expected a number of partitions of 1 or more, got {partitions}")
     try:
@@ -40,7 +41,7 @@ async def migrate(options: Options, partitions: int) -> list[int]:
         finally:
             await disconnect(connection)
     except Exception as error:
-        # Crash anywhere: each migration is there or not, and the next call goes on.
+        # Crash anywhere: each migration is applied or not, and the next call goes on.
         raise translate(error, options.name) from error
 
 
@@ -88,7 +89,7 @@ async def check_server(connection: Connection, name: str) -> None:
 
 
 async def read_version(connection: Connection, name: str) -> int:
-    """The number of the last migration; 0: there is no journal in this database."""
+    """The number of the last migration; 0 when there is no journal in this database."""
     ours, relations = await connection.fetchrow(
         "SELECT to_regclass('perdure.meta') IS NOT NULL, "
         "(SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace('perdure'))"
@@ -103,7 +104,8 @@ async def read_version(connection: Connection, name: str) -> int:
 
 
 def check_version(version: int, name: str, *, opening: bool) -> None:
-    """A newer schema is refused by who opens it; who has it open already can go on, because migrations first add."""
+    """Refuse a schema this program does not know. A process that has it open may go on with a newer one,
+    because migrations first add."""
     known = len(migrations())
     if version == 0:
         raise SchemaTooOld(f"journal {name}: there is no journal in this database yet; run `perdure migrate`")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from perdure.journals.statements import Statements
 
-_NAME = re.compile(r"(?<!:):([a-z_]+)")  # and not a cast, `::text`
+_NAME = re.compile(r"(?<!:):([a-z_]+)")  # but not a cast, `::text`
 
 _statements = Statements("perdure.journals.postgres")
 names = _statements.names

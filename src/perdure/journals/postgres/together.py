@@ -1,7 +1,7 @@
-"""Questions of one kind that are asked at the same time are put to the server in one statement.
+"""Questions of one kind that are asked at the same time go to the server in one statement.
 
-A statement costs both sides more than its rows do. Who asks alone loses one turn of the event loop; who comes while a statement is
-under way goes with the next, so that what it is told is never older than its question.
+A statement costs both sides more than its rows do. A caller that asks alone loses one turn of the event loop; one that
+comes while a statement is under way goes with the next, so that its answer is never older than its question.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Answer = TypeVar("Answer")
 
 
 class _Lead:
-    """Said to who has to put the next statement."""
+    """The message to the caller that must send the next statement."""
 
 
 _LEAD = _Lead()
@@ -62,7 +62,7 @@ class Together(Generic[Key, Answer]):
     async def _lead(self, key: Key) -> Answer | None:
         taken: list[tuple[Key, asyncio.Future[Answer | _Lead | None]]] = []
         try:
-            await self._clock.sleep(0)  # one turn of the loop, no time: whoever asks now comes along
+            await self._clock.sleep(0)  # one turn of the loop, no time: callers that ask now come along
             while self._waiting and len(taken) < self._most - 1:
                 taken.append(self._waiting.popleft())
             answers = await self._ask_all(list(dict.fromkeys([key, *(other for other, _ in taken)])))
@@ -71,7 +71,7 @@ class Together(Generic[Key, Answer]):
                 if not future.done():
                     future.set_exception(error)
             raise
-        except BaseException:  # only this one was cancelled; somebody else asks for the others
+        except BaseException:  # only this caller was cancelled; another one asks for the others
             self._waiting.extendleft(reversed(taken))
             raise
         else:

@@ -1,13 +1,13 @@
-"""Notices when the database is not the one it was: restored from a backup, or failed over to a server that lagged behind.
+"""Notices when the database is not the one it was: restored from a backup, or failed over to a lagging server.
 
-Then numbers went back, and what processes and messages remember may never have happened; so the incarnation is raised, which
-fences everybody once (PROTOCOL 2). Two things tell:
+Then numbers went back, and what processes and messages remember may never have happened; so the incarnation is raised,
+which fences every process once (PROTOCOL 2). Two things tell:
 
 - The row that holds the incarnation knows in which server, timeline, database and table it stood. A dump that was restored, a
   copy of the database and a promoted standby stand elsewhere. Seen by every process, also by one that has just started.
 - A running process knows the write-ahead log up to a place, and its last answered commit. If a new connection finds less, the
-  files were put back. Nobody else can tell: files that went back hold no trace of it. So a process that starts after that
-  sees nothing, and whoever restores files raises the incarnation by hand if no process went on running.
+  files were put back. Nothing else can tell: files that went back hold no trace of it. So a process that starts after
+  that sees nothing, and an operator who restores files raises the incarnation by hand if no process went on running.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Witness:
         self.partition_count = 0
 
     def note_commit(self, run_id: str, seq: int) -> None:
-        """It was answered, so it is durable."""
+        """Remember a commit that was answered, and so is durable."""
         self._place = self._place._replace(run_id=run_id, seq=seq)
 
     def note_place(self, incarnation: int, lsn: int) -> None:
@@ -56,7 +56,7 @@ class Witness:
         if not self._opened:
             await schema.check_server(connection, name)
             schema.check_version(await schema.read_version(connection, name), name, opening=True)
-        before = self._place  # what is noted while the question is under way may be later than its answer
+        before = self._place  # what is noted while the query is under way may be later than its answer
         query, arguments = bind("greet", {"run_id": before.run_id})
         found = await connection.fetchrow(query, *arguments)
         if found is None:
@@ -98,7 +98,7 @@ class Witness:
         return await self._change(connection, "correct_incarnation", {"known": before.incarnation})
 
     async def _change(self, connection: Connection, name: str, parameters: Mapping[str, object]) -> int:
-        """The incarnation after it."""
+        """Run a statement that changes the incarnation, and return the incarnation after it."""
         query, arguments = bind(name, parameters)
         await connection.execute(query, *arguments)
         return int(await connection.fetchval("SELECT incarnation FROM perdure.meta"))

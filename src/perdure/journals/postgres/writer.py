@@ -1,7 +1,8 @@
 """The tasks that append, and their group commit.
 
-Whatever waits goes into one statement, so the more is asked at once, the cheaper each commit becomes. While one statement is
-under way, the next task collects what comes meanwhile. Each task owns a connection, and makes a new one when it is lost.
+Everything that waits goes into one statement, so the more is asked at once, the cheaper each commit
+becomes. While one statement is under way, the next task collects what comes meanwhile. Each task owns a
+connection, and replaces a lost one.
 
 A job that cannot be stored must not take the others with it: when one fails, nothing was written, and each job gets a
 transaction of its own. When the *database* fails, all jobs of the transaction get that error.
@@ -25,7 +26,7 @@ from perdure.journals.postgres.witness import Witness
 
 MAX_COMMITS = 4096
 MAX_BYTES = 32 * 2**20
-"""What is put together into one statement at most: bounds how long the first waits for the last, and memory."""
+"""The most that goes into one statement: bounds how long the first commit waits for the last, and memory."""
 
 
 class _Job:
@@ -46,7 +47,8 @@ class _Job:
 
 
 class Writer:
-    """Made and used on one event loop. `queue_limit` bounds the jobs that wait; further callers wait for a place."""
+    """The writer, made and used on one event loop. `queue_limit` bounds the waiting jobs;
+    further callers wait for a place."""
 
     def __init__(self, options: Options, clock: Clock, witness: Witness, count: int, queue_limit: int) -> None:
         # The statements of an append are planned once: planning them takes longer than they do.
@@ -89,7 +91,7 @@ class Writer:
                 await disconnect(connection)
 
     async def _take(self) -> list[_Job]:
-        """Everything that waits, at least one; nothing when the writer is closed."""
+        """All jobs that wait, at least one; none when the writer is closed."""
         while not self._waiting:
             if self._closed:
                 return []
@@ -104,7 +106,7 @@ class Writer:
         return jobs
 
     async def _write(self, jobs: list[_Job], connection: Connection | None) -> Connection | None:
-        """Answer every job; the connection, if it is still of use."""
+        """Answer every job. Returns the connection if it is still of use."""
         try:
             if connection is None or connection.is_closed():
                 connection = await open_connection(self._options, self._witness.greet)
@@ -152,7 +154,7 @@ class Writer:
         count, now = self._witness.partition_count, self._clock.now()
         if len(rounds) == 1:
             # A statement by itself is a transaction.
-            # Crash here: nothing of this batch is there and nobody was answered; callers append again.
+            # Crash here: nothing of this batch is there and no caller was answered; callers append again.
             return await appender.append(connection, commits, rounds[0], count, now)
             # Crash here: durable, but unanswered; the same commit id is found and accepted again (J7).
         answers: dict[int, Appended] = {}
@@ -162,7 +164,7 @@ class Writer:
         return answers
 
     def _note(self, commits: list[Commit], answers: list[Appended]) -> None:
-        """Remember one that is durable."""
+        """Remember one commit that is durable."""
         for commit, answer in zip(reversed(commits), reversed(answers), strict=True):
             if isinstance(answer, Accepted):
                 self._witness.note_commit(commit.run_id, answer.seq)

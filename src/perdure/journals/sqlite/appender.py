@@ -204,7 +204,7 @@ class Appender:
         self._rows.append((name, row))
 
     def flush(self) -> None:
-        """Bring everything to the database; the transaction may then be committed, or go on."""
+        """Write everything to the database; the transaction may then be committed, or go on."""
         self._flush_events()
         self._flush_runs()
         if self._timers:
@@ -239,6 +239,7 @@ class Appender:
         if updated:
             written += self._connection.executemany(_UPDATE, updated).rowcount
         if written != len(self._dirty):
-            # The transaction holds the write lock since before it read, so this cannot be; a fence that trusts is none.
+            # The transaction has held the write lock since before it read, so this cannot be;
+            # but a fence that trusts is none.
             raise sqlite3.OperationalError(f"{len(self._dirty) - written} runs moved inside the transaction")
         self._dirty.clear()

@@ -1,4 +1,4 @@
-"""The archive in the journal's SQLite file. The rules stand in `perdure.archive`; what takes several statements stands here.
+"""The archive in the journal's SQLite file: operations of several statements. The rules stand in `perdure.archive`.
 
 It writes through the journal's one writing thread, inside its transactions, and reads through its readers.
 """
@@ -33,7 +33,7 @@ from perdure.journals.sqlite.writer import Writer
 
 class SqliteArchive(SqliteCalls, ArchiveCalls):
     def __init__(self, readers: Readers, writing: Callable[[], Writer]) -> None:
-        """`writing` gives the journal's writer, or says why nothing may be written."""
+        """`writing` gives the journal's writer, or raises the reason why nothing may be written."""
         self._readers = readers
         self._find_writer = writing
 
@@ -127,7 +127,7 @@ class SqliteArchive(SqliteCalls, ArchiveCalls):
     # -- housekeeping
 
     async def prune_runs(self, ended_before: float, limit: int = 100) -> int:
-        # Chosen by a reader, because finding them may take longer than others should wait to write.
+        # Chosen by a reader, because finding them may take longer than other calls should wait to write.
         parameters = {"before": ended_before, "limit": max(limit, 0)}
         chosen = _within(await self._read("list_prunable_runs", parameters, tuple))
         if not chosen:
@@ -153,7 +153,7 @@ def _log_row(position: int, line: LogLine) -> tuple[object, ...]:
 
 
 def _within(runs: list[tuple[Any, ...]]) -> list[str]:
-    """The first of them, as many as have `PRUNE_ROWS` rows together; at least one."""
+    """The first runs, as many as have `PRUNE_ROWS` rows together; at least one."""
     chosen: list[str] = []
     total = 0
     for run_id, count in runs:

@@ -1,4 +1,4 @@
-"""The ways to a SQLite file, for its journal and its archive: readers that never wait for the one writer."""
+"""How journal and archive call a SQLite file: through readers that never wait for the one writer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SqliteCalls(Calls):
 
     @abstractmethod
     def _writing(self) -> Writer:
-        """The writer, or why nothing may be written."""
+        """The writer, or an error that says why nothing may be written."""
 
     async def _read(self, name: str, parameters: Parameters, make: Callable[[Row], Item]) -> list[Item]:
         return await self._readers.fetch(name, parameters, make)
@@ -50,5 +50,5 @@ def fetch(connection: sqlite3.Connection, name: str, parameters: Parameters) -> 
 
 
 def as_json(values: Collection[int] | Collection[str] | None) -> str | None:
-    """SQLite takes it apart with json_each."""
+    """The values as JSON, which SQLite takes apart with json_each."""
     return None if values is None else msgspec.json.encode(list(values)).decode()

@@ -25,7 +25,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def connect_writer(options: Options) -> sqlite3.Connection:
-    """A connection that may write; creates the file. Raises what SQLite raises."""
+    """A connection that may write, which creates the file. Raises what SQLite raises."""
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         wanted = ".".join(map(str, OLDEST_SQLITE))
         raise JournalUnavailable(f"SQLite {sqlite3.sqlite_version} is too old; Perdure needs {wanted} or later")
@@ -56,10 +56,11 @@ def connect_writer(options: Options) -> sqlite3.Connection:
 
 
 def _make_file(path: Path) -> None:
-    """For its owner alone; the files beside it, which SQLite makes, get the same rights. One that is there keeps those it has."""
+    """Create the file for its owner alone; the files that SQLite makes beside it get the same rights.
+    An existing file keeps its own."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600))
-    except OSError:  # it is there, or cannot be made, which SQLite says better
+    except OSError:  # it exists, or cannot be made, which SQLite reports better
         pass
 
 
@@ -71,8 +72,8 @@ def connect_reader(options: Options) -> sqlite3.Connection:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.OperationalError as error:
         connection.close()
-        # On a medium nobody can write to, SQLite may not make the files that readers share. Without a write-ahead log
-        # there is nothing to share, and the file can be read as it is.
+        # On a medium that cannot be written to, SQLite may not make the files that readers share. Without a write-ahead
+        # log there is nothing to share, and the file can be read as it is.
         if not options.read_only or error.sqlite_errorcode & 0xFF not in {
             sqlite3.SQLITE_CANTOPEN,
             sqlite3.SQLITE_READONLY,

@@ -1,4 +1,4 @@
-"""What SQLite says, in the words of the port. It knows codes and advice; it does not know who asked."""
+"""Errors of SQLite in the words of the port. Knows codes and advice, not which call failed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _code(error: BaseException) -> int:
 
 
 def translate(error: Exception, path: Path) -> PerdureError:
-    """An error from before the commit: nothing was written."""
+    """The error of the port for a failure before the commit: nothing was written."""
     if isinstance(error, PerdureError):
         return error
     kind, advice = _KINDS.get(_code(error), (JournalUnavailable, ""))
@@ -70,7 +70,8 @@ def translate(error: Exception, path: Path) -> PerdureError:
 
 
 def translate_commit(error: Exception, path: Path) -> PerdureError:
-    """An error of the COMMIT itself. Only where SQLite is sure that it wrote no commit mark is the outcome known."""
+    """The error of the port for a failure of the COMMIT itself. The outcome is known only where
+    SQLite surely wrote no commit mark."""
     if _code(error) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_FULL}:
         return translate(error, path)
     return OutcomeUnknown(f"journal {path}: {error} while committing: read back the commit id before trying again")

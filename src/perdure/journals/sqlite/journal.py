@@ -45,7 +45,7 @@ _event = positional(StoredEvent)
 
 
 class SqliteJournal(SqliteCalls, JournalCalls):
-    """Made by `open`, ended by `close`."""
+    """The journal in a SQLite file, made by `open` and ended by `close`."""
 
     _place_kind = tuple[float, int]
 
@@ -75,7 +75,7 @@ class SqliteJournal(SqliteCalls, JournalCalls):
         busy_timeout_seconds: float = 5.0,
         read_only: bool = False,
     ) -> SqliteJournal:
-        """Open the file, making or migrating it. `partitions` counts only for a new one."""
+        """Open the file, creating or migrating it. `partitions` counts only for a new one."""
         options = Options(
             path=_absolute(path),
             synchronous=synchronous,
@@ -219,7 +219,7 @@ async def _open_writer(options: Options, clock: Clock, partitions: int, queue_li
 
 
 def _absolute(path: Path | str) -> Path:
-    # Kept from now on: the working directory of the process may change.
+    # Absolute from now on: the working directory of the process may change.
     return Path(path).absolute()
 
 

@@ -1,8 +1,8 @@
 """The operating system's lock that makes one process the coordinator of a file.
 
-It stands beside the database, in `<file>.lock`, because SQLite has locks of its own on the database. The kernel gives it back
-when the process ends, however it ends: after `kill -9` the next one goes on at once. The file is never deleted: whoever
-waits for it would otherwise hold a lock on a file that nobody finds any more.
+It stands beside the database, in `<file>.lock`, because SQLite has locks of its own on the database. The kernel
+releases it when the process ends, however it ends: after `kill -9` the next process goes on at once. The file is never
+deleted: a process that waits for it would otherwise hold a lock on a file that no other can find.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class FileLock:
             os.close(descriptor)
 
     def forget(self) -> None:
-        """Close without releasing: the parent of this process goes on holding it."""
+        """Close without releasing: the parent of this process goes on holding the lock."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
 
 
 def hold(path: Path) -> FileLock | HeldBy:
-    """Take the lock of the database at `path`, or say who has it. Never waits."""
+    """Take the lock of the database at `path`, or say which process has it. Never waits."""
     name = Path(f"{path}.lock")
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
     try:
@@ -76,12 +76,12 @@ def hold(path: Path) -> FileLock | HeldBy:
 
 
 def _no_lock(name: Path) -> JournalUnavailable:
-    """It is written over: what somebody put there, or linked to, would be lost."""
+    """The refusal to write over what a user put there, or linked to: it would be lost."""
     return JournalUnavailable(f"{name} is a link or holds something else than a lock; move it away")
 
 
 def _read(descriptor: int) -> HeldBy:
-    # It may be empty: its holder has the lock and is about to write.
+    # The file may be empty: its holder has the lock and is about to write.
     os.lseek(descriptor, 0, os.SEEK_SET)
     words = os.read(descriptor, _LONGEST).decode(errors="replace").split()
     return HeldBy(int(words[0]) if words and words[0].isdecimal() else 0, words[1] if len(words) > 1 else "")
@@ -91,7 +91,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def _try_lock(descriptor: int) -> bool:
-        # Locks are mandatory there: a byte far behind the content keeps the content readable.
+        # Locks are mandatory on Windows: a byte far behind the content keeps the content readable.
         os.lseek(descriptor, 1 << 30, os.SEEK_SET)
         try:
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
@@ -113,5 +113,5 @@ else:
         for lock in list(_held):
             lock.forget()
 
-    # A forked child shares the lock; if it outlived its parent, the journal would stay held by nobody.
+    # A forked child shares the lock; if it outlived its parent, the journal would stay held without a holder.
     os.register_at_fork(after_in_child=_forget_all)

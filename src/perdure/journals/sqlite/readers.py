@@ -59,7 +59,7 @@ class Readers:
             connection.close()
         self._idle.clear()
         for _ in range(self._count):
-            self._places.release()  # so that late callers hear that it is closed
+            self._places.release()  # so that late callers learn that the pool is closed
 
     def _run(self, work: Callable[[sqlite3.Connection], Item]) -> Item:
         try:

@@ -1,7 +1,7 @@
-"""Brings a file to the schema this program knows, under SQLite's own write lock.
+"""Brings a file to the schema that this program knows, under SQLite's own write lock.
 
-`PRAGMA user_version` is the number of the last migration, `application_id` says that the file is Perdure's. A file that is newer
-than the program is refused; a file of somebody else is left alone.
+`PRAGMA user_version` is the number of the last migration, `application_id` says that the file is Perdure's. A file that
+is newer than the program is refused; a file of another program is left alone.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def migrations() -> tuple[tuple[int, str], ...]:
 
 
 def migrate(connection: sqlite3.Connection, path: Path, partitions: int) -> None:
-    """Apply what is missing, or nothing."""
+    """Apply the missing migrations, if any."""
     if _version(connection, path) == len(migrations()):
         return
     connection.execute("BEGIN IMMEDIATE")
@@ -51,7 +51,7 @@ def migrate(connection: sqlite3.Connection, path: Path, partitions: int) -> None
 
 
 def check(connection: sqlite3.Connection, path: Path) -> None:
-    """For those who may not migrate: the schema must be the one this program knows."""
+    """Refuse any schema but the one this program knows, for connections that may not migrate."""
     version = _version(connection, path)
     if version < len(migrations()):
         raise JournalUnavailable(
@@ -78,7 +78,7 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
 
 
 def _found(connection: sqlite3.Connection, partitions: int) -> None:
-    """What a new file holds."""
+    """Write what a new file holds."""
     if partitions < 1:
         raise JournalUnavailable(f"expected a number of partitions of 1 or more, got {partitions}")
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -87,7 +87,7 @@ def _found(connection: sqlite3.Connection, partitions: int) -> None:
 
 
 def _statements(script: str) -> Iterator[str]:
-    # Not executescript: it commits whatever is open, and with it the lock.
+    # Not executescript: it commits an open transaction, and with it releases the lock.
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

@@ -1,11 +1,11 @@
 """The one thread that writes, and its group commit.
 
-Whatever waits goes into one transaction, so the more is asked at once, the cheaper each commit becomes. The thread owns the
-writing connection from opening to closing. It must not know what the jobs write.
+Everything that waits goes into one transaction, so the more is asked at once, the cheaper each commit becomes. The
+thread owns the writing connection from opening to closing. It must not know what the jobs write.
 
-A job that cannot be stored must not take the others with it: when one fails, the transaction is rolled back and each job gets
-a transaction of its own. Nobody has been answered by then, so nothing has to be taken back. When the *database* fails, all jobs
-of the transaction get that error.
+A job that cannot be stored must not take the others with it: when one fails, the transaction is rolled back and each
+job gets a transaction of its own. No caller has been answered by then, so nothing has to be taken back. When the
+*database* fails, all jobs of the transaction get that error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 Work = Callable[[sqlite3.Connection], Result]
 
 MAX_JOBS = 4096
-"""Jobs in one transaction: bounds how long the first of them waits for the last."""
+"""The most jobs in one transaction: bounds how long the first of them waits for the last."""
 
 
 class _Job:
@@ -45,7 +45,8 @@ class _Job:
 
 
 class Writer:
-    """Made and used on one event loop. `queue_limit` bounds the jobs that wait; further callers wait for a place."""
+    """The writer, made and used on one event loop. `queue_limit` bounds the waiting jobs;
+    further callers wait for a place."""
 
     def __init__(self, options: Options, clock: Clock, partitions: int, queue_limit: int) -> None:
         self.partition_count = partitions
@@ -74,7 +75,7 @@ class Writer:
         return answers
 
     async def run(self, work: Work[Result]) -> Result:
-        """Do this inside the next transaction."""
+        """Run this work inside the next transaction."""
         result: Result = await self._submit((), work)
         return result
 
@@ -123,7 +124,7 @@ class Writer:
             error: PerdureError | None = None
             try:
                 self._connect()
-            except Exception as raised:  # noqa: BLE001 - whoever opens must hear of it
+            except Exception as raised:  # noqa: BLE001 - the caller that opens must learn of it
                 error = translate(raised, self._options.path)
             self._tell(self._resolve_opened, error)
             while jobs := self._take():
@@ -134,12 +135,12 @@ class Writer:
             self._tell(self._ended.set_result, None)
 
     def _tell(self, callback: Callable[..., None], *arguments: Any) -> None:
-        # A loop that was closed before the journal has nobody left to tell; what was written stays written.
+        # A loop that was closed before the journal has no caller left to tell; what was written stays written.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(callback, *arguments)
 
     def _take(self) -> list[_Job]:
-        """Everything that waits, at least one; nothing when the writer is closed."""
+        """All jobs that wait, at least one; none when the writer is closed."""
         job = self._queue.get()
         if job is None:
             return []
@@ -178,14 +179,14 @@ class Writer:
                 if job.work is None:
                     job.result = appender.append(job.commits)
                 else:
-                    appender.flush()  # it may look at what the commits before it wrote
+                    appender.flush()  # the work may look at what the commits before it wrote
                     job.result = job.work(connection)
                     appender = Appender(connection, self.partition_count, self._clock.now())
             appender.flush()
         except BaseException:
             self._roll_back(connection)
             raise
-        # Crash here: nothing of this batch is in the file and nobody was answered; callers append again.
+        # Crash here: nothing of this batch is in the file and no caller was answered; callers append again.
         try:
             connection.execute("COMMIT")
         except sqlite3.Error as error:
@@ -194,7 +195,7 @@ class Writer:
         # Crash here: durable, but unanswered; the same commit id is found and accepted again (J7).
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
-        # After some errors SQLite has done it already.
+        # After some errors SQLite has rolled back already.
         if connection.in_transaction:
             try:
                 connection.execute("ROLLBACK")
