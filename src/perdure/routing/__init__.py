@@ -1,1 +1,2 @@
-"""What definitions compute while a run runs: templates in configs, and conditions. Imports nothing heavy by itself."""
+"""What definitions compute while a run runs: templates in configs, and conditions. It imports nothing heavy by
+itself."""

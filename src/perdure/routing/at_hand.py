@@ -1,8 +1,8 @@
 """What templates and conditions may read without waiting: contents of blobs, verdicts of sandboxes.
 
-Rendering and evaluating are functions of a state and of this. What is not at hand is raised as `NotAtHand`; the
-coordinator sets the message aside, fetches it, and decides again. Keys name content (the hash of a blob, the hash of code
-and arguments), so a key never means two things.
+Rendering and evaluating are functions of a state and of this. Content that is not at hand is raised as `NotAtHand`; the
+coordinator sets the message aside, fetches the content, and decides again. Keys name content (the hash of a blob, the
+hash of code and arguments), so a key never means two things.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from perdure.routing.errors import ContentLost, NeedsBlob, TemplateError
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """What was looked for and cannot be had, now or later: missing, damaged, over its limits."""
+    """Content that was looked for and cannot be had, now or later: missing, damaged, over its limits."""
 
     code: str
     message: str
@@ -31,7 +31,7 @@ NOTHING: AtHand = {}
 
 
 def take(ref: str, path: str, at_hand: AtHand) -> Any:
-    """The content of a blob; it may hold references itself. Raises NeedsBlob, or ContentLost."""
+    """The content of a blob, which may hold references itself. Raises NeedsBlob or ContentLost."""
     if ref not in at_hand:
         raise NeedsBlob(ref, path)
     found = at_hand[ref]
@@ -41,9 +41,10 @@ def take(ref: str, path: str, at_hand: AtHand) -> Any:
 
 
 def resolve(value: Any, path: str, at_hand: AtHand, budget: Budget | None = None) -> Any:
-    """The value with every blob in it replaced by its content. What has none is given back as it is.
+    """The value with every blob in it replaced by its content. A value without blobs is given back as it is.
 
-    Raises NeedsBlob, ContentLost, or TemplateError where references multiply: blobs that name each other twice double at every level.
+    Raises NeedsBlob, ContentLost, or TemplateError where references multiply: blobs that name each other twice double
+    at every level.
     """
     if type(value) is not BlobRef and not has_refs(value):
         return value

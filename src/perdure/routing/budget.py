@@ -1,21 +1,22 @@
 """What one rendered node, or all conditions of one decision, may cost: one count over all their pieces.
 
-Rendering and deciding happen on the loop that every tenant shares, and cannot be interrupted. A limit on each expression is none on a
-config that holds ten thousand of them, so whatever is computed from data spends from one budget, and is refused when that is used up.
+Rendering and deciding happen on the loop that every tenant shares, and cannot be interrupted. A limit on each
+expression does not bound a config that holds ten thousand of them, so whatever is computed from data spends from one
+budget, and is refused when that is used up.
 """
 
 from __future__ import annotations
 
 MAX_STEPS = 200_000
-"""A step is one value looked at by Python code, about 0.25 µs: 50 ms in all."""
+"""How many steps a budget has. A step is one value looked at by Python code, about 0.25 µs: 50 ms in all."""
 MAX_CHARACTERS = 10_000_000
-"""Characters of JSON that may be made or put in, in all; what is made on the way counts too."""
+"""How many characters of JSON may be made or put in, in all; intermediate results count too."""
 CHARACTERS_A_STEP = 512
-"""Text that is copied, searched or compared in one go."""
+"""How many characters are copied, searched or compared in one step."""
 
 
 class OverBudget(Exception):
-    """Everything that could be spent is spent. Its text is for people."""
+    """The budget is used up. The text of the error is for people."""
 
 
 class Budget:
@@ -31,7 +32,7 @@ class Budget:
             raise OverBudget("there is too much data to look at; use a narrower path, or a transform or task for it")
 
     def make(self, characters: int) -> None:
-        """So much text was put together, or put in."""
+        """Pay for text that was put together, or put in."""
         self.characters -= characters
         if self.characters < 0:
             raise OverBudget(
@@ -40,7 +41,7 @@ class Budget:
         self.spend(characters // CHARACTERS_A_STEP)
 
     def read(self, value: object) -> None:
-        """A text is gone through, or a list or object, without what is inside its parts."""
+        """Pay for going through a text, or through a list or object without what is inside its parts."""
         kind = type(value)
         if kind is str:
             self.spend(len(value) // CHARACTERS_A_STEP)  # type: ignore[arg-type]

@@ -1,9 +1,9 @@
 """CEL, through cel-expr-python; the only file that knows the library.
 
-Its traps, kept in here: evaluation does not raise but gives a value of type ERROR whose text is true; `loop` is a reserved
-word of CEL, so it goes by another name inside; data nested deeper than the C++ stack kills the process; text with lone
-surrogates breaks the binding; an evaluation cannot be interrupted. Expressions are capped before the parser sees them, and
-their work is estimated before they run (`cost.py`).
+It contains the library's traps: evaluation does not raise but gives a value of type ERROR whose text is true; `loop` is
+a reserved word of CEL, so it goes by another name inside; data nested deeper than the C++ stack kills the process; text
+with lone surrogates breaks the binding; an evaluation cannot be interrupted. Expressions are capped before the parser
+sees them, and their work is estimated before they run (`cost.py`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from perdure.routing.cost import MAX_STEPS, WORD, Shape
 
 MAX_LENGTH = 20_000
 MAX_DEPTH = 32
-"""Of brackets. The library's own limit is the same; ours has the better message and costs nothing."""
+"""How deep brackets may be nested. The library's own limit is the same; this one has the better message and costs
+nothing."""
 MAX_DATA_DEPTH = 100
-"""The binding recurses about 2 kB of stack a level, in threads that may have 256 kB."""
+"""How deep data may be nested: the binding recurses about 2 kB of stack a level, in threads that may have 256 kB."""
 MAX_MESSAGE = 500
 _EACH = 40  # steps that every evaluation takes
 
@@ -34,11 +35,11 @@ _COMPLAINT = re.compile(r"ERROR: <input>:(\d+):(\d+): ([^\n]*)")
 
 
 class CelError(Exception):
-    """An expression that cannot be compiled or evaluated. Its text is for people."""
+    """An expression cannot be compiled or evaluated. The text of the error is for people."""
 
 
 def check(expression: str) -> str | None:
-    """What is wrong with an expression, found without running it; None when it can be used as a condition."""
+    """What is wrong with an expression, found without running it; None if it can be used as a condition."""
     try:
         _compile(expression)
     except CelError as error:
@@ -47,7 +48,8 @@ def check(expression: str) -> str | None:
 
 
 def evaluate(expression: str, variables: Mapping[str, Any], budget: Budget | None = None) -> bool:
-    """True or false; anything else, and every error, raises CelError, and what cannot be paid for OverBudget."""
+    """Whether the condition holds. Any other result, and every error, raises CelError; too costly a condition,
+    OverBudget."""
     program, shape = _compile(expression)
     budget = budget or Budget()
     budget.spend(_EACH + sum(_check_depth(name, value) for name, value in variables.items()))
@@ -109,10 +111,10 @@ def _environment() -> Any:
 
 
 def _prepare(expression: str) -> str:
-    """The expression as the library gets it. Raises CelError for what is too long or too deep."""
+    """The expression as the library gets it. Raises CelError if it is too long or too deep."""
     if len(expression) > MAX_LENGTH:
         raise CelError(f"the expression is longer than {MAX_LENGTH:,} characters")
-    expression.encode()  # lone surrogates
+    expression.encode()  # refuses lone surrogates
     depth = 0
     words: list[str] = []
     position = 0
@@ -134,7 +136,7 @@ def _prepare(expression: str) -> str:
 
 
 def _check_depth(name: str, value: Any) -> int:
-    """How many values there are, each of which is converted."""
+    """Check how deep a value is nested; returns how many values it holds, each of which is converted."""
     level = [value] if type(value) is dict or type(value) is list else []
     depth = count = 0
     while level:

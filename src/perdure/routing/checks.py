@@ -1,4 +1,5 @@
-"""What the compiler cannot see: conditions that do not compile, schemas that are none. Asked before it is stored."""
+"""What the compiler cannot see: conditions that do not compile, schemas that are invalid. Asked before a workflow is
+stored."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from perdure.routing.templates import find_mistake as find_template_mistake
 
 
 def check_parts(ir: IR) -> tuple[Problem, ...]:
-    """Every condition and schema of the workflow that is wrong, with its path."""
+    """A problem for every condition, schema and template of the workflow that is wrong, with its path."""
     found = [
         ((*path, *inside), "bad_condition", message)
         for path, condition in _conditions(ir)
@@ -61,7 +62,7 @@ def _schemas(ir: IR) -> Iterator[tuple[Path, Any]]:
 
 
 def _forms(path: Path, node: Node) -> Iterator[tuple[Path, Any]]:
-    """What approvers are asked for. One with templates is looked at when they are filled in."""
+    """The forms that approvers are asked to fill in. A form with templates is checked when those are rendered."""
     if node.item is not None:
         yield from _forms((*path, "node", "config"), node.item)
     elif node.type == "human" and isinstance(node.config, dict) and isinstance(form := node.config.get("form"), dict):
@@ -84,7 +85,7 @@ def _conditions(ir: IR) -> Iterator[tuple[Path, Condition]]:
 
 
 def find_content_refs(ir: IR) -> Iterator[tuple[str, str]]:
-    """What the workflow keeps elsewhere, by content: (path, reference)."""
+    """References to content that the workflow keeps elsewhere: (path, reference)."""
     for node in ir.nodes:
         if node is not None:
             yield from _config_refs(("nodes", node.id), node)

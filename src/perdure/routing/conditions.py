@@ -1,7 +1,7 @@
 """Answers to the questions the kernel asks about conditions, whatever their kind.
 
-A condition that cannot be evaluated is a verdict with an error, never false (rule 20). What a condition read goes with its
-verdict, cut short and without what is sensitive, so that the journal can say why a route was taken.
+A condition that cannot be evaluated is a verdict with an error, never false (rule 20). What a condition read goes with
+its verdict, cut short and without sensitive values, so that the journal can say why a route was taken.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def evaluate(
     open_sealed: Callable[[Any], Any] | None = None,
     budget: Budget | None = None,
 ) -> Verdict:
-    """True or false, or the error that kept it from being known. Raises NotAtHand, and nothing else.
+    """The verdict on a condition: true or false, or the error that kept it from being known. Raises only NotAtHand.
 
     `budget` is that of the decision, for all its questions together.
     """
@@ -83,7 +83,7 @@ def find_problems(kind: str, spec: Spec) -> Iterator[tuple[tuple[str | int, ...]
 
 
 def _name(kind: str, spec: Spec) -> str:
-    """A condition as messages call it."""
+    """The name of a condition in messages."""
     text = spec.get("expression") or spec.get("query")
     return repr(cut(text)) if text else f"of type {kind}"
 
@@ -137,7 +137,7 @@ def _schema(spec: Spec, sight: Sight, seen: Seen) -> bool:
 
 
 def _explain_misfit(schema: Any, output: Any) -> str:
-    """Where it does not fit and by which keyword; never what is there."""
+    """Where the output does not fit and by which keyword; never the value found there."""
     places = schemas.find_misfits(schema, output, _SHOWN_PROBLEMS)
     return cut(f"does not fit the schema: {', '.join(places)}")
 
@@ -237,7 +237,8 @@ def _check_pattern(text: str) -> str | None:
 
 
 def _composite(spec: Spec, sight: Sight, seen: Seen) -> bool:
-    """As CEL has it: what decides wins over what cannot be evaluated, in whichever order they stand."""
+    """Combine conditions as CEL does: one that decides wins over one that cannot be evaluated, in whichever order they
+    stand."""
     operator = spec["operator"]
     decisive = operator == "OR"
     shown: list[Seen] = []

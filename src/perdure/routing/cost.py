@@ -1,9 +1,9 @@
 """How much work a CEL expression can make of given data, estimated before it runs.
 
-The library stops after 10,000 iterations, but one iteration may compare or join everything there is, `map` and `filter` copy
-their list for every element, a chain of `map(x, x + x)` doubles, and `matches` compiles its pattern every time. Its evaluation cannot be interrupted and holds the
-coordinator, so what might take long is refused. The estimate errs on the high side; a plain condition over an output that
-fits in an event is far below the limit.
+The library stops after 10,000 iterations, but one iteration may compare or join everything there is, `map` and `filter`
+copy their list for every element, a chain of `map(x, x + x)` doubles, and `matches` compiles its pattern every time.
+Its evaluation cannot be interrupted and holds the coordinator, so an expression that might take long is refused. The
+estimate errs on the high side; a plain condition over an output that fits in an event is far below the limit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 MAX_STEPS = 1_000_000
-"""At worst 0.1 µs each; most take a tenth of that."""
+"""How many steps an evaluation may take. A step is at worst 0.1 µs; most take a tenth of that."""
 _ITERATIONS = 10_000  # the library's own limit
 _MACROS = frozenset({"all", "exists", "exists_one", "map", "filter"})
 
@@ -39,15 +39,15 @@ WORD = re.compile(
 _LITERAL = re.compile(r"""\s*+\(\s*+[rR]?('[^'\n]*+'|"[^"\n]*+")\s*+\)""")
 _REPEATED = re.compile(r"\{(\d{1,9})(?:,(\d{0,9}))?\}")
 _WIDE = re.compile(r"\.|\[\^|\\[DWSB]|[^\x00-\x7f]")
-_CODED = re.compile(r"\\[xXuU0-7]")  # could be anything once it is unescaped
+_CODED = re.compile(r"\\[xXuU0-7]")  # could be any character once it is unescaped
 _ANY_PATTERN = 500_000  # RE2 gives up on larger ones
 _ANY_TEXT = 1 << 40
-_CHARACTERS_A_STEP = 4096  # pairs of them, in a search that finds nothing but the beginning everywhere
+_CHARACTERS_A_STEP = 4096  # pairs of them, in a search that finds only the beginning, but finds it everywhere
 _GAP = re.compile(r"(?:\s|//[^\n]*+)*+")
 
 
 class Shape:
-    """What of an expression decides its cost."""
+    """The properties of an expression that decide its cost."""
 
     __slots__ = (
         "contains",
@@ -69,12 +69,10 @@ class Shape:
         self.growth = 1  # how often an element can come to hold itself
         self.copies = False  # map or filter
         self.patterns = 0  # steps to compile the patterns of `matches` once
-        self.patterns_inside = 0  # and of those inside a comprehension
-        self.contains = (
-            0  # characters that `contains` looks for outside of comprehensions; _ANY_TEXT: those of any value
-        )
+        self.patterns_inside = 0  # the same for patterns inside a comprehension
+        self.contains = 0  # characters that `contains` looks for outside comprehensions; _ANY_TEXT: of any value
         self.contains_inside = 0
-        self.widest = 1  # elements of a list in the expression
+        self.widest = 1  # commas in the expression bound the elements of its lists
         self.inside: list[tuple[str, ...]] = []  # paths that are read once per iteration
         self.outside: list[tuple[str, ...]] = []
         self._scan(expression)
@@ -84,7 +82,7 @@ class Shape:
         macro: str = ""  # the name of a comprehension, just before its bracket
         expects_name = False
         path: list[str] | None = None
-        end = 0  # of the last name
+        end = 0  # where the last name ends
         for match in WORD.finditer(expression):
             kind, word = match.lastgroup, match[0]
             if word.startswith("//"):
@@ -151,7 +149,7 @@ class Shape:
             self.contains = min(self.contains + length, _ANY_TEXT)
 
     def _measure_search(self, variables: Mapping[str, Any], iterations: int) -> int:
-        """`contains` may compare every character of one text with every one of the other."""
+        """The steps of `contains`, which may compare every character of one text with every one of the other."""
         wanted = max(self.contains, self.contains_inside)
         if not wanted:
             return 0
@@ -161,7 +159,7 @@ class Shape:
         return steps * (iterations if self.contains_inside else 1)
 
     def estimate(self, variables: Mapping[str, Any]) -> int:
-        """Steps this may take over these values."""
+        """How many steps the expression may take over these values."""
         if not self.depth:
             steps = self.patterns + self._measure_search(variables, 1)
             if len(self.outside) <= 50 and not self.patterns:
@@ -206,7 +204,7 @@ class Shape:
 
 
 def _longest_text(value: Any) -> int:
-    """The texts of a value, all of them: `+` may have put them together."""
+    """The length of all texts of a value together, since `+` may have joined them."""
     length = 0
     stack = [value]
     while stack:
@@ -244,7 +242,8 @@ class _Macro:
 
 
 def find(variables: Mapping[str, Any], path: list[str] | tuple[str, ...]) -> Any:
-    """As far down as the path leads through objects; an index or a method on the way stops it, which counts more."""
+    """The value as far down as the path leads through objects. An index or a method on the way ends it, which errs on
+    the high side."""
     value: Any = variables
     for part in path:
         if not isinstance(value, Mapping) or part not in value:

@@ -1,7 +1,7 @@
 """Cross-node comparisons: two operands and an operator, or one expression over `current` and `ctx`.
 
-Numbers are doubles in both forms (rule 24), so that `(current.output.n - ctx.a.output.n) / ctx.a.output.n > 0.1` means what
-it says. An expression is CEL; for CEL to take it so, its data and its number literals are made doubles first.
+Numbers are doubles in both forms (rule 24), so that `(current.output.n - ctx.a.output.n) / ctx.a.output.n > 0.1` means
+what it says. An expression is CEL; for CEL to take it so, its data and its number literals are made doubles first.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _LITERAL = re.compile(
 
 
 class TooBig(Exception):
-    """A number that no double can hold."""
+    """A number is too large for a double."""
 
 
 @lru_cache(maxsize=1024)
 def with_doubles(expression: str) -> str:
-    """The expression with every number in it a double that may meet any other number. Indexes and text stay as they are.
+    """The expression with every number in it made a double that may meet any other number. Indexes and text stay.
 
     `dyn(…)` keeps the checker from refusing `size(x) > 3`, where one side is an int.
     """
@@ -46,7 +46,7 @@ def _replace(match: re.Match[str]) -> str:
     if match.lastgroup != "number" or word[-1] in "uU":
         return word
     if match.string[: match.start()].rstrip().endswith("%"):
-        return word  # a remainder is of whole numbers only: int(x) % 2
+        return word  # a remainder needs whole numbers: int(x) % 2
     return f"dyn({_double(word)})"
 
 
@@ -59,7 +59,7 @@ def _double(word: str) -> str:
 
 
 def doubled(value: Any) -> Any:
-    """A copy in which every number is a double. Raises TooBig."""
+    """A copy of the value in which every number is a double. Raises TooBig."""
     kind = type(value)
     if kind is int:
         try:
@@ -74,13 +74,13 @@ def doubled(value: Any) -> Any:
 
 
 def narrowed(value: Any, paths: Iterable[tuple[str | int, ...]]) -> Any:
-    """A copy that has only what these paths lead to: what is not read need not be converted."""
+    """A copy of the value with only what these paths lead to: what is not read need not be converted."""
     keep: dict[Any, Any] = {}
     for path in paths:
         branch = keep
         for part in path:
             branch = branch.setdefault(part, {})
-        branch[None] = {}  # all of it, from here on
+        branch[None] = {}  # everything from here on
     return _narrow(value, keep)
 
 

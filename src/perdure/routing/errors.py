@@ -1,10 +1,10 @@
 """What can go wrong while a template is rendered, a condition evaluated or a secret filled in.
 
 PerdureError
-├── TemplateError       the template is wrong, or reads what is not there; rendering again will not help
-│   ├── ConfigTorn      its config and the content of its config_ref do not go together
-│   └── ContentLost     it reads what is stored elsewhere, and that cannot be had
-└── NotAtHand           it takes something slow first: do what `key` names, and ask again with it at hand
+├── TemplateError       the template is wrong, or reads what does not exist; rendering again will not help
+│   ├── ConfigTorn      the config and the content of its config_ref do not go together
+│   └── ContentLost     the template reads what is stored elsewhere, and that cannot be had
+└── NotAtHand           something slow must happen first: do what `key` names, and ask again with it at hand
     ├── NeedsBlob       an output that is stored as a blob is looked into
     ├── NeedsStore      a value is so large that it must be stored as a blob first
     └── NeedsVerdict    a Python condition must run in its sandbox
@@ -20,7 +20,7 @@ _SHOWN = 200
 
 
 class TemplateError(PerdureError):
-    """Names the template and, where something was missing, the path and its first part that was not there."""
+    """A template failed. Names the template and, where something was missing, the path and its first missing part."""
 
     code = "template_error"
 
@@ -38,7 +38,7 @@ class ConfigTorn(TemplateError):
 
 
 class ContentLost(TemplateError):
-    """Carries the code of what is wrong: `blob_missing`, `blob_damaged`, …"""
+    """Content that cannot be had, with the code of what is wrong: `blob_missing`, `blob_damaged`, …"""
 
     def __init__(self, path: str, code: str, message: str) -> None:
         super().__init__(f"{path}: {message}" if path else message, path=path)
@@ -46,7 +46,7 @@ class ContentLost(TemplateError):
 
 
 class NotAtHand(PerdureError):
-    """Rendering and evaluating never wait: they say what they lack. See `at_hand.py`."""
+    """Rendering or evaluating lacks something: they never wait, but say what they need. See `at_hand.py`."""
 
     code = "not_at_hand"
 
@@ -54,7 +54,7 @@ class NotAtHand(PerdureError):
         super().__init__(message)
         self.key = key
         self.tenant = "default"
-        """Whose it is; whoever knows says so."""
+        """The tenant whose content is needed; set by the caller that knows it."""
 
 
 class NeedsBlob(NotAtHand):
@@ -76,7 +76,7 @@ class NeedsStore(NotAtHand):
 
 
 def stored_key(ref: str) -> str:
-    """Under this it is at hand that a blob was stored."""
+    """The key under which it is at hand that a blob was stored."""
     return f"stored:{ref}"
 
 

@@ -1,9 +1,9 @@
 """Expressions beyond a plain path: Jinja's syntax, none of its engine.
 
-Jinja's parser gives the tree; every node of it that is on the list below becomes a closure over plain data, everything else
-(calls, methods, statements, assignments) is refused when the expression is compiled. No Python code is generated, so there
-is nothing to escape from; no construct repeats, and every operation pays for the data it looks at (`budget.py`).
-Only this file imports Jinja, and only when the first expression is compiled.
+Jinja's parser gives the tree; every node of it that is on the list below becomes a closure over plain data, everything
+else (calls, methods, statements, assignments) is refused when the expression is compiled. No Python code is generated,
+so there is nothing to escape from; no construct repeats, and every operation pays for the data it looks at
+(`budget.py`). Only this file imports Jinja, and only when the first expression is compiled.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_LENGTH = 4_000
 MAX_TOKENS = 600
 MAX_DEPTH = 40
 
-# Python warns about other escapes, and some of them it will refuse one day.
+# Python warns about other escapes, and may refuse some of them one day.
 _BAD_ESCAPE = re.compile(r"\\(?![\\'\"nrtbfux])")
 _OPERATORS = {"eq": "==", "ne": "!=", "gt": ">", "gteq": ">=", "lt": "<", "lteq": "<=", "in": "in", "notin": "not in"}
 _CALCULATIONS = {"Sub": "-", "Mul": "*", "Div": "/", "FloorDiv": "//", "Mod": "%", "Pow": "**"}
@@ -87,7 +87,7 @@ class _Compiler:
             return _read(*path)
         if kind in _CALCULATIONS:
             return self._calculate(_CALCULATIONS[kind], node, depth + 1)
-        build = getattr(self, f"_build_{kind.lower()}", None)  # the tree's class, never a name from the template
+        build = getattr(self, f"_build_{kind.lower()}", None)  # named by the tree's class, never by the template
         if build is None:
             raise v.Trouble(_REFUSED.get(kind, f"{kind} is not part of expressions"))
         code: Code = build(node, depth + 1)
@@ -99,7 +99,7 @@ class _Compiler:
         return paid
 
     def _find_path(self, node: Any) -> tuple[str, Parts] | None:
-        """`a.b[0]["c"]`, when nothing in it is computed."""
+        """The path `a.b[0]["c"]`, if nothing in it is computed; otherwise None."""
         from jinja2 import nodes
 
         parts: list[str | int] = []
@@ -302,16 +302,14 @@ def _holds(operator: str, left: Any, right: Any, budget: Budget) -> bool:
 
 
 def evaluate(code: Code, scope: Scope) -> Any:
-    """Raises `Trouble`, NeedsBlob or ContentLost, and nothing else."""
+    """Evaluate an expression. Raises `Trouble`, NeedsBlob or ContentLost, and nothing else."""
     try:
         try:
             return code(scope)
         except NeedsBlob as need:
             if need.ref not in scope.at_hand:
                 raise
-            return code(
-                _reading_whole(scope)
-            )  # it is inside a value that was read: read such values with all they hold
+            return code(_reading_whole(scope))  # the blob is inside a value that was read: read such values whole
     except (v.Trouble, NeedsBlob):
         raise
     except OverBudget as error:

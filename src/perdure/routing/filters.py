@@ -1,7 +1,7 @@
 """The filters and tests of expressions: the whole list. Each takes and gives plain data, and pays for what it looks at.
 
-Named and used as Jinja's, with two differences: text that is no number is an error for `int` and `float` unless a default is
-given, and `tojson` is plain JSON, not escaped for HTML.
+They are named and used as Jinja's, with two differences: text that is no number is an error for `int` and `float`
+unless a default is given, and `tojson` is plain JSON, not escaped for HTML.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _mapping(value: Any, what: str) -> dict[str, Any]:
 
 
 def _parts(budget: Budget, items: list[Any], attribute: Any) -> list[Any]:
-    """The same field of every item, when an attribute is named."""
+    """The items; if an attribute is named, that field of every item."""
     if attribute is None:
         return items
     budget.read(attribute)
@@ -82,7 +82,7 @@ def _length(budget: Budget, value: Any) -> int:
 
 def _join(budget: Budget, value: Any, separator: Any = "", attribute: Any = None) -> str:
     between = _text(separator, "join")
-    if type(value) is str and attribute is None:  # its characters, of which there may be millions
+    if type(value) is str and attribute is None:  # joins the characters of a text, of which there may be millions
         budget.make(len(value) * (1 + len(between)))
         return between.join(value)
     items = _parts(budget, _sequence(budget, value, "join"), attribute)
@@ -95,7 +95,7 @@ def _trim(budget: Budget, value: Any, characters: Any = None) -> str:
     text = _text(value, "trim")
     if characters is None:
         return text.strip()
-    # Each character at an end is looked for among those to be taken away.
+    # Each character at an end is compared with all those to be taken away.
     budget.spend(len(text) * (1 + len(_text(characters, "trim"))) // 64)
     return text.strip(characters)
 
@@ -150,7 +150,7 @@ def _abs(budget: Budget, value: Any) -> Any:
 def _sort_keys(budget: Budget, items: list[Any], what: str) -> list[Any]:
     budget.spend(_SORTING * len(items))
     if all(map(is_number, items)) or all(type(item) is str for item in items):
-        if items and type(items[0]) is str:  # texts that begin alike are compared to where they differ
+        if items and type(items[0]) is str:  # texts that begin alike are compared up to where they differ
             budget.spend(len(items).bit_length() * sum(map(len, items)) // CHARACTERS_A_STEP)
         return items
     raise Trouble(f"{what} needs all numbers or all text; name a field with attribute='…'")
@@ -209,7 +209,7 @@ def _reverse(budget: Budget, value: Any) -> Any:
 
 
 def _case(name: str) -> Callable[..., str]:
-    """`lower`, `upper`, `title`."""
+    """The filter `lower`, `upper` or `title`."""
 
     def change(budget: Budget, value: Any) -> str:
         text = _text(value, name)
@@ -232,7 +232,7 @@ def _values(budget: Budget, value: Any) -> list[Any]:
 
 
 def _unwrap(budget: Budget, value: Any, name: Any) -> list[Any]:
-    """Items that lack it stay what they are: those of a map that failed, most often."""
+    """The named field of every item. Items without it stay as they are: most often those of a map that failed."""
     if type(name) is not str:
         raise Trouble(f"unwrap needs the name of a field, got {describe_type(name)}")
     items = _sequence(budget, value, "unwrap")
@@ -259,7 +259,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "replace": _replace,
     "reverse": _reverse,
     "round": _round,
-    "slashes": lambda budget, value: _text(value, "slashes"),  # in the path of a URL: its slashes are slashes
+    "slashes": lambda budget, value: _text(value, "slashes"),  # a mark in a URL: slashes stay slashes
     "sort": _sort,
     "string": lambda budget, value: concat([to_text(value, budget)], budget),
     "sum": _sum,

@@ -1,6 +1,6 @@
 """The inputs of a run and the schema of its workflow: defaults, and keys that the schema does not know.
 
-Pure functions of both. Whoever starts a run asks here, so that what is recorded is what nodes will see.
+Pure functions of both. Every starter of a run asks here, so that what is recorded is what nodes will see.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ from perdure.spelling import suggest
 _DEEPEST = 32
 _MOST_VALUES = 5_000_000
 MAX_STEPS, STEPS_A_VALUE = 50_000, 20
-"""Schemas that are looked at: so many, and so many more for each value there is. Those that lead back to themselves double."""
+"""How many schemas may be looked at: so many, and so many more for each value there is. Schemas that lead back to
+themselves double."""
 MAX_ADDED = 1_000_000
-"""Bytes of JSON that defaults may add, all together: one stands for every element that lacks it."""
+"""How many bytes of JSON defaults may add, all together: one default stands for every element that lacks it."""
 
 
 def apply_defaults(schema: Any, value: Any) -> Any:
-    """The value with the defaults of the schema where it says nothing; the same object when there are none to add. Raises
-    SchemaInvalid where that is too much."""
+    """The value with the defaults of the schema where it says nothing; the same object when there are none to add.
+    Raises SchemaInvalid where that is too much."""
     if value is None and _Filling(schema, {}).apply(schema, {}, 0):
         value = {}
     return _Filling(schema, value).apply(schema, value, 0)
 
 
 class _Filling:
-    """One value being filled in, and what it has cost."""
+    """One value being filled in, and what that has cost."""
 
     def __init__(self, root: Any, value: Any) -> None:
         self._root = root
@@ -92,7 +93,7 @@ def _default(schema: Any, root: Any, depth: int) -> Any:
 
 
 def _follow(ref: Any, root: Any) -> Any:
-    """What a reference inside the schema names; outside ones are refused when the workflow is registered."""
+    """What a reference inside the schema names; outside references are refused when the workflow is registered."""
     if not isinstance(ref, str) or not ref.startswith("#"):
         return None
     found = root
@@ -107,7 +108,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def find_unknown(schema: Any, value: Any) -> list[str]:
-    """Inputs that the schema says nothing about, a sentence for each. They are accepted: the schema is open."""
+    """A sentence for each input that the schema says nothing about. Such inputs are accepted: the schema is open."""
     if not isinstance(schema, dict) or not isinstance(value, dict):
         return []
     properties = schema.get("properties")

@@ -1,7 +1,7 @@
 """JSONPath conditions: RFC 9535 by jsonpath-rfc9535, which parses, and the operators over what a query selects.
 
-`.length()` at the end of a query is no JSONPath, but the reference documents write it: the length of the one value that a
-singular query names, or the number of values that any other selects. `selection.py` walks the data.
+`.length()` at the end of a query is not JSONPath, but the reference documents write it: the length of the one value
+that a singular query names, or the number of values that any other selects. `selection.py` walks the data.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NUMERIC = ("count_gt", "count_lt", "sum_gt", "sum_lt")
 
 
 class JsonPathError(Exception):
-    """A query that cannot be compiled or evaluated. Its text is for people."""
+    """A query cannot be compiled or evaluated. The text of the error is for people."""
 
 
 class Query:
@@ -65,7 +65,7 @@ class Query:
 
 
 def compile_query(text: str) -> Query:
-    """Raises JsonPathError."""
+    """The compiled query. Raises JsonPathError."""
     try:
         return _compile(text)
     except UnicodeError:
@@ -78,7 +78,7 @@ def _compile(text: str) -> Query:
 
     from perdure.routing.selection import Unsupported, build
 
-    text.encode()  # lone surrogates
+    text.encode()  # refuses lone surrogates
     _check_size(text)
     path = _LENGTH.sub("", text)
     try:
@@ -165,7 +165,7 @@ def check(spec: dict[str, Any]) -> str | None:
 
 
 def _find_mistake(query: Query, operator: str, value: Any) -> str | None:
-    """An operator that has no meaning with this value, whatever the data."""
+    """Why an operator has no meaning with this value, whatever the data; None if it has one."""
     if operator in _NUMERIC and not is_number(value):
         return f"operator {operator} compares with a number"
     if operator in ("in", "not_in") and type(value) not in (list, str, dict):
@@ -182,7 +182,7 @@ def _find_mistake(query: Query, operator: str, value: Any) -> str | None:
 
 
 class Outcome:
-    """What came of a condition, and what it looked at."""
+    """The result of a condition, and what it looked at."""
 
     __slots__ = ("holds", "seen")
 
@@ -192,7 +192,7 @@ class Outcome:
 
 
 def evaluate(spec: dict[str, Any], value: Any, budget: Budget | None = None) -> Outcome:
-    """Raises JsonPathError for what cannot be said."""
+    """Evaluate a condition. Raises JsonPathError where it has no answer."""
     query = compile_query(spec["query"])
     operator, expected = spec["operator"], spec.get("value")
     mistake = _find_mistake(query, operator, expected)
@@ -250,7 +250,7 @@ def _measure(query: Query, found: list[Any]) -> int:
 
 
 def _values(query: Query, found: list[Any]) -> list[Any]:
-    """What the operators over many values look at: a singular query means the elements of its list."""
+    """The values that the operators over many look at: for a singular query, the elements of its list."""
     if not query.is_singular:
         return found
     value = _only(query, found)
@@ -271,7 +271,7 @@ def _add(values: list[Any]) -> float:
 
 
 def _decide(operator: str, values: list[Any], spec: dict[str, Any], budget: Budget) -> bool:
-    """`any` and `all`: of values that are true, or equal to `value` where it is given."""
+    """Whether any, or all, of the values are true, or equal to `value` where it is given."""
     if "value" in spec:
         budget.read(values)
         held = [equal(value, spec["value"], budget) for value in values]

@@ -1,7 +1,7 @@
 """Comparisons between JSON values, as conditions and pipelines make them.
 
-A bool is no number, a number equals a number of another kind, and values of different types are unequal. What cannot be
-compared raises `Incomparable`: it is never just false.
+A bool is no number, a number equals a number of another kind, and values of different types are unequal. Values that
+cannot be compared raise `Incomparable`: the answer is never just false.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def equal(left: Any, right: Any, budget: Budget | None = None) -> bool:
 
 
 def _equal_deep(left: Any, right: Any, budget: Budget) -> bool:
-    """Without recursion, so that depth does no harm, and with an end."""
+    """Compare without recursion, so that depth does no harm, and within the budget."""
     pairs = [(left, right)]
     while pairs:
         left, right = pairs.pop()
@@ -54,7 +54,7 @@ def _equal_deep(left: Any, right: Any, budget: Budget) -> bool:
 
 
 def compare(operator: str, left: Any, right: Any, budget: Budget | None = None) -> bool:
-    """One of COMPARISONS. Raises Incomparable and OverBudget."""
+    """The answer of one of COMPARISONS. Raises Incomparable and OverBudget."""
     budget = budget or Budget()
     match operator:
         case "==":

@@ -1,8 +1,8 @@
 """Regular expressions, through RE2: the only file that compiles one a user wrote.
 
-RE2 takes time linear in the text, but times the size of the compiled pattern, and compiling costs memory. So patterns are
-short, their memory is small, and a search that could take too long is refused before it begins: `MAX_STEPS` is pattern size
-times text length, about 10 ns each at worst.
+RE2 takes time linear in the text, but times the size of the compiled pattern, and compiling costs memory. So patterns
+are short, their memory is small, and a search that could take too long is refused before it begins: `MAX_STEPS` bounds
+pattern size times text length, about 10 ns each at worst.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SHOWN = 100
 
 
 class PatternError(Exception):
-    """A pattern that cannot be used, or a text that cannot be searched with it. Its text is for people."""
+    """A pattern cannot be used, or a text cannot be searched with it. The text of the error is for people."""
 
 
 class Pattern:
@@ -38,11 +38,11 @@ class Pattern:
         self.names: dict[str, int] = dict(compiled.groupindex)
 
     def steps_over(self, text: str) -> int:
-        """What a search costs, in steps of a `Budget`: one of RE2 takes 10 ns at worst."""
+        """The cost of a search in steps of a `Budget`; a step of RE2 takes 10 ns at worst."""
         return len(text) * self.size // 25
 
     def is_found_in(self, text: str, steps: int = MAX_STEPS) -> bool:
-        """Anywhere in the text; `^` and `$` tie it down."""
+        """Whether the pattern occurs anywhere in the text; `^` and `$` tie it down."""
         self._check(text, steps)
         try:
             return self._compiled.search(text) is not None
@@ -79,7 +79,7 @@ class Pattern:
 
 @lru_cache(maxsize=_CACHED)
 def compile_pattern(text: str, captures: bool = False) -> Pattern:
-    """Raises PatternError. Without `captures` groups only group, which is faster."""
+    """The compiled pattern; raises PatternError. Without `captures` groups only group, which is faster."""
     if len(text) > MAX_PATTERN:
         raise PatternError(f"a pattern has {len(text):,} characters, {MAX_PATTERN:,} are allowed")
     options = re2.Options()

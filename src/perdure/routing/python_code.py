@@ -1,7 +1,7 @@
 """Python conditions: what a sandbox is given to do, and the check of the code before it is stored.
 
-Nothing runs here. `evaluate` of `conditions.py` raises `NeedsVerdict` with a job from this file; whoever has a sandbox runs
-it (`perdure.sandbox`) and puts the answer at hand under the job's key.
+Nothing runs here. `evaluate` of `conditions.py` raises `NeedsVerdict` with a job from this file; the process that has a
+sandbox runs it (`perdure.sandbox`) and puts the answer at hand under the job's key.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ MAX_ARGUMENTS = 8 * 1024 * 1024
 TIMEOUT_MS = 1000
 MAX_MEMORY_MB = 50
 _HIDES = frozenset({"exec", "eval", "compile", "__import__"})
-"""Not the wall: a sandbox runs such text as it runs the rest, within the same limits and with no files. But it is not checked."""
+"""Names that run text as code. Refusing them is not the wall: a sandbox runs such text as it runs the rest, within the
+same limits and without files. But that text would not be checked."""
 
 
 class Job(msgspec.Struct, frozen=True):
-    """`evaluate(output, context)` of some code, within limits. A function of its fields: the same job, the same answer."""
+    """One call of `evaluate(output, context)` of some code, within limits. The same job always has the same answer."""
 
     code: str
     arguments: bytes
@@ -39,11 +40,11 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class TooLarge(Exception):
-    """More data than a sandbox is given."""
+    """A sandbox is not given this much data."""
 
 
 def make_job(spec: dict[str, Any], code: str, output: Any, context: dict[str, Any]) -> Job:
-    """Raises TooLarge."""
+    """The job of a condition. Raises TooLarge."""
     try:
         arguments = msgspec.json.encode([output, context])
     except (TypeError, ValueError, OverflowError, RecursionError, UnicodeError) as error:
@@ -57,7 +58,7 @@ def make_job(spec: dict[str, Any], code: str, output: Any, context: dict[str, An
 
 
 def check(code: Any) -> str | None:
-    """What is wrong with the code, as far as reading tells."""
+    """What is wrong with the code, as far as reading it tells."""
     if type(code) is not str:
         return "the code is not text"
     if len(code) > MAX_CODE:

@@ -1,8 +1,8 @@
 """How much work a JSON Schema can make of one value, found when it is compiled.
 
 The validator cannot be stopped once it runs, and it runs where runs are decided. It is quick for each keyword, but
-definitions that use each other twice double with every step, a definition that leads back to itself by two ways doubles with every
-level of the value, and a thousand alternatives are tried for every element.
+definitions that use each other twice double with every step, a definition that leads back to itself by two ways doubles
+with every level of the value, and a thousand alternatives are tried for every element.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_STEPS = 5_000_000
 """Keywords times values, about 10 ns each."""
 MAX_PATTERN_STEPS = 5_000_000
 _FREE = 20
-"""As much as reading the value costs anyway."""
+"""How many keywords per value are free: checking them costs no more than reading the value does anyway."""
 _MAX_DEPTH = 200
 _SHORT_FRACTION, _LONG_FRACTION = 300, 4_000  # steps of a `multipleOf`
 
@@ -25,33 +25,34 @@ _SHORT_FRACTION, _LONG_FRACTION = 300, 4_000  # steps of a `multipleOf`
 _SAME_LISTS = ("allOf", "anyOf", "oneOf")
 _SAME = ("not", "if", "then", "else")
 _SAME_NAMED = ("dependentSchemas", "dependencies")
-# Those that look at values inside it. Each value inside has one name, so of `properties` only one applies.
+# Keywords whose schemas look at values inside it. Each such value has one name, so of `properties` only one applies.
 _IN_OBJECTS = ("additionalProperties", "unevaluatedProperties", "propertyNames")
 _IN_ARRAYS = ("items", "additionalItems", "unevaluatedItems", "contains")
-_MAX = 10**12  # what doubles, stops here
+_MAX = 10**12  # whatever doubles stops here
 
 
 class TooCostly(Exception):
-    """A schema that is refused for the work it makes. Its text is for people."""
+    """A schema is refused for the work it makes. The text of the error is for people."""
 
 
 class Cost:
-    """What decides how long a check takes."""
+    """The properties of a schema that decide how long a check takes."""
 
     __slots__ = ("growth", "has_alternatives", "patterns", "width")
 
     def __init__(self, schema: Any) -> None:
-        """Raises TooCostly and PatternError."""
+        """Measure a schema. Raises TooCostly and PatternError."""
         measure = _Measure(schema)
         self.width = measure.width(schema)
-        """Keywords looked at for one value, at worst."""
+        """How many keywords are looked at for one value, at worst."""
         self.growth = measure.growth
-        """Ways in which a schema leads back to itself for one value inside: how much more work each level makes."""
+        """In how many ways a schema leads back to itself for one value inside: the factor by which each level adds
+        work."""
         self.patterns = measure.patterns
         self.has_alternatives = measure.has_alternatives
 
     def check(self, value: Any) -> int:
-        """The steps that the check of this value may take. Raises TooCostly when it could take too long."""
+        """How many steps the check of this value may take. Raises TooCostly if it could take too long."""
         if self.width <= _FREE and not self.patterns and self.growth <= 1:
             return 0
         count, text = _size(value)
@@ -69,17 +70,18 @@ class Cost:
 
 
 class _Work(msgspec.Struct, frozen=True):
-    """For the value itself, and for any one value inside it where it is an object, and where it is an array, which no value is both."""
+    """Work for the value itself, for any one value inside it if it is an object, and the same if it is an array; no
+    value is both."""
 
     keywords: tuple[int, int, int] = (1, 0, 0)
     ways: tuple[int, int, int] = (0, 0, 0)
-    """That lead back to a schema around this one."""
+    """Ways that lead back to a schema around this one."""
 
     def plus(self, other: _Work) -> _Work:
         return _Work(_add(self.keywords, other.keywords), _add(self.ways, other.ways))
 
     def inside(self, place: int) -> _Work:
-        """The same, for whoever holds the value in an object (1) or in an array (2)."""
+        """The same work, as seen from the object (1) or the array (2) that holds the value."""
         keywords, ways = max(self.keywords), max(self.ways)
         return _Work((0, keywords, 0), (0, ways, 0)) if place == 1 else _Work((0, 0, keywords), (0, 0, ways))
 
@@ -101,7 +103,8 @@ class _Measure:
         return max(self._measure(schema, 0).keywords)
 
     def _measure(self, schema: Any, depth: int) -> _Work:
-        """Of a schema that leads back to one that is being measured, the way is counted, and not its work once more."""
+        """The work of a schema. Where it leads back to one that is being measured, the way is counted, not the work
+        once more."""
         if type(schema) is not dict:
             return _Work()
         if id(schema) in self._open:
@@ -158,7 +161,7 @@ class _Measure:
             self.patterns += compile_pattern(text).size
 
     def _resolve(self, reference: str) -> Any:
-        """Into the same document; what cannot be found is left to the validator."""
+        """The target of a reference in the same document; one that cannot be found is left to the validator."""
         if not reference.startswith("#"):
             return self._root
         target: Any = self._root
@@ -186,14 +189,15 @@ def _count(value: Any) -> int:
 
 
 def _weigh_division(divisor: Any) -> int:
-    """A whole divisor takes no time; by a fraction numbers are divided with all their digits."""
+    """Steps of a division: a whole divisor takes no time, but by a fraction numbers are divided with all their
+    digits."""
     if type(divisor) is not float or divisor.is_integer():
         return 0
     return _SHORT_FRACTION if abs(divisor) > 1e-12 else _LONG_FRACTION
 
 
 def _weigh(value: Any, growth: int, most: int) -> int:
-    """The values, each as often as `growth` makes of it at its depth; or more than `most`."""
+    """The number of values, each counted as often as `growth` multiplies it at its depth; or more than `most`."""
     weight, factor = 0, 1
     level = [value]
     while level and weight <= most:
@@ -208,7 +212,7 @@ def _weigh(value: Any, growth: int, most: int) -> int:
 
 
 def count_values(value: Any, most: int) -> int:
-    """How many values there are, or more than `most`."""
+    """How many values there are; if more than `most`, some number above it."""
     count = 0
     stack = [value]
     while stack and count <= most:
@@ -223,7 +227,7 @@ def count_values(value: Any, most: int) -> int:
 
 
 def _size(value: Any) -> tuple[int, int]:
-    """How many values, and characters of text, keys included."""
+    """How many values there are, and how many characters of text, keys included."""
     count = text = 0
     stack = [value]
     while stack:

@@ -1,7 +1,7 @@
 """JSON Schema, behind one file: values are checked, nothing is ever fetched.
 
-The library would follow `$ref` to the network and the file system; here every outside reference is refused. It would also
-search with an engine that backtracks; here patterns take time linear in the text, and have no look-around.
+The library would follow `$ref` to the network and the file system; here every outside reference is refused. It would
+also search with an engine that backtracks; here patterns take time linear in the text, and have no look-around.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from perdure.routing.schema_cost import Cost, TooCostly, count_values
 MAX_SCHEMA = 1_000_000
 ERROR_STEPS = 8_000
 """Keywords times values, up to which every error is looked for; each error takes about 10 µs."""
-_STEPS_A_STEP = 25  # keywords that are checked in the time of one step of a `Budget`
+_STEPS_A_STEP = 25  # keywords checked in the time of one step of a `Budget`
 _MOST = 20
 _LONGEST = 300
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=1 << 19, dfa_size_limit=1 << 19)
@@ -41,7 +41,7 @@ def _deny(uri: str) -> Any:
 
 
 class Misfit:
-    """An error that does not say where, with the parts of one of the library's."""
+    """An error that does not say where, with the attributes of the library's errors."""
 
     message = "it does not fit the schema; there is too much of it to say where"
     instance_path: tuple[str | int, ...] = ()
@@ -68,12 +68,12 @@ class Schema:
         return bool(self._validator.is_valid(value))
 
     def iter_errors(self, value: Any) -> Iterator[Any]:
-        """All that is wrong; of a large value the first thing only, because the library finds all before it gives one."""
+        """All errors of a value; of a large value only the first, because the library finds all before it gives one."""
         self._check_cost(value)
         width = max(1, self._cost.width)
         if count_values(value, ERROR_STEPS // width) * width <= ERROR_STEPS:
             yield from self._validator.iter_errors(value)
-        elif self._cost.has_alternatives:  # their error would hold the errors of every alternative, at every place
+        elif self._cost.has_alternatives:  # its error would hold those of every alternative, at every place
             if not self._validator.is_valid(value):
                 yield Misfit(value)
         else:
@@ -90,7 +90,8 @@ class Schema:
 
 
 def _make_validator(schema: Any) -> Any:
-    """A `format` that JSON Schema defines is asserted (`date`, `date-time`, `email`, `uuid`, …); any other says nothing."""
+    """The library's validator. A `format` that JSON Schema defines is asserted (`date`, `date-time`, `email`, `uuid`,
+    …); any other says nothing."""
     return jsonschema_rs.validator_for(
         schema, retriever=_deny, pattern_options=_PATTERNS, validate_formats=True, ignore_unknown_formats=True
     )
@@ -111,7 +112,7 @@ def _compile(text: bytes) -> Schema:
 
 
 def compile_schema(schema: Any) -> Schema:
-    """Raises SchemaInvalid."""
+    """The compiled schema. Raises SchemaInvalid."""
     try:
         return _compile(msgspec.json.encode(schema, order="deterministic"))
     except (TypeError, RecursionError, UnicodeError):
@@ -119,7 +120,7 @@ def compile_schema(schema: Any) -> Schema:
 
 
 def check(schema: Any, value: Any) -> list[str]:
-    """Everything that is wrong with the value, each with its place; empty when it fits."""
+    """Everything that is wrong with the value, each with its place; empty if it fits."""
     problems: list[str] = []
     for error in compile_schema(schema).iter_errors(value):
         if len(problems) == _MOST:
@@ -139,7 +140,7 @@ def fits(schema: Any, value: Any, budget: Budget | None = None) -> bool:
 
 
 def find_misfits(schema: Any, value: Any, most: int) -> list[str]:
-    """Places that do not fit, each with the keyword that says so, and never with what is there."""
+    """The places that do not fit, each with the keyword that says so, and never with the value found there."""
     found: list[str] = []
     for error in compile_schema(schema).iter_errors(value):
         if len(found) == most:

@@ -1,7 +1,7 @@
 """What templates and conditions can read, and how a path through it is followed.
 
-Everything here is plain data (dict, list, str, numbers, bool, None) or a `BlobRef`; a lookup is an item lookup, so no path
-reaches a Python attribute. Must not know templates or CEL.
+Everything here is plain data (dict, list, str, numbers, bool, None) or a `BlobRef`; a lookup is an item lookup, so no
+path reaches a Python attribute. It must not know templates or CEL.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TYPE_NAMES = {
 
 
 class Run(msgspec.Struct, frozen=True):
-    """What is the same for every template and condition of a run."""
+    """The facts that are the same for every template and condition of a run."""
 
     id: str
     workflow: str
@@ -41,7 +41,8 @@ class Run(msgspec.Struct, frozen=True):
     tags: dict[str, str] = {}
 
     def facts(self) -> dict[str, Any]:
-        """`run` in templates and conditions. Nothing in it changes over the attempts of a node (rule 13)."""
+        """The value of `run` in templates and conditions. Nothing in it changes over the attempts of a node
+        (rule 13)."""
         return {
             "id": self.id,
             "workflow": self.workflow,
@@ -56,7 +57,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Missing:
-    """Something that is not there: where the path ended, and why."""
+    """Something that does not exist: where the path ended, and why."""
 
     __slots__ = ("part", "path", "why")
 
@@ -80,7 +81,7 @@ def describe_path(root: str, parts: Parts) -> str:
 
 
 def outcome(seen: Seen) -> Any:
-    """A node's output as others read it: null when it was skipped, `{error: …}` when it failed (rule 27)."""
+    """A node's output as other nodes read it: null if it was skipped, `{error: …}` if it failed (rule 27)."""
     if seen.output_ref is not None:
         return BlobRef(seen.output_ref)
     if seen.output is None and seen.error is not None:
@@ -89,7 +90,7 @@ def outcome(seen: Seen) -> Any:
 
 
 def view_loop(loop: LoopView | None) -> dict[str, Any] | None:
-    """`loop` as data, the innermost one."""
+    """The value of `loop` as data, beginning with the innermost one."""
     if loop is None:
         return None
     previous = None if loop.previous is None else outcome(loop.previous)
@@ -97,8 +98,8 @@ def view_loop(loop: LoopView | None) -> dict[str, Any] | None:
 
 
 def get_item(value: Any, part: Any, root: str, parts: Parts, at_hand: AtHand = NOTHING) -> Any:
-    """One step; `parts` is the way up to and including `part`, for the message. Gives Missing rather than raising, but for
-    what is stored as a blob and not at hand."""
+    """The result of one step; `parts` is the way up to and including `part`, for the message. It gives Missing rather
+    than raising, except for a blob that is not at hand."""
     kind = type(value)
     if kind is BlobRef:
         value = take(value.ref, describe_path(root, parts[:-1]), at_hand)
@@ -125,7 +126,7 @@ def get_item(value: Any, part: Any, root: str, parts: Parts, at_hand: AtHand = N
 
 
 def follow(value: Any, root: str, parts: Parts, at: int = 0, at_hand: AtHand = NOTHING) -> Any:
-    """What `parts` leads to, beginning with `parts[at]` at `value`; `Missing` when it leads nowhere."""
+    """What `parts` leads to, beginning with `parts[at]` at `value`; `Missing` if it leads nowhere."""
     for index in range(at, len(parts)):
         part = parts[index]
         if type(value) is dict and part in value:
@@ -142,10 +143,10 @@ def describe_type(value: Any) -> str:
 
 
 class Scope:
-    """The roots a template can name. `extra` holds the ones that exist only in places: item, output, config, error.
+    """The roots a template can name. `extra` holds those that exist only in some places: item, output, config, error.
 
     `nodes` is asked only for nodes that a template names. `known` are all node ids of the workflow, needed to tell the
-    node `a-b` from `a` minus `b`; by default those of `nodes`. `at_hand` is what was fetched of what is stored as blobs. All that is
+    node `a-b` from `a` minus `b`; by default those of `nodes`. `at_hand` holds the blobs that were fetched. Everything
     rendered with one scope spends from one budget: there is one scope for a node's config, whatever is in it.
     """
 
@@ -165,9 +166,10 @@ class Scope:
         self.at_hand = at_hand
         self.budget = Budget()
         self.sizes: dict[int, tuple[Any, int]] = {}
-        """Of values that were put in whole, by identity; each is kept, so that no other gets its."""
+        """Sizes of values that were put in whole, by identity. Each value is kept, so that no other gets its
+        identity."""
         self.whole = False
-        """Values are read with every blob inside them, for expressions that look into all of a value."""
+        """Whether values are read with every blob inside them, for expressions that look into all of a value."""
         self.nodes: Mapping[str, Seen] = {} if nodes is None else nodes
         self.loop = loop
         self.extra: Mapping[str, Any] = {} if extra is None else extra
@@ -183,7 +185,7 @@ class Scope:
         known: Collection[str] | None = None,
         at_hand: AtHand = NOTHING,
     ) -> Scope:
-        """From what the kernel gathered for one activation."""
+        """The scope for what the kernel gathered for one activation."""
         return cls(run, context.nodes, loop=context.loop, extra=extra, known=known, at_hand=at_hand)
 
     def find(self, root: str, parts: Parts) -> Any:

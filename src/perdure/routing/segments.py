@@ -40,7 +40,7 @@ def loads(data: bytes) -> Any:
 
 
 def unpack(value: Any) -> Any:
-    """Raises TemplateError for what `pack` never makes."""
+    """A config from the wire. Raises TemplateError for what `pack` never makes."""
     try:
         return _unpack(value)
     except BadSegment as error:
@@ -48,7 +48,7 @@ def unpack(value: Any) -> Any:
 
 
 def find_segment(value: Any) -> Secret | Segments | BlobRef | None:
-    """Any segment in a rendered value: where it must be plain data (an output, a key), there may be none."""
+    """Any segment in a rendered value, for places that must be plain data (an output, a key)."""
     stack = [value]
     while stack:
         value = stack.pop()
@@ -62,7 +62,7 @@ def find_segment(value: Any) -> Secret | Segments | BlobRef | None:
 
 
 def find_secret(value: Any) -> Secret | Segments | None:
-    """A secret in a value that will be stored, where there may be none (S2)."""
+    """A secret in a value that will be stored, where none is allowed (S2)."""
     stack = [value]
     while stack:
         value = stack.pop()
@@ -81,9 +81,9 @@ def fill(
     blob: Callable[[str], Any] | None = None,
     open_sealed: Callable[[str], str] | None = None,
 ) -> Any:
-    """The config a handler gets: every segment replaced, once; what is filled in is never looked at again.
+    """The config a handler gets: every segment is replaced, once; what is filled in is never looked at again.
 
-    `secret` gives a value by name and raises LookupError when there is none. Without `blob`, references stay.
+    `secret` gives a value by name and raises LookupError if there is none. Without `blob`, references stay.
     """
     kind = type(value)
     if kind is dict:
@@ -101,7 +101,7 @@ def fill(
 
 
 def _fill_refs(value: Any, blob: Callable[[str], Any]) -> Any:
-    """Content that holds references to more of it; what is in a blob names no secret."""
+    """Fill in content that refers to further content; blobs name no secrets."""
     return fill(value, _no_secret, blob)
 
 

@@ -1,9 +1,9 @@
 """Selecting values by a parsed JSONPath query, with a bound on the work.
 
 The library parses and checks (`jsonpath.py`); here its tree becomes functions that walk the data. The library's own
-evaluation cannot be stopped, keeps the place of every value and asks a backtracking engine for patterns. Results and their
-order are the same (RFC 9535), which a test checks against the library. Two differences: values are compared strictly, so
-`[1]` does not equal `[true]`; and `$` in a filter inside a filter still means the whole document.
+evaluation cannot be stopped, keeps the place of every value and asks a backtracking engine for patterns. Results and
+their order are the same (RFC 9535), which a test checks against the library. Two differences: values are compared
+strictly, so `[1]` does not equal `[true]`; and `$` in a filter inside a filter still means the whole document.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from perdure.routing.operators import equal, is_number
 from perdure.routing.patterns import PatternError, compile_pattern
 
 Step = Callable[[list[Any], Any, Budget], list[Any]]
-"""From the values so far and the root to the next values."""
+"""A function from the values so far and the root to the next values."""
 Selector = Callable[[Any, list[Any], Any, Budget], None]
-"""Adds what it selects below one value to a list."""
+"""A function that adds what it selects below one value to a list."""
 Test = Callable[[Any, Any, Budget], bool]
-"""Whether a filter keeps a value."""
+"""A function that says whether a filter keeps a value."""
 Operand = Callable[[Any, Any, Budget], Any]
-"""One side of a comparison: a value or NOTHING."""
+"""One side of a comparison, as a function: a value or NOTHING."""
 
 
 class _Nothing:
@@ -37,11 +37,11 @@ NOTHING = _Nothing()
 
 
 class Unsupported(Exception):
-    """A query beyond what is accepted here. Its text is for people."""
+    """A query goes beyond what is accepted here. The text of the error is for people."""
 
 
 def build(query: JSONPathQuery) -> Callable[[Any, Any, Budget], list[Any]]:
-    """The query as a function of where it starts and the root."""
+    """The query as a function of the value it starts at and the root."""
     steps = [_step(segment) for segment in query.segments]
 
     def select(value: Any, root: Any, budget: Budget) -> list[Any]:
@@ -212,7 +212,7 @@ def _nodes(expression: expressions.FilterQuery) -> Callable[[Any, Any, Budget], 
     select = build(expression.query)
     if isinstance(expression, expressions.RootFilterQuery):
         return lambda current, root, budget: select(root, root, budget)
-    return select  # and inside its own filters `$` still means the whole document
+    return select  # inside its own filters too `$` means the whole document
 
 
 def _operand(expression: expressions.Expression) -> Operand:

@@ -1,7 +1,7 @@
 """What one condition can see: outputs, inputs, the loop, the run; and what of it the journal may say.
 
-Owns the way from the kernel's question to plain data, blobs included, and the record of what was read. Values under the
-`sensitive` paths of a node are never in the record. Must not know the kinds of conditions.
+It owns the way from the kernel's question to plain data, blobs included, and the record of what was read. Values under
+the `sensitive` paths of a node are never in the record. It must not know the kinds of conditions.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NOT_SENSITIVE: Sensitive = {}
 
 
 class Undecided(Exception):
-    """A condition cannot be evaluated. Never the same as false (rule 20)."""
+    """A condition cannot be evaluated. That is never the same as false (rule 20)."""
 
     def __init__(self, message: str, code: str = "condition_error") -> None:
         super().__init__(message)
@@ -51,7 +51,7 @@ class Undecided(Exception):
 
 
 class Place:
-    """One thing a condition reads: where it is among the variables, and whose output it belongs to."""
+    """One thing a condition reads: where it is among the variables, and which node's output it belongs to."""
 
     __slots__ = ("owner", "parts", "path", "root", "text")
 
@@ -84,7 +84,7 @@ class Plan:
         self.outputs = frozenset(reference.node for reference in references if reference.root == "node")
         self.places = [Place(reference) for reference in references]
         self.paths: dict[str | None, list[Parts]] = {}
-        """What is read below each output; None is the current one."""
+        """The paths that are read below each output; None is the current one."""
         for reference in references:
             if reference.root in ("node", "output"):
                 self.paths.setdefault(reference.node, []).append(reference.path)
@@ -133,13 +133,13 @@ class Sight:
         self._sensitive = sensitive
         self._open = open_sealed
         self._opened: set[str] = set()
-        """What came here with sealed fields from somewhere else: nothing of it is recorded."""
+        """Paths of values that came here with sealed fields from another node: nothing of them is recorded."""
         self.room = MAX_SEEN
-        """Values that may still be recorded."""
+        """How many values may still be recorded."""
 
     @property
     def has_output(self) -> bool:
-        """Before a node runs there is none (rule 21)."""
+        """Whether there is an output to read; before a node runs there is none (rule 21)."""
         return self._question.need.kind != "when"
 
     def output(self) -> Any:
@@ -149,7 +149,7 @@ class Sight:
         return self.load(context.output if context.output_ref is None else BlobRef(context.output_ref), "output")
 
     def variables(self, plan: Plan) -> dict[str, Any]:
-        """Just the variables that are read: to convert a value for CEL costs more than to evaluate."""
+        """Only the variables that are read, because converting a value for CEL costs more than evaluating."""
         variables: dict[str, Any] = {}
         if "inputs" in plan.roots:
             variables["inputs"] = self.load(self._run.inputs, "inputs")
@@ -167,10 +167,10 @@ class Sight:
         return variables
 
     def past(self) -> dict[str, Any]:
-        """Every node that has ended, with its output; those that were skipped are not in it.
+        """Every node that has ended, with its output, except those that were skipped.
 
-        No times: what ends in this very decision has another time when it is decided again, and then what is asked for
-        would never be what was fetched.
+        No times: a node that ends in this very decision has another time when it is decided again, and then what is
+        asked for would never be what was fetched.
         """
         return {
             name: {"state": seen.state, "output": self.load(outcome(seen), f"ctx.{name}.output")}
@@ -189,7 +189,7 @@ class Sight:
         return view
 
     def load(self, value: Any, path: str) -> Any:
-        """The value itself, fetched where it, or something in it, is stored as a blob."""
+        """The value itself, fetched where it, or a part of it, is stored as a blob."""
         try:
             value = resolve(value, path, self._at_hand)
             if self._open is None or not find_sealed(value):
@@ -204,11 +204,11 @@ class Sight:
             raise Undecided(error.message, error.code) from None
 
     def fetch(self, address: str, what: str) -> Any:
-        """What a definition keeps as a blob: a schema, code."""
+        """Content that a definition keeps as a blob: a schema, code."""
         return self.load(BlobRef(address if address.startswith(_SCHEME) else f"{_SCHEME}{address}"), what)
 
     def ask(self, key: str) -> Any:
-        """What is at hand under a key, `Lost` included; None when nothing is."""
+        """What is at hand under a key, `Lost` included; None if nothing is."""
         return self._at_hand.get(key)
 
     def _load_loop(self, loop: dict[str, Any] | None, path: str) -> dict[str, Any] | None:
@@ -220,7 +220,7 @@ class Sight:
     # -- the record ----------------------------------------------------------------------------------------------------
 
     def look(self, plan: Plan, variables: dict[str, Any]) -> dict[str, Any]:
-        """The paths the condition names, with what was there; what was not there is left out."""
+        """The paths the condition names, with what was found there; paths that lead nowhere are left out."""
         seen: dict[str, Any] = {}
         for place in plan.places:
             value = follow(variables.get(place.root), place.root, place.parts)
@@ -236,7 +236,8 @@ class Sight:
         seen[text] = MASK if self._is_sensitive(owner, path) or self._was_opened(text, owner) else shorten(value)
 
     def _was_opened(self, text: str, owner: str | None) -> bool:
-        """A node that declares what is sensitive is masked by its paths; whoever passes such a value on, as a whole."""
+        """Whether a value was opened and must be masked as a whole: a node that passes a sealed value on does not
+        declare its paths. A node that declares what is sensitive is masked by its paths instead."""
         if not self._opened or (owner is not None and (owner or self._node) in self._sensitive):
             return False
         if owner == _CURRENT:
@@ -256,7 +257,8 @@ class Sight:
 
 
 def _touches(path: Parts, sensitive: tuple[tuple[str, ...], ...]) -> bool:
-    """The path leads to something sensitive, into it, or to something that holds it. Places in lists do not count."""
+    """Whether the path leads to something sensitive, into it, or to something that holds it. Places in lists do not
+    count."""
     names = tuple(part for part in path if type(part) is str)
     return any(all(a == b for a, b in zip(names, secret, strict=False)) for secret in sensitive)
 
@@ -267,7 +269,7 @@ _by_hash: dict[str, Sensitive] = {}
 
 
 def sensitive_paths(ir: IR) -> Sensitive:
-    """From the `sensitive` of every node, worked out once per workflow."""
+    """The paths in the `sensitive` of every node, worked out once per workflow."""
     found = _by_hash.get(ir.hash)
     if found is None:
         if len(_by_hash) >= _KEPT:
@@ -285,7 +287,7 @@ def _sensitive_of(node: Node) -> tuple[str, ...]:
 
 
 def _names(path: str) -> tuple[str, ...]:
-    """`items[0].card.number` → items, card, number."""
+    """The names in a path: `items[0].card.number` → items, card, number."""
     return tuple(name for name in re.split(r"[.\[\]]+", path.removeprefix("$")) if name and not _is_place(name))
 
 

@@ -1,8 +1,9 @@
 """Templates in configs: `{{ node.field }}` in any string, rendered exactly once.
 
-A string is split into text and expressions. A plain path (`a.b[0]["c"]`) is followed here; `{{ secrets.name }}` becomes a
-segment; anything more goes to `expressions.py`. What is put in is data and never looked at again, so an output that contains
-braces arrives as it is. Parsed once per text (PROTOCOL 29). Where an expression ends is decided by the same tokenizer the compiler uses.
+A string is split into text and expressions. A plain path (`a.b[0]["c"]`) is followed here; `{{ secrets.name }}` becomes
+a segment; anything more goes to `expressions.py`. What is put in is data and never looked at again, so an output that
+contains braces arrives as it is. Each text is parsed once (PROTOCOL 29). Where an expression ends is decided by the
+same tokenizer the compiler uses.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ class Path:
 
 
 def _pay_for(value: Any, scope: Scope) -> None:
-    """A value that is put in whole: measured once, and as long every time, because each time it is stored or sent."""
+    """Pay for a value that is put in whole. It is measured once and paid for every time, because it is stored or sent
+    each time."""
     known = scope.sizes.get(id(value))
     if known is not None:
         scope.budget.make(known[1])
@@ -71,7 +73,7 @@ def _pay_for(value: Any, scope: Scope) -> None:
 
 
 class Expression:
-    """Compiled when it is first read."""
+    """An expression, compiled when it is first read."""
 
     __slots__ = ("_code", "aliases", "source")
 
@@ -81,7 +83,8 @@ class Expression:
         self._code: expressions.Code | None = None
 
     def read(self, scope: Scope, template: str) -> Any:
-        # Paid for whether it is compiled already or not: what a config may hold must not depend on what others rendered.
+        # Paid for whether it is compiled already or not: what a config may hold must not depend on what others
+        # rendered.
         scope.budget.spend(_COMPILING + _COMPILING_EACH * len(self.source))
         try:
             return expressions.evaluate(self.compiled(), scope)
@@ -90,7 +93,7 @@ class Expression:
             raise TemplateError(str(trouble), template=template, path=path, missing=part) from None
 
     def compiled(self) -> expressions.Code:
-        """Raises Trouble: an unknown filter, a wrong number of arguments."""
+        """The compiled expression. Raises Trouble: an unknown filter, a wrong number of arguments."""
         if self._code is None:
             self._code = expressions.compile_expression(self.source, self.aliases)
         return self._code
@@ -105,7 +108,7 @@ class Template:
         self.whole = len(parts) == 1 and type(parts[0]) is not str
 
     def render(self, scope: Scope) -> Any:
-        """Raises TemplateError or NotAtHand."""
+        """The rendered value. Raises TemplateError or NotAtHand."""
         try:
             scope.budget.spend(1 + len(self.parts))
             return self._render(scope)
@@ -122,8 +125,8 @@ class Template:
         return _join(texts, scope.budget)
 
     def render_url(self, scope: Scope) -> Any:
-        """As `render`, but what is put in stays within the part of the URL it stands in. A URL that is data as a whole is as it is.
-        Raises TemplateError or NotAtHand."""
+        """Like `render`, but what is put in stays within the part of the URL it stands in. A URL that is data as a
+        whole is left as it is. Raises TemplateError or NotAtHand."""
         if self.whole:
             return self.render(scope)
         try:
@@ -156,7 +159,7 @@ class Template:
 
 
 def _quoted(value: Any, before: str, part: Any, template: str) -> str:
-    """Data in a URL, as the part it stands in needs it; `before` is the URL up to there."""
+    """Data in a URL, quoted as the part it stands in needs it; `before` is the URL up to there."""
     text = str(value)
     if _HALF_SCHEME.match(before):
         raise TemplateError(
@@ -199,15 +202,15 @@ def _join(texts: list[Any], budget: Budget) -> str | Segments:
 
 
 Urls = tuple[tuple[str, ...], ...]
-"""Where in a config URLs stand: keys from the top; `*` is any item of a list."""
+"""Where URLs stand in a config: keys from the top; `*` is any item of a list."""
 
 
 def render(value: Any, scope: Scope, urls: Urls = ()) -> Any:
     """The config with every template in it replaced. Keys are not templates. Raises TemplateError or NeedsBlob.
 
-    A value put in whole stays a reference where it is stored as a blob; only what a template looks into must be at hand.
-    Parts without templates, and outputs put in whole, are shared with the definition and the state: never change them. What is put
-    into a URL (`urls`) is data of the part it stands in, and changes no other.
+    A value put in whole stays a reference if it is stored as a blob; only what a template looks into must be at hand.
+    Parts without templates, and outputs put in whole, are shared with the definition and the state: never change them.
+    Data put into a URL (`urls`) stays in the part it stands in, and changes no other.
     """
     return _render(value, scope, 0, urls)
 
@@ -237,7 +240,7 @@ def _below(urls: Urls, key: str) -> Urls:
 
 
 def find_urls(config: Any, urls: Urls) -> list[str]:
-    """The texts at these places."""
+    """The texts at these places in a config."""
     found: list[str] = []
     for url in urls:
         here = [config]
@@ -254,12 +257,12 @@ def find_urls(config: Any, urls: Urls) -> list[str]:
 
 
 def has_literal_host(url: str) -> bool:
-    """Whoever wrote the definition says where it goes, not the data."""
+    """Whether the definition says where a URL goes, not the data."""
     return "{{" not in url or _LITERAL_HOST.match(url) is not None
 
 
 def get_template(text: str, known: Collection[str] = ()) -> Template:
-    """`known`: node ids, to tell the node `a-b` from `a` minus `b`."""
+    """The parsed template. `known` are node ids, to tell the node `a-b` from `a` minus `b`."""
     if "-" not in text:
         return _parse(text, _NOTHING)
     candidates = _find_hyphenated(text)
@@ -342,7 +345,7 @@ def _make_expression(tokens: list[Any], text: str) -> Path | Expression | Secret
     path = _read_path(tokens)
     if path is not None:
         return _make_path(tokens[0].text, path, text)
-    # Ids with hyphens are no names for the parser: they get one that the text does not hold.
+    # Ids with hyphens are no names for the parser: each gets an alias that does not occur in the text.
     aliases: dict[str, str] = {}
     source: list[str] = []
     position = tokens[0].start
@@ -365,7 +368,7 @@ def _is_index(token: Any) -> bool:
 
 
 def _read_path(tokens: list[Any]) -> Parts | None:
-    """The parts below the root, when the tokens are a plain path and nothing else."""
+    """The parts below the root if the tokens are a plain path and nothing else; otherwise None."""
     if tokens[0].kind != "name" or tokens[0].text in _KEYWORDS:
         return None
     parts: list[str | int] = []

@@ -1,7 +1,7 @@
 """Arithmetic, comparison and text over plain data, with a bound on everything that could grow.
 
-No operator of Python is applied before the types of both sides are known: text times number, `%` on text and powers without
-end do not exist here. Raises `Trouble`; whoever knows the template turns it into a TemplateError.
+No operator of Python is applied before the types of both sides are known: text times number, `%` on text and powers
+without end do not exist here. It raises `Trouble`, which the caller that knows the template turns into a TemplateError.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SEALED_TROUBLE = "a sensitive field is sealed: it can be passed on whole, or put
 
 
 class Trouble(Exception):
-    """An expression cannot be computed. `missing` says what was not there, when that is why."""
+    """An expression cannot be computed. `missing` says what did not exist, if that is why."""
 
     def __init__(self, problem: str, missing: Missing | None = None) -> None:
         super().__init__(problem)
@@ -32,7 +32,7 @@ class Trouble(Exception):
 
 
 def need(value: Any) -> Any:
-    """The value, which must be there."""
+    """The value; raises if it is missing or still a blob."""
     if type(value) is Missing:
         raise Trouble(value.explain(), value)
     if type(value) is BlobRef:
@@ -45,7 +45,7 @@ def is_number(value: Any) -> bool:
 
 
 def check_number(value: Any) -> Any:
-    """A computed number, if it can be stored."""
+    """A computed number; raises Trouble if it cannot be stored."""
     if type(value) is int:
         if _SMALLEST <= value <= _LARGEST:
             return value
@@ -56,9 +56,9 @@ def check_number(value: Any) -> Any:
 
 
 def measure(value: Any, budget: Budget, *, passed_on: bool = False) -> int:
-    """Characters of JSON that a value comes to, paid for; no more is looked at than can be paid.
+    """How many characters of JSON a value comes to, paid for; no more is looked at than can be paid.
 
-    `passed_on`: as it is, so that it may hold references and sealed fields, which nobody looks into.
+    With `passed_on` the value goes on as it is, so it may hold references and sealed fields, which are not looked into.
     """
     size = paid = 0
     stack = [value]
@@ -97,7 +97,7 @@ def to_json(value: Any, budget: Budget) -> str:
 
 
 def to_text(value: Any, budget: Budget) -> str:
-    """A value inside a text."""
+    """A value as part of a text."""
     kind = type(value)
     if kind is str:
         return value  # type: ignore[no-any-return]
@@ -123,7 +123,7 @@ def add(left: Any, right: Any, budget: Budget) -> Any:
 
 
 def calculate(operator: str, left: Any, right: Any) -> Any:
-    """- * / // % ** on numbers, and nothing else."""
+    """The result of - * / // % ** on numbers, and nothing else."""
     if not (is_number(left) and is_number(right)):
         raise _refuse(operator, left, right)
     try:
@@ -160,7 +160,7 @@ def negate(value: Any) -> Any:
 
 
 def is_order(operator: str, left: Any, right: Any) -> bool:
-    """< <= > >= between two numbers or two texts."""
+    """The result of < <= > >= between two numbers or two texts."""
     if not ((is_number(left) and is_number(right)) or (type(left) is str and type(right) is str)):
         raise _refuse(operator, left, right)
     match operator:
@@ -180,7 +180,7 @@ def is_equal(left: Any, right: Any, budget: Budget) -> bool:
 
 
 def _pay_to_compare(left: Any, right: Any, budget: Budget) -> None:
-    """Two texts of one length, or two lists or objects, are gone through together."""
+    """Pay for a comparison: two texts of one length, or two lists or objects, are gone through together."""
     kind = type(left)
     if kind is not type(right):
         return
