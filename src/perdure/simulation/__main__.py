@@ -21,7 +21,7 @@ from perdure.simulation.shrink import shrink
 from perdure.simulation.world import World
 
 MAX_FAILURES = 5
-"""Failures after which looking further says little."""
+"""The failures after which searching further says little."""
 
 
 def main(arguments: list[str] | None = None) -> int:

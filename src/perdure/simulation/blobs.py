@@ -1,7 +1,7 @@
 """A simulated process's connection to the blob store: latency, and everything that can go wrong with a command.
 
-The store itself is the real one over objects in memory, which outlives processes; what a fault leaves behind is what the port
-allows. `missing` is a store that does not know yet what it was given: it is there a moment later.
+The store itself is the real one over objects in memory, which outlives processes; what a fault leaves behind is what
+the port allows. The fault `missing` is a store that does not know yet what it was given, and does a moment later.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _READS = frozenset({"get", "head", "stat"})
 
 
 class SimBlobs:
-    """Looks like a blob store. One per life of a process."""
+    """A blob store as one life of a process sees it."""
 
     def __init__(self, world: World, process: Process) -> None:
         self._world = world

@@ -1,6 +1,6 @@
-"""Random graphs out of blocks that are valid by construction: sequences, branches, races, loops in loops, ways for failures.
+"""Random graphs of blocks that are valid by construction: sequences, branches, races, nested loops, ways for failures.
 
-Owns the shapes. What a node is, what a condition reads and how often what happens is for those who build on it: the walks
+Owns the shapes. What a node is, what a condition reads and how often a thing happens is left to its users: the walks
 over the kernel (`tests/property`) and the simulated world (`graphs.py`). Everything comes from one `Random`.
 """
 
@@ -46,18 +46,18 @@ class Builder:
     # -- what others choose --------------------------------------------------------------------------------------------
 
     def type(self) -> Node:
-        """Type and config of the next node."""
+        """The type and config of the next node."""
         raise NotImplementedError
 
     def condition(self, node: Node | None) -> Any:
-        """Of a branch of this node, or of the `when` of a node that is being made."""
+        """The condition of a branch of this node, or of the `when` of a node that is being made."""
         raise NotImplementedError
 
     def loop_condition(self, node: Node) -> Any:
         return self.condition(node)
 
     def undo(self) -> Node:
-        """Type and config of a compensator."""
+        """The type and config of a compensator."""
         raise NotImplementedError
 
     def people(self) -> Node:
@@ -65,7 +65,7 @@ class Builder:
         return {"approvers": ["ann", "bob"]}
 
     def more(self, node: Node) -> None:
-        """Further keys of a node that was made."""
+        """Add further keys to a node that was made."""
 
     # -- the whole -----------------------------------------------------------------------------------------------------
 
@@ -100,7 +100,7 @@ class Builder:
     # -- blocks: each is given the nodes before it and gives the nodes that come last ------------------------------------
 
     def sequence(self, parents: list[str], depth: int) -> list[str]:
-        """Blocks one after the other."""
+        """Add blocks one after the other."""
         tails = parents
         for _ in range(self.random.choice((1, 1, 2, 3))):
             if self.left <= 0 and tails is not parents:
@@ -161,7 +161,7 @@ class Builder:
         return [self.join(firsts)] if self.random.random() < 0.6 else firsts
 
     def with_path(self, parents: list[str], depth: int) -> list[str]:
-        """A node whose failure, or rejection, has a way of its own."""
+        """Add a node whose failure, or rejection, has a way of its own."""
         first = self.node(parents)
         node = self.by_id[first]
         path = self.node([])
@@ -205,7 +205,7 @@ class Builder:
         return [self.join(tails)] if random.random() < 0.5 and len(tails) > 1 else tails
 
     def exit(self, body: list[str], looping: str) -> str:
-        """An edge out of the middle of a body, chosen by a branch or not."""
+        """Add an edge out of the middle of a body, chosen by a branch or not."""
         source = self.random.choice(body)
         target = self.node([looping])
         node = self.by_id[source]

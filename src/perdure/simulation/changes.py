@@ -1,6 +1,7 @@
-"""Random changes of a definition: spice for a graph that was just made, patches for one that runs.
+"""Random changes of a definition: additions to a graph that was just made, patches for one that runs.
 
-Each gives a changed copy, or None when there is nothing to change. Many of them cannot be compiled, or are refused by a run.
+Each returns a changed copy, or None when there is nothing to change. Many copies do not
+compile, or are refused by a run.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from perdure.simulation.blocks import Definition, Node, random_join
 
 
 def add_edge(random: Random, definition: Definition) -> Definition | None:
-    """An edge forward in the list, into and out of loops as it happens."""
+    """Add an edge forward in the list, into and out of loops as it happens."""
     nodes = definition["nodes"]
     if len(nodes) < 2:
         return None
@@ -51,7 +52,7 @@ def change_join(random: Random, definition: Definition) -> Definition | None:
 
 
 def add_node(random: Random, definition: Definition, make: Callable[[Random], Node]) -> Definition:
-    """A new node after some node, sometimes before another one too."""
+    """Add a new node after some node, sometimes before another one too."""
     changed = copy.deepcopy(definition)
     nodes = changed["nodes"]
     position = random.randrange(len(nodes))
@@ -66,7 +67,7 @@ def add_node(random: Random, definition: Definition, make: Callable[[Random], No
 
 
 def remove_node(random: Random, definition: Definition) -> Definition | None:
-    """One that only plain dependencies name, and those with it."""
+    """Remove a node that only plain dependencies name, and those with it."""
     changed = copy.deepcopy(definition)
     nodes = changed["nodes"]
     if len(nodes) < 2:
@@ -86,7 +87,7 @@ def change_node(random: Random, definition: Definition) -> Definition:
     node = random.choice(changed["nodes"])
     node["on_failure"] = random.choice(("fail", "park", "continue"))
     node["retry"] = {"max_attempts": random.randint(1, 3), "backoff_ms": 1000}
-    if node["type"] == "human" and node["on_failure"] == "fail":  # whom it asks must stay (E6)
+    if node["type"] == "human" and node["on_failure"] == "fail":  # whom an approval asks must stay (E6)
         node["config"] = {**node.get("config", {}), "on_timeout": "approve", "timeout_seconds": 1}
     return changed
 

@@ -1,5 +1,7 @@
-"""What must hold in a simulated history: invariants after every append, promises at every publish and execution, and the
-state of everything at the end. Knows the kernel only to fold journals; the rules come from `perdure.invariants`.
+"""What must hold in a simulated history.
+
+Invariants after every append, promises at every publish and execution, and the state of everything at the end. Knows
+the kernel only to fold journals; the rules come from `perdure.invariants`.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ class Checks:
         self.event_types: Counter[str] = Counter()
         self.transitions: Counter[tuple[str, str]] = Counter()
         self.executions: Counter[str] = Counter()
-        """By task id."""
+        """How often each task was executed, by task id."""
         self.rules = Rules()
         self.promises = Promises(world)
         self._keys: dict[tuple[Any, ...], str] = {}
@@ -74,7 +76,7 @@ class Checks:
             self.fail(violation.id, f"run {commit.run_id} at {violation.seq}: {violation.message} (by {by})")
 
     def published(self, task: Task, by: str) -> None:
-        """T3: the journal has it. R7: its outcome is not known yet."""
+        """T3: the journal has the task. R7: its outcome is not known yet."""
         world = self._world
         world.trace("publish", f"{task.task_id} by {by}")
         if task.incarnation != world.store.incarnation:
@@ -163,8 +165,8 @@ class Checks:
                 self.fail("J5", f"run {run_id}: stored as pending are dead letters {sorted(letters)}")
 
     def live(self) -> None:
-        """What a coordinator has in memory is what its journal folds to. What it no longer decides for may be out of date, is used
-        for nothing, and is forgotten after the batch it is at."""
+        """The states in a coordinator's memory are what their journals fold to. A state of a run it no longer decides
+        may be out of date, is used for nothing, and is forgotten after the current batch."""
         for process in self._world.engines:
             engine = process.engine
             if process.down or engine is None or engine.coordinator is None:
@@ -191,7 +193,8 @@ def _show(event: e.AnyEvent) -> str:
 
 
 def _was_discarded(model: Model, event: Any) -> bool:
-    """Stopped for an end of the run that is over, parked, and given up by a person since: that is its error still."""
+    """Whether the activation was stopped for an end of the run that is over, parked, and then discarded by
+    a person: it keeps that error."""
     place = (getattr(event, "node", None) or "", getattr(event, "scope", ()), getattr(event, "item", None))
     act = model.acts.get(place)
     return act is not None and act.discarded

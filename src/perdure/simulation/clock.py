@@ -1,4 +1,4 @@
-"""Clocks of simulated processes: virtual time, each with its own idea of what the wall says, and seeded chance."""
+"""Clocks of simulated processes: virtual time, seeded chance, and each with its own idea of the wall time."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class SimClock:
         self._prefix = f"{sum(name.encode()) % 4096:03x}{random.getrandbits(32):08x}"
         self._ids = 0
         self.skew = skew
-        """Seconds this process's wall clock is ahead."""
+        """Seconds by which this process's wall clock is ahead."""
 
     def now(self) -> float:
         return EPOCH + self._loop.time() + self._loop.ahead + self.skew
 
     def monotonic(self) -> float:
-        """Starts from the same moment everywhere: the transport's clock is compared with it."""
+        """Seconds since the same moment in every process: the transport's clock is compared with it."""
         return self._loop.time()
 
     async def sleep(self, seconds: float) -> None:
         if seconds > 0:
-            seconds *= 1.0 + self._random.random() * 0.001  # no two sleepers wake at the same moment by design
+            seconds *= 1.0 + self._random.random() * 0.001  # so that no two sleepers wake at the same moment
         await asyncio.sleep(seconds)
 
     def random(self) -> float:

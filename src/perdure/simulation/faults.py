@@ -1,4 +1,4 @@
-"""Chance that goes wrong: which faults there are, how often each happens in one history, and when it stops.
+"""Seeded faults: which there are, how often each happens in one history, and when they stop.
 
 It owns the rates and the drawing. What a fault does stands where it is injected.
 """
@@ -17,11 +17,11 @@ JOURNAL = (
     "journal_conflict",
     "journal_delay",
 )
-"""Per command of a journal. Reads can only crash, fail and be slow; writes are fewer, and fail more often."""
+"""Faults of a journal command. Reads can only crash, fail and be slow; writes are fewer, and fail more often."""
 _WRITES_ONLY = ("journal_timeout_applied", "journal_timeout_lost", "journal_conflict")
 _WRITES_FAIL = 4.0
 CRASHES = ("transport_crash_before", "transport_crash_after")
-"""Also where nothing gets lost on the way: inside one process."""
+"""Crashes, which also happen where nothing gets lost on the way: inside one process."""
 TRANSPORT = (
     *CRASHES,
     "transport_error",
@@ -33,7 +33,7 @@ TRANSPORT = (
     "transport_hold_back",
     "transport_delay",
 )
-"""Per command of a transport."""
+"""Faults of a transport command."""
 BLOB = (
     "blob_crash_before",
     "blob_crash_after",
@@ -44,7 +44,7 @@ BLOB = (
     "blob_missing",
     "blob_delay",
 )
-"""Per command of a blob store; few are given, so they fail more often."""
+"""Faults of a blob store command; such commands are few, so they fail more often."""
 WORLD = (
     "crash",
     "shutdown",
@@ -59,7 +59,7 @@ WORLD = (
     "caller_gone",
     "task_cancelled",
 )
-"""Now and then."""
+"""Faults that happen now and then, to the world as a whole."""
 HANDLER = (
     "raise",
     "abort",
@@ -73,7 +73,7 @@ HANDLER = (
     "cancel_itself",
     "kill",
 )
-"""Per execution."""
+"""Faults of one execution of a handler."""
 USER = (
     "cancel",
     "force",
@@ -88,7 +88,7 @@ USER = (
     "patch",
     "rerun",
 )
-"""What people do, at any moment. Not faults, and drawn like them."""
+"""Requests of people, at any moment. They are not faults, but are drawn like them."""
 
 ALL = (*JOURNAL, *TRANSPORT, *BLOB, *WORLD, *HANDLER, *USER)
 
@@ -105,13 +105,13 @@ PROFILES: tuple[dict[str, float], ...] = (
     dict.fromkeys(JOURNAL, 0.02) | {"pause": 0.5, "resume": 1.0, "cancel": 0.1, "retry": 1.0},
     {"stop_long": 1.5, "slow": 0.3, "hang": 0.05, "clock_jump": 0.5, "retry": 1.0},
 )
-"""Much of a few things: what needs several of one kind is hardly ever met where everything happens."""
+"""Profiles with much of a few things: what takes several faults of one kind hardly ever happens where all kinds do."""
 
 
 def draw_rates(random: Random) -> dict[str, float]:
-    """Each kind of trouble is absent, rare or frequent; sometimes there is none at all, often it is one of the profiles.
+    """Rates of trouble: each kind is absent, rare or frequent; sometimes all are absent, often a profile is used.
 
-    Each is drawn by itself: one kind more leaves the rates of the others as they are.
+    Each kind is drawn by itself: one kind more leaves the rates of the others as they are.
     """
     rates: dict[str, float] = {}
     calm = random.random() < 0.06
@@ -136,7 +136,7 @@ def draw_rates(random: Random) -> dict[str, float]:
 
 
 class Chaos:
-    """Draws faults while it lasts. `hit` counts what happened."""
+    """The source of faults, until it is healed. `hit` counts what happened."""
 
     def __init__(self, random: Random, rates: dict[str, float]) -> None:
         self.random = random

@@ -1,8 +1,8 @@
 """Random workflows of every shape of docs/internals/semantics.md, whose conditions and templates can really be evaluated.
 
-The shapes are blocks (`blocks.py`); then random edges are tried, and kept when the compiler takes them. Handlers of the
-simulator return `{"ok": bool, "n": int, "items": [...]}`, which is what conditions and outputs here look at. Also what people do
-to a definition under way: `change`.
+The shapes are blocks (`blocks.py`); then random edges are tried, and kept when the compiler accepts them. Handlers of
+the simulator return `{"ok": bool, "n": int, "items": [...]}`, which conditions and outputs here read. Also holds the
+changes that people make to a definition under way: `change`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ WHEN: dict[str, Callable[[dict[str, Any]], bool]] = {
     "!inputs.flag": lambda inputs: not inputs["flag"],
     "true": lambda inputs: True,
 }
-"""The `when`s there are, and what they mean: they can always be evaluated."""
+"""Every `when` there is, and what it means; all can always be evaluated."""
 TASKS = ("task", "blocking")
-"""Types the script plays: on the loop, and in a thread."""
+"""Types that the script plays: on the loop, and in a thread."""
 
 
 def generate(random: Random, size: int, *, name: str, children: tuple[str, ...] = ()) -> Definition:
     builder = _Workflow(random, size, name, children)
     definition = builder.build_endless() if random.random() < 0.03 and children else builder.build()
-    compiled(definition).get_ir()  # or the blocks are wrong
+    compiled(definition).get_ir()  # raises if the blocks are wrong
     for _ in range(random.choice((0, 0, 1, 2))):
         changed = changes.add_edge(random, definition)
         if changed is not None and compiled(changed).ir is not None:
@@ -53,7 +53,7 @@ def plain(random: Random) -> Node:
 
 
 def _name_outputs(random: Random, definition: Definition) -> None:
-    """Outputs by name: of nodes that may be skipped, and sometimes of what is not there (rule 44)."""
+    """Add outputs by name: of nodes that may be skipped, and sometimes of a path that does not exist (rule 44)."""
     names = [node["id"] for node in definition["nodes"]]
     outputs = {f"o{number}": f"{{{{ {random.choice(names)} }}}}" for number in range(random.randint(1, 3))}
     if random.random() < 0.2:
@@ -67,7 +67,8 @@ def _name_outputs(random: Random, definition: Definition) -> None:
 
 
 def change(random: Random, definition: Definition, others: list[Definition]) -> Definition | None:
-    """Another definition for a run that goes by this one: mostly small, sometimes several, rarely something else altogether."""
+    """Another definition for a run that uses this one: mostly one small change, sometimes
+    several, rarely another workflow."""
     if random.random() < 0.04:
         return copy.deepcopy(random.choice(others))
     found: Definition | None = None
@@ -86,7 +87,7 @@ def _add_person(random: Random, definition: Definition) -> Definition:
 
 
 def _add_branch(random: Random, definition: Definition) -> Definition | None:
-    """A node gets a choice among those after it, and one that is new."""
+    """Give a node a choice among those after it and a new one."""
     changed = changes.add_node(random, definition, plain)
     after = {node["id"]: node for node in changed["nodes"]}
     new = next(name for name in after if name not in {node["id"] for node in definition["nodes"]})
@@ -111,7 +112,7 @@ def _change_loop(random: Random, definition: Definition) -> Definition | None:
 
 
 def _change_limits(random: Random, definition: Definition) -> Definition:
-    """Limits, outputs and what failure means."""
+    """Change limits, outputs and what failure means."""
     changed = copy.deepcopy(definition)
     changed["limits"] = {"max_hops": random.choice((3, 100)), "max_fanout": random.choice((1, 100))}
     changed["on_failure"] = {"compensate": random.random() < 0.5}
@@ -178,7 +179,7 @@ class _Workflow(Builder):
     def build(self) -> Definition:
         definition = super().build()
         for node in self.nodes:
-            if node["type"] == "human":  # it was a task when it was given these
+            if node["type"] == "human":  # the node was a task when it was given these
                 for key in ("timeout_seconds", "heartbeat_timeout_seconds", "isolation"):
                     node.pop(key, None)
         return definition
@@ -187,7 +188,7 @@ class _Workflow(Builder):
         return self.random.random() < share
 
     def build_endless(self) -> Definition:
-        """A loop without a maximum, which goes on as a new run when its journal grows long (rule 15)."""
+        """Build a loop without a maximum, which goes on as a new run when its journal grows long (rule 15)."""
         first = self.node([])
         wait: Node = {"id": "tick", "type": "wait", "config": {"seconds": 3}, "dependencies": [first]}
         loop = {"condition": "output.ok || output.n > 2", "loop_back_to": "tick"}
@@ -213,7 +214,7 @@ class _Workflow(Builder):
         )
 
     def comparison(self, node: Node) -> Node | None:
-        """With a number of a node before it (rule 24)."""
+        """A comparison with a number of a node before this one (rule 24), if there is one."""
         before = [one for one in node.get("dependencies", ()) if isinstance(one, str)]
         tasks = [one for one in before if self.by_id[one]["type"] in TASKS]
         if node["type"] not in TASKS or not tasks:

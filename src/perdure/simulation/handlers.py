@@ -1,4 +1,4 @@
-"""Scripted handlers: what they do is drawn from the seed, and every execution is written down under its key."""
+"""Scripted handlers: their behaviour is drawn from the seed, and every execution is recorded under its key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LARGE = INLINE_BYTES + 1000
 
 
 class Broken(Exception):
-    """What a handler raises that does not know better."""
+    """The exception of a handler that raises nothing more specific."""
 
 
 class Handlers:
@@ -37,7 +37,7 @@ class Handlers:
         return registry
 
     def _begin(self, ctx: Any) -> tuple[str | None, float]:
-        """What goes wrong with this execution, and how long it takes."""
+        """The fault of this execution, and how long it takes."""
         world = self._world
         world.checks.executed(ctx)
         world.checks.promises.begun(HOST.get().name)
@@ -47,11 +47,11 @@ class Handlers:
         return fault, world.random.random() ** 3 * world.plan.handler_seconds
 
     def _end(self) -> None:
-        """A process that died, and all that ran in it, is counted under its own name."""
+        """Count the handler as ended. Handlers of a process that died stay counted under that process's own name."""
         self._world.checks.promises.busy[HOST.get().name] -= 1
 
     async def handle(self, config: Any, ctx: Any) -> Any:
-        """On the loop of its worker."""
+        """Play a handler on the loop of its worker."""
         fault, seconds = self._begin(ctx)
         try:
             return await self._play(fault, seconds, ctx)
@@ -59,21 +59,21 @@ class Handlers:
             self._end()
 
     async def isolated(self, config: Any, ctx: Any) -> Any:
-        """In a process of its own, which dies alone."""
+        """Play a handler in a process of its own, which dies alone."""
         fault, seconds = self._begin(ctx)
         try:
             if fault == "kill":
                 await asyncio.sleep(seconds)
                 raise Failure("process_died", "the isolated process was killed by signal 9 (SIGKILL)")
             if fault == "stubborn":
-                fault = "slow"  # it cannot refuse to be killed
+                fault = "slow"  # a process cannot refuse to be killed
             ctx.gave_up = fault == "cancel_itself"
             return await self._play(fault, seconds, ctx)
         finally:
             self._end()
 
     def block(self, config: Any, ctx: Any) -> Any:
-        """In a thread: it cannot be stopped, and nobody else knows how long it takes."""
+        """Play a handler in a thread, which cannot be stopped, and whose duration the worker does not know."""
         world, random = self._world, self._world.random
         fault, world.blocking_seconds = self._begin(ctx)
         if random.random() < 0.1:
@@ -141,6 +141,6 @@ class Handlers:
         return Chosen(output, tuple(chosen), "because")
 
     def _more(self) -> dict[str, Any]:
-        """Sometimes enough to make it a blob."""
+        """More output, sometimes enough to make it a blob."""
         world = self._world
         return {"text": "x" * LARGE} if world.random.random() < world.plan.large_share else {}

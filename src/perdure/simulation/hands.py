@@ -36,7 +36,7 @@ class SimWorker(Worker):
         self._host_process = process
 
     def _functions(self) -> tuple[str, ...]:
-        """What the workflows of the simulator call."""
+        """The functions that the workflows of the simulator call."""
         return ("work",)
 
     def _make_threads(self, loop: asyncio.AbstractEventLoop) -> ThreadPool:
@@ -99,7 +99,7 @@ class SimProcesses(ProcessPool):
             raise
 
     async def close(self) -> None:
-        """They are gone with the loop they run on."""
+        """Close nothing: the processes are gone with the loop they run on."""
 
 
 class _Isolated:

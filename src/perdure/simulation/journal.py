@@ -31,7 +31,7 @@ _WRITES = {
     "leave",
 }
 _OUTSIDE = {"hold", "close", "partition_count", "store"}
-"""Not commands of the store."""
+"""Methods that are no commands of the store."""
 
 
 class SimLeases:
@@ -55,7 +55,7 @@ class SimLeases:
 
 
 class SimJournal:
-    """Looks like a journal. One per life of a process."""
+    """A journal as one life of a process sees it."""
 
     def __init__(self, world: World, process: Process) -> None:
         self._world = world
@@ -81,7 +81,7 @@ class SimJournal:
         return taken
 
     async def mark_quarantined(self, run_id: str, reason: str) -> None:
-        """Nothing here is so broken that it cannot be understood."""
+        """Report the quarantine: nothing in a simulated journal is so broken that a run needs it."""
         self._world.checks.fail("quarantine", f"run {run_id}: {reason} (by {self._process.name})")
         await self._call("mark_quarantined", self._inner.mark_quarantined, (run_id, reason), {})
 
@@ -128,7 +128,7 @@ class SimJournal:
         raise AssertionError(fault)
 
     async def _conflict(self, commits: Sequence[Commit]) -> list[Appended]:
-        """Some of the commits are refused as if somebody else had written; the others go on."""
+        """Refuse some of the commits as if another process had written; the others go on."""
         refused = {commit.run_id for commit in commits if self._world.random.random() < 0.6}
         passed = iter(await self._append([commit for commit in commits if commit.run_id not in refused]))
         result: list[Appended] = []

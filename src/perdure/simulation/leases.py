@@ -13,7 +13,7 @@ class MemoryLeases:
     def __init__(self, store: Store, *, clock: Clock = system) -> None:
         self._store = store
         self._clock = clock
-        """The database's, not that of a process."""
+        """The clock of the database, not that of a process."""
 
     async def lease(self, holder: str, lease_seconds: float) -> Leased:
         store, now = self._store, self._clock.now()

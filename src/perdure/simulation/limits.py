@@ -19,7 +19,7 @@ class SimLimits:
     def __init__(self, broker: Broker, call: Call) -> None:
         self._broker = broker
         self._call = call
-        """The transport's: with its faults, and its outages."""
+        """The transport's way to call the broker, with its faults and outages."""
 
     async def enter(self, asks: Sequence[Ask]) -> list[Entered | Full]:
         return await self._call("enter_limits", self._broker.limits.enter, asks)  # type: ignore[no-any-return]
@@ -31,5 +31,5 @@ class SimLimits:
         await self._call("leave_limits", self._broker.limits.leave, slots)
 
     def on_room(self, room: Callable[[str, str], None]) -> Callable[[], None]:
-        """Hints get lost here: everybody looks by themselves."""
+        """Deliver no hint: all hints get lost here, and every coordinator looks by itself."""
         return lambda: None

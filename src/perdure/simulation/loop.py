@@ -18,11 +18,11 @@ from random import Random
 from typing import Any
 
 TURN = 6
-"""Callbacks a host may run before another may have its turn."""
+"""The most callbacks a host runs before another may have its turn."""
 
 
 class Deadlock(Exception):
-    """Nothing is ready and no timer is set: whoever waits now waits for ever."""
+    """Nothing is ready and no timer is set: every waiting task would wait for ever."""
 
 
 class TooManySteps(Exception):
@@ -38,7 +38,7 @@ class Host:
         self.dead = False
         self.stopped_until = 0.0
         self.trap = 0
-        """Callbacks until `sprung` is told; 0: never."""
+        """Callbacks until `sprung` is called; 0: never."""
         self.tasks: list[SimTask] = []
         self.context = contextvars.copy_context()
         self.context.run(HOST.set, self)
@@ -52,7 +52,7 @@ HOST: contextvars.ContextVar[Host] = contextvars.ContextVar("perdure_simulated_h
 
 
 class SimHandle(asyncio.Handle):
-    """Without the questions about debugging that asyncio's asks of its loop: every turn makes some."""
+    """A handle that does not ask its loop about debugging, as asyncio's own does: every turn makes some."""
 
     __slots__ = ()
 
@@ -97,11 +97,11 @@ class SimLoop(asyncio.BaseEventLoop):
         self._max_steps = max_steps
         self.steps = 0
         self.ahead = 0.0
-        """Seconds that every wall clock was moved on while nothing happened: a wait of days costs no turns."""
+        """Seconds by which every wall clock was advanced while nothing happened: a wait of days costs no turns."""
         self.sprung: Callable[[Host], None] = lambda host: None
         self.world = Host("world")
         self._hosts: list[Host] = [self.world]
-        self.set_exception_handler(lambda _loop, _context: None)  # what asyncio itself would complain of
+        self.set_exception_handler(lambda _loop, _context: None)  # asyncio's own complaints
 
     # -- hosts ---------------------------------------------------------------------------------------------------------
 
@@ -111,7 +111,8 @@ class SimLoop(asyncio.BaseEventLoop):
         return host
 
     def kill(self, host: Host) -> None:
-        """From its next await on, nothing of it runs. What it was is kept until the end, so that nothing is finalised."""
+        """Stop a host for ever: from its next await on, nothing of it runs. Its tasks are kept until the
+        end, so that none is finalised."""
         host.dead = True
         host.ready.clear()
         for task in host.alive_tasks():
@@ -159,24 +160,24 @@ class SimLoop(asyncio.BaseEventLoop):
         return self.call_soon(callback, *args, context=context)
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
-        """There are no threads here: it is done by the time this returns."""
+        """Run a function at once: there are no threads here."""
         future = self.create_future()
         try:
             future.set_result(func(*args))
-        except Exception as error:  # noqa: BLE001  whoever awaits it sees it
+        except Exception as error:  # noqa: BLE001  the awaiting task sees it
             future.set_exception(error)
         return future
 
     def _write_to_self(self) -> None:
-        """Nobody waits in a selector."""
+        """Do nothing: no selector waits."""
 
     def _process_events(self, event_list: Any) -> None:
-        """There are none."""
+        """Do nothing: there are no events."""
 
     # -- turns ---------------------------------------------------------------------------------------------------------
 
     def _run_once(self) -> None:
-        """Turns, until somebody stops the loop."""
+        """Take turns until the loop is stopped."""
         random = self._random.random
         while True:
             now = self._now
@@ -202,7 +203,7 @@ class SimLoop(asyncio.BaseEventLoop):
                 handle._context.run(handle._callback, *handle._args)
             except (SystemExit, KeyboardInterrupt):
                 raise
-            except BaseException:  # noqa: BLE001, S110  a callback's own matter, as in asyncio; it would be logged
+            except BaseException:  # noqa: BLE001, S110  a callback's own matter, as in asyncio, which would log it
                 pass
             if host.trap:
                 host.trap -= 1
@@ -230,10 +231,10 @@ class SimLoop(asyncio.BaseEventLoop):
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def abandon(self, hosts: list[Host]) -> None:
-        """Let go of what is left, without a word: the history is over."""
-        asyncio._set_running_loop(self)  # last words may ask for a loop, and would be given a new one nobody closes
+        """Drop what is left, silently: the history is over."""
+        asyncio._set_running_loop(self)  # a closing coroutine may ask for it, and would make one that stays open
         try:
-            for _ in range(3):  # last words may begin something
+            for _ in range(3):  # a closing coroutine may begin something
                 for host in [*hosts, *self._hosts]:
                     for task in host.alive_tasks():
                         task._log_destroy_pending = False  # type: ignore[attr-defined]
@@ -245,18 +246,18 @@ class SimLoop(asyncio.BaseEventLoop):
         self._scheduled.clear()
 
     def __del__(self) -> None:
-        """It holds nothing that must be closed."""
+        """Close nothing: the loop holds nothing that must be closed."""
 
 
 def _close(coroutine: Any) -> None:
-    """End it now, whatever it says, and not when its memory is collected."""
+    """Close a coroutine now, whatever it raises, and not when its memory is collected."""
     for _ in range(5):
         try:
             coroutine.close()
-        except (Exception, asyncio.CancelledError, BaseExceptionGroup):  # noqa: BLE001, S112  its last words
+        except (Exception, asyncio.CancelledError, BaseExceptionGroup):  # noqa: BLE001, S112  raised while it closes
             continue
         return
 
 
 def _nothing() -> None:
-    """A reason to look again."""
+    """Do nothing, but give the loop a reason to look again."""

@@ -21,7 +21,7 @@ def run_chunk(seeds: list[int]) -> list[Outcome]:
 
 
 def run_seeds(seeds: range, jobs: int) -> Iterator[Outcome]:
-    """In order of the seeds."""
+    """The outcomes, in order of the seeds."""
     chunks = [list(seeds[first : first + CHUNK]) for first in range(0, len(seeds), CHUNK)]
     if jobs <= 1:
         yield from itertools.chain.from_iterable(map(run_chunk, chunks))

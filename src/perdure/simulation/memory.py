@@ -1,7 +1,7 @@
-"""The journal in memory: the model the real adapters are compared with, and what the simulator runs on.
+"""The journal in memory: the model that the real adapters are compared with, and the one the simulator runs on.
 
-Dropping one without closing it is a crash; the `Store` stays. Written for being obviously right, so it scans and sorts
-where a database has an index.
+Dropping one without closing it is a crash; the `Store` stays. Written to be obviously right, so it scans and
+sorts where a database has an index.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class MemoryJournal:
         return next((timer.due_at for timer in self._timers(partitions)), None)
 
     def now(self) -> float:
-        """What the clock of its process says."""
+        """The wall time of the process that uses this journal."""
         return self._clock.now()
 
     # -- approvals and dead letters

@@ -1,7 +1,8 @@
-"""The people of a user's world: they start the run, decide, send signals and look after dead letters.
+"""The people of a user's world: they start the run, decide, send signals and handle dead letters.
 
-What the script says happens as it says, at its time. In a lenient world the seed decides the rest: it approves, rejects
-or lets the time pass, sends signals, and requeues or discards what is parked. What has no time limit is always answered.
+What the script plays happens as it says, at its time. In a lenient world the seed decides the rest: it
+approves, rejects or lets the time pass, sends signals, and requeues or discards what is parked. A wait without
+a time limit is always answered.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class People(Users):
         return self._agenda[0][0] if self._agenda else None
 
     def look(self) -> None:
-        """Plan what runs have begun to wait for."""
+        """Plan answers to what runs have begun to wait for."""
         for run_id, model in self._open_models():
             for name, approval in list(model.approvals.items()):
                 known = (name, approval.approvers)
@@ -111,7 +112,7 @@ class People(Users):
         self._plan(script.after, votes)
 
     def _look_closer(self, run_id: str) -> None:
-        """Signals and dead letters, which only the seed answers."""
+        """Plan answers to signals and dead letters, which only the seed gives."""
         world = self._world
         state = world.checks.fold(run_id)
         for activation in state.activations.values():
@@ -171,7 +172,7 @@ class People(Users):
             self._call(self._insist(requests))
 
     async def _insist(self, requests: list[Request]) -> None:
-        """Ask until there is an answer: whoever pressed the button and saw an error presses it again."""
+        """Ask until there is an answer, like a person who sees an error and presses the button again."""
         try:
             for request in requests:
                 for _ in range(TRIES):
@@ -194,7 +195,7 @@ class People(Users):
         world = self._world
         if world.lenient:
             return await super()._ask(request, compiled)
-        while True:  # nothing goes wrong here, so there will be somebody to ask
+        while True:  # nothing goes wrong in this world, so a holder will appear
             holder = next((p for p in world.engines if p.engine is not None and p.engine.holds), None)
             if holder is not None:
                 break

@@ -1,4 +1,4 @@
-"""What a seed chooses before anything runs: workflows, processes, latencies, rates. Data, so that it can be made smaller."""
+"""The choices of a seed before anything runs: workflows, processes, latencies, rates. Data, so that it can be shrunk."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ import msgspec
 from perdure.simulation import faults, graphs
 
 DIVIDED_FROM = 1_000_000
-"""Seeds from here on are histories of several coordinators that share the runs by leases."""
+"""The first seed of histories in which several coordinators share the runs by leases."""
 
 
 class Plan(msgspec.Struct, kw_only=True):
     seed: int
     shared: bool
-    """Workers are processes of their own, on a transport that outlives coordinators; otherwise one process does it all."""
+    """Workers are processes of their own, on a transport that outlives coordinators;
+    otherwise one process does it all."""
     divided: bool = False
-    """Several processes decide at the same time, each for the partitions it has leased; `shared` too."""
+    """Several processes decide at the same time, each for the partitions it has leased; `shared` is then set too."""
     engines: int
     workers: int
     concurrency: int
     keep_idle: int
     runs: int
     workflows: list[dict[str, Any]]
-    """The first ones are children of those after them; runs are started of the last."""
+    """The definitions: the first ones are children of those after them, and runs are started of the last."""
     inputs: list[dict[str, Any]]
     rates: dict[str, float]
     fault_seconds: float
@@ -38,7 +39,7 @@ class Plan(msgspec.Struct, kw_only=True):
     """Events between snapshots of a run."""
     blob_seconds: float = 0.0
     large_share: float = 0.0
-    """How often a handler gives, or keeps as a checkpoint, what is too large for an event."""
+    """How often a handler returns, or keeps as a checkpoint, a value too large for an event."""
     long_journal: int = 10_000
     """Events after which an endless run goes on as a new one."""
 
@@ -81,7 +82,8 @@ def make_plan(seed: int, *, size: int = 9) -> Plan:
 
 
 def _divide(plan: Plan, seed: int) -> Plan:
-    """Clocks agree: processes that share a database take the time from it (`clock.OffsetClock`)."""
+    """The plan with several coordinators. Their clocks agree, as processes that share a database take
+    its time (`clock.OffsetClock`)."""
     random = Random(f"divided {seed}")
     rates = {name: rate for name, rate in plan.rates.items() if name != "clock_jump"}
     return msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""The handlers of a user's world: every worker type is played by stubs, or on request by its real handler."""
+"""The handlers of a user's world: stubs play every type that needs a worker, or on request its real handler does."""
 
 from __future__ import annotations
 
@@ -35,12 +35,13 @@ class Player:
         self._real = real
 
     def registry(self, workflows: Iterable[IR]) -> Registry:
-        """Built-in types that need no worker are themselves; every other type the workflows name is played here."""
+        """The node types: built-in ones that need no worker as they are, every other type that
+        the workflows name played here."""
         registry = Registry()
         for node_type in REAL:
             if node_type.handler is None:
                 registry.add(node_type)
-            elif node_type.answer is not None:  # what of it takes a worker is played too
+            elif node_type.answer is not None:  # the part of it that takes a worker is played too
                 registry.add(msgspec.structs.replace(node_type, handler=self.handle, close=None))
         names = {name for ir in workflows for node in ir.nodes if node is not None for name in _types(node)}
         for name in sorted(names | {"task", s.STUBBED}):
@@ -112,7 +113,7 @@ class Player:
         await asyncio.sleep(seconds)
 
     def _default(self, node: Node, call: s.Call) -> Any:
-        """Success, with an output that fits the node's schema if it has one."""
+        """A success, with an output that fits the node's schema if it has one."""
         random = Random(f"{self._world.plan.seed} {call.key}")
         output = {} if node.output_schema is None else sample(node.output_schema)
         available = self._world.available(call.run_id, call.node) if call.item is None and not call.undo else None
@@ -160,7 +161,7 @@ class _Inline(Context):
 
     def _save(self, checkpoint: Any, step: str = "") -> Any:
         saved = self._ctx._save(checkpoint, step)
-        return None if self._calling else saved  # delivered soon; nobody could wait for it here
+        return None if self._calling else saved  # delivered soon; this call could not wait for it
 
     def _on_loop(self) -> bool:
         return not self._calling

@@ -110,7 +110,7 @@ class SimEngine(Engine):
         self._spawn("listener", self.listener.run())
 
     async def _judge(self, job: Any, tenant: str) -> Any:
-        """In real time, between two moments: a sandbox gives the same answer whenever it is asked."""
+        """Evaluate in real time, between two virtual moments: a sandbox gives the same answer whenever it is asked."""
         return self._world.sandbox().decide(job)
 
     async def _work(self) -> None:
@@ -157,9 +157,9 @@ class Process:
         self.down = True
         self.closing = False
         self.trapped = False
-        """In this life, something of it was cancelled from outside."""
+        """In this life, one of its tasks was cancelled from outside."""
         self.wanted_down = False
-        """The world is being taken down; nobody starts it again."""
+        """The world is being taken down, so the process is not started again."""
 
     @property
     def life(self) -> str:
@@ -177,7 +177,7 @@ class Process:
         self.main = self.world.loop.run_in(self.host, self._main(), "main")
 
     def crash(self, why: str) -> None:
-        """kill -9: the operating system releases its lock and its connections, nothing else happens."""
+        """Die as by kill -9: the operating system releases its lock and its connections, nothing else happens."""
         if self.down:
             return
         self.down = True
@@ -189,13 +189,13 @@ class Process:
             self.world.restart(self)
 
     def disconnect(self) -> None:
-        """The network is gone, and whatever waited on it."""
+        """Cut the network connection, and with it every wait on it."""
         link = self.link or (self.engine.link if self.engine is not None else None)
         if link is not None:
             link.drop()
 
     async def die(self) -> None:
-        """The process that calls this is dead, in the middle of what it does."""
+        """Kill the calling process in the middle of what it does."""
         self.crash("in a command")
         await self.world.loop.create_future()
 
@@ -206,21 +206,21 @@ class Process:
         self.lock = self.engine = self.worker = self.link = None
 
     async def shut_down(self, grace_seconds: float) -> None:
-        """SIGTERM: it ends in its own time, and whatever it awaits is cancelled."""
+        """End as after SIGTERM: in the process's own time, with everything it awaits cancelled."""
         raise NotImplementedError
 
     async def _main(self) -> None:
         raise NotImplementedError
 
     def _ended(self, error: BaseException | None) -> None:
-        """The process left by itself."""
+        """Record that the process ended by itself."""
         if not self.down:
             self.world.process_ended(self, error)
             self.crash("exits" if error is None else f"exits: {type(error).__name__}: {error}")
 
 
 class EngineProcess(Process):
-    """`perdure dev`: holds the journal if it can, and otherwise follows the one that does."""
+    """`perdure dev`: holds the journal if it can, and otherwise follows the process that does."""
 
     async def _main(self) -> None:
         world = self.world
@@ -242,7 +242,7 @@ class EngineProcess(Process):
             self._ended(error)
 
     async def request(self, request: Request, compiled: Compiled | None = None) -> Reply:
-        """As somebody who talks to this process would."""
+        """Make a request as a caller of this process would."""
         assert self.engine is not None
         if compiled is not None:
             await self.engine.keep(compiled)
@@ -289,7 +289,8 @@ class WorkerProcess(Process):
 
 
 class Terminal(Process):
-    """`perdure ...` in another terminal: asks for one thing, takes over for as long as nobody else holds the journal."""
+    """`perdure ...` in another terminal: makes one request, and takes over for as long as no
+    other process holds the journal."""
 
     async def ask(self, request: Request, seconds: float, compiled: Compiled | None = None) -> Reply | None:
         self.wanted_down = True

@@ -1,6 +1,6 @@
 """Promises at the border of a process: what it acknowledges, what it gives to handlers, by which clock it fires timers.
 
-Each function looks at one thing as it happens and says what is broken. The journal as the checker knows it is the truth.
+Each function looks at one thing as it happens and says what is broken. The checker's view of the journal is the truth.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from perdure.simulation.world import World
 
 STOP_SECONDS = 30.0
-"""After its run is over, a handler that can be cancelled has heard of it, when nothing else goes wrong."""
+"""Seconds after the end of its run within which a handler that can be cancelled is
+stopped, if nothing else goes wrong."""
 _RUDE = frozenset((*faults.JOURNAL, *faults.TRANSPORT, *faults.WORLD))
 
 
@@ -37,7 +38,7 @@ class Promises:
         self._given: dict[str, Any] = {}
         self._origins: dict[str, str] = {}
         self.busy: Counter[str] = Counter()
-        """Handlers that have begun and not ended, by the process they run in."""
+        """How many handlers have begun and not ended, by the process they run in."""
 
     def _fail(self, rule: str, message: str) -> None:
         self._world.checks.fail(rule, message)
@@ -45,7 +46,7 @@ class Promises:
     # -- appends -------------------------------------------------------------------------------------------------------
 
     def appended(self, run_id: str, event: e.Event, model: Model, now: float) -> None:
-        """`now` is what the clock of the process that appends says."""
+        """Check an event that was appended. `now` is the clock of the process that appends."""
         world = self._world
         if model.state in RUN_OVER:
             self._over_since.setdefault(run_id, world.loop.time())
@@ -83,7 +84,7 @@ class Promises:
                 self._fail("rule 21", f"run {run_id} at {event.seq}: {act.place} is skipped, its `when` is {condition}")
 
     def _check_adopted(self, run_id: str, event: e.Event) -> None:
-        """Rule 40: what a run begins with is what the run it comes from has, or had when that was read."""
+        """Rule 40: a run begins with outcomes that the run it comes from has, or had when it was read."""
         world = self._world
         if isinstance(event, e.RunCreated) and event.origin is not None:
             self._origins[run_id] = event.origin[0]
@@ -100,7 +101,7 @@ class Promises:
             self._fail("rule 40", f"run {run_id} begins with an output of {event.node} that {source} does not have")
 
     def _check_blobs(self, run_id: str, event: e.Event) -> None:
-        """V7: what a journal names was written before. Also what is named inside of it."""
+        """V7: a blob that a journal names was written before, and so were the blobs named inside it."""
         waiting = [ref for name in ("output_ref", "outputs_ref") if (ref := getattr(event, name, None)) is not None]
         while waiting:
             ref = waiting.pop()
@@ -113,7 +114,7 @@ class Promises:
     # -- results -------------------------------------------------------------------------------------------------------
 
     def acknowledged(self, result: Result) -> None:
-        """What is acknowledged does not come again: what it led to must be durable."""
+        """T1: a result that is acknowledged does not come again, so what it led to must be durable."""
         world = self._world
         checker = world.checks.checkers.get(result.run_id)
         if checker is None or result.kind == "checkpointed" or result.incarnation != world.store.incarnation:
@@ -141,7 +142,7 @@ class Promises:
     # -- handlers ------------------------------------------------------------------------------------------------------
 
     def executed(self, task: Task, model: Model) -> None:
-        """E3: exactly the outputs of the taken edges. Rule 13: the same over all attempts."""
+        """E3: a handler is given exactly the outputs of the taken edges. Rule 13: the same over all attempts."""
         owner = model.acts.get((task.node, task.scope, None))
         if owner is None or task.undo or task.generation != model.generation:
             return
@@ -168,13 +169,13 @@ class Promises:
             self._fail("E3", f"{task.task_id} is not given {sorted(known - given)}, whose edges were taken")
 
     def begun(self, process: str) -> None:
-        """Rule 32: as many at a time as there are slots, also of those that cannot be stopped."""
+        """Rule 32: no more handlers at a time than there are slots, those that cannot be stopped included."""
         self.busy[process] += 1
         if self.busy[process] > self._world.plan.concurrency:
             self._fail("rule 32", f"{self.busy[process]} handlers run in {process} at a time")
 
     def finished(self, task: Task) -> None:
-        """The handler came to its end, and was not cancelled. Rule 29: a stop is delivered."""
+        """Rule 29: a stop is delivered. This handler came to its end without being cancelled."""
         world = self._world
         since = self._over_since.get(task.run_id)
         if since is None or _RUDE & world.plan.rates.keys() or world.loop.time() - since < STOP_SECONDS:

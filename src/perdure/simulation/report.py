@@ -1,4 +1,4 @@
-"""What a history says of itself: a result small enough to send between processes, sums over many, and a readable trace."""
+"""The report of a history: a result small enough to send between processes, sums over many, and a readable trace."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Outcome(msgspec.Struct, kw_only=True):
     seed: int
     digest: str
     rule: str = ""
-    """What was broken; empty: nothing."""
+    """The rule that was broken; empty when none was."""
     message: str = ""
     steps: int = 0
     seconds: float = 0.0
-    """Of virtual time."""
+    """Virtual time that passed."""
     runs: int = 0
     hit: dict[str, int] = {}
     events: dict[str, int] = {}
@@ -37,8 +37,8 @@ class Outcome(msgspec.Struct, kw_only=True):
 def simulate(plan: Plan) -> Outcome:
     """One history, and nothing of it is left in memory.
 
-    It is made of cycles, and none is looked for while it runs. Then all of it is young, and young things alone are looked through:
-    whatever else this process holds is not."""
+    A history is made of reference cycles, and none is collected while it runs. Afterwards all of it is young, so only
+    the young generation is collected, and not whatever else this process holds."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -123,7 +123,7 @@ def _counts(counter: Counter[str]) -> str:
 
 
 def trace_lines(world: World, limit: int | None = TRACE_LINES) -> list[str]:
-    """The history, line by line; its end, when it is long."""
+    """The trace of a history, line by line; only its end when it is long."""
     lines = [f"{at:12.3f}  {kind:8} {text}" for at, kind, text in world.lines or ()]
     if limit is not None and len(lines) > limit:
         return [f"… {len(lines) - limit} lines before (all of them with --trace)", *lines[-limit:]]

@@ -1,6 +1,6 @@
-"""Which rules of docs/internals/semantics.md were at work in a history, by what its journals, messages and answers show.
+"""Which rules of docs/internals/semantics.md were at work in a history, as its journals, messages and answers show.
 
-One table: a rule counts as hit when something happened that only that rule explains, and the table says what. Looks at
+One table: a rule counts as hit when something happened that only this rule explains, and the table says what. Looks at
 events as the checker has read them; decides nothing and judges nothing.
 """
 
@@ -73,7 +73,7 @@ class Rules:
         self.hit[rule] += 1
 
     def refused(self, codes: set[str]) -> None:
-        """The compiler did not take a definition, for these reasons."""
+        """Note that the compiler refused a definition for these reasons."""
         for code in codes & _REFUSED.keys():
             self.note(_REFUSED[code])
 

@@ -1,4 +1,4 @@
-"""A value that fits a JSON Schema, for inputs and outputs nobody wrote down. Simple schemas; others are left to people."""
+"""A value that fits a JSON Schema, for inputs and outputs that a test does not give. Simple schemas only."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FORMATS = {
 
 
 def sample(schema: Any, depth: int = 0) -> Any:
-    """The first value one would think of: the default, an example, the least that the schema asks for."""
+    """The most obvious value: the default, an example, or the least that the schema asks for."""
     if not isinstance(schema, dict) or depth > _DEEPEST:
         return {}
     for key in ("const", "default"):

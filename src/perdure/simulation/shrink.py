@@ -16,7 +16,7 @@ from perdure.simulation.plan import Plan
 from perdure.simulation.world import World
 
 SEEDS = 4
-"""Tries per candidate."""
+"""Seeds tried per candidate."""
 
 
 def shrink(plan: Plan, rule: str, *, budget: int = 400, tell: Callable[[str], None] = lambda text: None) -> World:
@@ -45,7 +45,7 @@ def shrink(plan: Plan, rule: str, *, budget: int = 400, tell: Callable[[str], No
 
 
 def size_of(world: World) -> tuple[int, int]:
-    """Smaller plans first, then shorter histories."""
+    """A measure of size: smaller plans first, then shorter histories."""
     plan = world.plan
     nodes = sum(len(definition["nodes"]) for definition in plan.workflows)
     parts = nodes + 3 * plan.runs + 2 * (plan.engines + plan.workers) + 2 * len(plan.rates) + len(plan.workflows)

@@ -1,4 +1,4 @@
-"""What is durable, in memory: tables, and the rules of an append. A `Store` outlives its journals as a file outlives processes."""
+"""Durable tables in memory, and the rules of an append. A `Store` outlives its journals as a file does processes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FIXED = ("workflow", "workflow_version", "partition", "tenant", "tags", "create
 
 
 class Store:
-    """What is durable."""
+    """The durable tables of a journal."""
 
     def __init__(self, partitions: int = PARTITIONS) -> None:
         self.partition_count = partitions
@@ -53,7 +53,7 @@ class Store:
         self.holder: Lock | None = None
 
     def copy(self) -> Store:
-        """Everything as it is now, for going back to later. Who holds it is not part of it."""
+        """A copy of everything as it is now, to go back to later, except for the holder of the lock."""
         other = Store(self.partition_count)
         for name, value in vars(self).items():
             if name == "events":
@@ -65,7 +65,7 @@ class Store:
         return other
 
     def restore(self, earlier: Store) -> None:
-        """Go back in time, as a restored backup does: the incarnation grows, whoever holds the lock keeps it."""
+        """Go back in time, as a restored backup does: the incarnation grows, and the holder keeps the lock."""
         incarnation, holder = self.incarnation, self.holder
         vars(self).update(vars(earlier.copy()))
         self.incarnation, self.holder = incarnation + 1, holder

@@ -17,7 +17,7 @@ _WIDEST = 60
 
 
 def describe(event: e.AnyEvent) -> str:
-    """What happened, in a line."""
+    """One line that says what happened."""
     who = place(event.node, event.scope, event.item) if isinstance(event, e.NodeEvent) else ""
     match event:
         case e.RunCreated():
@@ -76,7 +76,7 @@ def describe(event: e.AnyEvent) -> str:
 
 
 def tell(lines: Iterable[tuple[float, str, str]], limit: int = LONGEST) -> list[str]:
-    """The lines that matter to somebody who does not know the engine; the middle of a long one is left out."""
+    """The lines that matter to a reader who does not know the engine; the middle of a long history is left out."""
     chosen = [f"{_at(at)}  {_mark(kind)} {text}" for at, kind, text in lines if kind in TOLD]
     if len(chosen) > limit:
         left = len(chosen) - limit

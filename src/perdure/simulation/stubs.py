@@ -1,4 +1,4 @@
-"""What plays a node of a user's workflow: a value, a function, failures first, a decision. Data; playing it is elsewhere."""
+"""What plays a node of a user's workflow: a value, a function, failures first, a decision. Data; played elsewhere."""
 
 from __future__ import annotations
 
@@ -28,23 +28,24 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     node: str
     config: Any
-    """Rendered."""
+    """The node's config, rendered."""
     inputs: dict[str, Any]
     """The outputs of the nodes before it, by node."""
     attempt: int
     iteration: int | None = None
-    """Inside a loop: which iteration, from 1."""
+    """The iteration, from 1, for a node inside a loop."""
     item: int | None = None
-    """Inside a map: the index of the item."""
+    """The index of the item, for a node inside a map."""
     key: str = ""
-    """The idempotency key: the same over all attempts."""
+    """The idempotency key, the same over all attempts."""
     run_id: str = ""
     undo: bool = False
-    """It is the node's compensator that is called."""
+    """True when the compensator of the node is called."""
 
 
 class Stub(msgspec.Struct, frozen=True, kw_only=True):
-    """Plays a node step by step: wait `delay` seconds; fail with `error` while the attempt is at most `fails`; then `then`.
+    """A script for a node: wait `delay` seconds; fail with `error` while the attempt is
+    at most `fails`; then give `then`.
 
     `then` is an output, an exception to raise, or a function of the `Call`. `error` is an exception, or the code of one.
     """
@@ -76,12 +77,12 @@ class Signal(msgspec.Struct, frozen=True):
 
 
 def approve(by: str | Iterable[str] = (), *, after: float = 0.0, comments: str = "", data: Any = None) -> Decision:
-    """A person approves `after` seconds. Without `by`: as many of the approvers as the quorum needs."""
+    """A person approves, `after` seconds after being asked. Without `by`, as many approvers do as the quorum needs."""
     return Decision(decision="approve", by=_people(by), after=after, comments=comments, data=data)
 
 
 def reject(by: str | Iterable[str] = (), *, after: float = 0.0, comments: str = "", data: Any = None) -> Decision:
-    """A person rejects `after` seconds."""
+    """A person rejects, `after` seconds after being asked."""
     return Decision(decision="reject", by=_people(by), after=after, comments=comments, data=data)
 
 
@@ -91,7 +92,7 @@ def nobody() -> Decision:
 
 
 def one_of(*stubs: Any) -> OneOf:
-    """One of these, chosen anew for each attempt by the seed."""
+    """One of these stubs, chosen anew for each attempt by the seed."""
     if not stubs:
         raise StubInvalid("one_of() needs at least one stub to choose from")
     return OneOf(stubs)
@@ -104,13 +105,13 @@ def _people(by: str | Iterable[str]) -> tuple[str, ...]:
 # -- which stub plays which node ---------------------------------------------------------------------------------------
 
 TRIVIAL = frozenset({"human", "input", "map", "output", "transform", "wait", "workflow"})
-"""Types that need no worker. With a stub, their nodes get one all the same."""
+"""Types that need no worker. A node of one that has a stub is given to a worker all the same."""
 STUBBED = "stub"
-"""The type such a node gets."""
+"""The type of a node that has a stub instead of its own."""
 
 
 def check_names(stubs: Mapping[str, Any], workflows: Iterable[IR]) -> None:
-    """Every stub plays a node there is, in a way that node can be played."""
+    """Check that every stub names a node, and can play it."""
     nodes: dict[str, Node] = {}
     for ir in workflows:
         for node in ir.nodes:
@@ -139,7 +140,7 @@ def _is_decision(stub: Any) -> bool:
 
 
 def pick_decision(stub: Any, turn: int, random: Random) -> Decision:
-    """What people do the n-th time they are asked."""
+    """The decision of people the n-th time they are asked."""
     match stub:
         case Decision():
             return stub
@@ -150,7 +151,7 @@ def pick_decision(stub: Any, turn: int, random: Random) -> Decision:
 
 
 def _waits_for_signal(node: Node, stub: Any) -> bool:
-    """A wait for a signal may be told that nobody sends it."""
+    """Whether the stub says that a signal the node waits for is never sent."""
     return node.type == "wait" and isinstance(stub, Decision) and stub.decision == "none"
 
 
@@ -188,7 +189,8 @@ _KEYS = (
 
 
 def read_stub(name: str, data: Any) -> Any:
-    """A stub as it stands in a file: `{output: …}`, `{fails: 2, then: …}`, `{error: code}`, `{one_of: […]}`, `{decision: …}`."""
+    """The stub that a file writes as `{output: …}`, `{fails: 2, then: …}`, `{error: code}`,
+    `{one_of: […]}` or `{decision: …}`."""
     if not isinstance(data, dict):
         raise StubInvalid(f"stub {name!r}: expected an object such as {{output: …}}, got {type(data).__name__}")
     for key in data:

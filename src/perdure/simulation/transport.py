@@ -1,8 +1,8 @@
 """The simulated transport: a broker that outlives processes, and each process's unreliable connection to it.
 
-The broker is the in-process transport, plus what one that is reached over a network must do: a claim whose answer got lost
-is found by the worker's own beats, a new coordinator is given what its predecessor had received and not acknowledged, and
-everything it holds can vanish. With an embedded engine the broker lives and dies with its process.
+The broker is the in-process transport, plus what a broker reached over a network must do: a claim whose answer got lost
+is found by the worker's own beats, a new coordinator is given what its predecessor had received and not acknowledged,
+and everything it holds can vanish. With an embedded engine the broker lives and dies with its process.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ BEGIN_SECONDS = 20.0
 """How long a worker waits for the answer to `begin`."""
 _SENDS = frozenset({"publish", "report"})
 _LOSABLE = frozenset({"stop", "acknowledge", "grant_begin", "wake"})
-"""Looks done, and nobody hears of it. A call that has an answer loses that instead."""
+"""Calls that can seem done and have no effect. A call that has an answer loses the answer instead."""
 _OF_MESSAGES = frozenset({"transport_duplicate", "transport_late_duplicate", "transport_hold_back"})
 UNKNOWN_BEATS = 3
-"""Beats without a task its worker has claimed, after which the claim counts as lost."""
+"""Beats that do not list a task their worker has claimed, after which the claim counts as lost."""
 STALE_SECONDS = 30.0
 UNKNOWN_SECONDS = 10.0
-"""A worker that claims and was never heard of since."""
+"""How long after a claim its worker may stay unheard of before the claim counts as lost."""
 
 
 class Broker(LocalTransport):
@@ -57,7 +57,7 @@ class Broker(LocalTransport):
         self._unknown_since: dict[str, float] = {}
         self.partition_count = 1
         self.partitions: dict[SimTransport, set[int]] = {}
-        """Whose results each of several coordinators receives."""
+        """The partitions whose results each of several coordinators receives."""
         self._given: dict[str, tuple[SimTransport, float]] = {}
         self._topics: dict[str, list[Callable[[str], None]]] = {}
 
@@ -71,11 +71,11 @@ class Broker(LocalTransport):
         return lambda: handlers.remove(handler)
 
     def flush(self) -> None:
-        """Everything it holds is gone."""
+        """Lose everything the broker holds."""
         self._held.clear()
         for name, queue in list(self._queues.items()):
             self._queues[name] = TaskQueue()
-            self._queues[name].waiters = queue.waiters  # whoever waits goes on waiting
+            self._queues[name].waiters = queue.waiters  # waiting workers go on waiting
         self._results.clear()
         self._unacknowledged.clear()
         self._begin_requests.clear()
@@ -84,7 +84,7 @@ class Broker(LocalTransport):
         self.limits = LocalLimits(self._clock)
 
     def take_over(self) -> None:
-        """Another coordinator reads now: what the one before had not acknowledged is read again (PROTOCOL 17)."""
+        """Let another coordinator read: what the previous one had not acknowledged is read again (PROTOCOL 17)."""
         self.redeliver()
         self._begin_requests.extendleft(
             BeginRequest(held.task, held.worker)
@@ -95,7 +95,7 @@ class Broker(LocalTransport):
     # where several coordinators receive, each for its partitions
 
     def share_out(self, link: SimTransport, partitions: Collection[int]) -> None:
-        """What whoever received for these before had not acknowledged is received again."""
+        """Give these partitions to a coordinator: what the previous one had not acknowledged is received again."""
         self.partitions.setdefault(link, set()).update(partitions)
         for receipt, delivery in list(self._unacknowledged.items()):
             if self._partition(delivery.result.run_id) in partitions:
@@ -140,7 +140,8 @@ class Broker(LocalTransport):
                     continue
 
     def _take_stale(self, link: SimTransport) -> bool:
-        """What another received and did not acknowledge for long: it may have read on after its lease was over."""
+        """Whether another coordinator received results and did not acknowledge them for long, as it may have read on
+        after its lease was over: they are received again."""
         now, found = self._clock.monotonic(), False
         for receipt, delivery in list(self._unacknowledged.items()):
             reader, at = self._given[receipt]
@@ -159,7 +160,8 @@ class Broker(LocalTransport):
             await asyncio.sleep(0.5)
 
     async def forget_for(self, link: SimTransport, worker: str) -> list[str]:
-        """Of the runs this one decides for. The worker stays listed while it has tasks of others."""
+        """Forget a worker's tasks of the runs this coordinator decides. The worker stays
+        listed while it has other tasks."""
         claimed = [held for held in self._held.values() if held.worker == worker and not held.reported]
         lost = [held.task_id for held in claimed if self._is_of(link, held.task.run_id)]
         for task_id in lost:
@@ -195,7 +197,7 @@ class Broker(LocalTransport):
             await self._wait_for_task(queues)
 
     def give_back(self, answer: Any) -> None:
-        """What somebody waited for who went away before it arrived."""
+        """Put back an answer whose receiver went away before it arrived."""
         match answer:
             case [Task(), *_]:
                 for task in answer:
@@ -214,7 +216,7 @@ class Broker(LocalTransport):
                 self._begin_requests.appendleft(answer)
 
     async def find_missing(self, task_ids: Collection[str]) -> set[str]:
-        """Also what belongs to a worker nobody knows, and has not known for a while."""
+        """The missing tasks, those included whose worker has been unknown for a while."""
         now = self._clock.monotonic()
         for held in list(self._held.values()):
             if held.worker is None or held.worker in self._workers or held.reported:
@@ -238,14 +240,14 @@ class Broker(LocalTransport):
 
 
 class SimTransport:
-    """Looks like a transport. One per life of a process."""
+    """A transport as one life of a process sees it."""
 
     def __init__(self, world: World, process: Process, broker: Broker, *, local: bool) -> None:
         self._world = world
         self._process = process
         self._broker = broker
         self._local = local
-        """Inside one process nothing gets lost on the way."""
+        """True inside one process, where nothing gets lost on the way."""
         self.limits = SimLimits(broker, self._call)
         self._waits: list[SimTask] = []
         self._lost_a_receive = False
@@ -266,7 +268,7 @@ class SimTransport:
         await self._call("stop", self._broker.stop, task_ids)
 
     async def receive(self, limit: int) -> list[Delivery]:
-        if self._lost_a_receive:  # as one reads one's own pending entries again after an error
+        if self._lost_a_receive:  # as a consumer reads its own pending entries again after an error
             if self._divided:
                 self._broker.share_out(self, list(self._broker.partitions.get(self, ())))
             else:
@@ -365,7 +367,7 @@ class SimTransport:
         self.drop()
 
     def drop(self) -> None:
-        """The connection is gone, and whatever waited on it."""
+        """Cut the connection, and with it every wait on it."""
         for wait in self._waits:
             wait.cancel()
 
@@ -391,7 +393,7 @@ class SimTransport:
         return fault
 
     async def _send(self, name: str, messages: Sequence[Any], send: Any) -> None:
-        """Messages that can get lost, doubled, late and out of order."""
+        """Send messages, which can get lost, doubled, late and out of order."""
         world, broker = self._world, self._broker
         fault = self._draw(name)
         if self._is_away:
@@ -442,7 +444,8 @@ class SimTransport:
         return await operation(*arguments)
 
     async def _wait(self, name: str, operation: Any, seconds: float | None = None) -> Any:
-        """A call that waits at the broker. It is the broker's own task, so that it ends when the connection does."""
+        """Make a call that waits at the broker, as a task of the broker itself, so that it
+        ends when the connection does."""
         loop, world = self._world.loop, self._world
         try:
             fault = self._draw(name)
@@ -461,11 +464,11 @@ class SimTransport:
             answer = await asyncio.shield(wait)
         except asyncio.CancelledError:
             caller = asyncio.current_task()
-            if wait.cancelled() and not (caller is not None and caller.cancelling()):  # both: whoever called is to end
+            if wait.cancelled() and not (caller is not None and caller.cancelling()):  # both: the caller is to end
                 ended = TransportClosed if self._closed else TransportUnavailable
                 raise ended(f"{name} was not answered") from None
             if not wait.cancelled() and not wait.cancel() and wait.exception() is None:
-                self._broker.give_back(wait.result())  # whoever waited is gone, and must take nothing along
+                self._broker.give_back(wait.result())  # the caller is gone, and must take nothing along
             raise
         finally:
             if timer is not None:

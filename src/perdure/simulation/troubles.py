@@ -1,4 +1,4 @@
-"""What goes wrong by itself now and then: processes die, hang and end; clocks jump; the journal goes away or goes back."""
+"""What goes wrong by itself now and then: processes die, hang and end; clocks jump; the journal goes away or back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Troubles:
         self._world = world
 
     async def run(self) -> None:
-        """Rates are per ten seconds."""
+        """Make trouble at the rates of the plan, which are per ten seconds."""
         world = self._world
         names = [(name, world.plan.rates[name]) for name in WORLD if name in world.plan.rates]
         total = sum(rate for _, rate in names)
@@ -71,13 +71,13 @@ class Troubles:
             world.backups.append((world.store.copy(), {k: v.copy() for k, v in world.checks.checkers.items()}))
 
     def cancel_a_task(self, host: Host) -> None:
-        """Somewhere in a process, whatever it awaits."""
+        """Cancel a task somewhere in a process, whatever it awaits."""
         world = self._world
         tasks = host.alive_tasks()
         process = next((one for one in world.processes if one.host is host), None)
         if process is None or not tasks or world.chaos.healed:
             return
-        # The youngest live shortest, and would hardly ever be met.
+        # The youngest tasks live shortest, and would hardly ever be chosen.
         task = world.chaos.random.choice(tasks if world.chaos.random.random() < 0.5 else tasks[-4:])
         name = str(getattr(task.get_coro(), "__qualname__", task.get_name()))
         world.trace("fault", f"{process.life}: {name} is cancelled")
@@ -92,7 +92,7 @@ class Troubles:
             process.crash("has shut down")
 
     def _roll_back(self) -> None:
-        """A backup is restored: what came after it never happened."""
+        """Restore a backup: what came after it never happened."""
         world, random = self._world, self._world.chaos.random
         if not world.backups:
             return

@@ -1,7 +1,7 @@
 """A user's workflow in a simulated cluster: the real engine, stubs for handlers, and virtual time that skips what is dull.
 
-A *calm* world has one process and no faults, and does what the script says. A *lenient* one has faults, and the seed plays
-whoever the script does not.
+A *calm* world has one process and no faults, and does what the script says. A *lenient* one has faults, and the seed
+plays every person and node that the script does not.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from perdure.simulation.world import World
 
 TICK = 0.5
 LOOK_SECONDS = 61.0
-"""Skipped time ends this long before the next thing is due: the timekeeper looks at least once a minute."""
+"""How long before the next due time skipped time ends: the timekeeper looks at least once a minute."""
 QUIET_SECONDS = 200.0
-"""After healing, nothing may happen for so long: a dead time, a sweep and the longest pauses fit in."""
+"""How long nothing may happen after healing: a dead time, a sweep and the longest pauses fit in."""
 LONGEST_CALL = 86_400.0
-"""In a calm world a function may take that long, of virtual time, before it counts as one that never returns."""
+"""Virtual seconds that a function may take in a calm world before it counts as one that never returns."""
 MAX_EVENTS = 3000
-"""Of all runs together, those of map items aside. More than that is no end."""
+"""The most events of all runs together, those of map items aside. More count as endless."""
 _FAULTS = (
     *(name for name in faults.JOURNAL),
     *(name for name in faults.TRANSPORT),
@@ -52,14 +52,15 @@ _FAULTS = (
     "transport_outage",
     "blob_outage",
 )
-"""What a workflow must get over. What would make it fail by right (a handler's task cancelled, content that is missing) is left out."""
+"""Faults that a workflow must survive. Those that would rightly make it fail (a cancelled task of a handler,
+missing content) are left out."""
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """What is the same in every history: workflows as compiled, and who plays them."""
+    """What all histories share: workflows as compiled, and their stubs."""
 
     workflows: tuple[IR, ...]
-    """The one that is started comes first."""
+    """The compiled workflows, first the one that is started."""
     inputs: Any
     stubs: Mapping[str, Any] = {}
     signals: Sequence[s.Signal] = ()
@@ -120,9 +121,9 @@ class UserWorld(World):
         self.calls: list[s.Call] = []
         self.blamed: list[AssertionError] = []
         self.calling = 0
-        """Functions of the test that have been called and have not returned."""
+        """How many functions of the test have been called and have not returned."""
         self.slept_until = 0.0
-        """Of the loop's time: a stub is known to be busy until then."""
+        """The time of the loop until which a stub is known to be busy."""
         self.registry = Player(self, setting.stubs, setting.real).registry(setting.workflows)
         self.people = self.users = People(self, setting.stubs, setting.signals)
 
@@ -213,7 +214,7 @@ class UserWorld(World):
         return all(run.row.ended_at is not None for run in store.runs.values())
 
     def _judge(self, seen: tuple[int, float], now: float) -> tuple[int, float]:
-        """Is it going on? The number of events, and since when it is that; a time below 0 says that this is all."""
+        """The number of events and since when it has not changed, with a time below 0 when nothing more will happen."""
         events = sum(run.seq for run in self.store.runs.values())
         types = self.checks.event_types
         if events - types["item.completed"] - types["item.failed"] > MAX_EVENTS:
@@ -234,7 +235,7 @@ class UserWorld(World):
         return events, -1.0
 
     def waits(self) -> list[str]:
-        """What the runs that are open wait for, a sentence each."""
+        """What the open runs wait for, a sentence each."""
         sentences = []
         for run_id, run in self.store.runs.items():
             if run.row.ended_at is not None:
@@ -245,18 +246,19 @@ class UserWorld(World):
         return sentences
 
     def _upcoming(self) -> float | None:
-        """When something is next due by itself."""
+        """When the next thing is due by itself."""
         times = [*self.store.timers.values()]
         agenda = self.people.next_at()
         return min([*times, agenda] if agenda is not None else times, default=None)
 
     def _is_limited(self) -> bool:
-        """Somebody waits until a rate lets the next one pass; no clock skips that, since it is counted in time that passes."""
+        """Whether a task waits until a rate lets it pass. No clock skips that wait, since it
+        is counted in time that passes."""
         running = [process.engine.coordinator for process in self.engines if process.engine is not None]
         return any(one is not None and one.publisher.limiter.next_room() is not None for one in running)
 
     def _skip(self) -> None:
-        """Nobody has anything to do until the next timer: the wall clocks move on, and nothing else."""
+        """Advance the wall clocks, and nothing else, while nothing is due until the next timer."""
         due = self._upcoming()
         now = self.clock.now()
         if due is not None and due - now > LOOK_SECONDS + 1 and not self._is_busy():
@@ -281,7 +283,7 @@ class UserWorld(World):
         return duration(self.clock.now() - EPOCH)
 
     async def _wait(self, seconds: float) -> None:
-        """As in every world; nothing is left behind, since this is called often."""
+        """Let time pass as in every world, but leave nothing behind, since this is called often."""
         if not self.failures:
             await asyncio.wait([self._failing], timeout=seconds)
         if self.failures:
@@ -301,7 +303,7 @@ def _has_limit(node: Node) -> bool:
 
 
 def _at_once(work: Coroutine[Any, Any, Any]) -> Any:
-    """What waits for nothing needs no loop."""
+    """The result of a coroutine that waits for nothing, and so needs no loop."""
     try:
         work.send(None)
     except StopIteration as done:

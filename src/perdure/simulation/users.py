@@ -59,7 +59,7 @@ class Users:
         if not runs:
             return
         run_id = random.choice(runs)
-        if name == "patch" and random.random() < 0.9:  # what has ended refuses it, which is soon known
+        if name == "patch" and random.random() < 0.9:  # a run that has ended refuses it, which is soon known
             run_id = random.choice([one for one in runs if world.is_open(one)] or runs)
         if name in ("patch", "rerun"):
             self._call(self._patch(run_id) if name == "patch" else self._rerun(run_id))
@@ -98,13 +98,13 @@ class Users:
         return Request(kind="discard", run_id=run_id, by=by, as_=random.choice(("skip", "fail", "continue")), **place)
 
     async def _patch(self, run_id: str) -> None:
-        """Another definition for a run under way: legal, illegal, or not even there."""
+        """Patch a run under way with a definition that is legal, illegal, or does not compile."""
         world, random = self._world, self._world.random
         record = world.store.runs.get(run_id)
         if record is None:
             return
         changed = graphs.change(random, world.sources[record.row.ir], world.plan.workflows)
-        if random.random() < 0.1:  # back to something it was, or might have been
+        if random.random() < 0.1:  # back to a definition it had, or might have had
             changed = random.choice([one for one in world.sources.values() if one["name"] == record.row.workflow])
         if changed is None:
             return
@@ -124,7 +124,7 @@ class Users:
             world.fail(Failed("J1", f"a patch of {run_id} was acknowledged and is not in the journal"))
 
     async def _rerun(self, run_id: str) -> None:
-        """A new run out of this one, from some node on or from the start."""
+        """Start a new run out of this one, from some node on or from the start."""
         world, random = self._world, self._world.random
         if self._reruns >= MOST_RERUNS:
             return
@@ -144,21 +144,21 @@ class Users:
             world.fail(Failed("J1", f"{request.run_id} was acknowledged and is not in the journal: {reply}"))
 
     def lose_a_caller(self) -> None:
-        """Whoever asked goes away, and so does what asks for them in the process they talk to."""
+        """Cancel one caller, and one of the requests that processes make for callers."""
         for calls in (self._calls, self._requests):
             calls[:] = [call for call in calls if not call.done()]
             if calls:
                 self._world.random.choice(calls).cancel()
 
     def forget_lost(self) -> None:
-        """The journal went back: runs it no longer knows are started again."""
+        """Start runs again that a journal that went back no longer knows."""
         for run_id in self._inputs:
             if run_id not in self._world.store.runs and run_id not in self.unstarted:
                 self.unstarted.append(run_id)
 
     @property
     def asking(self) -> bool:
-        """Somebody still waits for an answer."""
+        """Whether a caller still waits for an answer."""
         return any(not call.done() for call in self._calls)
 
     # -- asking --------------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ class Users:
             await self._start(run_id)
 
     async def _ask(self, request: Request, compiled: Compiled | None = None) -> Reply | None:
-        """The answer, or None when nobody gave one. A definition is stored first, by the process that asks."""
+        """The answer, or None when there was none. A definition is stored first, by the process that asks."""
         world = self._world
         world.trace("user", f"{request.kind} {request.run_id} {request.node}{request.approval} {request.decision}")
         holder = next((p for p in world.engines if not p.down and p.engine is not None and p.engine.holds), None)
@@ -213,7 +213,7 @@ class Users:
     # -- after healing -------------------------------------------------------------------------------------------------
 
     def is_waiting(self, run_id: str) -> bool:
-        """A time that it, or a child of it, waits for is still to come."""
+        """Whether a time that the run, or a child of it, waits for is still to come."""
         now = min(process.clock.now() for process in self._world.engines)
         timers = self._world.store.timers.items()
         return any(due_at > now for (owner, _), due_at in timers if f"{owner}:".startswith(f"{run_id}:"))
@@ -225,7 +225,7 @@ class Users:
         return f"{run_id} is {model.state} in generation {model.generation}: {acts or 'nothing open'}; timers {timers}"
 
     async def help(self, run_id: str) -> None:
-        """What this run waits for a person for, a person does."""
+        """Do what this run waits for a person to do."""
         world, random = self._world, self._world.random
         model = world.checks.checkers[run_id].model
         if model.state == "paused":

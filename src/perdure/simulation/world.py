@@ -45,21 +45,23 @@ from perdure.simulation.troubles import Troubles
 from perdure.simulation.users import Users
 
 QUIET_SECONDS = 400.0
-"""After healing, a run that is nobody's turn may stand still this long: a dead time, a sweep and slow handlers fit in."""
+"""How long a run may stand still after healing without waiting for a person: a dead time, a
+sweep and slow handlers fit in."""
 LONGEST = 3 * 3600.0
 CLOSE_SECONDS = 60.0
 IDLE_SECONDS = 15.0
 NOTICE_SECONDS = 70.0
-"""A coordinator that has nothing to write hears of a restored journal within this."""
+"""How long a coordinator that writes nothing may take to notice a restored journal."""
 MAX_STEPS = 1_500_000
 
 
 class World:
     generated = True
-    """Its workflows are made by `graphs.py`, whose conditions are known."""
+    """The workflows are made by `graphs.py`, so their conditions are known."""
 
     limited = False
-    """A node of its workflows has `concurrency` or `rate`. Made-up workflows have neither, and a loop that is not there moves no seed."""
+    """A node of the workflows has `concurrency` or `rate`. Generated workflows have neither, and the loop for them is
+    left out so that seeds keep their histories."""
 
     def __init__(self, plan: Plan, *, tracing: bool = False) -> None:
         self.plan = plan
@@ -72,19 +74,19 @@ class World:
         self.broker.partition_count = self.store.partition_count
         self.claims: dict[int, str] = {}
         self.blob_objects: dict[str, tuple[bytes, float]] = {}
-        """The blob store of all processes; it outlives them."""
+        """The blob store of all processes, which outlives them."""
         self._sandbox: Sandbox | None = None
         self.library: dict[str, IR] = {}
         self.sources: dict[str, Definition] = {}
-        """What the IRs of the library were made of."""
+        """The definitions that the IRs of the library were compiled from."""
         self.versions: dict[str, tuple[str, int]] = {}
         self.checks = Checks(self)
         self.handlers = Handlers(self)
         self.registry = self.handlers.registry()
         self.blocking_seconds = 0.0
-        """How long the call in a thread that has just been made keeps that thread."""
+        """How long the thread call that was just made keeps its thread."""
         self.cancelled: Counter[str] = Counter()
-        """Tasks of processes that were cancelled from outside, by what they do."""
+        """Tasks of processes that were cancelled from outside, by their coroutine."""
         self.outage_until = self.transport_outage_until = self.blob_outage_until = -1.0
         self.rolled_back = False
         self.rolled_back_at = -NOTICE_SECONDS
@@ -103,11 +105,11 @@ class World:
         self.loop.sprung = self.troubles.cancel_a_task
 
     def blobs(self, clock: SimClock) -> BlobStore:
-        """The blob store as it is, for whoever looks from outside."""
+        """The blob store as it is, for code that looks from outside."""
         return ObjectBlobs(MemoryObjects(self.blob_objects, clock=clock), clock.new_id)
 
     def find_blob(self, ref: str) -> bytes | None:
-        """What the blob store has under this name, and is what it should be."""
+        """The intact content of a blob, or None when the blob store does not have it."""
         key = key_of("default", ref)
         for name, (data, _) in self.blob_objects.items():
             if name.endswith(key) and ref_of(data, refs=parse_ref(ref)[1]) == full_ref(ref):
@@ -158,7 +160,7 @@ class World:
         return answers
 
     def later(self, seconds: float, what: str, do: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Something the network does by itself."""
+        """Do something later that the network does by itself."""
 
         async def wait() -> None:
             await asyncio.sleep(seconds)
@@ -179,7 +181,8 @@ class World:
             process.start()
 
     def process_ended(self, process: Process, error: BaseException | None) -> None:
-        """A process left by itself. Only a journal that went back, or a part of it that was cancelled, lets it."""
+        """Judge a process that ended by itself: only a journal that went back, or a
+        cancelled part of it, excuses that."""
         if self.over:
             return
         while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
@@ -192,7 +195,7 @@ class World:
         self.fail(Failed("exit", f"{process.life} ended: {name}: {error}"))
 
     async def kill_this_process(self, why: str) -> None:
-        """Whatever calls this takes the process it runs in with it."""
+        """Kill the process that the caller runs in."""
         host = HOST.get()
         for process in self.processes:
             if process.host is host and not self.chaos.healed:
@@ -203,7 +206,7 @@ class World:
         await self._healed.wait()
 
     def available(self, run_id: str, node: str) -> list[str] | None:
-        """Where an agent-driven node of this run may lead."""
+        """The nodes that an agent-driven node of this run may choose."""
         record = self.store.runs.get(run_id)
         ir = None if record is None else self.library.get(record.row.ir)
         for one in ir.nodes if ir is not None else ():
@@ -215,7 +218,7 @@ class World:
     # -- phases --------------------------------------------------------------------------------------------------------
 
     def run(self) -> World:
-        """The whole history; `failures` says how it went."""
+        """Play the whole history; `failures` says how it went."""
         disabled, collecting = logging.root.manager.disable, gc.isenabled()
         logging.disable(logging.CRITICAL)
         gc.disable()
@@ -256,7 +259,7 @@ class World:
             await self._close()
 
     async def _suffer(self) -> None:
-        """The time of faults; when every run is over, only as long as that may still be disturbed."""
+        """Pass the time of faults; once every run is over, only as long as that may still be disturbed."""
         end, idle = self.loop.time() + self.plan.fault_seconds, 0.0
         while (left := end - self.loop.time()) > 0 and idle < IDLE_SECONDS:
             await self._wait(min(left, 5.0))
@@ -264,7 +267,7 @@ class World:
             idle = idle + 5.0 if over else 0.0
 
     async def _wait(self, seconds: float) -> None:
-        """Time passes, unless something has failed."""
+        """Let time pass, unless something has failed."""
         if self.failures:
             raise self.failures[0]
         waits = [asyncio.ensure_future(asyncio.sleep(seconds)), asyncio.ensure_future(self._failed.wait())]
@@ -275,7 +278,7 @@ class World:
             raise self.failures[0]
 
     def know(self, definition: Definition, ir: IR) -> None:
-        """A definition somebody has written; who checks journals must know it."""
+        """Add a definition that a person has written, which the checker must know."""
         self.library[ir.hash] = ir
         self.sources[ir.hash] = definition
 
@@ -298,7 +301,7 @@ class World:
         self._healed.set()
         for process in self.processes:
             process.host.stopped_until, process.host.trap = 0.0, 0
-            process.clock.skew = process.skew  # somebody sets a clock that jumped
+            process.clock.skew = process.skew  # an operator sets a clock that jumped
             if process.down:
                 process.start()
 
@@ -307,7 +310,7 @@ class World:
         return record is not None and record.row.ended_at is None
 
     async def _finish(self) -> None:
-        """Everybody does their part until nothing is open."""
+        """Let every process and person do their part until nothing is open."""
         progress: dict[str, tuple[int, float]] = {}
         begun = self.loop.time()
         while True:

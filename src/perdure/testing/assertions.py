@@ -1,4 +1,4 @@
-"""`assert_run`: what a run should have come to, and what differs when it did not."""
+"""`assert_run`: what a run should have come to, and how it differs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def assert_run(
     attempts: Mapping[str, int] | None = None,
     never: Collection[str] = (),
 ) -> None:
-    """The run's state, its outputs, the code of its error, states of nodes, attempts of nodes, and nodes that never ran."""
+    """Check a run's state, outputs and error code, the states and attempts of nodes, and nodes that never ran."""
     __tracebackhide__ = True
     differences: list[str] = []
     puzzling: dict[str, None] = {}

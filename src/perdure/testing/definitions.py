@@ -1,4 +1,4 @@
-"""What a test gives as a workflow: a file, text, data or something compiled; and its inputs, held to the schema."""
+"""The workflow a test gives, as a file, text, data or compiled, and its inputs, checked against the schema."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Built(Protocol):
 
 
 Definition = str | Path | Mapping[str, Any] | Compiled | Built
-"""A path, YAML or JSON text (more than one line of it), data, a workflow written in Python, or what the compiler made."""
+"""A path, YAML or JSON text (more than one line of it), data, a workflow written in Python, or a compiled one."""
 
 _FORMATS = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
 
@@ -94,7 +94,7 @@ def _compile(definition: Definition) -> Compiled:
 
 @contextmanager
 def importing(definition: Definition) -> Iterator[None]:
-    """Functions beside the definition can be imported, as `perdure run` does it."""
+    """Make functions beside the definition importable, as `perdure run` does."""
     before = list(sys.path)
     if isinstance(definition, Path) or (isinstance(definition, str) and "\n" not in definition):
         sys.path.insert(0, str(Path(definition).resolve().parent))

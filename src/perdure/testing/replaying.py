@@ -1,8 +1,8 @@
-"""A run that was exported, played again in virtual time: nodes give what they gave, people decide what they decided.
+"""An exported run, played again in virtual time: nodes return what they returned, people decide what they decided.
 
-What is decided anew is everything between: templates, conditions, joins, retries. So a changed definition can be tried on what really
-happened. Nothing is executed. What people did besides voting and signalling (pause, retry, patch, requeue) is not repeated, and what
-was masked in the file stays masked.
+Everything between is decided anew: templates, conditions, joins, retries. So a changed definition can be tried on what
+really happened. Nothing is executed. Actions of people other than voting and signalling (pause, retry, patch, requeue)
+are not repeated, and values that were masked in the file stay masked.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from perdure.testing.definitions import Definition, load
 from perdure.testing.running import Run, run
 
 _PLAYED = TRIVIAL - {"workflow"}
-"""Types that are decided anew. A child workflow gives what it gave."""
+"""Types that are decided anew. A child workflow returns what it returned."""
 
 
 class ReplayInvalid(PerdureError):
-    """The file is not an exported run, or of one that cannot be played again."""
+    """The file is not an exported run, or the run cannot be played again."""
 
     code = "replay_invalid"
 
 
 class Replay(msgspec.Struct, frozen=True):
     run: Run
-    """How it went this time."""
+    """The run as it went this time."""
     differences: tuple[str, ...]
-    """What went another way than it was recorded; empty: nothing."""
+    """What went another way than recorded; empty when nothing did."""
 
     @property
     def same(self) -> bool:
@@ -44,7 +44,7 @@ class Replay(msgspec.Struct, frozen=True):
 
 
 def replay(file: str | Path | Mapping[str, Any], *, definition: Definition | None = None) -> Replay:
-    """Play a run again that `perdure runs export` wrote, by its own definition or by another one."""
+    """Play again a run that `perdure runs export` wrote, by its own definition or by another one."""
     data = _read(file)
     events: list[dict[str, Any]] = data["events"]
     if definition is None:
@@ -78,7 +78,7 @@ def _read(file: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class _Blobs:
-    """Large values of the file, put back where they were."""
+    """The large values of the file, put back where they were."""
 
     def __init__(self, blobs: Any) -> None:
         self._data = {blob["ref"]: blob["data"] for blob in blobs if blob.get("data") is not None}
@@ -98,7 +98,7 @@ class _Blobs:
 
 
 class _Record:
-    """What the events say each attempt came to, what people decided, and what was sent."""
+    """What the events say each attempt came to, what people decided, and which signals were sent."""
 
     def __init__(self, events: list[dict[str, Any]], blobs: _Blobs) -> None:
         created = events[0]
@@ -141,7 +141,8 @@ class _Record:
         self._outcomes.setdefault((where, event.get("attempt", 0)), outcome)
 
     def play(self, call: Call) -> Any:
-        """A stub: what this attempt came to. An attempt that never came to anything is a difference worth failing for."""
+        """Play an attempt as a stub that gives its recorded outcome. An attempt without one is a
+        difference worth failing for."""
         run_id, where = call.key.split("/")[:2]
         if is_child(run_id):  # its events are not among these
             where = f"{run_id}/{where}"

@@ -1,4 +1,4 @@
-"""What many histories of one workflow say: how it ends, what was never reached, and the shortest bad one."""
+"""The report on many histories of one workflow: how it ends, what was never reached, and the shortest bad one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Bad(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     history: tuple[str, ...]
     faults: tuple[str, ...] = ()
-    """What was needed to get there; empty: no fault at all."""
+    """The faults needed to get there; empty when none is needed."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,9 +41,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     bad: Bad | None = None
     virtual_seconds: float = 0.0
     faults: int = 0
-    """How many were injected over all histories."""
+    """How many faults were injected over all histories."""
     digest: str = ""
-    """Of all histories; equal digests mean equal histories."""
+    """The digest of all histories; equal digests mean equal histories."""
 
     @property
     def ok(self) -> bool:
@@ -51,7 +51,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return self.bad is None
 
     def rows(self) -> list[tuple[str, str, str, str, str]]:
-        """End state, seeds, share, example seed, why: for a table."""
+        """Rows for a table: end state, seeds, share, example seed, reason."""
         return [
             (end.state, str(end.seeds), f"{100 * end.seeds / max(self.seeds, 1):.1f}%", str(end.example), end.reason)
             for end in self.ends

@@ -27,7 +27,7 @@ class BrokenPromise(PerdureError):
 
 
 class Run:
-    """How a run went: what `perdure runs show --json` says, what was called, and why nodes did not run."""
+    """A run that was played: what `perdure runs show --json` says of it, what was called, and why nodes did not run."""
 
     def __init__(self, world: UserWorld) -> None:
         self._state: State = world.checks.fold(RUN)
@@ -37,13 +37,13 @@ class Run:
         self.outputs: Any = view["outputs"]
         self.error: dict[str, Any] | None = view["error"]
         self.nodes: dict[str, dict[str, Any]] = view["nodes"]
-        """By id: `{state, attempt, output, error, …}`; inside a loop, of the last iteration."""
+        """The nodes by id: `{state, attempt, output, error, …}`; inside a loop, of the last iteration."""
         self.calls: tuple[Call, ...] = tuple(world.calls)
-        """Every execution, in order; what is of types that need no worker is not among them."""
+        """Every execution, in order, except of types that need no worker."""
         self.waiting: tuple[str, ...] = tuple(world.waits())
-        """What it waits for, when it has not ended."""
+        """What the run waits for, if it has not ended."""
         self.seconds: float = (self._state.ended_at or world.clock.now()) - self._state.created_at
-        """How long it took, of virtual time."""
+        """How long the run took, in virtual time."""
         self.events: tuple[dict[str, Any], ...] = tuple(
             e.public(e.decode(stored.body)) for stored in world.store.events[RUN]
         )
@@ -52,16 +52,16 @@ class Run:
         return tuple(call for call in self.calls if call.node == node)
 
     def has_run(self, node: str) -> bool:
-        """It was begun at least once, whatever came of it."""
+        """Whether a node was begun at least once, whatever came of it."""
         index = self._state.index(node)
         return any(a.attempt > 0 for a in self._state.activations.values() if a.node == index)
 
     def explain(self, node: str) -> str:
-        """Why a node has not run, or how it is, in a sentence."""
+        """A sentence that says why a node has not run, or how it is."""
         return explain(self._state, node)
 
     def history(self) -> list[str]:
-        """What happened, line by line."""
+        """The history of the run, line by line."""
         return tell(self._lines)
 
     def __repr__(self) -> str:
@@ -79,12 +79,12 @@ def run(
     real: bool | Collection[str] = False,
     seed: int = 0,
 ) -> Run:
-    """Run a workflow until it ends, or until nothing can happen any more without somebody the script does not play.
+    """Run a workflow until it ends, or until it waits for a person or signal that the script does not play.
 
     A stub is an output, an exception to raise, a function of the `Call`, a `Stub`, or `one_of(…)`; for `human` nodes
-    `approve()`, `reject()` or `nobody()`, or a list of them for a node that is reached several times. A node that needs a
-    worker and has no stub is an error, unless `real` is true or names it: then its handler is called. `workflows` are those
-    that `workflow` nodes start. `seed` decides what chance decides.
+    `approve()`, `reject()` or `nobody()`, or a list of them for a node that is reached several times. A node that needs
+    a worker and has no stub is an error, unless `real` is true or names it: then its handler is called. `workflows` are
+    those that `workflow` nodes start. `seed` determines everything that is left to chance.
     """
     setting = make_setting(definition, inputs=inputs, stubs=stubs, workflows=workflows, signals=signals, real=real)
     world = UserWorld(setting, calm_plan(setting, seed), tracing=True)
@@ -109,7 +109,7 @@ def raise_failure(world: UserWorld) -> None:
 
 
 def off_loop(work: Callable[[], Result]) -> Result:
-    """Here, or in a thread when an event loop runs here: an async test may call it as well."""
+    """Call here, or in a thread when an event loop runs here, so that an async test may call it too."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -20,7 +20,7 @@ from perdure.testing.report import Bad, End, Report
 from perdure.testing.running import off_loop
 
 TRIES = 40
-"""Histories tried to make a bad one shorter."""
+"""How many histories are tried to make a bad one shorter."""
 _OURS = ("stuck", "endless")
 
 
@@ -47,11 +47,11 @@ def simulate(
     start: int = 0,
     progress: Callable[[int, int], None] = lambda done, bad: None,
 ) -> Report:
-    """Run a workflow `seeds` times, from seed `start` on, each time through other faults.
+    """Run a workflow `seeds` times, from seed `start` on, each time with other faults.
 
-    Stubs are those of `run`. A node without one succeeds with `{}`, or with what fits its output schema; people without one
-    are played by the seed, which also requeues or discards what is parked. Required inputs that are not given are made up
-    from the schema. The same seed gives the same history.
+    Stubs are those of `run`. A node without one succeeds with `{}`, or with a value that fits its output schema; people
+    without one are played by the seed, which also requeues or discards parked nodes. Required inputs that are not given
+    are made up from the schema. The same seed gives the same history.
     """
     setting = make_rough_setting(definition, inputs=inputs, stubs=stubs, signals=signals, workflows=workflows)
     return off_loop(lambda: simulate_setting(setting, range(start, start + seeds), progress))
@@ -65,12 +65,12 @@ def make_rough_setting(
 
 
 def tell_history(setting: Setting, seed: int) -> list[str]:
-    """One history as it is, line by line."""
+    """One history as it happened, line by line."""
     return tell(_play(setting, rough_plan(setting, seed), tracing=True).lines or (), limit=1000)
 
 
 def fill_inputs(schema: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs, with what the schema requires and nobody gave."""
+    """The inputs, completed with those that the schema requires and that are not given."""
     made = sample(schema) if isinstance(schema, dict) else {}
     return {**(made if isinstance(made, dict) else {}), **inputs}
 
@@ -162,7 +162,7 @@ _WAITING = ("held", "queued", "running", "waiting", "retrying", "parked")
 
 
 def _weight(history: _History) -> tuple[bool, int, int]:
-    """What Perdure did wrong is worse than what the workflow does; then the shorter one counts."""
+    """A sort key: what Perdure did wrong is worse than what the workflow does; then the shorter history comes first."""
     return history.state != "broken", history.events, history.faults
 
 
