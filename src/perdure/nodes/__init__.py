@@ -16,7 +16,7 @@ def builtin() -> Registry:
 
 
 def installed() -> Registry:
-    """A new registry with every built-in type and what installed distributions bring."""
+    """A new registry with every built-in type and those that installed distributions bring."""
     return _fill(Registry(Plugins(find_installed)))
 
 

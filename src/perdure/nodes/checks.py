@@ -1,8 +1,8 @@
 """Configs held to the schemas of their types: before a workflow is stored, and again before a node is executed.
 
-Before: a text with a template in it stands for anything, whatever the schema asks for at its place. Again: the config is
-rendered and must fit; what does not is `bad_config`, and is not tried again. Values never appear in the messages of the
-second check, because secrets are filled in by then.
+In the first check a text with a template in it stands for anything, whatever the schema asks for at its place. In the
+second the config is rendered and must fit; one that does not is `bad_config`, and is not tried again. Values never
+appear in the messages of the second check, because secrets are filled in by then.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 MOST = 20
 _LONGEST = 300
-# These look at a whole value at once: with a template somewhere in it, they cannot know.
+# These keywords look at a whole value at once: with a template somewhere in it, they cannot know.
 _OVER_ALL = frozenset({"anyOf", "oneOf", "not", "enum", "const", "contains", "uniqueItems"})
-# Whether these apply depends on the rest of the config.
+# Whether these keywords apply depends on the rest of the config.
 _CONDITIONAL = frozenset({"if", "then", "else", "dependentSchemas", "anyOf", "oneOf", "allOf"})
 
 _TYPES = {
@@ -57,7 +57,7 @@ class Mistake(msgspec.Struct, frozen=True):
 
 
 def find_mistakes(node_type: NodeType, config: Any, is_open: Callable[[Any], bool] = has_template) -> list[Mistake]:
-    """Everything that is wrong with a config. What `is_open` says yes to may still become anything."""
+    """Everything that is wrong with a config. A value that `is_open` accepts may still become anything."""
     config = {} if config is None else config
     found: list[Mistake] = []
     schema = node_type.config_schema
@@ -73,13 +73,13 @@ def find_mistakes(node_type: NodeType, config: Any, is_open: Callable[[Any], boo
 
 
 def explain_rendered(node_type: NodeType, config: Any) -> str:
-    """What is wrong with a rendered config, without its values; empty when it fits."""
+    """What is wrong with a rendered config, without its values; empty if it fits."""
     config = {} if config is None else config
     try:
         if _get_validator(node_type).is_valid(config) and not _breaks_check(node_type, config):
             return ""
         mistakes = find_mistakes(node_type, config, _never)
-    except ValueError:  # a secret or a blob that is not filled in yet: its place is left open
+    except ValueError:  # a secret or a blob not filled in yet: its place is left open
         mistakes = find_mistakes(node_type, _open_segments(config), _is_open_segment)
     return "; ".join(mistake.message for mistake in mistakes)
 
@@ -89,7 +89,7 @@ _MOST_VALIDATORS = 256
 
 
 def _get_validator(node_type: NodeType) -> Any:
-    """Kept by the type itself: this is asked for every node that is executed."""
+    """The compiled schema, kept by the type itself: this is asked for every node that is executed."""
     known = _validators.get(id(node_type))
     if known is None:
         if len(_validators) >= _MOST_VALIDATORS:  # tests make types without end
@@ -99,17 +99,17 @@ def _get_validator(node_type: NodeType) -> Any:
 
 
 def find_problems(ir: IR, registry: Registry) -> tuple[Problem, ...]:
-    """Everything the compiler cannot see: conditions, schemas, and the configs of node types."""
+    """Everything that the compiler cannot see: conditions, schemas, and the configs of node types."""
     return (*check_parts(ir), *check_configs(ir, registry))
 
 
 def find_more_problems(compiled: Compiled, registry: Registry) -> tuple[Problem, ...]:
-    """The same for what the compiler gave, also where it refused: what it did not say already."""
+    """The same problems for the compiler's result, also where it refused: only those it has not named already."""
     if compiled.ir is not None:
         return find_problems(compiled.ir, registry)
     if compiled.draft is None:
         return ()
-    from perdure.model.placement import read_path  # only who compiles has a draft
+    from perdure.model.placement import read_path  # only a caller that compiles has a draft
 
     said = {problem.path for problem in compiled.problems if problem.severity == "error"}
     more = find_problems(compiled.draft.ir, registry)
@@ -118,7 +118,7 @@ def find_more_problems(compiled: Compiled, registry: Registry) -> tuple[Problem,
 
 
 def joined(compiled: Compiled, problems: tuple[Problem, ...]) -> Compiled:
-    """What was compiled, with more problems; an error among them means that there is no IR."""
+    """The compiled workflow with more problems; an error among them means that there is no IR."""
     if not problems:
         return compiled
     refused = any(problem.severity == "error" for problem in problems)
@@ -130,7 +130,7 @@ def joined(compiled: Compiled, problems: tuple[Problem, ...]) -> Compiled:
 
 
 def check_configs(ir: IR, registry: Registry) -> tuple[Problem, ...]:
-    """The problems of every node's config. A type nobody here has is a warning: a worker elsewhere may have it."""
+    """The problems of every node's config. A type that is unknown here is a warning: a worker elsewhere may have it."""
     problems: list[Problem] = [*_check_ports(ir, registry)]
     for path, node in _nodes(ir):
         problems += _check_secrecy(path, node, registry.find(node.type))
@@ -151,12 +151,13 @@ def check_configs(ir: IR, registry: Registry) -> tuple[Problem, ...]:
 
 
 def _known_config(node: Node) -> Any:
-    """None when part of it is elsewhere."""
+    """A node's config; None if part of it is stored elsewhere."""
     return node.config if node.config_ref is None else None
 
 
 def find_refused_functions(ir: IR) -> list[str]:
-    """Functions that the definition names and that nobody may call here; a definition may be older than what is allowed."""
+    """Functions that the definition names and that may not be called here; a definition may be older than what is
+    allowed."""
     configs = [config for path, node in _nodes(ir) for _, _, kind, config in _configs(path, node) if kind == "task"]
     named = [config.get(key) for config in configs if isinstance(config, dict) for key in ("function", "action")]
     found = (functions.find_refusal(name) for name in named if isinstance(name, str) and "{{" not in name)
@@ -164,7 +165,8 @@ def find_refused_functions(ir: IR) -> list[str]:
 
 
 def _check_secrecy(path: Path, node: Node, node_type: NodeType | None) -> list[Problem]:
-    """What a coordinator answers by itself is stored as it is: it can hold no secret, and seal nothing."""
+    """Problems of a node that a coordinator answers by itself: its config is stored as it is, so it can hold no secret
+    and seal nothing."""
     if node_type is None or not node_type.is_answered(_known_config(node)):
         return []
     problems = []
@@ -180,7 +182,8 @@ def _check_secrecy(path: Path, node: Node, node_type: NodeType | None) -> list[P
 
 
 def _check_limits(path: Path, node: Node, node_type: NodeType | None) -> list[Problem]:
-    """What needs no worker is never published, and only that is limited."""
+    """Warnings about limits on a node that needs no worker: it is never published, and only published tasks are
+    limited."""
     if node_type is None or not node_type.is_answered(_known_config(node)):
         return []
     hint = "put it on its item" if node.type == "map" else "take it away"
@@ -197,7 +200,8 @@ def _check_limits(path: Path, node: Node, node_type: NodeType | None) -> list[Pr
 
 
 def _check_ports(ir: IR, registry: Registry) -> Iterator[Problem]:
-    """A port is for what streams, and none of the types here does: an edge that names one would be a plain edge in silence."""
+    """Problems of edges that name a port. Ports are for types that stream, and none here does: such an edge would
+    silently be a plain one."""
     for edge in ir.edges:
         source, target = ir.nodes[edge.source], ir.nodes[edge.target]
         if not edge.ports or source is None or target is None or registry.find(source.type) is None:
@@ -209,7 +213,8 @@ def _check_ports(ir: IR, registry: Registry) -> Iterator[Problem]:
 
 
 def _check_function(path: Path, node: Node, *, drafted: bool) -> list[Problem]:
-    """A task without a config gives what it was given: it must be given something. A draft does not know its edges."""
+    """Problems of a task without a config: it gives what it was given, so it must be given something. A draft does not
+    know its edges."""
     problems = []
     if _is_bare(node) and not node.edges_in and not drafted:
         problems.append(_problem(path, "bad_config", f"node '{node.id}': {NO_FUNCTION}, unless it joins others"))
@@ -247,11 +252,12 @@ def _nodes(ir: IR) -> Iterator[tuple[Path, Node]]:
 
 
 _ELSEWHERE = object()
-"""A config that is not whole without a blob: whoever can read that checks it (`runtime.checking`)."""
+"""A config that is not whole without a blob: the part that can read the blob checks it (`runtime.checking`)."""
 
 
 def _configs(path: Path, node: Node, what: str = "") -> Iterator[tuple[Path, str, str, Any]]:
-    """Every config of a node with its place, what it belongs to and its type: its own, its compensator's, its item's."""
+    """Every config of a node with its place, what it belongs to and its type: its own, its compensator's, its
+    item's."""
     what = what or f"node '{node.id}'"
     yield path, what, node.type, node.config if node.config_ref is None else _ELSEWHERE
     if node.compensator is not None:
@@ -264,7 +270,7 @@ def _configs(path: Path, node: Node, what: str = "") -> Iterator[tuple[Path, str
 
 
 def _excused(error: Any, is_open: Callable[[Any], bool]) -> bool:
-    """A config with templates may still come to fit here."""
+    """Whether a config with templates may still come to fit at the place of this error."""
     instance = error.instance
     if is_open(instance) or not _CONDITIONAL.isdisjoint(map(str, error.schema_path[:-1])):
         return True
@@ -285,7 +291,7 @@ def _holds(value: Any, is_open: Callable[[Any], bool]) -> bool:
 
 
 def _read_error(error: Any, schema: Any, *, show: bool, hint: str = "") -> list[Mistake]:
-    """In our words. `show`: the value stands in the definition, so the message may have it."""
+    """The library's error in our words. With `show` the value stands in the definition, so the message may have it."""
     path: Path = tuple(error.instance_path)
     what = f"'{format_path(path)}'" if path else "it"
     got = f", got {describe(error.instance)}" if show else ""

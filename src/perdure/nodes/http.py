@@ -1,7 +1,7 @@
 """`http`: calls a service, and gives `{status, headers, body}`.
 
-Owns what a config means, what an answer becomes and which failures are worth another attempt. Where a call may go, and
-how much of an answer is read, is decided in `perdure.egress`.
+It owns what a config means, what an answer becomes and which failures are worth another attempt. Where a call may go,
+and how much of an answer is read, is decided in `perdure.egress`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _VALUE = re.compile(r"[\t\x20-\x7e]*")
 _STATUS = re.compile(r"[1-5](?:xx|[0-9]{2})")
 _BODIES = ("json", "body", "form")
 _SECRET = re.compile(r"\{\{-?\s*+secrets\b")
-# Who sets these breaks the message or leaves the checked host.
+# Headers that a config may not set: they would break the message or leave the checked host.
 _OWN_HEADERS = frozenset(
     "host content-length transfer-encoding connection keep-alive upgrade te trailer expect "
     "proxy-authorization proxy-connection accept-encoding".split()
@@ -58,7 +58,7 @@ async def handle(config: Any, ctx: Any) -> Any:
 
 
 async def call(config: dict[str, Any], key: str, seconds: float | None = DEFAULT_SECONDS) -> dict[str, Any]:
-    """The output, or `Failure`. `seconds` is how long it may take when the config does not say."""
+    """The output of a call; raises `Failure`. `seconds` is how long it may take if the config does not say."""
     try:
         request = make_request(config, key, seconds)
         answer = await egress.shared().send(request)
@@ -108,7 +108,7 @@ def make_request(config: dict[str, Any], key: str, seconds: float | None = DEFAU
 
 
 def _body(config: dict[str, Any]) -> tuple[bytes, str]:
-    """The bytes to send and what they are."""
+    """The bytes to send and their content type."""
     if "json" in config:
         return msgspec.json.encode(config["json"]), "application/json"
     if config.get("form") is not None:
@@ -127,7 +127,7 @@ def _body(config: dict[str, Any]) -> tuple[bytes, str]:
 
 
 def _pairs(query: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
-    """Lists repeat their name; null leaves it out."""
+    """Name and value of every query parameter. A list repeats its name; null leaves it out."""
     for name, value in (query or {}).items():
         for one in value if isinstance(value, list) else [value]:
             if one is not None:
@@ -157,7 +157,8 @@ def is_expected(status: int, expected: Any) -> bool:
 
 
 def _headers(answer: Answer) -> dict[str, str]:
-    """By name in lower case. Repeated ones are joined, cookies by line breaks because they have commas in them."""
+    """Headers by name in lower case. Repeated ones are joined, cookies by line breaks because they have commas in
+    them."""
     found: dict[str, str] = {}
     for name, value in answer.headers:
         if name in found:
@@ -168,7 +169,8 @@ def _headers(answer: Answer) -> dict[str, str]:
 
 
 def read_body(answer: Answer, kind: str) -> Any:
-    """JSON as data, text as text, everything else as `{"$bytes": base64}`; nothing as null."""
+    """The body of an answer: JSON as data, text as text, everything else as `{"$bytes": base64}`; an empty one as
+    null."""
     if not answer.body:
         return None
     media, charset = _media(answer.header("content-type"))
@@ -220,7 +222,7 @@ def _failure(answer: Answer, method: str) -> Failure:
 
 
 def _retry_after(answer: Answer) -> float | None:
-    """`Retry-After` in seconds, or until a date by the server's own clock."""
+    """The seconds in `Retry-After`, or the seconds until its date by the server's own clock."""
     value = answer.header("retry-after").strip()
     if value.isdecimal() and value.isascii():
         return min(float(value[:12]), LONGEST_RETRY_SECONDS)
@@ -281,7 +283,7 @@ def _names_secret(value: Any) -> bool:
 
 
 def _check_beginning(url: str) -> str | None:
-    """What can be said of a URL with templates in it."""
+    """What is wrong with a URL that has templates in it, as far as can be told."""
     begin = url.partition("{{")[0].lower()
     schemes = ("http://", "https://")
     if begin and not (begin.startswith(schemes) or begin in ("h", "ht", "htt", "http", "https")):

@@ -1,7 +1,7 @@
-"""`human`: a person decides. Approvers, quorum, a time to decide and what happens when it passes.
+"""`human`: a person decides. It has approvers, a quorum, a time to decide and an action for when that passes.
 
-The compiler has brought every spelling together by now (`human_config`, `timeout_hours`, the node's `timeout_seconds`); the
-kernel counts votes and lets the time pass (rules 23 and 38).
+The compiler has brought every spelling together by now (`human_config`, `timeout_hours`, the node's `timeout_seconds`);
+the kernel counts votes and lets the time pass (rules 23 and 38).
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def _answer(call: Call) -> Answer:
 
 
 def _find_mistake(form: Any) -> str | None:
-    """Of a form that is at hand. One that is kept elsewhere is looked into when somebody approves."""
+    """What is wrong with a form that is at hand. A form that is stored elsewhere is checked when a person approves."""
     return None if form is None or has_refs(form) else find_mistake(form)
 
 
 def _people(value: Any) -> tuple[str, ...]:
-    """Each once: who is named twice has one vote."""
+    """The names, each once: a person who is named twice has one vote."""
     return tuple(dict.fromkeys([value] if isinstance(value, str) else value or ()))
 
 
@@ -66,7 +66,7 @@ def _check(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
         for one in _people(named):
             if not has_template(one) and (trouble := find_name_trouble(one)):
                 yield (key,), f"{cut(one, 80)!a}: {trouble}"
-        if named is not None and not _people(named):  # computed, perhaps: nobody is not anybody
+        if named is not None and not _people(named):  # computed, perhaps: an empty list must not mean anyone
             yield (key,), f"'{key}' names nobody; name who is asked, or leave the key out"
             continue
         if named is None or has_template(named) or any(map(has_template, named)) or has_template(quorum):

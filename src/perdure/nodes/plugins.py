@@ -3,8 +3,8 @@
     [project.entry-points."perdure.node_types"]
     csv_read = "perdure_csv:CSV_READ"        # the name of the type, and the `perdure.NodeType` that it is
 
-Owns finding and importing them. Reading the list costs milliseconds and imports none of them, so it happens when first
-asked for; a module is imported when its type is used. It must not know the registry.
+It owns finding and importing them. Reading the list costs milliseconds and imports none of them, so it happens when
+first asked for; a module is imported when its type is used. It must not know the registry.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GROUP = "perdure.node_types"
 
 
 class PluginBroken(PerdureError):
-    """A third-party type that cannot be used; the message names who brings it."""
+    """A third-party type cannot be used; the message names the distribution that brings it."""
 
     code = "broken_node_type"
 
@@ -31,7 +31,7 @@ class PluginBroken(PerdureError):
 class Plugin(msgspec.Struct, frozen=True):
     name: str
     value: str
-    """`module:attribute`."""
+    """Where the type stands, as `module:attribute`."""
     source: str
     """The distribution and its version."""
     entry: Any
@@ -46,7 +46,7 @@ class Plugin(msgspec.Struct, frozen=True):
 
 
 class Plugins:
-    """Those that `find` names, looked for once."""
+    """The plugins that `find` names, looked for once."""
 
     def __init__(self, find: Callable[[], Iterable[Plugin]] | None) -> None:
         self._find = find
@@ -58,7 +58,7 @@ class Plugins:
             found: dict[str, list[Plugin]] = {}
             for plugin in self._find():
                 found.setdefault(plugin.name, []).append(plugin)
-            self._found = found  # whole at once: a heartbeat may ask from its thread
+            self._found = found  # set whole at once: a heartbeat may ask from its thread
         return self._found
 
 

@@ -1,4 +1,4 @@
-"""What node types there are, and the two ways a type can work. One registry for built-in and third-party types.
+"""Which node types there are, and the two ways a type can work. One registry holds built-in and third-party types.
 
 A *worker type* has a handler that a worker calls. A *coordinator type* is trivial: it answers at once from its rendered
 config, in the append that made the node ready, with no task and no second commit (PROTOCOL 28). Third-party types are
@@ -44,7 +44,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     config: Any
     run_inputs: Any
     inputs: dict[str, Any]
-    """The outputs of the taken edges, by node."""
+    """The outputs of the edges that were taken, by node."""
     at: float
     undo: bool = False
 
@@ -79,7 +79,7 @@ Path = tuple[str | int, ...]
 
 
 class Handler(Protocol):
-    """What a worker type does. `ctx` is the worker's context: run id, attempt, idempotency key, checkpoints, …"""
+    """The function of a worker type. `ctx` is the worker's context: run id, attempt, idempotency key, checkpoints, …"""
 
     def __call__(self, config: Any, ctx: Any) -> Any: ...
 
@@ -89,9 +89,10 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     """One sentence; `perdure node-types` shows it."""
     config_schema: dict[str, Any] = {}
-    """JSON Schema. Checked when a workflow is registered, templates standing for anything, and again when rendered."""
+    """A JSON Schema of the config. It is checked when a workflow is registered, with templates standing for anything,
+    and again when rendered."""
     output_schema: dict[str, Any] = {}
-    """JSON Schema of what comes out, for readers and tools; a node's own `output_schema` is what is enforced."""
+    """A JSON Schema of the output, for readers and tools; the one that is enforced is a node's own `output_schema`."""
     version: str = "1"
     capabilities: frozenset[Capability] = frozenset()
     aliases: tuple[str, ...] = ()
@@ -99,31 +100,34 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True):
     example: dict[str, Any] = {}
     """A node of this type, as a definition has it, without its id."""
     unknown_hint: str = ""
-    """What to do with a key that the schema does not know and that is no typo of one it knows."""
+    """A hint for a key that the schema does not know and that is no typo of one it knows."""
     check: Callable[[dict[str, Any]], Iterable[tuple[Path, str]]] | None = None
-    """Mistakes that a schema cannot find, each with its path. Asked with templates not rendered too: see `has_template`."""
+    """Finds mistakes that a schema cannot, each with its path. It is also called with templates not rendered: see
+    `has_template`."""
     answer: Callable[[Call], Answer] | None = None
-    """Coordinator types: what the activation comes to."""
+    """For coordinator types: gives the answer to an activation."""
     on_worker: Callable[[Any], bool] | None = None
-    """For a type that has both: whether a config, not rendered yet or None when it is not known, takes a worker."""
+    """For a type that has both: whether a config needs a worker. The config is not rendered yet, and None if it is not
+    known."""
     handler: Handler | None = None
-    """Worker types: what a worker calls. Async, or sync and then called in a thread."""
+    """For worker types: what a worker calls. Async, or sync and then called in a thread."""
     inputs_on_demand: bool = False
-    """An async handler that reads `ctx.inputs` only after `await ctx.load_inputs()`: others have them loaded beforehand."""
+    """Whether an async handler reads `ctx.inputs` only after `await ctx.load_inputs()`; other handlers have them loaded
+    beforehand."""
     close: Callable[[], Awaitable[None]] | None = None
     """Called once when a worker ends, to close what handlers share."""
     raw_keys: tuple[str, ...] = ()
     """Top-level config keys that are not rendered when the node is dispatched (a map's inner node)."""
     ref_keys: tuple[str, ...] | None = ()
-    """Coordinator types: top-level config keys that `answer` only passes on, so that they may hold references to blobs
-    instead of their content. `key[]`: a list whose items are passed on. None: all of the config is."""
+    """For coordinator types: top-level config keys that `answer` only passes on, so that they may hold references to
+    blobs instead of their content. `key[]` is a list whose items are passed on. None: the whole config is."""
 
     urls: tuple[tuple[str, ...], ...] = ()
-    """Where URLs stand in the config, keys from the top, `*` for any item of a list: what templates put into one is encoded for the
-    part it stands in, and a config with secrets needs the host written out."""
+    """Where URLs stand in the config: keys from the top, `*` for any item of a list. What templates put into a URL is
+    encoded for the part it stands in, and a config with secrets needs the host written out."""
 
     def is_answered(self, config: Any) -> bool:
-        """By the coordinator; otherwise it takes a worker."""
+        """Whether the coordinator answers such a node; otherwise it needs a worker."""
         return self.answer is not None and (self.on_worker is None or not self.on_worker(config))
 
 
@@ -132,7 +136,7 @@ class NodeTypeInvalid(PerdureError):
 
 
 def has_template(value: Any) -> bool:
-    """A text whose value is known only when the node runs."""
+    """Whether a value is a text that is known only when the node runs."""
     return isinstance(value, str) and "{{" in value
 
 
@@ -145,13 +149,14 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 class Registry:
-    """Types by name. Third-party ones are looked for when a name is not built in, and imported when one is used."""
+    """Node types by name. Third-party ones are looked for when a name is not built in, and imported when one is
+    used."""
 
     def __init__(self, plugins: Plugins | None = None) -> None:
         self._types: dict[str, NodeType] = {}
         self._sources: dict[str, str] = {}
         self._names: dict[str, str] = {}
-        """Aliases, and what they stand for."""
+        """Aliases, and the names they stand for."""
         self._plugins = plugins or Plugins(None)
         self._troubles: dict[str, Trouble] = {}
         self._unused: list[Trouble] | None = None
@@ -168,7 +173,7 @@ class Registry:
         self._names.update(dict.fromkeys(node_type.aliases, node_type.name))
 
     def find(self, name: str) -> NodeType | None:
-        """None when there is none, or when it cannot be loaded; `explain` says which."""
+        """The type; None if there is none, or if it cannot be loaded: `explain` says which."""
         found = self._types.get(name)
         if found is None and name in self._names:
             found = self._types.get(self._names[name])
@@ -182,19 +187,19 @@ class Registry:
         return f"no node type {name!r}; known are {', '.join(self.names())}"
 
     def names(self) -> list[str]:
-        """Of built-in and installed types, loaded or not."""
+        """The names of built-in and installed types, loaded or not."""
         return sorted(self._types.keys() | self._offered().keys())
 
     def is_broken(self, name: str) -> bool:
-        """It is installed and cannot be used."""
+        """Whether a type is installed and cannot be used."""
         return self.find(name) is None and name in self._troubles
 
     def worker_names(self) -> list[str]:
-        """Those a worker can be asked for, without loading any."""
+        """The types a worker can be asked for, without loading any."""
         return [name for name in self.names() if name not in self._types or self._types[name].handler is not None]
 
     def source(self, name: str) -> str:
-        """Who brings it: `built in`, or a distribution and its version."""
+        """Where a type comes from: `built in`, or a distribution and its version."""
         return self._sources.get(name, "")
 
     def troubles(self) -> list[Trouble]:
@@ -207,14 +212,14 @@ class Registry:
         return iter(list(self._types.values()))
 
     def __iter__(self) -> Iterator[NodeType]:
-        """All that can be used, by name; the broken ones are left out."""
+        """All types that can be used, by name; broken ones are left out."""
         found = (self.find(name) for name in self.names())
         return iter([node_type for node_type in found if node_type is not None])
 
     # -- third-party types ---------------------------------------------------------------------------------------------
 
     def _offered(self) -> dict[str, list[Plugin]]:
-        """What installed distributions bring, by name, except what is built in and stays so."""
+        """The types that installed distributions bring, by name, except names that are built in."""
         offered = self._plugins.by_name()
         taken = {name for name in offered if self._is_built_in(name)}
         if self._unused is None:

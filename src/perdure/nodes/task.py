@@ -30,7 +30,7 @@ class Shape:
         self.signature: inspect.Signature | None
         try:
             self.signature = inspect.signature(function)
-        except (TypeError, ValueError):  # some built-ins have none
+        except (TypeError, ValueError):  # some built-ins have no signature
             self.signature = None
         self.context = _find_context(self.signature)
         parameters = self.signature.parameters.values() if self.signature is not None else ()
@@ -44,7 +44,7 @@ class Shape:
             self.names = None
 
     def find_mistake(self, arguments: dict[str, Any]) -> str | None:
-        """What is wrong with calling it so. Two set comparisons where nothing is; `bind` finds the words."""
+        """What is wrong with these arguments. Two set comparisons if nothing is; otherwise `bind` finds the words."""
         if self.signature is None:
             return None
         given = arguments.keys()

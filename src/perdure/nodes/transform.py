@@ -1,7 +1,7 @@
-"""`transform`: a value made from what came before: by templates alone, by a jq program, or by a pipeline of steps.
+"""`transform`: a value made from earlier outputs by templates alone, by a jq program, or by a pipeline of steps.
 
-`value` is trivial: the coordinator has it rendered already. jq and pipelines take a worker, because they run code and may
-take long.
+`value` is trivial: the coordinator has it rendered already. jq and pipelines take a worker, because they run code and
+may take long.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ async def _run_jq(ctx: Any, program: str, value: Any) -> Any:
         return await ctx.run_in_thread(run)
     except asyncio.CancelledError:
         call.end()
-        if began.is_set():  # its thread does not outlive the attempt: with its process dead, it returns at once
+        if began.is_set():  # its thread must not outlive the attempt: with the process dead, it returns at once
             await ended.wait()
         raise
     except jqs.JqError as error:
@@ -72,7 +72,8 @@ async def _run_jq(ctx: Any, program: str, value: Any) -> Any:
 
 
 def _make_caller(ctx: Any) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]:
-    """Calls as the `http` node does, each of a pipeline with an idempotency key of its own."""
+    """A function that makes calls as the `http` node does; each call of a pipeline has an idempotency key of its
+    own."""
     made = 0
 
     async def call(config: dict[str, Any]) -> dict[str, Any]:

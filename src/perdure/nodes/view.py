@@ -24,7 +24,7 @@ def type_view(registry: Registry, node_type: NodeType) -> dict[str, Any]:
 
 
 def trouble_view(trouble: Trouble) -> dict[str, Any]:
-    """A type that is installed and cannot be used."""
+    """The view of a type that is installed and cannot be used."""
     return {"name": trouble.name, "source": trouble.source, "problem": trouble.message}
 
 

@@ -27,7 +27,7 @@ def _answer(call: Call) -> Answer:
 
 
 def read_moment(value: str | float) -> float:
-    """Seconds since 1970, or a date and time; without a zone it is UTC."""
+    """A moment in seconds since 1970, from a number or from a date and time; without a zone it is UTC."""
     if isinstance(value, str):
         moment = datetime.fromisoformat(value)
         return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
