@@ -1,7 +1,7 @@
-"""Outgoing calls: may we connect there, and to which address. The one home of that question.
+"""Outgoing calls: whether a connection is allowed, and to which address. The one home of that question.
 
 `shared()` is the client of this process, with the policy of its settings; everything that calls another host on behalf
-of a workflow goes through it. One client per event loop, made at the first call and closed by `close()`.
+of a workflow goes through it. There is one client per event loop, made at the first call and closed by `close()`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Client] = weakref
 
 
 def configure(policy: Policy | None, **options: Any) -> None:
-    """What `shared` makes from now on; None: what the settings say. `options` are those of `Client`, for tests."""
+    """Set the policy of the clients that `shared` makes from now on; None takes it from the settings. `options` are
+    those of `Client`, for tests."""
     global _policy, _options  # where a process may connect to is a fact about the process
     if (policy, options) != (_policy, _options):
         _policy, _options = policy, options

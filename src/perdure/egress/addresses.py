@@ -1,8 +1,8 @@
 """What kind of address an IP address is: public, or which of the special ones.
 
-An allow-list: public is what the IANA registries leave over inside the unicast space, everything else has a name. The
-standard library's `is_global` is not asked: in 3.11 it takes carrier NAT for public, and knows nothing of what hides in
-NAT64, 6to4 and Teredo addresses. Must not know hosts, ports or what anybody allows.
+It is an allow-list: public is what the IANA registries leave over inside the unicast space, everything else has a name.
+The standard library's `is_global` is not asked: in 3.11 it takes carrier NAT for public, and knows nothing of what
+hides in NAT64, 6to4 and Teredo addresses. It must not know hosts, ports or what a policy allows.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ PRIVATE = "private"
 LINK_LOCAL = "link-local"
 SHARED = "carrier NAT"
 
-# IANA IPv4 special-purpose registry, and multicast. The anycast addresses in 192.0.0.0/24 are reachable by the registry's
-# word, but lead to one's own gateway.
+# IANA IPv4 special-purpose registry, and multicast. By the registry, the anycast addresses in 192.0.0.0/24 are
+# reachable, but they lead to the own gateway.
 _SPECIAL_4 = [
     (IPv4Network(network), kind)
     for network, kind in (
@@ -44,7 +44,7 @@ _SPECIAL_4 = [
 _UNICAST_6 = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
 
-# Names for what lies outside 2000::/3, and what is special inside it.
+# Names for what lies outside 2000::/3, and for what is special inside it.
 _SPECIAL_6 = [
     (IPv6Network(network), kind)
     for network, kind in (
@@ -76,6 +76,6 @@ def classify(address: Address) -> str:
 
 
 def unwrap(address: Address) -> Address:
-    """An IPv4 address written as IPv6 is that IPv4 address, to the kernel too."""
+    """The IPv4 address inside an IPv4-mapped IPv6 one: to the kernel it is that address too."""
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return address if mapped is None else mapped

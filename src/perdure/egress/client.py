@@ -1,7 +1,8 @@
 """One client for outgoing calls: every hop is read, looked up, checked, pinned, and only then connected to.
 
-Owns redirects, size and time limits, and what a broken call is called. It keeps no cookies and asks no proxy: variables
-such as HTTP_PROXY would send every call past the rules. Must not know nodes; `nodes/http.py`, webhooks and agents use it.
+It owns redirects, size and time limits, and what a broken call is called. It keeps no cookies and asks no proxy:
+variables such as HTTP_PROXY would send every call past the rules. It must not know nodes; `nodes/http.py`, webhooks and
+agents use it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ MAX_KEPT = 100
 USER_AGENT = "perdure"
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-# What may follow to another origin. Anything else was meant for the first one: keys, cookies, names of customers.
+# Headers that may follow to another origin. All others were meant for the first one: keys, cookies, names of customers.
 _PORTABLE = frozenset({"accept", "accept-encoding", "accept-language", "user-agent", "idempotency-key"})
 _OF_BODY = frozenset({"content-type", "content-length", "content-encoding", "content-language"})
 
@@ -41,22 +42,22 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     url: Url
     method: str = "GET"
     headers: dict[str, str] = {}
-    """By name in lower case."""
+    """Headers by name in lower case."""
     body: bytes = b""
     redirects: int = MAX_REDIRECTS
-    """How many are followed; 0: the redirect is the answer."""
+    """How many redirects are followed; with 0, the redirect is the answer."""
     seconds: float | None = 60.0
-    """For everything: looking up, connecting, redirects, the last byte. None: the caller stops it."""
+    """The time for everything: looking up, connecting, redirects, the last byte. None: the caller stops the call."""
     max_bytes: int = 10 * 1024 * 1024
-    """Of the body, packed and unpacked."""
+    """How large the body may be, packed and unpacked."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     url: Url
-    """Where the last redirect led."""
+    """The URL of the answer: where the last redirect led."""
     status: int
     headers: tuple[tuple[str, str], ...]
-    """Names in lower case."""
+    """Headers with their names in lower case."""
     body: bytes
 
     def header(self, name: str) -> str:
@@ -64,7 +65,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Client:
-    """Bound to the event loop it is first used on."""
+    """A client, bound to the event loop it is first used on."""
 
     def __init__(
         self,
@@ -88,7 +89,7 @@ class Client:
         await self._pool.aclose()
 
     async def send(self, request: Request) -> Answer:
-        """The answer, whatever its status; raises EgressError."""
+        """The answer, whatever its status. Raises EgressError."""
         progress = _Progress(request.url)
         try:
             async with asyncio.timeout(request.seconds):
@@ -114,7 +115,7 @@ class Client:
             progress.url = request.url
 
     async def _exchange(self, request: Request, progress: _Progress) -> Answer:
-        """One request and its whole answer."""
+        """Send one request and read its whole answer."""
         response = await self.open(
             request.url, request.method, request.headers, request.body or None, trace=progress.trace
         )
@@ -135,7 +136,8 @@ class Client:
         timeouts: Mapping[str, float | None] | None = None,
         trace: Any = None,
     ) -> httpcore2.Response:
-        """The beginning of an answer, its body still to be read; close it. The only way out of the process."""
+        """The beginning of an answer, with its body still to be read; the caller closes it. The only way out of the
+        process."""
         addresses = await self._look_up(url)
         lines = [("host", url.authority), *_with_defaults(method, headers, content).items()]
         fields = [(name.title().encode("ascii"), value.encode("latin-1")) for name, value in lines]
@@ -179,7 +181,7 @@ class Client:
 
 
 class _Progress:
-    """How far a call has come, for whoever has to say what a timeout means."""
+    """How far a call has come, so that it can be said what a timeout means."""
 
     def __init__(self, url: Url) -> None:
         self.url = url
@@ -246,7 +248,7 @@ def _long_headers(url: Url) -> AnswerTooLarge:
 
 
 def _broken(url: Url, error: Exception) -> EgressError:
-    """A connection that was made and did not hold."""
+    """The error for a connection that was made and did not hold."""
     if isinstance(error, httpcore2.LocalProtocolError):
         return EgressRefused(f"{url.shown}: the request cannot be written: {error}")
     if isinstance(error, httpcore2.TimeoutException):
@@ -257,7 +259,7 @@ def _broken(url: Url, error: Exception) -> EgressError:
 
 
 def _reason(error: BaseException) -> str:
-    """Why, without the address: texts of the system name it."""
+    """Why a connection failed, without the address, which the system's texts name."""
     for cause in _causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"its certificate is not valid: {cause.verify_message}"

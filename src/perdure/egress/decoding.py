@@ -1,4 +1,4 @@
-"""Bodies, unpacked in small pieces and counted while they grow: a bomb ends at the limit, not in memory."""
+"""Bodies are unpacked in small pieces and counted while they grow: a bomb ends at the limit, not in memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FORMATS = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate
 
 
 class Body:
-    """Takes the bytes of a body as they arrive; refuses to hold more than `limit` of them, packed or unpacked."""
+    """A body that takes its bytes as they arrive, and refuses to hold more than `limit` of them, packed or unpacked."""
 
     def __init__(self, encoding: str, limit: int) -> None:
         self._limit = limit
@@ -69,7 +69,7 @@ class _Unpacker:
             except zlib.error:
                 if self._begun or self._encoding != "deflate":
                     raise AnswerInvalid(f"the answer is not valid {self._encoding}", sent=True) from None
-                self._begun = True  # some servers send it without its header
+                self._begun = True  # some servers send deflate without its header
                 self._stream = zlib.decompressobj(-zlib.MAX_WBITS)
                 continue
             self._begun = True
@@ -78,7 +78,7 @@ class _Unpacker:
                 yield piece
 
     def _begin_next(self, data: bytes) -> bool:
-        """gzip may have several members; anything else after the end is padding."""
+        """Begin the next member of gzip data, which may have several; anything else after the end is padding."""
         if self._encoding == "deflate" or not data.startswith(b"\x1f"):
             return False
         self._stream = zlib.decompressobj(_FORMATS[self._encoding])

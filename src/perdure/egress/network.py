@@ -1,9 +1,9 @@
 """The wire: names to addresses, and connections to exactly the address that was checked.
 
-A connection is kept under scheme, name, address and port. The pool of httpcore2 knows one host per connection, so the host
-it is given here is `name/address`: two names at one address do not share a connection (its certificate was checked for
-one of them), and one name at a new address gets a new one. The Host header and the name in the TLS handshake are set by
-the caller. Must not know policies.
+A connection is kept under scheme, name, address and port. The pool of httpcore2 knows one host per connection, so the
+host it is given here is `name/address`: two names at one address do not share a connection (its certificate was checked
+for one of them), and one name at a new address gets a new one. The Host header and the name in the TLS handshake are
+set by the caller. It must not know policies.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import httpcore2
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""The addresses of a name, best first; raises OSError when there are none."""
+"""Gives the addresses of a name, best first; raises OSError if there are none."""
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
@@ -30,7 +30,7 @@ def pin(name: str, address: object) -> str:
 
 
 class PinnedBackend(httpcore2.AsyncNetworkBackend):
-    """Connects to the address in `name/address`; a name alone is never connected to."""
+    """A backend that connects to the address in `name/address`; a name alone is never connected to."""
 
     def __init__(self, inner: httpcore2.AsyncNetworkBackend | None = None) -> None:
         self._inner = inner or httpcore2.AnyIOBackend()

@@ -1,15 +1,15 @@
-"""Who may be called: public addresses on ports 80 and 443, and what the setting `egress_allow` adds.
+"""Which hosts may be called: public addresses on ports 80 and 443, and what the setting `egress_allow` adds.
 
-Owns the rule and the grammar of the setting. Must not resolve names or open connections: it is asked with the address
-a name resolved to, and that address is the one connected to.
+It owns the rule and the grammar of the setting. It must not resolve names or open connections: it is asked with the
+address a name resolved to, and that address is the one connected to.
 
     api.internal:8443       this name, wherever in private space it leads, on this port
     *.corp.example          every name below it, on 80 and 443
     10.1.0.0/16:*           these addresses on every port
     127.0.0.1:8000          this address and port; [::1]:8000 for IPv6
 
-A name opens private, loopback and carrier-NAT addresses only. Link-local ones, where clouds hand out credentials, must be
-listed as addresses: whoever controls the name must not be able to point it there.
+A name opens private, loopback and carrier-NAT addresses only. Link-local ones, where clouds hand out credentials, must
+be listed as addresses: the owner of a name must not be able to point it there.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Entry(msgspec.Struct, frozen=True):
     """A host; `.corp.example` means every name below it."""
     network: Network | None = None
     port: int | None = None
-    """None: the ports everybody may use. 0: every port."""
+    """None: the ports that every call may use. 0: every port."""
 
     def has_port(self, port: int, usual: frozenset[int]) -> bool:
         return port in usual if self.port is None else self.port in (0, port)
@@ -57,11 +57,12 @@ class Entry(msgspec.Struct, frozen=True):
 class Policy(msgspec.Struct, frozen=True):
     entries: tuple[Entry, ...] = ()
     ports: frozenset[int] = PORTS
-    """Where public addresses may be called."""
+    """The ports on which public addresses may be called."""
 
     @classmethod
     def parse(cls, text: str) -> Policy:
-        """The setting: entries with commas or spaces between them. Raises SettingsInvalid with every bad one."""
+        """The policy of a setting: entries with commas or spaces between them. Raises SettingsInvalid with every bad
+        one."""
         entries: list[Entry] = []
         problems: list[str] = []
         for word in text.replace(",", " ").split():
@@ -77,12 +78,12 @@ class Policy(msgspec.Struct, frozen=True):
         return cls(tuple(entries))
 
     def check_port(self, url: Url) -> None:
-        """What can be said before the name is looked up."""
+        """Refuse a port before the name is looked up. Raises EgressRefused."""
         if url.port not in self.ports and not any(entry.has_port(url.port, self.ports) for entry in self.entries):
             raise self._refuse_port(url)
 
     def check(self, url: Url, address: Address) -> None:
-        """Raises EgressRefused unless this address may be called for this URL."""
+        """Raise EgressRefused unless this address may be called for this URL."""
         address = unwrap(address)
         kind = classify(address)
         fitting = [
@@ -92,7 +93,7 @@ class Policy(msgspec.Struct, frozen=True):
         ]
         if kind != PUBLIC and not fitting:
             named = "is" if url.address is not None else "leads to"
-            # The same for every kind: whoever wrote the URL is not told what the own network is made of.
+            # The same message for every kind: the author of the URL is not told what the internal network is made of.
             logger.warning("%s is refused: it %s a %s address", url.host, named, kind)
             raise EgressRefused(
                 f"{url.shown} is refused: {url.host} {named} an address that is not public; "

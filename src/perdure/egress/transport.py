@@ -19,7 +19,7 @@ from perdure.egress.urls import parse
 
 
 class Transport(httpx2.AsyncBaseTransport):
-    """Closing it leaves the client open, which belongs to somebody else."""
+    """A transport for httpx2. Closing it leaves the client open, which its maker closes."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

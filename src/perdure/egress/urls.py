@@ -1,8 +1,8 @@
-"""URLs of outgoing calls, read strictly: what two programs could read in two ways is refused.
+"""URLs of outgoing calls, read strictly: a URL that two programs could read in two ways is refused.
 
-Owns the one reading everything else works with: the host that is checked is the host that is connected to. Refused are
-user names, other schemes, numbers that some programs take for addresses, zones, trailing dots, backslashes, control
-characters and look-alike letters. Must not know which hosts are allowed.
+It owns the one reading everything else works with: the host that is checked is the host that is connected to. Refused
+are user names, other schemes, numbers that some programs take for addresses, zones, trailing dots, backslashes, control
+characters and look-alike letters. It must not know which hosts are allowed.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _QUERY_SAFE = _PATH_SAFE + "?"
 class Url(msgspec.Struct, frozen=True):
     scheme: str
     host: str
-    """In lower case, ASCII; an IPv6 address without brackets."""
+    """The host in lower case, ASCII; an IPv6 address without brackets."""
     port: int
     path: str
     query: str = ""
     address: Address | None = None
-    """When the host is an address."""
+    """The address, if the host is one."""
 
     @property
     def origin(self) -> tuple[str, str, int]:
@@ -51,13 +51,13 @@ class Url(msgspec.Struct, frozen=True):
 
     @property
     def authority(self) -> str:
-        """As the Host header has it."""
+        """Host and port as the Host header has them."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
     def shown(self) -> str:
-        """For messages: no query values, and not too much of the path."""
+        """The URL for messages: without query values, and without too much of the path."""
         path, _, query = hide(self.target).partition("?")
         names = [part.partition("=")[0] for part in query.split("&")] if query else []
         shown = f"?{'&'.join(f'{cut(name, 40)}=***' for name in names[:10])}" if names else ""
@@ -73,7 +73,7 @@ class Url(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, query=f"{self.query}&{added}" if self.query else added)
 
     def join(self, location: str) -> Url:
-        """Where a redirect leads."""
+        """The URL that a redirect leads to."""
         if _SCHEME.match(location):
             return parse(location)
         if location.startswith("//"):
@@ -91,7 +91,7 @@ class Url(msgspec.Struct, frozen=True):
 
 
 def parse(text: str) -> Url:
-    """Raises EgressRefused; its message holds nothing of the URL that could be secret."""
+    """The URL read strictly. Raises EgressRefused; its message holds nothing of the URL that could be secret."""
     if len(text) > MAX_LENGTH:
         raise EgressRefused(f"the URL has {len(text)} characters, {MAX_LENGTH} are allowed; put data into the body")
     _check_characters(text)
