@@ -1,7 +1,7 @@
-"""The keys that `sensitive` fields are encrypted under: several, each with an id, the first for what is written now.
+"""The keys that `sensitive` fields are encrypted under: several, each with an id; the first one encrypts.
 
-From the setting `encryption_keys`, or from a file beside the database that is made at its first use. Rotation puts a new
-key in front; the others stay, because what they encrypted stays.
+They come from the setting `encryption_keys`, or from a file beside the database that is made at its first use. Rotation
+puts a new key in front; the others stay, because what they encrypted stays.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
 class UnknownKey(PerdureError):
-    """A field was encrypted under a key that is not here."""
+    """A field was encrypted under a key that is not in this ring."""
 
     code = "unknown_key"
 
@@ -35,7 +35,7 @@ class Keyring:
 
     @property
     def current(self) -> str:
-        """The id of the key for what is written now."""
+        """The id of the key that new fields are encrypted under."""
         return next(iter(self._keys))
 
     @property
@@ -52,7 +52,7 @@ class Keyring:
             ) from None
 
     def rotated(self) -> Keyring:
-        """With a new key in front."""
+        """The keyring with a new key in front."""
         number = 1 + max((int(match[1]) for name in self._keys if (match := re.fullmatch(r"k(\d+)", name))), default=0)
         return Keyring({f"k{number}": new_key(KEY_BYTES), **self._keys})
 
@@ -61,7 +61,7 @@ class Keyring:
 
 
 def parse(text: str, where: str) -> Keyring:
-    """`id:base64,id:base64`, the current one first. Messages never hold a key."""
+    """The keyring in `id:base64,id:base64`, the current key first. Messages never hold a key."""
     keys: dict[str, bytes] = {}
     for number, part in enumerate(text.split(","), 1):
         name, _, encoded = part.strip().partition(":")
@@ -80,7 +80,7 @@ def parse(text: str, where: str) -> Keyring:
 
 
 def read_file(path: Path) -> Keyring | None:
-    """The keyring in a file that only its owner may read; None when there is no such file."""
+    """The keyring in a file that only its owner may read; None if there is no such file."""
     try:
         mode = path.stat().st_mode
         text = path.read_text(encoding="ascii")
@@ -117,7 +117,7 @@ def open_file(path: Path) -> Keyring:
     write_file(made, Keyring({"k1": new_key(KEY_BYTES)}))
     try:
         with contextlib.suppress(FileExistsError):
-            os.link(made, path)  # the first one wins, and nobody sees half a file
+            os.link(made, path)  # the first process wins, and no reader sees half a file
     finally:
         made.unlink()
     found = read_file(path)

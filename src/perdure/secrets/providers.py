@@ -1,7 +1,7 @@
-"""Where the values of `{{ secrets.name }}` come from: the environment, a file, or a provider of somebody else's.
+"""Where the values of `{{ secrets.name }}` come from: the environment, a file, or a third-party provider.
 
-Owns the scopes: which tenant and which queue may have a value. Values leave only by `find`; nothing here prints, logs or
-stores one.
+It owns the scopes: which tenant and which queue may have a value. Values leave only by `find`; nothing here prints,
+logs or stores one.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ GROUP = "perdure.secret_providers"
 
 
 class Provider(Protocol):
-    """A source of secrets. Called by workers, from any thread; what is slow to get should be cached by the provider."""
+    """A source of secrets. Workers call it from any thread; a provider that is slow should cache its values."""
 
     def find(self, name: str, tenant: str, queue: str) -> str | None:
-        """The value for a task of this tenant in this queue, or None: it has none for it."""
+        """The value for a task of this tenant in this queue, or None if the provider has none for it."""
         ...
 
     def names(self) -> Iterable[tuple[str, str, str]]:
-        """What there is, as (name, tenant, queue), `*` for any. Never values."""
+        """The secrets there are, as (name, tenant, queue), with `*` for any. Never values."""
         ...
 
 
 class Environment:
-    """`PERDURE_SECRET_<NAME>`, for every tenant and queue."""
+    """Secrets in variables `PERDURE_SECRET_<NAME>`, for every tenant and queue."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = dict(values)
@@ -89,13 +89,13 @@ class SecretsFile:
 
 
 class Secrets:
-    """All providers, the first that has a value wins."""
+    """All providers; the first that has a value wins."""
 
     def __init__(self, providers: Iterable[tuple[str, Provider]] = ()) -> None:
         self._providers = list(providers)
 
     def find(self, name: str, tenant: str, queue: str) -> str:
-        """Raises LookupError when nobody has it."""
+        """The value of a secret. Raises LookupError if no provider has it."""
         for _, provider in self._providers:
             found = provider.find(name, tenant, queue)
             if found is not None:

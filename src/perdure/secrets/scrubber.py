@@ -1,7 +1,8 @@
 """Takes known secret values out of whatever is about to be stored, sent or logged: plain, base64 and URL-encoded.
 
-By value, not by place: a handler may put a secret it was given anywhere. It cannot find a secret that was cut (so messages are
-cut last, `perdure.plain_text`), hashed or encoded in another way; that secrets are never stored in the first place is the rule, this is the net below it.
+It works by value, not by place: a handler may put a secret it was given anywhere. It cannot find a secret that was cut
+(so messages are cut last, `perdure.plain_text`), hashed or encoded in another way. The rule is that secrets are never
+stored in the first place; this is the net below it.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ import msgspec
 from perdure.plain_text import hiding
 
 URL_SAFE = ("/%:@!$&'()*+,;=~", "/%:@!$&'()*+,;=~?")
-"""What `perdure.egress` leaves as it is in the path and in the query of a URL."""
+"""The characters that `perdure.egress` leaves as they are in the path and in the query of a URL."""
 SHORTEST = 4
-"""Characters below which a value is masked only where it stands alone: it would be found everywhere."""
+"""A value with fewer characters is masked only where it stands alone: it would be found everywhere."""
 _MASK = "***"
 
 
@@ -37,7 +38,7 @@ class Scrubber:
         self._json: re.Pattern[bytes] | None = None
 
     def add(self, value: Any) -> None:
-        """A secret; of an object or a list, every text in it."""
+        """Remember a secret; of an object or a list, every text in it."""
         if isinstance(value, dict):
             for item in value.values():
                 self.add(item)
@@ -63,7 +64,7 @@ class Scrubber:
         return text if pattern is None else pattern.sub(_MASK, text)
 
     def json(self, data: bytes | bytearray) -> bytes | bytearray:
-        """JSON without secrets, at the speed of one search where there is none."""
+        """JSON without secrets, at the speed of one search if there are none."""
         pattern = self._json
         if pattern is None or pattern.search(data) is None:
             return data
@@ -75,7 +76,7 @@ class Scrubber:
         return clean
 
     def value(self, value: Any) -> Any:
-        """The same value without secrets; keys too. Unchanged parts are not copied."""
+        """The same value without secrets, also in keys. Texts without secrets stay as they are."""
         if not self._values:
             return value
         kind = type(value)
@@ -96,7 +97,7 @@ def encodings(value: str) -> set[str]:
     forms |= {form.lower() for form in (quote(value, safe=""), quote_plus(value)) if "%" in form}
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         for before in range(3):
-            # Inside a longer text, only the characters that depend on nothing but the secret can be known.
+            # Inside a longer text, only those characters are known that depend on nothing but the secret.
             encoded = encode(b"\0" * before + data).decode()
             start = (before * 8 + 5) // 6
             whole = (before + len(data)) * 8 // 6
@@ -121,8 +122,8 @@ def _escapes(value: str) -> set[str]:
 
 
 def install(scrubber: Scrubber) -> Callable[[], None]:
-    """Scrub every log record of this process, whoever logs it, and what is printed or cut (`perdure.plain_text`). Returns
-    what takes it out again."""
+    """Scrub every log record of this process, and every text that is printed or cut (`perdure.plain_text`). Returns a
+    function that ends this."""
     shown = hiding(scrubber.text)
     before = logging.getLogRecordFactory()
 

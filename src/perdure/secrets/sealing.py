@@ -1,10 +1,10 @@
 """Sensitive fields: encrypted where the worker hands its output over, opened where a handler or a condition reads them.
 
-A sealed value stands in an output as `{"$perdure:sealed": "enc:v1:<key id>:<base64>:<node>.<path>"}`. It is bound to its
-tenant, to its run (with its children) and to its field, so that a sealed value copied elsewhere cannot be opened.
+A sealed value stands in an output as `{"$perdure:sealed": "enc:v1:<key id>:<base64>:<node>.<path>"}`. It is bound to
+its tenant, to its run (with its children) and to its field, so that a sealed value copied elsewhere cannot be opened.
 
-AES-256-GCM under a key derived for the tenant. The nonce is derived from what is encrypted and what it is bound to, so the
-same field sealed again on a retry is the same text, and two different ones never share a nonce.
+It uses AES-256-GCM under a key derived for the tenant. The nonce is derived from what is encrypted and what it is bound
+to, so the same field sealed again on a retry is the same text, and two different ones never share a nonce.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class CannotOpen(PerdureError):
 
 
 class Sealer:
-    """Seals and opens for one tenant and one tree of runs."""
+    """Seals and opens values for one tenant and one tree of runs."""
 
     def __init__(
         self, keyring: Keyring, tenant: str, run_id: str, find_key: Callable[[str], bytes] | None = None
@@ -46,18 +46,18 @@ class Sealer:
         self._root = root_of(run_id)
 
     def seal(self, output: Any, node: str, paths: Iterable[str]) -> Any:
-        """The output with the fields at `paths` sealed. A path that is not there seals nothing."""
+        """The output with the fields at `paths` sealed. A path that leads nowhere seals nothing."""
         for path in paths:
             output = _change(output, split_path(path), "", lambda value, at: self._seal(value, f"{node}{at}"))
         return output
 
     def open_text(self, sealed: str) -> str:
-        """What was sealed, as a part of a text."""
+        """A sealed value, opened, as part of a text."""
         value = self._open(sealed)
         return value if type(value) is str else msgspec.json.encode(value).decode()
 
     def open(self, value: Any) -> Any:
-        """Every sealed value in it, opened. Raises CannotOpen or UnknownKey."""
+        """The value with every sealed value in it opened. Raises CannotOpen or UnknownKey."""
         kind = type(value)
         if kind is dict:
             if is_sealed(value):
@@ -95,7 +95,8 @@ class Sealer:
         return msgspec.json.decode(plain)
 
     def _derive(self, name: str) -> tuple[bytes, bytes]:
-        """HKDF's second step; the keys of the ring are uniform already (RFC 5869, section 3.3)."""
+        """Derive the tenant's keys by HKDF's second step alone; the keys of the ring are uniform already (RFC 5869,
+        section 3.3)."""
         master = self._find_key(name)
         info = f"perdure sealed v1\0{self._tenant}".encode()
         key = hmac.digest(master, info + b"\x01", "sha256")
@@ -106,7 +107,7 @@ class Sealer:
 
 
 def split_path(path: str) -> list[str]:
-    """`rows[0].ssn` is the same as `rows.ssn`: a list is gone through as a whole."""
+    """The names in a path. `rows[0].ssn` is the same as `rows.ssn`: a list is gone through as a whole."""
     return [name for name in re.split(r"[.\[\]]+", path.removeprefix("$")) if name and not name.isdigit()] or ["*"]
 
 

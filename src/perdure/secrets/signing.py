@@ -1,7 +1,8 @@
 """Signed webhooks, both ways, as Standard Webhooks has them: HMAC-SHA256 over `id.timestamp.body`.
 
-A secret is `whsec_` and base64, or any text; several with spaces between them are accepted at once while one replaces another, and
-what is sent is signed by each. Owns the headers and what is a valid signature. Must not know what a message is about.
+A secret is `whsec_` and base64, or any text; several with spaces between them are accepted at once while one replaces
+another, and every message sent is signed by each. It owns the headers and what a valid signature is. It must not know
+what a message is about.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from perdure.errors import PerdureError
 
 ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
 TOLERANCE_SECONDS = 300.0
-"""How far the clocks of two systems, and the time a message is under way, may be apart."""
+"""How far a message's time may be from this clock: two clocks differ, and a message takes time."""
 LEAST_BYTES = 24
-"""Of a secret: what is shorter can be guessed from one message."""
+"""How long a secret must be: a shorter one can be guessed from one message."""
 
 _PREFIX = "whsec_"
 _ID = re.compile(r"[!-~]{1,200}")
@@ -27,14 +28,14 @@ _MOST_SIGNATURES = 10
 
 
 class WeakSecret(PerdureError):
-    """A secret that cannot sign webhooks."""
+    """A secret cannot sign webhooks."""
 
     code = "weak_secret"
     status = 409
 
 
 def read_keys(secret: str) -> tuple[bytes, ...]:
-    """The keys in a secret, the newest first. Raises WeakSecret, which says nothing of it."""
+    """The keys in a secret, the newest first. Raises WeakSecret, which says nothing of the secret."""
     keys = []
     for word in secret.split():
         if word.startswith(_PREFIX):
@@ -56,7 +57,7 @@ def sign(keys: Sequence[bytes], message_id: str, timestamp: int, body: bytes) ->
 
 
 def verify(keys: Sequence[bytes], headers: Mapping[str, str], body: bytes, now: float) -> str | None:
-    """The id of a message that one of the keys signed lately; None for any other. Which it is takes the same time."""
+    """The id of a message that one of the keys signed lately; None for any other. Both answers take the same time."""
     message_id, timestamp = headers.get(ID, ""), headers.get(TIMESTAMP, "")
     sane = _ID.fullmatch(message_id) is not None and _TIMESTAMP.fullmatch(timestamp) is not None
     given = headers.get(SIGNATURE, "").split()[:_MOST_SIGNATURES]

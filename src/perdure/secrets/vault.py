@@ -1,7 +1,8 @@
-"""What one process knows of secrets: their values by tenant and queue, what was revealed, and the keys of sealed fields.
+"""What one process knows of secrets: their values by tenant and queue, what was revealed, and the keys of sealed
+fields.
 
-Owns the scrubber: whatever was revealed here is taken out of whatever leaves here. Made by `engine.py`, used by workers
-(to fill in, to scrub, to seal and open) and by coordinators (to open what a condition reads).
+It owns the scrubber: whatever was revealed here is taken out of whatever leaves the process. It is made by `engine.py`,
+and used by workers (to fill in, to scrub, to seal and open) and by coordinators (to open what a condition reads).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Vault:
         return self._keyring
 
     def _find_key(self, name: str) -> bytes:
-        """Perhaps somebody rotated the keys since they were read."""
+        """The key of this name; read again if it is not known, since the keys may have been rotated."""
         if name not in self._ring().ids:
             self._keyring = None
         return self._ring().key(name)
