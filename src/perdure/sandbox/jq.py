@@ -1,8 +1,8 @@
 """jq programs, in processes of their own: no environment, no files, limited memory, killed when their time is up.
 
-libjq would read modules and data files and give the environment to whoever asks; and a program may never end, while it
-holds the interpreter that runs it. So it runs in `jq_child.py`, one call at a time. Processes are kept for the next call
-while they behave.
+libjq would read modules and data files and give the environment to any program that asks; and a program may never end,
+while it holds the interpreter that runs it. So it runs in `jq_child.py`, one call at a time. Processes are kept for the
+next call while they behave.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ _CALLS_PER_PROCESS = 500
 _SHOWN = 300
 # jq quotes the values it stumbles over; messages go to the journal, values do not.
 _QUOTED_VALUE = re.compile(r""" \((?:["{\[\d-]|true|false|null).*?\)(?= |$|,|;)""", re.DOTALL)
-# Modules are files. None can be opened there, but asking for one would tell whether it exists.
+# Modules are files. The process can open none, but asking for one would tell whether it exists.
 _MODULES = re.compile(r"\A(?:\s|#[^\n]*(?:\n|\Z))*(?:module|import|include)\b|(?<![.\w\"$])modulemeta\b")
 
 _CHILD = Path(__file__).with_name("jq_child.py")
 
 
 class JqError(Exception):
-    """A program that gave nothing of use. `code` says which kind, the text is for people."""
+    """A program gave nothing of use. `code` says which kind of failure it is; the text is for people."""
 
     def __init__(self, code: str, message: str, *, retryable: bool = False) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.retryable = retryable
-        """Not the program's fault."""
+        """Whether another attempt may help: the failure is not the program's fault."""
 
 
 class Jq:
@@ -66,8 +66,8 @@ class Jq:
     def call(
         self, program: str, value: Any, seconds: float = SECONDS, call: Call | None = None, tenant: str = "default"
     ) -> Any:
-        """The one value that the program gives. Raises JqError. Blocks, also until it is this tenant's turn; `call` lets another
-        thread end it."""
+        """The one value that the program gives; raises JqError. Blocks, also until it is this tenant's turn; `call`
+        lets another thread end it."""
         check_program(program)
         try:
             body = msgspec.json.encode({"program": program, "input": value, "seconds": seconds})
@@ -84,7 +84,7 @@ class Jq:
             self._places.leave(tenant)
 
     def close(self) -> None:
-        """What runs is killed; the next call starts anew."""
+        """Kill what runs; the next call starts anew."""
         with self._lock:
             idle, busy = self._idle, list(self._busy)
             self._idle = []
@@ -148,7 +148,7 @@ class Jq:
 
 
 class Call:
-    """So that a call can be ended from another thread, whichever process it got."""
+    """A handle to end a call from another thread, whichever process it got."""
 
     __slots__ = ("_ended", "_process")
 
@@ -157,7 +157,7 @@ class Call:
         self._process: _Process | None = None
 
     def begin(self, process: _Process) -> bool:
-        """False when it was ended before it began."""
+        """Note the process of the call; False if the call was ended before it began."""
         self._process = process
         return not self._ended
 
@@ -168,7 +168,7 @@ class Call:
 
 
 def check_program(program: str) -> None:
-    """Raises JqError for what is not even tried. Whether it compiles, only jq can say."""
+    """Raise JqError for a program that is not even tried. Whether it compiles, only jq can say."""
     if len(program) > MAX_PROGRAM:
         raise JqError("bad_program", f"the program has {len(program):,} characters, {MAX_PROGRAM:,} are allowed")
     if _MODULES.search(program):
@@ -181,7 +181,7 @@ class _Process:
     def __init__(self, memory_bytes: int) -> None:
         self.calls = 0
         self.stopped = False
-        """By us, and not for what it did."""
+        """Whether it was stopped from here, and not for what it did."""
         ours, theirs = socket.socketpair()
         self._socket = ours
         try:
@@ -213,7 +213,8 @@ class _Process:
         return self._popen.poll() is None
 
     def ask(self, body: bytes, seconds: float) -> bytes:
-        """Raises TimeoutError, OSError or EOFError, and JqError for an answer that is too large."""
+        """Send a request and return the answer. Raises TimeoutError, OSError or EOFError, and JqError for too large an
+        answer."""
         self.calls += 1
         self._socket.settimeout(seconds)
         self._socket.sendall(len(body).to_bytes(4, "big") + body)
@@ -237,7 +238,7 @@ class _Process:
         self.kill()
 
     def kill(self) -> None:
-        """At once; from any thread."""
+        """Kill the process at once; may be called from any thread."""
         if self._popen.poll() is None:
             self._popen.kill()
 
@@ -249,7 +250,7 @@ class _Process:
 
 @cache
 def _find_jq() -> str:
-    """The folder of the library. It is not loaded here."""
+    """The folder of the library, which is not loaded here."""
     spec = importlib.util.find_spec("jq")
     if spec is None or spec.origin is None or sys.platform == "win32":
         raise JqError("jq_unavailable", "jq is not available on this platform")

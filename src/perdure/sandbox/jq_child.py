@@ -1,9 +1,10 @@
 """The process that jq programs run in: `python -I -S jq_child.py FOLDER MEMORY_BYTES`, with a socket as standard input.
 
-Imports nothing of Perdure: it starts fast, and there is nothing of Perdure in it to reach. Once its limits are set it can open no
-file and no socket, and start no process. It may be killed at any moment.
+It imports nothing of Perdure: it starts fast, and there is nothing of Perdure in it to reach. Once its limits are set
+it can open no file and no socket, and start no process. It may be killed at any moment.
 
-A message is four bytes of length and JSON. In: `{"program", "input", "seconds"}`; out: `{"value"}` or `{"error", "code"}`.
+A message is four bytes of length and JSON. In: `{"program", "input", "seconds"}`; out: `{"value"}` or `{"error",
+"code"}`.
 """
 
 import json
@@ -26,12 +27,12 @@ def _confine(memory_bytes: int) -> None:
     ):
         try:
             resource.setrlimit(getattr(resource, name), (value, value))
-        except (AttributeError, ValueError, OSError):  # this platform does not have it
+        except (AttributeError, ValueError, OSError):  # this platform does not have that limit
             continue
 
 
 def _allow_seconds(seconds: float) -> None:
-    """Killed by the kernel when it used more, also when its parent is gone."""
+    """Let the kernel kill this process when it has used more time, even if its parent is gone."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     limit = math.ceil(used.ru_utime + used.ru_stime + seconds) + 1
     resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.getrlimit(resource.RLIMIT_CPU)[1]))
@@ -74,7 +75,7 @@ def main() -> None:
     import jq  # type: ignore[import-not-found]
 
     channel = socket.socket(fileno=0)
-    list(jq.compile(".").input_text("1"))  # what is loaded late is loaded now
+    list(jq.compile(".").input_text("1"))  # load now what would be loaded late
     _confine(int(sys.argv[2]))
     channel.sendall(b"\0\0\0\0")
     while True:

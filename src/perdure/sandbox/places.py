@@ -1,4 +1,5 @@
-"""Places: who is next for one of a few processes. Tenants take turns, and where several are known one of them never has all places."""
+"""Places: which caller is next for one of a few processes. Tenants take turns; where several are known, one never has
+all places."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from perdure.turns import Turns, share_of
 
 
 class Places:
-    """Safe to use from several threads."""
+    """The places of one pool of processes. Safe to use from several threads."""
 
     def __init__(self, number: int) -> None:
         self._free = number
@@ -23,7 +24,8 @@ class Places:
         self._several = False
 
     def ask(self, tenant: str, ready: Callable[[], None]) -> str:
-        """`ready` is called once there is a place, perhaps at once, from whichever thread; then `leave` it. The name is for `give_up`."""
+        """Ask for a place. `ready` is called once there is one, perhaps at once and from any thread; the caller then
+        must `leave` it. Returns a name for `give_up`."""
         with self._lock:
             self._several = self._several or tenant != (self._first or tenant)
             self._first = tenant
@@ -35,7 +37,7 @@ class Places:
         return name
 
     def give_up(self, name: str) -> bool:
-        """False: it had its place by then."""
+        """Stop waiting for a place; False if the caller had one by then."""
         with self._lock:
             return self._waiting.pop(name, None) is not None
 

@@ -1,8 +1,8 @@
 """Python conditions: `evaluate(output, context)` in a process of its own, by pydantic-monty.
 
-Monty is an interpreter without files, network, environment or host objects, run in worker processes. Its synchronous pool
-is driven from threads here, because the asynchronous one aborts the host interpreter when it ends. Clock and seed are
-fixed, so that the same job has the same answer.
+Monty is an interpreter without files, network, environment or host objects, run in worker processes. Its synchronous
+pool is driven from threads here, because the asynchronous one aborts the host interpreter when it ends. Clock and seed
+are fixed, so that the same job has the same answer.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from perdure.sandbox.limits import confine
 from perdure.sandbox.places import Places
 
 PROCESSES = 4
-"""Conditions that run side by side; one that takes its time holds up those beyond that."""
+"""How many conditions run side by side; slow ones hold up those beyond that."""
 MOST_MEMORY_MB = 512
-"""Of one condition, unless the operator says otherwise."""
+"""How much memory one condition may have, unless the operator says otherwise."""
 GRACE_SECONDS = 0.2
-"""For the interpreter to notice that its time is up; then its process is killed."""
+"""How long the interpreter has to notice that its time is up; then its process is killed."""
 _CALLS_PER_PROCESS = 1000
 _OVERHEAD_BYTES = 1 << 30
-"""Address space the interpreter takes for itself; memory is counted exactly inside."""
+"""The address space the interpreter takes for itself; memory is counted exactly inside."""
 
 _POLICY: dict[str, Any] = {
     "datetime": datetime(2000, 1, 1, tzinfo=UTC),
@@ -42,14 +42,14 @@ _POLICY: dict[str, Any] = {
     "process_time": "zero",
     "random_start": {"seed": 0},
 }
-# What comes back is a bool or a short text, whatever the code returns or redefines.
+# The result is a bool or a short text, whatever the code returns or redefines.
 _CALL = """
 
 import json as _json
 _result = evaluate(*_json.loads(_arguments))
 _result if _result is True or _result is False else f"{type(_result).__name__:.40}"
 """
-# Messages of these name code, not data. Others may quote what the code was given, and stay out of the journal.
+# Messages of these errors name code, not data. Others may quote the data, and stay out of the journal.
 _SAFE = frozenset({"NameError", "AttributeError", "TypeError", "ImportError", "ModuleNotFoundError", "SyntaxError"})
 _KIND = re.compile(r"[A-Za-z_][\w.]{0,80}")
 
@@ -67,7 +67,7 @@ class Sandbox:
     """A few processes, started when they are first needed. Safe to use from several tasks and threads."""
 
     def __init__(self, *, processes: int = PROCESSES, memory_mb: int = MOST_MEMORY_MB) -> None:
-        """`memory_mb`: what a condition may have at most, whatever it says."""
+        """`memory_mb` is what a condition may have at most, whatever it says."""
         self._processes = processes
         self._memory_mb = memory_mb
         self._places = Places(processes)
@@ -79,7 +79,7 @@ class Sandbox:
         self._closed = False
 
     async def run(self, job: Job, tenant: str = "default") -> bool | Lost:
-        """The verdict, or why there is none. Tenants take turns. Raises SandboxUnavailable when asking again may help."""
+        """The verdict, or why there is none. Tenants take turns. Raises SandboxUnavailable if asking again may help."""
         loop = asyncio.get_running_loop()
         ready = asyncio.Event()
         name = self._places.ask(tenant, lambda: _tell(loop, ready))
@@ -94,7 +94,7 @@ class Sandbox:
         except RuntimeError:  # the threads are shut down
             self._places.leave(tenant)
             raise SandboxUnavailable("the sandbox is closed") from None
-        # Left when its thread is done, also when nobody waits for that any more.
+        # The place is left when its thread is done, even if the caller no longer waits.
         future.add_done_callback(lambda _: self._places.leave(tenant))
         return await future
 
@@ -102,20 +102,20 @@ class Sandbox:
         self.shut()
 
     def shut(self) -> None:
-        """What runs is killed."""
+        """Close the sandbox: conditions that run are killed."""
         with self._lock:
             self._closed = True
             running = list(self._running)
         for pid in running:
             _kill(pid)
-        self._threads.shutdown(cancel_futures=True)  # they return at once, now that what they wait for is dead
+        self._threads.shutdown(cancel_futures=True)  # they return at once: what they wait for is dead
         with self._lock:
             pool, self._pool = self._pool, None
         if pool is not None:
             pool.__exit__(None, None, None)
 
     def processes(self) -> set[int]:
-        """Those that live, idle or not."""
+        """The processes that live, idle or not."""
         self._known = {pid for pid in self._known if _is_alive(pid)}
         return set(self._known)
 
@@ -123,7 +123,7 @@ class Sandbox:
         return len(self._running)
 
     def decide(self, job: Job) -> bool | Lost:
-        """As `run`, and blocks."""
+        """Like `run`, but blocks."""
         if job.max_memory_mb > self._memory_mb:
             return Lost(
                 "condition_memory",
@@ -141,7 +141,7 @@ class Sandbox:
                     return _timeout(job)
                 if self._closed:
                     raise SandboxUnavailable("the sandbox was closed while a condition ran") from None
-                # Killed from outside, perhaps: another process may do. If it was the code, it will do it again.
+                # Perhaps killed from outside, and another process may do. If it was the code, it will happen again.
                 _log.warning("a sandbox process died (attempt %d): %s", attempt, error)
             except (monty.MontySyntaxError, monty.MontyRuntimeError) as error:
                 return _explain(job, error)
@@ -209,7 +209,7 @@ class Sandbox:
 
 
 def _tell(loop: asyncio.AbstractEventLoop, ready: asyncio.Event) -> None:
-    with contextlib.suppress(RuntimeError):  # its loop is closed: nobody waits
+    with contextlib.suppress(RuntimeError):  # the loop is closed, and nothing waits
         loop.call_soon_threadsafe(ready.set)
 
 
@@ -249,4 +249,4 @@ def _is_alive(pid: int) -> bool:
 
 
 def _ignore(stream: str, text: str) -> None:
-    """What a condition prints goes nowhere."""
+    """Discard what a condition prints."""
