@@ -1,7 +1,7 @@
 """Data pipelines: ten steps over tables, one after the other, each on the result of the one before.
 
-Runs in a worker. Knows no nodes and no network: how jq is run, how a call is made and how work leaves the event loop is
-handed in (`Means`).
+They run in a worker. This package knows no nodes and no network: how jq is run, how a call is made and how work leaves
+the event loop is handed in (`Means`).
 """
 
 from perdure.pipeline.errors import PipelineError

@@ -1,4 +1,4 @@
-"""What goes wrong in a pipeline. Messages name steps, fields and rows, never values."""
+"""Errors of a pipeline. Messages name steps, fields and rows, never values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables as pipelines have them, lists of objects, and how a field of a row is read. Everything has an end."""
+"""The tables of pipelines, lists of objects, and how a field of a row is read. Everything is bounded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ABSENT = _Absent()
 
 
 def as_table(value: Any, what: str = "the input") -> Table:
-    """The value, if it is a list of objects. One object is a table of one row."""
+    """The value as a table, a list of objects. One object is a table of one row."""
     if type(value) is dict:
         return [value]
     if type(value) is not list:
@@ -41,7 +41,8 @@ def check_rows(count: int) -> None:
 
 
 def reader(field: str) -> Read:
-    """Reads `price`, or `address.city` inside objects; ABSENT when there is none. A key with dots in it comes first."""
+    """A function that reads `price`, or `address.city` inside objects; ABSENT if there is none. A key with dots in it
+    comes first."""
     parts = field.split(".")
     if len(parts) == 1:
         return lambda row: row.get(field, ABSENT)
@@ -60,12 +61,13 @@ def reader(field: str) -> Read:
 
 
 def value_of(value: Any) -> Any:
-    """What a missing field becomes in a result."""
+    """The value of a field in a result: null if the field is missing."""
     return None if value is ABSENT else value
 
 
 def sort_key(value: Any) -> tuple[int, Any]:
-    """An order over all JSON values: numbers, texts, false and true, then the rest as one; missing and null are last."""
+    """A sort key over all JSON values: numbers, texts, false and true, then the rest as one; missing and null are
+    last."""
     kind = type(value)
     if kind is int or kind is float:
         return (0, value)
@@ -79,7 +81,7 @@ def sort_key(value: Any) -> tuple[int, Any]:
 
 
 def group_key(value: Any) -> Any:
-    """Equal for values that are the same in JSON, and usable in a dictionary: 1 is 1.0 and not true."""
+    """A key that is equal for values that are the same in JSON, and usable in a dictionary: 1 is 1.0 and not true."""
     kind = type(value)
     if kind is bool:
         return (bool, value)

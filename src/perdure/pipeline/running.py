@@ -1,4 +1,4 @@
-"""What steps there are, what each takes, and running them in order."""
+"""The steps there are, what each takes, and running them in order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Step = dict[str, Any]
 
 
 class Means(msgspec.Struct, frozen=True):
-    """What a pipeline is lent by the node or the agent that runs it."""
+    """What the node or the agent that runs a pipeline lends it."""
 
     jq: Callable[[str, Any], Awaitable[Any]]
     http: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
@@ -216,7 +216,8 @@ def _schema(name: str) -> dict[str, Any]:
 
 
 def check_steps(steps: Any, is_open: Callable[[Any], bool] = lambda value: False) -> Iterator[tuple[Path, str]]:
-    """Everything that is wrong with a pipeline. What `is_open` says yes to is known only later, and not looked at."""
+    """Everything that is wrong with a pipeline. A value that `is_open` accepts is known only later, and not looked
+    at."""
     if not isinstance(steps, list) or not steps:
         yield (), "a pipeline is a list of at least one step"
         return
@@ -245,7 +246,7 @@ def _check_step(step: Any, is_open: Callable[[Any], bool]) -> Iterable[tuple[Pat
 
 
 def _check_more(name: str, step: Step) -> Iterator[str]:
-    """What a schema cannot say."""
+    """Mistakes that a schema cannot find."""
     if name == "regex_extract":
         try:
             compile_pattern(step["pattern"], captures=True)

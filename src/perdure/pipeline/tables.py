@@ -1,7 +1,7 @@
 """The steps that turn one table into another: table_sort, table_filter, table_select, top_k, groupby, join.
 
-Plain Python over lists of objects, which beats every table library as long as the data comes and goes as objects. No step
-changes the rows it is given.
+They are plain Python over lists of objects, which beats every table library as long as the data comes and goes as
+objects. No step changes the rows it is given.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def table_sort(value: Any, step: Step) -> Table:
-    """By `field` (or several), each `asc` or `desc`. Stable; rows without a value come last either way."""
+    """Sort by `field` (or several), each `asc` or `desc`. The sort is stable; rows without a value come last either
+    way."""
     table = list(as_table(value))
     for entry in reversed(_as_list(step["field"])):
         field, order = (
@@ -40,7 +41,7 @@ def table_sort(value: Any, step: Step) -> Table:
         )
         read = reader(field)
         if order in DESCENDING:
-            # Two passes: `reverse` would also turn round the rows without a value.
+            # Two passes: `reverse` would also move the rows without a value to the front.
             table.sort(key=lambda row, read=read: sort_key(read(row)), reverse=True)  # type: ignore[misc]
             table.sort(key=lambda row, read=read: sort_key(read(row))[0] == 9)  # type: ignore[misc]
         else:
@@ -69,7 +70,7 @@ def top_k(value: Any, step: Step) -> Table:
 
 
 def table_filter(value: Any, step: Step) -> Table:
-    """Rows for which `condition` holds."""
+    """The rows for which `condition` holds."""
     test = make_test(step["condition"])
     kept = []
     for number, row in enumerate(as_table(value)):
@@ -82,7 +83,8 @@ def table_filter(value: Any, step: Step) -> Table:
 
 
 def make_test(condition: Any) -> Test:
-    """`{field, operator, value}`, several of them as a list (all must hold), or `{all|any: […]}` and `{not: …}`.
+    """A test for `{field, operator, value}`, for a list of those (all must hold), or for `{all|any: […]}` and `{not:
+    …}`.
 
     As in SQL, a field that is missing or null satisfies no comparison but `== null`.
     """
@@ -115,7 +117,8 @@ def _make_all(conditions: list[Any]) -> Test:
 
 
 def table_select(value: Any, step: Step) -> Table:
-    """Only these `fields`, in this order; an object gives them new names: `{city: address.city}`. Missing ones are null."""
+    """Only these `fields`, in this order; an object gives them new names: `{city: address.city}`. Missing ones are
+    null."""
     fields = step["fields"]
     pairs = fields.items() if isinstance(fields, dict) else [(name, name) for name in fields]
     readers = [(name, reader(field)) for name, field in pairs]
@@ -201,7 +204,7 @@ def _extreme(function: str, values: list[Any], field: str) -> Any:
 
 
 def join(value: Any, step: Step) -> Table:
-    """With the table `with`, `on` equal fields; `how`: inner, left, right or outer.
+    """Join with the table `with`, `on` equal fields; `how`: inner, left, right or outer.
 
     Where both have a field that is not joined on, the right one gets the suffix. Null equals nothing.
     """

@@ -15,7 +15,7 @@ from perdure.routing.scope import describe_type
 Step = dict[str, Any]
 
 MAX_STEPS = 50_000_000
-"""Of RE2, over a whole table: half a second at worst."""
+"""How many steps of RE2 a whole table may take: half a second at worst."""
 MAX_MATCHES = 10_000
 _LAST_SECOND = 253_402_300_799  # of the year 9999
 
@@ -64,9 +64,9 @@ def _read(pattern: Pattern, match: Any) -> Any:
 
 
 def parse_date(value: Any, step: Step) -> list[Row]:
-    """Makes `field` of each row a time: ISO 8601 in UTC, or seconds with `as: epoch`.
+    """Turn `field` of each row into a time: ISO 8601 in UTC, or seconds with `as: epoch`.
 
-    Reads ISO 8601 and seconds since 1970, or `format` as strptime has it; a time without a zone is in `timezone`.
+    It reads ISO 8601 and seconds since 1970, or `format` as strptime has it; a time without a zone is in `timezone`.
     """
     read, into = reader(step["field"]), step.get("into") or step["field"]
     zone = _find_zone(step.get("timezone", "UTC"))
