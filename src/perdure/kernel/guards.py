@@ -28,7 +28,7 @@ _HAS_RUN = OPEN | {N.COMPLETED, N.FAILED, N.COMPENSATED}
 def check(state: State, old: IR, new: IR) -> Iterator[str]:
     """The reasons against a patch: an approval that could be avoided now, or a node that it would guard no longer."""
     people = sorted(
-        {i for ir in state.irs for i, node in enumerate(ir.nodes) if node is not None and node.type == "human"}
+        {i for ir in state.irs for i, node in enumerate(ir.nodes) if node is not None and is_approval(node)}
     )
     if not people:
         return
@@ -61,18 +61,23 @@ def _asks_otherwise(state: State, old: IR, new: IR) -> Iterator[str]:
     and an approval that is given is over."""
     for index, before in enumerate(old.nodes):
         after = _node(new, index)
-        if before is None or after is None or before.type != "human" or after.type != "human":
+        if before is None or after is None or not is_approval(before) or not is_approval(after):
             continue
         if _is_given(state, index):
             continue
+        if before.type != after.type:
+            yield f"the approval {before.id!r} asks as it did when the run began, so its type cannot change; rerun instead"
+            continue
         yield from asks_otherwise(before, after.config, after.config_ref)
+        if before.item is not None and after.item is not None:
+            yield from asks_otherwise(before.item, after.item.config, after.item.config_ref)
 
 
 def asks_otherwise(before: Node, config: Any, config_ref: str | None = None) -> Iterator[str]:
     """The reasons against requeuing a parked approval with weaker config."""
-    if before.type != "human":
+    if not is_approval(before):
         return
-    was, now = before.config or {}, config or {}
+    was, now = _asked_with(before, before.config or {}), _asked_with(before, config or {})
     if isinstance(now, dict):
         found = [key for key in sorted(was.keys() | now.keys()) if key not in _SHOWN and was.get(key) != now.get(key)]
     else:  # a blob, whose content cannot be seen here
@@ -82,6 +87,26 @@ def asks_otherwise(before: Node, config: Any, config_ref: str | None = None) -> 
     if found:
         keys = ", ".join(repr(key) for key in found)
         yield f"the approval {before.id!r} asks as it did when the run began, so {keys} cannot change; rerun instead"
+
+
+def _asked_with(node: Node, config: Any) -> Any:
+    """The config without the item of a map, which is a node of its own."""
+    if node.item is None or not isinstance(config, dict):
+        return config
+    return {key: value for key, value in config.items() if key != "node"}
+
+
+def exchanges_child(activation: Activation, node: Node, config: Any) -> Iterator[str]:
+    """The reasons against requeuing a node with another workflow than the one it has started: whatever that one asks, the
+    other one need not ask (rule 39)."""
+    started = activation.child_workflow
+    if node.type == "workflow" and started and (not isinstance(config, dict) or config.get("workflow") != started):
+        yield f"{node.id!r} has started {started!r}, which stays; rerun the run to start another workflow"
+
+
+def is_approval(node: Node) -> bool:
+    """Whether people are asked here, once or for each item of a map."""
+    return node.type == "human" or (node.item is not None and node.item.type == "human")
 
 
 def cannot_continue(node: Node) -> str | None:
@@ -286,10 +311,10 @@ def _went(state: State, ir: IR, done: Activation, edge: Edge) -> int:
 
 def _asks(state: State, node: Node, index: int) -> bool:
     """Whether a person is asked here, or is being asked by the definition the node was activated with."""
-    if node.type == "human":
+    if is_approval(node):
         return True
     found = state.activations.get(key_of(index, ()))
-    return found is not None and found.state in OPEN and state.pinned(found).type == "human"
+    return found is not None and found.state in OPEN and is_approval(state.pinned(found))
 
 
 def _without_approval(node: Node, edge: Edge, trusted: bool) -> bool:
@@ -303,6 +328,8 @@ def _without_approval(node: Node, edge: Edge, trusted: bool) -> bool:
     if loop is not None and loop.timeout_path is not None:
         if target in loop.timeout_path or (not edge.named and (not loop.timeout_path or loop.break_path is not None)):
             return True
+    if node.item is not None:  # a map completes when all its items were approved, or as many as it needs
+        return bool((node.config or {}).get("tolerated_failures"))
     if node.branch is not None and (node.rejection_path is None or loop is not None):
         return not edge.named or not trusted  # the branch decides, and what it does not name is taken anyway
     return False
@@ -351,7 +378,7 @@ def _unavoidable(state: State, ir: IR) -> set[int]:
         activation = state.activations.get(key_of(index, ()))
         if activation is not None and activation.fired:
             skippable[index] = activation.state is N.SKIPPED
-        if node.type == "human" and not skippable[index]:
+        if is_approval(node) and not skippable[index]:
             forced.add(index)
     return forced
 

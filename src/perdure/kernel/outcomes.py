@@ -30,6 +30,9 @@ def accept(
     **fields: Any,
 ) -> None:
     """Accept the outcome of work that is done, then choose the way it goes (rule 20)."""
+    if activation.item >= 0 and rejected:  # an item has no way to go on a no (rule 36)
+        fail_for_good(d, activation, Error("rejected", _rejection(d, activation, output)), asked=True)
+        return
     if activation.item >= 0:
         d.emit_for(e.ItemCompleted, activation, output=output, output_ref=output_ref, **fields)
         _check_bytes(d, activation)

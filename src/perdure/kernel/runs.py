@@ -223,7 +223,13 @@ def requeue(d: Decider, command: c.Requeue) -> None:
         name = d.state.name(activation.node)
         raise Refusal("join_failed", f"{name} never ran: what its join needs has failed; discard it, or rerun the run")
     if command.config is not None:
-        _refuse(list(guards.asks_otherwise(d.state.pinned(activation), command.config)))
+        node = d.state.pinned(activation)
+        _refuse(
+            [
+                *guards.asks_otherwise(node, command.config),
+                *guards.exchanges_child(activation, node, command.config),
+            ]
+        )
     d.emit_for(e.NodeRequeued, activation, by=command.by, config=command.config)
     schedule(d, [activation])
 

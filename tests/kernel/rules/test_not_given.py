@@ -2,6 +2,7 @@
 
 import pytest
 
+from perdure.kernel import commands as c
 from perdure.kernel.values import Wait
 from tests.kernel.rules.graphs import child, end_child, human, items, node, start
 from tests.kernel.rules.test_patches import patch
@@ -104,3 +105,111 @@ def test_rule_39_a_patch_names_another_child_until_it_has_started_and_says_who_d
     patch(run, node("go"), call("third"), node("pay", "call"))
     assert run.state.pinned(run.get("call")).config["workflow"] == "other"
     assert run.get("call").child == child_id
+
+
+# -- maps of approvals -------------------------------------------------------------------------------------------------
+
+
+def asks(over=(1, 2), **more):
+    """A map that asks for each item."""
+    config = {"over": list(over), "node": {"type": "human", "config": {"approvers": ["carl"]}}, **more}
+    return node("each", type="map", config=config)
+
+
+def ask_items(run, count=2, **wait):
+    items(run, "each", count, **wait)
+    for item in range(count):
+        run.suspend("each", Wait(kind="approval"), item=item, approvers=("carl",))
+    return list(run.state.approvals)
+
+
+def test_rule_36_an_item_that_is_rejected_has_failed():
+    run = start(asks(), node("pay", "each"))
+    first, second = ask_items(run)
+    run.vote(first, "approve", by="carl")
+    run.vote(second, "reject", by="carl")
+    assert run.events("item.failed")[0].error.code == "rejected"
+    assert (run.status, run.state_of("pay")) == ("failed", "pending")
+    assert "was rejected by carl" in run.state.error.message
+
+
+def test_rule_36_a_rejected_item_counts_among_those_that_are_tolerated():
+    run = start(asks(tolerated_failures=1), node("pay", "each"))
+    first, second = ask_items(run, tolerated=1)
+    run.vote(first, "reject", by="carl")
+    run.vote(second, "approve", by="carl")
+    assert run.state_of("pay") == "queued"
+
+
+def test_rule_36_a_rejected_item_is_asked_again_when_its_run_is_retried():
+    run = start(asks(), node("pay", "each"))
+    first, second = ask_items(run)
+    run.vote(first, "approve", by="carl")
+    run.vote(second, "reject", by="carl")
+    run.tell(c.Retry)
+    items(run, "each", 2)
+    run.suspend("each", Wait(kind="approval"), item=1, approvers=("carl",))
+    pending = [name for name, one in run.state.approvals.items() if one.state == "pending"]
+    run.vote(pending[0], "approve", by="carl")
+    assert run.state_of("pay") == "queued"
+
+
+@pytest.mark.parametrize(
+    "instead",
+    [
+        [asks(), node("pay")],
+        [asks(over=()), node("pay", "each")],
+        [asks(tolerated_failures=2), node("pay", "each")],
+        [node("each", type="map", config={"over": [1], "node": {"type": "task", "config": {}}}), node("pay", "each")],
+        [human("each", config={"approvers": ["me"]}), node("pay", "each")],
+        [{**asks(), "on_failure": "continue"}, node("pay", "each")],
+    ],
+)
+def test_rule_39_a_patch_leads_around_no_map_of_approvals(instead):
+    before = node("go")
+    wired = {**asks(), "dependencies": ["go"]}
+    run = start(before, wired, node("pay", "each"))
+    after = [{**one, "dependencies": ["go"]} if one["id"] == "each" else one for one in instead]
+    patch(run, before, *after)
+    assert run.refused is not None
+    assert "approval" in run.refused.message
+
+
+def test_rule_39_what_a_map_of_approvals_shows_may_change():
+    wired = {**asks(), "dependencies": ["go"]}
+    run = start(node("go"), wired, node("pay", "each"))
+    shown = {"type": "human", "config": {"approvers": ["carl"], "title": "Pay this?"}}
+    patch(run, node("go"), {**wired, "config": {**wired["config"], "node": shown}}, node("pay", "each"))
+    assert run.refused is None
+
+
+def test_rule_28_a_map_of_approvals_is_not_requeued_over_nothing():
+    run = start({**asks(), "on_failure": "park"}, node("pay", "each"))
+    for name in ask_items(run):
+        run.vote(name, "reject", by="carl")
+    run.requeue("each", config={**asks()["config"], "over": []})
+    assert "'over' cannot change" in run.refused.message
+
+
+# -- children ----------------------------------------------------------------------------------------------------------
+
+
+def test_rule_28_a_child_that_has_started_is_not_exchanged_by_a_requeue():
+    """It asked somebody, who said no; the other one asks nobody."""
+    call = {"type": "workflow", "config": {"workflow": "inner"}, "on_failure": "park"}
+    run = start(node("call", **call), node("pay", "call"))
+    end_child(run, child(run, "call"), "failed")
+    for config in ({"workflow": "asks-nobody"}, {"workflow": "inner@2"}, {}):
+        run.requeue("call", config=config)
+        assert run.refused.code == "patch_refused"
+        assert "has started 'inner', which stays" in run.refused.message
+    run.requeue("call", config={"workflow": "inner", "inputs": {"x": 1}})
+    assert (run.refused, run.state_of("call")) == (None, "queued")
+
+
+def test_rule_28_one_that_never_started_may_be_another():
+    call = {"type": "workflow", "config": {"workflow": "innr"}, "on_failure": "park", "retry": {"max_attempts": 1}}
+    run = start(node("call", **call), node("pay", "call"))
+    run.fail("call")
+    run.requeue("call", config={"workflow": "inner"})
+    assert (run.refused, run.state_of("call")) == (None, "queued")
