@@ -1,4 +1,4 @@
-"""Access: who asks, what they may do, how often, and the trace they leave. It knows no HTTP and no route.
+"""Access: who asks, what they may do, how often, and the audit trail they leave. It knows no HTTP and no route.
 
 authenticator = open_authenticator(settings, journal.archive, clock)      # SettingsInvalid if `auth` cannot work
 check_exposure(settings, host)                                            # SettingsInvalid: open beyond loopback

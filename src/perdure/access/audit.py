@@ -1,7 +1,7 @@
-"""The trace of who did what, and the proof that nobody changed it.
+"""The trace of who did what, and the proof that it was not changed.
 
-It owns what an entry says; the chain itself is the archive's. An entry is written before the caller is answered: if it cannot
-be written, the caller hears that, and not that all is well.
+It owns what an entry says; the chain itself is the archive's. An entry is written before the caller is answered: if it
+cannot be written, the caller hears that, and not that all is well.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from perdure.clock import Clock
 from perdure.plain_text import clean_line
 
 DETAIL_BYTES = 16_384
-"""What is longer is kept as its hash."""
+"""The longest value that is kept whole, in bytes; a longer one is kept as its hash."""
 TARGET_CHARACTERS = 500
 _PAGE = 1000
 
@@ -25,9 +25,9 @@ _PAGE = 1000
 class AuditVerdict(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     entries: int
-    """How many were found to be right, from the first on."""
+    """How many entries were found to be right, from the first on."""
     head: AuditHead | None
-    """The last of them. Kept elsewhere, it also proves that the whole chain was not written anew."""
+    """The last right entry. Kept elsewhere, it also proves that the whole chain was not written anew."""
     broken_seq: int | None = None
     """The first number that is not right, or None."""
     problem: str = ""
@@ -48,7 +48,7 @@ class Audit:
         after: object = None,
         request_id: str = "",
     ) -> None:
-        """`before` and `after` are JSON data without secrets."""
+        """Add an entry. `before` and `after` are JSON data without secrets."""
         detail: dict[str, object] = {"kind": principal.kind}
         if principal.key_id:
             detail["key_id"] = principal.key_id
@@ -66,7 +66,7 @@ class Audit:
 
 
 def _line(text: str) -> str:
-    """What every database can hold and one line can show: ids come from requests."""
+    """A text that every database can hold and one line can show, since ids come from requests."""
     return clean_line(text[:TARGET_CHARACTERS])
 
 

@@ -1,7 +1,8 @@
-"""From an `Authorization` header to a principal. It owns the modes of the setting `auth` and how long a key is remembered.
+"""From an `Authorization` header to a principal. It owns the modes of the setting `auth` and how long a key is
+remembered.
 
-A key is looked up in the archive and remembered for at most `REMEMBER_SECONDS`, so that a revoked one fails within a second in
-every process. That a key does not exist is remembered too: known and unknown ids take the same way.
+A key is looked up in the archive and remembered for at most `REMEMBER_SECONDS`, so that a revoked one fails within a
+second in every process. That a key does not exist is remembered too: known and unknown ids take the same way.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ logger = logging.getLogger("perdure.access")
 
 
 class Authenticator:
-    """`tokens` is None where tokens are not accepted. Open: everybody is `LOCAL`, whatever they send."""
+    """Finds the principal of a request. `tokens` is None where tokens are not accepted. If open, every caller is
+    `LOCAL`, whatever they send."""
 
     def __init__(
         self, archive: Archive, clock: Clock, *, keys: bool, tokens: Tokens | None = None, is_open: bool = False
@@ -88,7 +90,7 @@ class Authenticator:
         return key
 
     async def _touch(self, key: ApiKey, now: float) -> None:
-        """Note the use, now and then."""
+        """Note the use of a key, now and then."""
         last = max(key.last_used_at or 0.0, self._touched.get(key.key_id, 0.0))
         if now - last < TOUCH_SECONDS:
             return
@@ -106,7 +108,7 @@ def _no_such_key() -> Unauthenticated:
 
 
 def open_authenticator(settings: Settings, archive: Archive, clock: Clock) -> Authenticator:
-    """As the settings say; `SettingsInvalid` if that cannot work."""
+    """The authenticator that the settings ask for; `SettingsInvalid` if that cannot work."""
     modes = settings.auth.split(",")
     tokens = None
     if "jwt" in modes:
@@ -125,7 +127,7 @@ def open_authenticator(settings: Settings, archive: Archive, clock: Clock) -> Au
 
 
 def check_exposure(settings: Settings, host: str) -> None:
-    """An open server listens on the loopback interface only."""
+    """Refuse settings that would open a server beyond the loopback interface."""
     if settings.auth == "open" and not is_loopback(host):
         raise SettingsInvalid(
             f"the server would listen on {host or 'every address'} and let everybody in; set PERDURE_AUTH=keys (and make a "
@@ -134,7 +136,7 @@ def check_exposure(settings: Settings, host: str) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Names other than localhost may lead anywhere, so they do not count."""
+    """Whether a host is the loopback interface. Names other than localhost may lead anywhere, so they do not count."""
     if host == "localhost":
         return True
     try:

@@ -33,4 +33,4 @@ class RateLimited(PerdureError):
     def __init__(self, message: str, retry_after: float) -> None:
         super().__init__(message)
         self.retry_after = retry_after
-        """Seconds."""
+        """In how many seconds to come back."""

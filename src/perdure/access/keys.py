@@ -1,7 +1,8 @@
-"""API keys: `perdure_<id>_<secret>`. How they are made, taken apart and compared; only the SHA-256 of the secret is kept.
+"""API keys: `perdure_<id>_<secret>`. How they are made, taken apart and compared; only the SHA-256 of the secret is
+kept.
 
-The id is public and finds the row; the secret has 256 random bits. Whether an id exists, is revoked or has another secret is
-not told by the answer, nor by the work done for it.
+The id is public and finds the row; the secret has 256 random bits. Whether an id exists, is revoked or has another
+secret is not told by the answer, nor by the work done for it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _KEY = re.compile(r"perdure_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 
 
 class InvalidKey(PerdureError):
-    """What was asked for cannot be a key: a name, a tenant or an expiry that does not fit."""
+    """What was asked for cannot be a key: a name, a tenant or an expiry does not fit."""
 
     code = "invalid_key"
     status = 422
@@ -44,7 +45,7 @@ class IssuedKey(msgspec.Struct, frozen=True):
 
 
 def nobody(key_id: str) -> ApiKey:
-    """Stands for a key that does not exist, so that the same work is done for it. No secret has this hash."""
+    """A stand-in for a key that does not exist, so that the same work is done for it. No secret has this hash."""
     return ApiKey(
         key_id=key_id,
         tenant="",
@@ -73,7 +74,8 @@ async def issue_key(
     expires_at: float | None = None,
     by: str,
 ) -> IssuedKey:
-    """A new key, stored. `name` is the principal: it stands in journal and audit for whatever the key does."""
+    """Make a new key and store it. `name` is the principal: it stands in journal and audit for whatever the key
+    does."""
     check_roles(roles, scopes)
     problems = []
     if not is_tenant(tenant):
@@ -103,13 +105,13 @@ async def issue_key(
 
 
 def read_key(text: str) -> PresentedKey | None:
-    """What a caller presents, or None if it has not the form of a key."""
+    """The key in a caller's text, or None if it has not the form of one."""
     match = _KEY.fullmatch(text)
     return None if match is None else PresentedKey(match[1], _hash(match[2]))
 
 
 def is_valid(key: ApiKey, presented: PresentedKey, now: float) -> bool:
-    """Every question is asked, whatever the answers before it."""
+    """Whether the presented key is right and in force. Every question is asked, whatever the answers before it."""
     equal = hmac.compare_digest(key.secret_hash, presented.secret_hash)
     return equal & (key.revoked_at is None) & (now < (math.inf if key.expires_at is None else key.expires_at))
 

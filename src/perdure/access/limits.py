@@ -1,7 +1,7 @@
 """Rate limits and places, in this process alone, in bounded memory.
 
-A bucket holds up to `burst` tokens and gains `rate` a second. Who has not been seen has a full one, so the bucket unused for
-longest can be forgotten.
+A bucket holds up to `burst` tokens and gains `rate` a second. A name that has not been seen has a full bucket, so the
+one unused for longest can be forgotten.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from perdure.access.principal import Principal
 from perdure.clock import Clock
 
 BURST_SECONDS = 2.0
-"""What may come at once: so many seconds' worth."""
+"""The size of a bucket, in seconds' worth of its rate."""
 CAPACITY = 10_000
 FAILURES_AT_ONCE = 100.0
-"""Wrong credentials of one address; then as many as come in a second."""
+"""How many wrong credentials one address may send at once; then only FAILURES_PER_SECOND."""
 FAILURES_PER_SECOND = 5.0
 FAILURES_SAID_SECONDS = 60.0
 
@@ -28,7 +28,7 @@ logger = logging.getLogger("perdure.access")
 
 
 class Buckets:
-    """One bucket per name. A rate of 0 means no limit."""
+    """Token buckets, one per name. A rate of 0 means no limit."""
 
     def __init__(self, clock: Clock, rate: float, burst: float | None = None, capacity: int = CAPACITY) -> None:
         self._clock = clock
@@ -36,13 +36,13 @@ class Buckets:
         self._burst = max(1.0, rate * BURST_SECONDS if burst is None else burst)
         self._capacity = capacity
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """Tokens, and when there were so many; used longest ago first."""
+        """Tokens, and when there were so many; the name used longest ago comes first."""
 
     def __len__(self) -> int:
         return len(self._buckets)
 
     def wait(self, name: str) -> float:
-        """Seconds until there is a token; 0: there is one. Nothing is taken."""
+        """How many seconds until there is a token; 0 if there is one. Nothing is taken."""
         if not self._rate:
             return 0.0
         tokens = self._tokens(name)
@@ -63,14 +63,15 @@ class Buckets:
 
 
 class RateLimiter:
-    """Per key (or subject of a token) and per tenant; a request that one of them refuses costs neither a token."""
+    """Limits per key (or subject of a token) and per tenant; a request that one of them refuses costs neither a
+    token."""
 
     def __init__(self, clock: Clock, *, per_key: float, per_tenant: float) -> None:
         self._keys = Buckets(clock, per_key)
         self._tenants = Buckets(clock, per_tenant)
 
     def check(self, principal: Principal) -> None:
-        """Count this request, or raise `RateLimited`. Whoever is at the machine itself is not counted."""
+        """Count this request, or raise `RateLimited`. Users of the machine itself are not counted."""
         if principal.kind == "local":
             return
         key = name_of(principal)
@@ -84,20 +85,21 @@ class RateLimiter:
 
 
 def name_of(principal: Principal) -> str:
-    """Under which a credential is counted."""
+    """The name under which a credential is counted."""
     return principal.key_id or f"{principal.kind} {principal.tenant} {principal.name}"
 
 
 class Failures:
-    """Wrong credentials, by the address they came from. A credential is looked at however many were wrong before it: behind one
-    address stand many people, and nobody locks out who has a valid one. Beyond the limit the answer to a wrong one is 429."""
+    """Counts wrong credentials by the address they came from. A credential is checked however many were wrong before
+    it: many people share an address, and the holder of a valid one must never be locked out. Beyond the limit the
+    answer to a wrong one is 429."""
 
     def __init__(self, clock: Clock, rate: float = FAILURES_PER_SECOND, burst: float = FAILURES_AT_ONCE) -> None:
         self._buckets = Buckets(clock, rate, burst)
         self._said = Buckets(clock, 1 / FAILURES_SAID_SECONDS, 1)
 
     def count(self, address: str) -> None:
-        """One more; raises `RateLimited` where there were too many."""
+        """Count one more wrong credential; raises `RateLimited` if there were too many."""
         name = _network(address)
         if wait := self._buckets.wait(name):
             if not self._said.wait(name):
@@ -108,7 +110,7 @@ class Failures:
 
 
 def _network(address: str) -> str:
-    """Whoever has one address of version 6 has 2**64 of them."""
+    """The address; for version 6 its /64 network, since an owner of one such address has 2**64 of them."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -117,7 +119,8 @@ def _network(address: str) -> str:
 
 
 class Places:
-    """Requests that stay: streams, and those that wait for the end of a run. So many at once per key and per tenant."""
+    """Counts requests that stay: streams, and those that wait for the end of a run. Each key and each tenant may have
+    so many at once."""
 
     def __init__(self, per_key: int, per_tenant: int) -> None:
         self._per_key = per_key
@@ -126,7 +129,7 @@ class Places:
         self._tenants: Counter[str] = Counter()
 
     def check(self, principal: Principal) -> None:
-        """Raises `RateLimited` where no place is left."""
+        """Raise `RateLimited` if no place is left."""
         key = name_of(principal)
         if self._keys[key] >= self._per_key or self._tenants[principal.tenant] >= self._per_tenant:
             full = self._tenants[principal.tenant] >= self._per_tenant
@@ -139,7 +142,8 @@ class Places:
 
     @contextmanager
     def take(self, principal: Principal) -> Iterator[None]:
-        """For as long as the request stays; `check` comes first, where the answer can still be another."""
+        """Hold a place for as long as the request stays. Call `check` first, while the answer can still be a
+        refusal."""
         key = name_of(principal)
         self._keys[key] += 1
         self._tenants[principal.tenant] += 1

@@ -1,8 +1,8 @@
 """Links that let one approver make one decision once, without another credential.
 
-A token is 256 random bits; the archive has only its hash, with the approval, the decision, the approver and the expiry it is
-bound to. Looking at a link changes nothing, so a scanner that opens it decides nothing. Every way in which a token may be wrong
-has the same answer.
+A token is 256 random bits; the archive has only its hash, with the approval, the decision, the approver and the expiry
+it is bound to. Looking at a link changes nothing, so a scanner that opens it decides nothing. Every way in which a
+token may be wrong has the same answer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Links:
     async def make(
         self, *, tenant: str, approval_id: str, run_id: str, decision: str, approver: str, expires_at: float
     ) -> str:
-        """The token, for the link that is sent to this approver and to nobody else."""
+        """Make a link; returns its token, to be sent to this approver and to no other."""
         token = base64.urlsafe_b64encode(new_key(32)).decode().rstrip("=")
         link = Link(
             token_hash=_hash(token),
@@ -44,7 +44,7 @@ class Links:
         return token
 
     async def find(self, token: str) -> Link:
-        """What a token would decide, for the page that asks."""
+        """The link of a token, for the page that asks for confirmation."""
         link = await self._archive.find_link(_hash(token)) if _TOKEN.fullmatch(token) else None
         if link is None or link.consumed_at is not None or link.expires_at <= self._clock.now():
             raise _invalid()
@@ -63,13 +63,13 @@ class Links:
         return link
 
     async def release(self, link: Link) -> None:
-        """After `consume`, when the decision was certainly not taken: the token may be used again."""
+        """Make the token usable again after `consume`, when the decision was certainly not taken."""
         assert link.consumed_at is not None
         await self._archive.release_link(link.token_hash, link.consumed_at)
 
 
 def link_principal(link: Link) -> Principal:
-    """Who decides by a link: the approver, who may do nothing else with it."""
+    """The principal who decides by a link: the approver, who may do nothing else with it."""
     return Principal(
         tenant=link.tenant,
         name=link.approver,

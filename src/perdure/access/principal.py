@@ -1,4 +1,4 @@
-"""Who asks. A principal comes from a credential alone: nothing that a request says beside it changes the tenant or the name."""
+"""Who asks. A principal comes from a credential alone: nothing else in a request changes the tenant or the name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     name: str
-    """What stands in the journal and in the audit as the one who did it."""
+    """The name that stands in the journal and in the audit for what the principal did."""
     kind: Literal["local", "key", "jwt", "link", "webhook"]
     roles: tuple[str, ...]
     scopes: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ def make_principal(
     scopes: tuple[str, ...] = (),
     key_id: str = "",
 ) -> Principal:
-    """With the permissions that follow from roles and scopes."""
+    """A principal with the permissions that follow from roles and scopes."""
     return Principal(
         tenant=tenant,
         name=name,
@@ -59,7 +59,7 @@ def make_principal(
 
 
 LOCAL = make_principal(tenant=DEFAULT_TENANT, name="local", kind="local", roles=(Role.ADMIN,))
-"""Whoever reaches an open server, which listens on the loopback interface only."""
+"""The principal of every caller of an open server, which listens on the loopback interface only."""
 
 
 def is_tenant(text: object) -> bool:
@@ -67,7 +67,7 @@ def is_tenant(text: object) -> bool:
 
 
 def is_name(text: object) -> bool:
-    """A name that can be stored and shown, in which everything is to be seen, and which means nobody else."""
+    """Whether a text is a name that can be stored and shown, is visible in full, and means no other principal."""
     return isinstance(text, str) and find_principal_trouble(text) is None
 
 

@@ -1,7 +1,7 @@
 """Who may do what: permissions, roles, and the one table between them. What the table does not give is denied.
 
-It must not know routes; each route names the permission it needs. An operator works with what authors wrote and writes no
-workflow: whoever starts a run from a definition in the request, or patches one, writes a workflow.
+It must not know routes; each route names the permission it needs. An operator works with what authors wrote and writes
+no workflow: starting a run from a definition in the request, or patching one, is writing a workflow.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Permission(StrEnum):
     SYSTEM_READ = "system:read"
     """Node types, workers, queues, triggers."""
     SYSTEM_OPERATE = "system:operate"
-    """Retention, repair, triggers; figures of the whole process, which are every tenant's."""
+    """Retention, repair, triggers; figures of the whole process, which cover every tenant."""
     KEYS_ADMIN = "keys:admin"
     AUDIT_READ = "audit:read"
 
@@ -66,13 +66,14 @@ PERMISSIONS: Mapping[str, frozenset[Permission]] = {
 
 
 def permissions_of(roles: Iterable[str], scopes: Collection[str] = ()) -> frozenset[Permission]:
-    """What these roles give together; with scopes, only what is in them too. Unknown roles and scopes give nothing."""
+    """The permissions these roles give together; with scopes, only those in them too. Unknown roles and scopes give
+    nothing."""
     given: frozenset[Permission] = frozenset().union(*(PERMISSIONS.get(role, ()) for role in roles))
     return given if not scopes else frozenset(one for one in given if one in scopes)
 
 
 def check_roles(roles: Collection[str], scopes: Collection[str]) -> None:
-    """Refuse what the table does not know, with all that is wrong."""
+    """Refuse roles and scopes that the table does not know, naming all of them."""
     problems = [_unknown("role", role, list(Role)) for role in roles if role not in list(Role)]
     problems += [_unknown("scope", scope, list(Permission)) for scope in scopes if scope not in list(Permission)]
     if not roles:

@@ -1,8 +1,8 @@
 """JSON Web Tokens: whether one is valid, and the principal it names.
 
-PyJWT checks signature and times; here stand the rules around it. The algorithms are an allow-list that follows from the kind of
-key, so a public key can never be taken for a shared secret. `exp` and `sub` are required; tenant and roles come from named
-claims of the token and from nothing else.
+PyJWT checks signature and times; here stand the rules around it. The algorithms are an allow-list that follows from the
+kind of key, so a public key can never be taken for a shared secret. `exp` and `sub` are required; tenant and roles come
+from named claims of the token and from nothing else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from perdure.errors import SettingsInvalid
 LEEWAY_SECONDS = 10.0
 """How far clocks may differ."""
 SECRET_BYTES = 32
-"""The shortest secret that HS256 deserves."""
+"""The shortest secret that is safe for HS256."""
 TOKEN_BYTES = 8192
 
 _SHARED = ("HS256", "HS384", "HS512")
@@ -35,9 +35,9 @@ class TokenRules(msgspec.Struct, frozen=True, kw_only=True):
 
     secret: str = ""
     keys_file: str = ""
-    """A public key in PEM, or a JSON Web Key Set."""
+    """A file with a public key in PEM, or with a JSON Web Key Set."""
     algorithms: tuple[str, ...] = ()
-    """Empty: HS256 for a secret, every asymmetric one for keys."""
+    """The accepted algorithms; empty: HS256 for a secret, every asymmetric one for keys."""
     audience: str = ""
     issuer: str = ""
     tenant_claim: str = "tenant"
@@ -54,7 +54,7 @@ class Tokens:
         self._keys: dict[str | None, Any] = _read_keys(rules)
 
     def principal(self, token: str) -> Principal:
-        """Whom the token names, or `Unauthenticated`."""
+        """The principal the token names. Raises `Unauthenticated`."""
         if len(token) > TOKEN_BYTES:
             raise Unauthenticated(f"the token is longer than {TOKEN_BYTES} bytes; send a shorter one")
         try:
@@ -62,7 +62,7 @@ class Tokens:
         except jwt.ExpiredSignatureError:
             raise Unauthenticated("the token has expired; get a new one") from None
         except jwt.PyJWTError:
-            # Which check failed helps only who guesses.
+            # Naming the check that failed would help only an attacker.
             raise Unauthenticated("the token is not valid here; check issuer, audience, algorithm and key") from None
         return self._read(claims)
 
@@ -81,7 +81,7 @@ class Tokens:
         return claims
 
     def _key(self, kid: object) -> Any:
-        """The key that the token names; the only one there is if it names none."""
+        """The key that the token names; if it names none, the only one there is."""
         if None in self._keys:
             return self._keys[None]
         if kid is None and len(self._keys) == 1:
@@ -118,7 +118,7 @@ def _algorithms(rules: TokenRules) -> tuple[str, ...]:
 
 
 def _read_keys(rules: TokenRules) -> dict[str | None, Any]:
-    """By id; under None, the one that is used whatever the token names."""
+    """The keys by id; under None, the one that is used whatever the token names."""
     if bool(rules.secret) == bool(rules.keys_file):
         raise SettingsInvalid("auth 'jwt' needs either jwt_secret or jwt_keys_file; set one of them")
     if rules.secret:
