@@ -1,6 +1,8 @@
-"""Private servers: a PostgreSQL and a Valkey (or Redis) that belong to one process, reached by sockets that nobody else may open.
+"""Private servers: a PostgreSQL and a Valkey (or Redis) that belong to one process, on sockets that no other user may
+open.
 
-For `perdure dev --distributed` and the tests. It knows programs, folders and signals; it knows nothing of workflows.
+They serve `perdure dev --distributed` and the tests. This package knows programs, folders and signals; it knows nothing
+of workflows.
 """
 
 from perdure.private_servers.errors import ServerFailed

