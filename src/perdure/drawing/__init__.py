@@ -1,7 +1,7 @@
 """Pictures of workflows: what to draw, where to put it, and the formats SVG, Mermaid and DOT.
 
-Knows the model, and in `marks.py` the state of a run; no files, no processes, no terminal. `draw` is what most need;
-`make_picture` and `plan_layout` give the parts to those who draw themselves.
+It knows the model, and in `marks.py` the state of a run; no files, no processes, no terminal. Most callers need `draw`;
+`make_picture` and `plan_layout` give the parts to callers that draw themselves.
 """
 
 from __future__ import annotations
@@ -23,5 +23,5 @@ _DRAW = {"mermaid": draw_mermaid, "dot": draw_dot, "svg": draw_svg}
 
 
 def draw(ir: IR, format: Format = "svg", *, marks: Marks | None = None, direction: Direction | None = None) -> str:
-    """The workflow in this format; with marks, how far a run of it is."""
+    """The workflow in this format; with marks, it shows how far a run is."""
     return _DRAW[format](make_picture(ir, marks), direction=direction)

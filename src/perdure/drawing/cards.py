@@ -10,7 +10,7 @@ from perdure.drawing.plan import Size
 from perdure.drawing.texts import cut, measure, measure_code, wrap
 
 TITLE, DETAIL, NOTE, LABEL = 13.0, 11.0, 10.5, 10.5
-"""Sizes of letters."""
+"""Font sizes."""
 ICON = 22.0
 PADDING = 12.0
 _LINE = 1.34
@@ -31,16 +31,16 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
-    """What is written in a box."""
+    """The text of a box."""
 
     lines: tuple[Line, ...]
     size: Size
     full: str
-    """Everything that was to be said, nothing cut."""
+    """The whole text, nothing cut."""
 
 
 class Label(msgspec.Struct, frozen=True, kw_only=True):
-    """What is written at an arrow."""
+    """The text at an arrow."""
 
     lines: tuple[str, ...]
     size: Size
@@ -83,5 +83,5 @@ def make_label(arrow: Arrow) -> Label | None:
 
 
 def _even(size: float) -> float:
-    """Whole, even numbers: lines fall on pixels."""
+    """The size rounded up to a whole, even number, so that lines fall on pixels."""
     return 2.0 * -(-size // 2)

@@ -1,4 +1,4 @@
-"""A picture in the DOT language of Graphviz, for those who want its layouts or already have its tools."""
+"""A picture in the DOT language of Graphviz, for readers who want its layouts or already have its tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One small sign for each node type: paths of a 16 by 16 field, drawn as lines."""
+"""One small icon for each node type: paths in a 16 by 16 field, drawn as lines."""
 
 from __future__ import annotations
 
@@ -36,4 +36,4 @@ ICONS: dict[str, str] = {
     "celery": "M2.5 3h11v3.500h-11zM2.5 9.500h11V13h-11z",
 }
 OTHER = "M8 2l5.5 3v6L8 14l-5.5-3V5zM2.5 5L8 8l5.5-3M8 8v6"
-"""A cube, for types of other people."""
+"""A cube, for third-party types."""

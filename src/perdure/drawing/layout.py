@@ -1,9 +1,9 @@
 """Places for boxes, labels and arrows: a layered drawing without any other program.
 
-Boxes go into layers (`ranking`), long arrows get bends and labels places of their own, layers are ordered so that few arrows
-cross (`ordering`), and everything is put near what it is linked to (`placing`). Only sizes come in and only coordinates
-go out; words, colours and formats are somebody else's. The work is done as if arrows led down; a drawing to the right is
-the same one with its axes exchanged.
+Boxes go into layers (`ranking`), long arrows get bends and labels places of their own, layers are ordered so that few
+arrows cross (`ordering`), and everything is put near what it is linked to (`placing`). Only sizes come in and only
+coordinates go out; words, colours and formats belong to other files. The work is done as if arrows led down; a drawing
+to the right is the same one with its axes exchanged.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from perdure.drawing.routing import Point, Route, draw_routes
 Direction = Literal["down", "right"]
 
 BOX_GAP, LABEL_GAP, BEND_GAP = 28.0, 14.0, 16.0
-"""Room between neighbours of a layer; the larger of the two wishes holds."""
+"""The room between neighbours of a layer; the larger of the two wishes holds."""
 LAYER_GAP, NARROW_GAP, WIDEST_GAP = 42.0, 24.0, 110.0
-"""Room between layers: usual, beside a layer of labels only, and where arrows go far sideways."""
+"""The room between layers: usual, beside a layer of labels only, and where arrows go far sideways."""
 LANE = 16.0
 LOOP = 30.0
 """How far an arrow from a box to itself reaches out."""
 MARGIN = 20.0
 MOST_BENDS = 40_000
-"""Beyond, the longest arrows are drawn straight, behind the boxes."""
+"""How many bends there may be; beyond that, the longest arrows are drawn straight, behind the boxes."""
 _READABLE: Size = (1000.0, 2400.0)
 
 
@@ -55,7 +55,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lay_out(sizes: Sequence[Size], wires: Sequence[Wire], *, direction: Direction | None = None) -> Layout:
-    """Without a direction, the one that is easier to read."""
+    """The layout of these boxes and wires; without a direction, in the one that is easier to read."""
     plan = Plan(list(wires), _find_turned(len(sizes), wires))
     links = [
         Link(upper, lower, 1 if wire.label is None else 2)
@@ -114,7 +114,7 @@ def _choose_direction(sizes: Sequence[Size], ranks: list[int]) -> Direction:
 
 
 def _turn(size: Size, direction: Direction) -> Size:
-    """(across, depth)"""
+    """The size as (across, depth)."""
     return size if direction == "down" else (size[1], size[0])
 
 
@@ -125,7 +125,7 @@ def _add_boxes(plan: Plan, sizes: Sequence[Size], ranks: list[int], direction: D
 
 
 def _add_chains(plan: Plan, direction: Direction) -> None:
-    """Bends for every layer a wire passes. Plain wires of one box share theirs: a trunk with branches."""
+    """Add bends for every layer a wire passes. Plain wires of one box share theirs: a trunk with branches."""
     trunks: dict[int, list[int]] = {}
     spans = []
     for number, wire in enumerate(plan.wires):
@@ -165,7 +165,7 @@ def _add(plan: Plan, vertex: Vertex) -> int:
 
 
 def _add_loops(plan: Plan, direction: Direction) -> None:
-    """Room beside boxes for the arrows that lead up, and for those from a box to itself."""
+    """Make room beside boxes for the arrows that lead up, and for those from a box to itself."""
     for number, wire in enumerate(plan.wires):
         if number in plan.turned and number in plan.chains:
             for end in (wire.source, wire.target):

@@ -1,4 +1,4 @@
-"""How far a run is, as the words and fates a picture shows. Reads the state of a run and changes nothing."""
+"""How far a run is, as the words and fates a picture shows. It reads the state of a run and changes nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perdure.kernel.view import run_view
 
 
 def mark_run(state: State, seen: Seen = JOURNAL) -> Marks:
-    """`seen`: what is executed now."""
+    """The marks of a run; `seen` says what is executed now."""
     nodes = run_view(state, seen=seen)["nodes"]
     taken, skipped = _find_fates(state)
     return Marks(
@@ -25,7 +25,7 @@ def mark_run(state: State, seen: Seen = JOURNAL) -> Marks:
 
 
 def _find_fates(state: State) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
-    """Edges that were taken in some iteration, and those that were skipped."""
+    """Edges that were taken in some iteration, and edges that were skipped."""
     taken: set[tuple[str, str]] = set()
     skipped: set[tuple[str, str]] = set()
     for activation in state.activations.values():

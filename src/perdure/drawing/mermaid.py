@@ -37,7 +37,7 @@ def draw_mermaid(picture: Picture, *, direction: Direction | None = None) -> str
 
 
 def _name(boxes: tuple[Box, ...]) -> list[str]:
-    """Names Mermaid takes: word characters, none of its own words, each once."""
+    """Names that Mermaid takes: word characters, none of its own words, each once."""
     names: list[str] = []
     used: set[str] = set()
     for box in boxes:
@@ -84,5 +84,5 @@ def _states(picture: Picture, names: list[str]) -> list[str]:
 
 
 def _text(text: str) -> str:
-    """Text only: everything that means something to Mermaid or HTML becomes an entity."""
+    """Plain text: every character that means something to Mermaid or HTML becomes an entity."""
     return "".join(char if char.isalnum() or char in " _.,:;=+-/()'!?→×" else f"#{ord(char)};" for char in text)

@@ -1,7 +1,7 @@
 """The order of the vertices inside each layer, so that few arrows cross.
 
-Sweeps of barycentres down and up, then exchanges of neighbours; the best order seen is kept. Equal input gives equal
-output: ties keep the order that was there.
+It takes sweeps of barycentres down and up, then exchanges of neighbours; the best order seen is kept. Equal input gives
+equal output: ties keep the order that was there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TRANSPOSE_WORK = 400_000
 
 
 class Segment(msgspec.Struct, gc=False):
-    """A piece of an arrow between two neighbouring layers. The leans say where at its vertex it is fixed: 0 is the
+    """A piece of an arrow between two neighbouring layers. The leans say where it is fixed at its vertices: 0 is the
     middle, above 0 the side where loops go back."""
 
     upper: int
@@ -45,7 +45,7 @@ class Layers:
         self._renumber()
 
     def _walk(self) -> list[int]:
-        """Depth first from the top, so that what belongs together starts side by side."""
+        """All vertices, depth first from the top, so that those that belong together start side by side."""
         order: list[int] = []
         seen = [False] * len(self.ranks)
         for start in sorted(range(len(self.ranks)), key=lambda vertex: (self.ranks[vertex], vertex)):
@@ -87,7 +87,7 @@ class Layers:
     # -- sweeps --------------------------------------------------------------------------------------------------------
 
     def untangle(self) -> int:
-        """Find a good order; the number of crossings that are left."""
+        """Find a good order; returns the number of crossings that are left."""
         rounds = max(2, min(_MOST_ROUNDS, _WORK // (1 + 8 * self.segments)))
         best, kept = self.crossings(), [list(row) for row in self.rows]
         stale = 0
@@ -130,7 +130,7 @@ class Layers:
                     self.place[left], self.place[right] = at + 1, at
 
     def _between(self, left: int, right: int) -> int:
-        """Crossings among the arrows of two neighbours, were they in this order."""
+        """How many crossings the arrows of two neighbours would have in this order."""
         place, found = self.place, 0
         for near in (self.above, self.below):
             ours, theirs = near[left], near[right]
@@ -152,7 +152,7 @@ def _count_below(ends: list[float], end: float) -> int:
 
 
 def _sort_keyed(row: list[int], keys: dict[int, float]) -> None:
-    """Sort those that have a key among the places they hold; the others stay where they are."""
+    """Sort the vertices that have a key among the places they hold; the others stay where they are."""
     places = [number for number, vertex in enumerate(row) if vertex in keys]
     ordered = sorted((row[number] for number in places), key=keys.__getitem__)
     for number, vertex in zip(places, ordered, strict=True):

@@ -1,6 +1,6 @@
 """What there is to draw: boxes and arrows with their words, made from a workflow and, for a run, from how far it is.
 
-Knows nothing of places, sizes or file formats. A run comes in as plain words, so this needs no kernel.
+It knows nothing of places, sizes or file formats. A run comes in as plain words, so this needs no kernel.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     type: str
     detail: str = ""
-    """What it is about: a function, an address, who decides."""
+    """What the node is about: a function, an address, the approvers."""
     notes: tuple[str, ...] = ()
-    """What else decides whether it runs: `when …`, `any of 3`."""
+    """What else decides whether the node runs: `when …`, `any of 3`."""
     compensated: bool = False
-    """It has a compensator."""
+    """Whether the node has a compensator."""
     state: str = ""
     progress: str = ""
-    """Of a run: `1.2 s, attempt 2`."""
+    """How far the node is in a run: `1.2 s, attempt 2`."""
     error: str = ""
-    """Of a run: why it failed."""
+    """Why the node failed in a run."""
 
 
 class Arrow(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,9 +39,9 @@ class Arrow(msgspec.Struct, frozen=True, kw_only=True):
     target: int
     kind: ArrowKind = "plain"
     label: str = ""
-    """Line breaks are kept."""
+    """The text at the arrow; line breaks are kept."""
     fate: Literal["", "taken", "skipped", "open"] = ""
-    """Of a run; open: nobody has come this way."""
+    """What became of the edge in a run; open: the run has not come this way."""
 
 
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,9 +93,9 @@ def make_picture(ir: IR, marks: Marks | None = None) -> Picture:
 
 
 def _sort(ir: IR) -> list[int]:
-    """From the beginning to the end, and what comes at the same time by name, `shard_9` before `shard_10`."""
+    """Nodes from the beginning to the end, and those at the same depth by name, `shard_9` before `shard_10`."""
     depths: dict[int, int] = {}
-    for index, node in enumerate(ir.nodes):  # a topological order
+    for index, node in enumerate(ir.nodes):  # in topological order
         if node is not None:
             depths[index] = max((depths.get(ir.edges[number].source, 0) + 1 for number in node.edges_in), default=0)
     return sorted(depths, key=lambda index: (depths[index], _natural(ir.nodes[index]), index))
@@ -133,7 +133,7 @@ def _say_back(loop: Loop) -> str:
 
 
 def _say_edge(source: Node, target: int) -> tuple[ArrowKind, str]:
-    """What has to happen for this edge to be taken; nothing where it always is."""
+    """What has to happen for this edge to be taken; nothing if it always is."""
     reasons: list[str] = []
     kind: ArrowKind = "plain"
     branch, loop = source.branch, source.loop

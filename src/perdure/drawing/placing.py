@@ -1,7 +1,7 @@
 """Where in its layer each vertex stands: near what it is linked to, never over its neighbour.
 
-Every vertex would like to stand at the weighted mean of its neighbours. Per layer, the nearest places that keep order and
-distance are found exactly (pool adjacent violators); sweeps repeat that until it settles.
+Every vertex would like to stand at the weighted mean of its neighbours. Per layer, the nearest places that keep order
+and distance are found exactly (pool adjacent violators); sweeps repeat that until it settles.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def _gaps(row: list[int], extents: list[Extent]) -> list[float]:
 
 
 def _settle(row: list[int], gaps: list[float], near: list[Near], where: list[float]) -> None:
-    """Places of one layer that are as near as possible to what its vertices wish (least squares, order kept)."""
+    """Find the places of one layer that are as near as possible to what its vertices wish (least squares, order
+    kept)."""
     blocks: list[list[float]] = []  # [sum of weighted wishes, sum of weights, number of vertices]
     shift = 0.0
     for number, vertex in enumerate(row):
@@ -92,9 +93,9 @@ def _settle(row: list[int], gaps: list[float], near: list[Near], where: list[flo
 
 
 def straighten(rows: list[list[int]], extents: list[Extent], chains: list[list[int]], where: list[float]) -> None:
-    """Let what follows each other stand in one line, as far as the neighbours leave room for it.
+    """Let vertices that follow each other stand in one line, as far as the neighbours leave room for it.
 
-    From the outside in: what is moved out makes room for the next.
+    It works from the outside in: a vertex that is moved out makes room for the next.
     """
     spots = {vertex: (row, number) for row in rows for number, vertex in enumerate(row)}
 

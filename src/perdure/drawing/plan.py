@@ -1,4 +1,4 @@
-"""What the steps of a layout hand on to each other: wires, vertices in layers, and where they stand."""
+"""The data that the steps of a layout hand on: wires, vertices in layers, and where they stand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     source: int
     target: int
     back: bool = False
-    """It leads up again, beside the others."""
+    """Whether the wire leads up again, beside the others."""
     label: Size | None = None
 
 
@@ -26,9 +26,9 @@ class Vertex(msgspec.Struct):
     depth: float = 0.0
     kind: Literal["box", "label", "bend"] = "bend"
     beside: float = 0.0
-    """Room for arrows after it, where loops go back."""
+    """Room after the vertex for arrows, where loops go back."""
     clear: float = 0.0
-    """How deep its layer must be, if deeper than itself."""
+    """How deep the vertex's layer must be, if deeper than itself."""
     rank: int = 0
 
 
@@ -40,7 +40,7 @@ class Chain(msgspec.Struct):
 
 
 class Plan(msgspec.Struct):
-    """What the steps hand on to each other."""
+    """The state of a layout, handed from step to step."""
 
     wires: list[Wire]
     turned: set[int]

@@ -1,6 +1,6 @@
 """Which layer each box belongs to: every arrow leads down, as few layers as possible, arrows short.
 
-Works on numbers of vertices and links only; knows nothing of sizes or words.
+It works on numbers of vertices and links only; it knows nothing of sizes or words.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _ROUNDS = 8
 
 
 class Link(msgspec.Struct, frozen=True, gc=False):
-    """`lower` stands at least `length` layers below `upper`."""
+    """A demand that `lower` stands at least `length` layers below `upper`."""
 
     upper: int
     lower: int
@@ -21,7 +21,7 @@ class Link(msgspec.Struct, frozen=True, gc=False):
 
 
 def find_backward(count: int, pairs: Sequence[tuple[int, int]]) -> set[int]:
-    """Which of these arrows must be turned around so that no circle is left (depth first, in order of number)."""
+    """The arrows that must be turned around so that no circle is left (depth first, in order of number)."""
     below: list[list[tuple[int, int]]] = [[] for _ in range(count)]
     for number, (source, target) in enumerate(pairs):
         below[source].append((number, target))
@@ -75,7 +75,7 @@ def _sort(count: int, into: list[list[Link]], out: list[list[Link]]) -> list[int
 
 
 def _tighten(order: list[int], into: list[list[Link]], out: list[list[Link]], ranks: list[int]) -> None:
-    """Move what more arrows leave than enter down to where they lead, and the other way round, while that helps."""
+    """Move vertices that more arrows leave than enter down to where those lead, and the others up, while that helps."""
     for _ in range(_ROUNDS):
         moved = False
         for vertex in reversed(order):

@@ -1,4 +1,4 @@
-"""The lines of the arrows, as curves through their bends. Between layers they bend, inside a layer they run straight, so
+"""The lines of the arrows, as curves through their bends. Lines bend between layers and run straight inside a layer, so
 that none passes through a box.
 """
 
@@ -14,11 +14,11 @@ Point = tuple[float, float]
 _PORT_STEP = 18.0
 _PORT_MARGIN = 16.0
 _SNAP = 30.0
-"""So far from the middle of a box an arrow may arrive to be straight."""
+"""How far from the middle of a box an arrow may arrive to be straight."""
 _MOST_POINTS = 30_000
-"""Beyond, arrows that share their way are drawn from where they part."""
+"""How many points are drawn; beyond that, arrows that share their way are drawn from where they part."""
 _NUDGE = 5.0
-"""So far any arrow may be moved to be straight; less than a third of the step between two."""
+"""How far any arrow may be moved to be straight; less than a third of the step between two."""
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class _Pen:
             self.at = to
 
     def bend(self, to: Point) -> None:
-        """An S along the arrows' direction."""
+        """Draw an S along the arrows' direction."""
         (x, y), (end, bottom) = self.at, to
         if x == end:
             self.line(to)
@@ -82,7 +82,7 @@ def draw_routes(plan: Plan) -> list[Route]:
 
 
 def _find_shared(plan: Plan) -> dict[int, int]:
-    """How many bends of a wire another one draws already; none unless there would be too many."""
+    """How many bends of a wire another one draws already; none unless there would be too many points."""
     if sum(len(chain.path) for chain in plan.chains.values()) <= _MOST_POINTS:
         return {}
     shared: dict[int, int] = {}
@@ -167,7 +167,7 @@ def _draw_down(plan: Plan, number: int, ports: dict[tuple[int, int], float], sha
 
 
 def _draw_up(plan: Plan, number: int) -> Route:
-    """Out at the side of the lower box, up beside the others, in at the side of the upper one."""
+    """A line out at the side of the lower box, up beside the others, in at the side of the upper one."""
     wire, path = plan.wires[number], plan.chains[number].path
     upper, lower = path[0], path[-1]
     vertices = plan.vertices
@@ -200,7 +200,7 @@ def _draw_loop(plan: Plan, number: int) -> Route:
 
 
 def _draw_straight(plan: Plan, number: int) -> Route:
-    """An arrow too long to be led around everything."""
+    """A straight line for an arrow too long to be led around everything."""
     wire = plan.wires[number]
     start = (plan.where[wire.source], _top(plan, wire.source) + plan.vertices[wire.source].depth)
     end = (plan.where[wire.target], _top(plan, wire.target))

@@ -1,12 +1,12 @@
 """How an SVG looks: colours for light and dark, by node type and by state. No selector leaves the drawing.
 
-Said twice: as attributes of the elements, in the colours of the day, for programs that know no variables (librsvg, and most that make
-other formats of an SVG); and as a style sheet, which wins where it is understood and knows day and night.
+Everything is said twice: as attributes of the elements, in the light colours, for programs that know no variables
+(librsvg, and most converters of SVG); and as a style sheet, which wins where it is understood and knows light and dark.
 """
 
 from __future__ import annotations
 
-# Type to (light, dark): the colour of its sign. Grounds and borders are the same for all.
+# Type to (light, dark): the colour of its icon. Grounds and borders are the same for all.
 _TYPES = {
     "task": ("#2563eb", "#60a5fa"),
     "http": ("#0d9488", "#2dd4bf"),
@@ -52,7 +52,7 @@ _GROUPS = {
 
 
 def state_group(state: str) -> str:
-    """What was not reached, for whatever reason, stays in the background."""
+    """The group of a state. Nodes that were not reached, for whatever reason, stay in the background."""
     return _GROUPS.get(state, "none")
 
 
@@ -96,7 +96,7 @@ CODE_FONT = "DejaVu Sans Mono,Menlo,Consolas,monospace"
 PAPER, LINE, ARROW, TITLE, SOFT, CHOICE, FAILURE = (
     *("#ffffff", "#cbd5e1", "#94a3b8", "#0f172a", "#64748b", "#475569", "#dc2626"),
 )
-"""As the variables of the same names by day."""
+"""The light colours of the variables with the same names."""
 
 
 def hue(kind: str) -> str:
@@ -166,7 +166,7 @@ def _fade(fate: str) -> str:
 
 
 def _attributes(**given: str) -> str:
-    """With a space before each; what is empty is left out."""
+    """Attributes with a space before each; empty ones are left out."""
     return "".join(f' {name.replace("_", "-")}="{value}"' for name, value in given.items() if value)
 
 

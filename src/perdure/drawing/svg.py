@@ -44,7 +44,7 @@ def draw_svg(picture: Picture, *, direction: Direction | None = None) -> str:
         f"<style>{STYLE}</style>",
         f'<rect class="paper" width="100%" height="100%" rx="10" fill="{PAPER}"/>',
     ]
-    # What was taken is drawn last, over the rest.
+    # Arrows that were taken are drawn last, over the rest.
     numbered = sorted(enumerate(picture.arrows), key=lambda pair: (pair[1].fate == "taken", pair[0]))
     parts += [_arrow(arrow, layout.routes[number], picture) for number, arrow in numbered]
     parts += [
@@ -57,7 +57,7 @@ def draw_svg(picture: Picture, *, direction: Direction | None = None) -> str:
 
 
 def plan_layout(picture: Picture, *, direction: Direction | None = None) -> Layout:
-    """Only where everything stands, for those who draw themselves."""
+    """Only the places, for callers that draw themselves."""
     labels = [make_label(arrow) for arrow in picture.arrows]
     return lay_out([make_card(box).size for box in picture.boxes], _wires(picture, labels), direction=direction)
 
@@ -158,7 +158,7 @@ def _icon(kind: str, place: Place, *, faded: bool) -> str:
 
 
 def _mark(place: Place) -> str:
-    """It can be undone."""
+    """The mark of a node that can be undone."""
     x, y = place.x + place.width - 15, place.y + 4
     drawn = "M4 1 1 4l3 3M1 4h6a3 3 0 0 1 0 6H4"
     return f'<path class="mark" transform="translate({_n(x)} {_n(y)})" d="{drawn}"{draw_mark()}/>'
@@ -175,7 +175,7 @@ def _rect(place: Place, corner: float, drawn: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Text, and nothing but: markup escaped, characters that XML has no place for left out."""
+    """Plain text: markup is escaped, and characters that XML has no place for are left out."""
     return escape("".join(char for char in text if char in "\t\n" or _is_xml(char)))
 
 

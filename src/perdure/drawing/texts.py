@@ -1,4 +1,4 @@
-"""How wide text is, and how it is cut or broken to fit. An estimate: nobody knows the fonts of the reader.
+"""How wide text is, and how it is cut or broken to fit. It is an estimate, because the reader's fonts are not known.
 
 The figures are those of a wide sans-serif (DejaVu, Verdana), so that text fits its box with narrower ones too.
 """
@@ -31,7 +31,7 @@ def cut(text: str, length: int) -> str:
 
 
 def wrap(text: str, length: int, lines: int) -> list[str]:
-    """At most so many lines of so many characters: of like length, and broken at spaces if that can be done."""
+    """At most so many lines of so many characters: of similar length, and broken at spaces if possible."""
     line = cut(text, 10_000)
     count = max(min(-(-len(line) // length), lines), 1)
     for target in range(-(-len(line) // count), length + 1):

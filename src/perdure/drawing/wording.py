@@ -51,7 +51,7 @@ def _value(value: Any) -> str:
 
 
 def say_config(node: Node) -> str:
-    """`tasks:charge`, `GET example.com/rates`, `30 s`: enough to know what the node is about."""
+    """What a node is about: `tasks:charge`, `GET example.com/rates`, `30 s`."""
     config = node.config if isinstance(node.config, dict) else {}
     match node.type:
         case "task":
@@ -88,7 +88,7 @@ def _say_wait(config: dict[str, Any]) -> str:
 
 
 def _say_seconds(value: Any) -> str:
-    """A number in the largest unit that keeps it short: `90 s`, `6 h`, `30 days`."""
+    """A time in the largest unit that keeps it short: `90 s`, `6 h`, `30 days`."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return f"{_bare(value)} s"
     for size, unit in ((86_400, "day"), (3600, "h"), (60, "min")):
@@ -116,7 +116,7 @@ def _say_map(node: Node, config: dict[str, Any]) -> str:
 
 
 def _bare(template: Any) -> str:
-    """`{{ inputs.cities }}` as `inputs.cities`."""
+    """A template without its braces: `{{ inputs.cities }}` as `inputs.cities`."""
     text = str(template).strip()
     inner = text[2:-2].strip() if text.startswith("{{") and text.endswith("}}") else text
     return text if "{{" in inner else inner
