@@ -273,8 +273,7 @@ def routed(model: Model, event: e.NodeRouted) -> None:
 
 
 def _take_back(model: Model, act: Act) -> None:
-    """Rule 25: an outcome that was kept and has no way on is a failure when it is routed.
-    Nothing else takes one back (V3)."""
+    """Rule 25: a kept outcome without a way on is a failure when it is routed. Nothing else takes one back (V3)."""
     graph = model.graph_of(act)
     node = graph.nodes[act.node]
     no_way_on = act.rejected and node.rejection_path is None and node.branch is None

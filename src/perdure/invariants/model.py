@@ -277,8 +277,7 @@ class Model:
         return self.acts.get((node, scope, None))
 
     def current(self, graph: Graph, node: str, prefix: Scope) -> Scope | None:
-        """The scope in which a token from the scope `prefix` arrives; None when a loop on
-        the way is closing or over."""
+        """The scope where a token from the scope `prefix` arrives; None when a loop on the way is closing or over."""
         scope = prefix
         for loop in graph.loops[node][len(prefix) :]:
             run = self.loops.get((loop, scope))

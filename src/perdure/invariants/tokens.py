@@ -185,8 +185,7 @@ def fail_edges(model: Model, act: Act) -> None:
 
 
 def resolve_again(model: Model, act: Act, status: str) -> None:
-    """Resolve edges of an activation that was done again in a closed iteration: only
-    targets that wait for it take part."""
+    """Resolve edges of an activation that was done again in a closed iteration, for targets that wait for it."""
     graph = model.graph_of(act)
     for edge in graph.outgoing.get(act.node, ()):
         if not speaks_outside(model, graph.loops[act.node], act.scope, edge.common):

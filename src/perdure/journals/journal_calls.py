@@ -36,8 +36,7 @@ class JournalCalls(Calls):
 
     @abstractmethod
     def _place(self, row: Row) -> tuple[object, ...]:
-        """The place of a run in a list, newest first: when it was created, and what tells
-        it from others of that moment."""
+        """The place of a run in a list, newest first: its time of creation, and a tie-breaker."""
 
     # -- runs
 

@@ -57,8 +57,7 @@ def named(kind: type[Item]) -> Callable[[Row], Item]:
 
 
 def page(items: Sequence[tuple[Item, tuple[object, ...]]], limit: int) -> Page[Item]:
-    """The page made of the items with their places, of which one more was read than asked for,
-    and where the next one begins."""
+    """The page, and where the next one begins. `items`: with their places, one more than the page may have."""
     shown = items[:limit]
     more = len(items) > limit > 0
     return Page(tuple(item for item, _ in shown), encode_cursor(shown[-1][1]) if more else None)

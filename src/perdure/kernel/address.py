@@ -41,8 +41,7 @@ class Address(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def task_id(self) -> str:
-        """The name of the attempt for ever: `run/fetch[2.1]#7/1.3`. It is formatted once,
-        and read by `parse_task_id`."""
+        """The name of the attempt for ever: `run/fetch[2.1]#7/1.3`. Formatted once, and read by `parse_task_id`."""
         name = self._task_id
         if not name:
             name = f"{self.run_id}/{self.place}/{self.generation}.{self.attempt}{'u' if self.undo else ''}"
@@ -87,8 +86,7 @@ class Address(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 def _bounded(key: str) -> str:
-    """The key, or a hash of it when too long: ids grow with every run inside a run. The root
-    stays, as it decides the partition."""
+    """The key, or a hash of it when too long: ids grow with nesting. The root stays, as it decides the partition."""
     if len(key) <= LONGEST_ID:
         return key
     root = root_of(key)
@@ -103,8 +101,7 @@ _TASK_ID = re.compile(
 
 
 def parse_task_id(name: str) -> Address | None:
-    """The address of this name, or None when it is not a task id. A run id may hold a slash,
-    the name of a node never does."""
+    """The address of this name, or None when it is no task id. A run id may hold a slash; a node's name never does."""
     found = _TASK_ID.fullmatch(name)
     if found is None:
         return None

@@ -19,8 +19,7 @@ N, R = NodeState, RunState
 
 
 def fence(d: Decider, command: c.NodeCommand, *, success: bool = False) -> Activation | None:
-    """The activation, if this attempt may still speak for it. Otherwise None, and the refusal
-    is recorded once (PROTOCOL 20)."""
+    """The activation, if this attempt may still speak for it; otherwise the refusal is recorded once (PROTOCOL 20)."""
     activation = d.get(command)
     reason = _objection(d.state, activation, command, success)
     if reason is None:

@@ -15,16 +15,14 @@ from perdure.kernel.state import Activation, LoopRun, NodeState, RunState
 N = NodeState
 
 SEEN = 10_000
-"""How many ids of earlier signals, the latest ones, a continuing run is told: a signal that
-comes again counts once (rule 37)."""
+"""How many of the latest signal ids a continuing run is told: a signal that comes again counts once (rule 37)."""
 
 LONG_JOURNAL = 10_000
 """Events after which an endless run takes the next chance to go on as a new one."""
 
 
 def is_due(d: Decider, run: LoopRun) -> bool:
-    """Whether the run may continue as a new one: at the end of an iteration, when nothing
-    but this loop is under way."""
+    """Whether the run may continue as a new one: an iteration ends, and nothing but this loop is under way."""
     state = d.state
     if not state.ir.endless or state.seq < LONG_JOURNAL or state.parent is not None or len(state.loops) > 1:
         return False

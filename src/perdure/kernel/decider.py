@@ -62,7 +62,7 @@ class Decider:
 
     @property
     def cause(self) -> str:
-        """What the next event comes from: the number of an event, or the command and who sent it. The first event of
+        """What the next event comes from: the number of an event, or the id or name of a command. The first event of
         a decision comes from outside or, if it is the result of an attempt, from the event that sent that attempt;
         the others come from the first."""
         command = self.command
@@ -122,8 +122,7 @@ class Decider:
         return self.state.node_in(governing_ir(self.state, activation), activation.node)
 
     def ask(self, need: c.Need, context: Callable[[], Context], condition: Condition | None = None) -> c.Verdict:
-        """The verdict, or `Unknown` is raised. The context is gathered now, while the state is
-        the one the question is about."""
+        """The verdict; `Unknown` if missing. The context is gathered now, while the state is the one in question."""
         verdict = self.verdicts.get(need)
         if verdict is None:
             raise Unknown([c.Question(need, context(), condition)])

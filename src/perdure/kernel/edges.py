@@ -224,7 +224,7 @@ def _wait(state: State, activation: Activation, status: int) -> None:
 
 
 def unfix(activation: Activation) -> None:
-    """What it is given will be taken anew: nothing has come too late for that (rule 26)."""
+    """Release the fixed inputs of an activation, to be taken anew: nothing has come too late for that (rule 26)."""
     activation.scheduled_seq, activation.late = 0, []
 
 
@@ -248,8 +248,7 @@ def fire(state: State, activation: Activation) -> None:
 
 
 def governing_ir(state: State, activation: Activation) -> int:
-    """The IR whose routing counts for an activation: the current one; inside a loop, the
-    one the iteration began with."""
+    """The IR whose routing counts for an activation: the current one; inside a loop, that of the iteration's start."""
     return state.iteration_ir(activation.scope, activation.node)
 
 
@@ -350,8 +349,7 @@ def _loop_over(state: State, activation: Activation, node: Node, edge: Edge) -> 
 
 
 def loops_over(state: State, loops: tuple[int, ...], scope: Scope, depth: int) -> bool:
-    """Whether no loop around `scope`, from this depth inwards, will go back again, so that
-    edges out of them may resolve."""
+    """Whether no loop around `scope`, from this depth inwards, goes back again: edges out of them may resolve."""
     for inner in range(depth, len(scope)):
         run = state.loops.get((loops[inner], scope[:inner]))
         if run is None or run.status not in ("draining", "ended"):
@@ -392,8 +390,7 @@ def in_closing_iteration(state: State, activation: Activation) -> bool:
 
 
 def latest(state: State, node: int, prefix: Scope, ir: int) -> Activation | None:
-    """The activation that a node in loops stands for, seen from the scope `prefix`: that of
-    their last iteration (rule 19)."""
+    """The activation a node in loops stands for, seen from the scope `prefix`: that of the last iteration (rule 19)."""
     loops = state.node_in(ir, node).loops
     scope = prefix
     for depth in range(len(prefix), len(loops)):
@@ -429,8 +426,7 @@ def drop_members(state: State, run: LoopRun) -> None:
 
 
 def _has_ended(state: State, node: int, source: Activation | None, ir: int, scope: Scope) -> bool:
-    """Whether, in a draining iteration `scope`, a node will not run again and no loop
-    inside will bring it another time."""
+    """Whether, in a draining iteration `scope`, a node will not run again, nor a loop inside bring it once more."""
     loops = state.node_in(ir, node).loops
     if source is not None:
         return source.state in ENDED and loops_over(state, loops, source.scope, len(scope))

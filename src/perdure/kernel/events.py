@@ -92,8 +92,7 @@ class RunCreated(Event, frozen=True, kw_only=True, tag="run.created"):
     """The run whose sealed fields this one may open, and under whose name it seals: the first of the runs it was rerun
     from or continues. Empty: the run at the top of its own tree."""
     generation: int = 1
-    """The first generation; above 1 for a child that could not be started before: its parent waits for
-    this one and accepts no older."""
+    """The first generation: above 1 for a child whose start failed before, as its parent then accepts no older one."""
 
 
 class RunPaused(Event, frozen=True, kw_only=True, tag="run.paused"):
@@ -201,8 +200,7 @@ class NodeStarted(NodeEvent, frozen=True, kw_only=True, tag="node.started"):
 class NodeCheckpointed(NodeEvent, frozen=True, kw_only=True, tag="node.checkpointed"):
     data: Any = None
     step: str = ""
-    """The step whose result `data` is, kept beside the earlier ones; empty: the handler's
-    own data, kept beside its steps."""
+    """The step whose result `data` is; empty: the handler's own data. Both are kept beside the earlier steps."""
     number: int = 0
     """The number of the checkpoint in its attempt: however often it is delivered, it is kept once (T2). 0: written
     before checkpoints were numbered, when `data` without a step replaced all that was kept."""
@@ -219,8 +217,7 @@ class NodeCompleted(NodeEvent, frozen=True, kw_only=True, tag="node.completed"):
     choice: tuple[str, ...] | None = None
     """The nodes that an agent chose (`agent_driven`), for when the outcome is routed later."""
     rejected: bool = False
-    """A person rejected, or the time to decide ran out. A fact of its own: no output is ever
-    read as a decision (rule 20)."""
+    """A person rejected, or the time to decide ran out; said here, as no output is read as a decision (rule 20)."""
     adopted: bool = False
     """The outcome was taken over from another run by rerun or continuation; nothing was executed here."""
 

@@ -95,8 +95,7 @@ def _to_run_again(state: State) -> tuple[dict[Key, Activation], list[LoopRun]]:
 
 
 def _reopen_loop(state: State, failed: Activation, again: dict[Key, Activation], reopened: list[LoopRun]) -> None:
-    """Reopen a loop that ended because its looping node failed: that node runs again, and so
-    does what its failure cut off."""
+    """Reopen a loop that its looping node ended by failing: the node runs again, with what its failure cut off."""
     run = state.loops.get((failed.node, failed.scope[:-1]))
     if run is None or run.status != "ended" or failed.route is not None or run.iteration != failed.scope[-1]:
         return
@@ -140,8 +139,7 @@ def _forget_edges(state: State, source: Activation, again: dict[Key, Activation]
 
 
 def _forget_exits(state: State, run: LoopRun, again: dict[Key, Activation]) -> None:
-    """Make what the end of a loop decided undecided again, from whichever body node it came: a
-    loop that goes on leaves anew."""
+    """Make what the end of a loop decided undecided again, for every body node: a loop that goes on leaves anew."""
     ir = len(state.irs) - 1 if not run.scope else run.ir
     loop = state.node_in(ir, run.loop).loop
     for number in loop.exits if loop is not None else ():
@@ -150,8 +148,7 @@ def _forget_exits(state: State, run: LoopRun, again: dict[Key, Activation]) -> N
 
 
 def _last_scope(state: State, node: Node, prefix: Scope) -> Scope | None:
-    """The scope in which tokens from `prefix` last arrived; None when a loop on the way is over.
-    A closing loop may open again."""
+    """The scope where tokens from `prefix` last arrived; None if a loop on the way is over. A closing one may reopen."""
     scope = prefix
     for loop in node.loops[len(prefix) :]:
         run = state.loops.get((loop, scope))

@@ -110,8 +110,7 @@ def is_approval(node: Node) -> bool:
 
 
 def cannot_continue(node: Node) -> str | None:
-    """Why a parked node may not be discarded as `continue`: an operator would give an
-    approval by doing so (rule 28)."""
+    """Why a parked node may not be discarded as `continue`: an operator would thereby give an approval (rule 28)."""
     kind = node.type if node.item is None else node.item.type
     if kind == "human":
         why, again = "is an approval, which was not given", "asks again"
@@ -138,8 +137,7 @@ def _is_given(state: State, index: int) -> bool:
 
 
 def _has_run(state: State, index: int) -> bool:
-    """Whether the node has run, and so was allowed to; a skipped or cut-off node may be
-    decided anew by the next generation."""
+    """Whether the node has run, and so was allowed to; the next generation may decide a skipped one anew."""
     activation = state.activations.get(key_of(index, ()))
     return activation is not None and activation.state in _HAS_RUN
 
@@ -318,8 +316,7 @@ def _asks(state: State, node: Node, index: int) -> bool:
 
 
 def _without_approval(node: Node, edge: Edge, trusted: bool) -> bool:
-    """Whether the edge may be taken without an approval: rejected, timed out, or failed.
-    `trusted`: its branch did not change."""
+    """Whether the edge may be taken without approval (rejected, timed out, failed). `trusted`: its branch is unchanged."""
     target, loop = edge.target, node.loop
     if node.on_failure == "continue" or (node.on_failure == "path" and target in node.failure_path):
         return True

@@ -82,7 +82,7 @@ def find_visible(state: State, reader: Activation | None, name: str) -> Activati
 
 
 def _was_last(state: State, loops: tuple[int, ...], found: Activation, depth: int, moment: int) -> bool:
-    """The loops between it and who reads it were over then: one that runs has no last iteration yet (rule 19)."""
+    """Whether the loops between reader and activation were over then: a running one has no last iteration (rule 19)."""
     for inner in range(depth, len(found.scope)):
         run = state.loops.get((loops[inner], found.scope[:inner]))
         if run is None or not run.ended_seq or run.ended_seq > moment:
@@ -110,8 +110,7 @@ def context(
     output_ref: str | None = None,
     everything: bool = False,
 ) -> Context:
-    """The values these references read, seen from `reader`. `everything`: all of its past,
-    for code that may read any node."""
+    """The values these references read, seen from `reader`. `everything`: all of its past, for code that reads it."""
     if everything:
         names = [node.id for node in state.ir.nodes if node is not None]
     else:
@@ -154,8 +153,7 @@ def parents(state: State, activation: Activation) -> dict[str, Seen]:
 
 
 def find_lacking(state: State, reader: Activation) -> Activation | None:
-    """An activation of the reader's past that has not ended: it was undone, or failed, and a new
-    generation does it again (rule 26)."""
+    """An activation of the reader's past that has not ended, because a new generation does it again (rule 26)."""
     seen: list[Key] = []
     before = [reader]
     while before:
@@ -191,8 +189,7 @@ def is_unrouted(activation: Activation) -> bool:
 
 
 def may_wait(activation: Activation) -> bool:
-    """Whether the activation goes on once its past has been done again: it was held for
-    that, or its outcome was kept."""
+    """Whether the activation goes on once its past is done again: it was held for that, or its outcome was kept."""
     return is_unrouted(activation) or (activation.state is N.HELD and activation.fired and not activation.scheduled_seq)
 
 

@@ -26,8 +26,7 @@ def close_iterations(d: Decider, ready: list[Activation]) -> None:
 
 
 def _live_runs(d: Decider, activation: Activation) -> list[LoopRun]:
-    """The loops around an activation, outermost first, down to the first that is over: inside
-    that, nothing closes any more."""
+    """The loops around an activation, outermost first, down to the first that is over: inside that, nothing closes."""
     found: list[LoopRun] = []
     loops = d.state.node_in(activation.ir, activation.node).loops
     for depth, iteration in enumerate(activation.scope):

@@ -34,8 +34,7 @@ def _node_scheduled(state: State, event: e.NodeScheduled) -> None:
 
 
 def _count_idle(activation: Activation, after: str) -> None:
-    """Count an attempt that was out and ended without an outcome. One that died with its
-    worker counts as a try instead."""
+    """Count an attempt that ended without an outcome, unless its worker died: that one counts as a try."""
     if activation.state in (N.QUEUED, N.RUNNING) and after != "crashed":
         activation.idle += 1
 
@@ -120,8 +119,7 @@ def _hold(state: State, event: e.Event, place: e.NodeHeld | e.Place, reason: str
 
 
 def _look(state: State, activation: Activation) -> None:
-    """Have the next decision check whether the activation waits for work that is done again;
-    the first generation has none."""
+    """Have the next decision check whether the activation waits for work done again; the first generation has none."""
     if state.generation > 1 and may_wait(activation):
         state.put(state.loose, activation.key, None)
 

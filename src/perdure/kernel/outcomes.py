@@ -87,8 +87,7 @@ def is_to_be_routed(d: Decider, activation: Activation) -> bool:
 
 
 def _rejection(d: Decider, activation: Activation, output: Any) -> str:
-    """The message of a rejection. The output that the kernel made of the decision
-    (`waits._decide`) says who decided."""
+    """The message of a rejection, with the person who decided, as the kernel's own output says (`waits._decide`)."""
     by = output.get("decided_by", "") if isinstance(output, dict) else ""
     return f"{d.state.name(activation.node)} was rejected{f' by {by}' if by else ''}"
 
@@ -254,8 +253,7 @@ def _continue(d: Decider, activation: Activation, error: Error, *, asked: bool =
 
 
 def _race_is_over(d: Decider, activation: Activation) -> bool:
-    """Whether a join that everything after this node leads to has fired: the loser of a
-    race is not an error (rule 11)."""
+    """Whether a join that everything after this node leads to has fired: a race's loser is not an error (rule 11)."""
     state, ir = d.state, d.state.irs[d.state.iteration_ir(activation.scope, activation.node)]
     region = d.node(activation).region
     while region is not None:

@@ -30,8 +30,7 @@ N = NodeState
 
 
 def install(state: State, ir_hash: str, *, mends: bool = False) -> None:
-    """Give the run a new definition. `mends`: a retry has just made ready what runs
-    again, which takes the new one too."""
+    """Give the run a new definition. `mends`: it came with a retry, so what runs again takes the new one too."""
     if ir_hash not in state.library:
         raise IntegrityError(f"run {state.run_id}: its patched IR {ir_hash} is not at hand")
     old = state.ir
@@ -114,8 +113,7 @@ def check_mend(state: State, ir: IR) -> list[str]:
 
 
 def _again(state: State, old: IR, new: IR) -> Iterator[str]:
-    """The reasons against changing activations that run again: their inputs, and the
-    items of a map, have been given."""
+    """The reasons against changing activations that run again: their inputs, and a map's items, have been given."""
     for activation in in_order(state):
         before = old.nodes[activation.node]
         after = new.nodes[activation.node]

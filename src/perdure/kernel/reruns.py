@@ -22,8 +22,7 @@ _AS_ITS_ROUTE_SAYS = frozenset({N.COMPLETED, N.SKIPPED, N.CANCELLED, N.PENDING})
 
 
 def mend(state: State, ir: IR) -> list[str]:
-    """Give a run that is only read another definition to be rerun by. Returns the reasons
-    against it, or changes the state."""
+    """Give a run that is only read another definition. Returns the reasons against it, or changes the state."""
     if ir.hash == state.ir_hashes[-1]:
         return []
     problems = patches.check(state, ir)
@@ -78,8 +77,7 @@ def adopt(state: State, node: str) -> tuple[Adopted, ...]:
 
 
 def keep(state: State, node: str) -> list[Activation]:
-    """The activations a rerun from `node` keeps, in order of completion: one that left a loop
-    comes after the others in it."""
+    """The activations a rerun from `node` keeps, in order of completion: one that left a loop comes last in it."""
     ir, last = state.ir, len(state.irs) - 1
     wanted = _ancestors(ir, index_of(ir)[node])
     for index in sorted(wanted):  # a loop is kept as a whole, or not at all

@@ -116,8 +116,7 @@ def decode(data: bytes | bytearray, refs: bool) -> Any:
 
 
 def pack(value: Any, *, secrets: bool = True) -> Any:
-    """The value with its segments as plain data that `unpack` can tell from anything a user wrote. Without
-    `secrets`, secrets are refused."""
+    """The value with its segments as plain data, distinct from any user's data. Without `secrets`, those are refused."""
     kind = type(value)
     if kind is dict:
         packed = {key: pack(item, secrets=secrets) for key, item in value.items()}

@@ -25,8 +25,7 @@ N, R = NodeState, RunState
 
 _MANY_TERMINALS = 64
 _LARGE_BYTES = 32 * 1024
-"""The default outputs of more terminals, or larger ones, are composed by the coordinator,
-which can store them as a blob."""
+"""Default outputs of more terminals, or larger ones, are composed by the coordinator, which can store a blob."""
 
 
 def settle(d: Decider) -> None:
@@ -369,8 +368,7 @@ def _are_large(state: State) -> bool:
 
 
 def default_outputs(ir: IR, ends: Mapping[str, Seen | None]) -> Any:
-    """The output of the `output` node; otherwise the outputs of the terminal nodes by id. That
-    of a skipped node is null (44)."""
+    """The output of the `output` node; otherwise those of the terminal nodes by id, null for a skipped one (44)."""
     found: dict[str, Any] = {}
     outputs: dict[str, Any] = {}
     for index in ir.terminals:

@@ -218,7 +218,7 @@ class LoopRun(msgspec.Struct, kw_only=True, omit_defaults=True):
     iteration: int = 1
     status: Literal["open", "closing", "draining", "ended"] = "open"
     ended_seq: int = 0
-    """Since when its last iteration is known; 0: it still runs."""
+    """The event since which the last iteration is known; 0 while the loop runs."""
     cause: Key | None = None
     """While closing: the activation whose outcome closes the iteration."""
     members: list[Key] = []
@@ -238,8 +238,7 @@ class Approval(msgspec.Struct, kw_only=True, omit_defaults=True):
     quorum: int = 1
     votes: dict[str, str] = {}
     persons: dict[str, str] = {}
-    """The person who voted, by the entry of `approvers` that the vote counts for, where
-    that is not the person's own."""
+    """The person who voted, by the entry of `approvers` the vote counts for, where that is not the person's own."""
     left: tuple[str, ...] = ()
     """Approvers who handed their seat over."""
     state: Literal["pending", "decided"] = "pending"

@@ -15,8 +15,7 @@ class Error(msgspec.Struct, frozen=True, omit_defaults=True):
     attempts: int = 0
     details: Any = None
     node: str = ""
-    """The node that failed, for the error of a run; `scope` and `item` say in which
-    iteration and for which item of a map."""
+    """The node that failed, for the error of a run; `scope` and `item` say in which iteration and for which item."""
     scope: tuple[int, ...] = ()
     item: int | None = None
 

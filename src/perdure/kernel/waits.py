@@ -220,8 +220,7 @@ def signal(d: Decider, command: c.Signal) -> None:
 
 
 def deliver_signals(d: Decider, name: str) -> None:
-    """Deliver first in, first out: the oldest unconsumed signal goes to the activation that
-    has waited longest (rule 37)."""
+    """Deliver in order: the oldest unconsumed signal goes to the activation that has waited longest (rule 37)."""
     while d.state.state not in (R.FAILING, R.CANCELLING, R.COMPENSATING):
         payload = next((s for s in d.state.signals if s[1] == name), None)
         waiting = d.state.signal_waits.get(name)

@@ -49,8 +49,7 @@ class Draft(msgspec.Struct, frozen=True):
 
 
 def compile_data(data: Any, problems: Problems) -> tuple[IR | None, dict[str, Any] | None, Draft | None]:
-    """The IR and the canonical definition, both None when there are errors, and then a
-    draft if anything can be read."""
+    """The IR and the canonical definition, both None when there are errors, and then a draft of what can be read."""
     definition = read_definition(data, problems)
     if definition is None or not definition.nodes:
         return None, None, None
@@ -72,8 +71,7 @@ def compile_data(data: Any, problems: Problems) -> tuple[IR | None, dict[str, An
 
 
 def _make_draft(definition: Definition, unread: dict[Any, set[Any]]) -> Draft:
-    """A draft of the nodes. `unread`: nodes that were not understood, by position, each with the
-    keys that were not understood."""
+    """A draft of the nodes. `unread`: nodes that were not understood, by position, each with the keys at fault."""
     nodes = []
     for id, node in definition.nodes.items():
         if not isinstance(node["type"], str):

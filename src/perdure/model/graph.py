@@ -26,8 +26,7 @@ class Pair(msgspec.Struct, gc=False):
 
 
 class Graph(msgspec.Struct):
-    """The nodes and edges. `ids` are in Kahn level order, and all else are indexes into it.
-    Back edges of loops are left out."""
+    """Nodes and edges. `ids` are in Kahn level order; all else are indexes into it. Back edges are left out."""
 
     ids: list[str]
     index: dict[str, int]

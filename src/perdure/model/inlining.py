@@ -50,8 +50,7 @@ class Inlined(msgspec.Struct, frozen=True):
     problems: tuple[Found, ...]
 
     def find_origin(self, path: Path) -> Path | None:
-        """The place in the definition that a path in the inlined content comes from; None when
-        it has nothing to do with that."""
+        """The place in the definition that a path in the inlined content comes from; None for other paths."""
         for length in range(len(path), 0, -1):
             if path[:length] in self.places:
                 return self.places[path[:length]]
@@ -59,8 +58,7 @@ class Inlined(msgspec.Struct, frozen=True):
 
 
 def inline(definition: Mapping[str, Any], find: Callable[[str], tuple[bool, Any]]) -> Inlined:
-    """Put in the content of all blobs. `definition` is canonical; `find` gives what an address
-    names, and whether it is known."""
+    """Put in the content of all blobs. `definition` is canonical; `find` says if an address is known, and its content."""
     places: dict[Path, Path] = {}
     parts: set[Path] = set()
     problems: list[Found] = []

@@ -127,8 +127,7 @@ class _Search:
         return seen
 
     def _add_side_chains(self, body: set[int], looping: int) -> None:
-        """Add the nodes all of whose parents are in the body (the looping node aside):
-        they run in every iteration too."""
+        """Add nodes with all parents in the body (the looping node aside): they run in every iteration too."""
         inside: dict[int, int] = {}
         stack = [i for i in body if i != looping]
         while stack:

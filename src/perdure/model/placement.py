@@ -20,8 +20,7 @@ _PART = re.compile(r'\.([^.\[\]]+)|\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]')
 
 
 def place(problems: Sequence[Problem], text: str | bytes, format: Format | None) -> tuple[Problem, ...]:
-    """The same problems in order of place, with paths by index, lines and columns, like
-    those of the compiler itself."""
+    """The same problems in order of place, with paths by index, lines and columns, like the compiler's own."""
     if not problems:
         return ()
     data, plain, found = read(text, format, Problems())

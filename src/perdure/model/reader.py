@@ -173,8 +173,7 @@ def _report_syntax(text: str, error: json.JSONDecodeError, problems: Problems) -
 
 
 def check_data(data: Any, problems: Problems) -> bool:
-    """Check the same limits for data that comes from Python. Cycles end at the depth
-    limit, shared bombs at the count."""
+    """Check the same limits for data from Python. Cycles end at the depth limit, shared bombs at the count."""
     before = problems.errors
     stack: list[tuple[Any, Path]] = [(data, ())]
     count = 0

@@ -218,8 +218,7 @@ def _read_filters(tokens: list[_Token], index: int, chain: _Chain) -> None:
 
 
 def find_in_template(text: str, known: Collection[str], roots: Collection[str] = ()) -> list[Reference]:
-    """The references a template reads; `roots` are names beyond the usual that are no
-    nodes here. Raises BadExpression."""
+    """The references a template reads; `roots` are further names that are no nodes here. Raises BadExpression."""
     if "{%" in text or "{#" in text:
         _check_statements(text)
     found: list[Reference] = []

@@ -89,8 +89,7 @@ def _or_null(schema: Schema) -> Schema:
 
 
 def _mapping(known: Collection[str], keys: dict[str, Schema], required: Collection[str] = ()) -> Schema:
-    """A mapping that has these keys and no others: a key that is read but not described,
-    or the reverse, is a KeyError."""
+    """A mapping with these keys and no others: a key that is read but not described, or the reverse, is a KeyError."""
     if keys.keys() != set(known):
         raise KeyError(f"read and not described, or the reverse: {sorted(keys.keys() ^ set(known))}")
     properties = {key: schema if key in required else _or_null(schema) for key, schema in keys.items()}
@@ -355,15 +354,13 @@ def _names(kind: Kind) -> list[str]:
 
 
 def _type(kinds: list[Kind]) -> Schema:
-    """The schema of a type: any name, as workers elsewhere may have types that are not known
-    here. Known ones can be completed."""
+    """The schema of a type: any name, as workers elsewhere may have types unknown here. Known ones can be completed."""
     known = [{"const": name, "description": kind.description} for kind in kinds for name in _names(kind)]
     return {"anyOf": [*known, _NAME]}
 
 
 def _by_type(kinds: list[Kind], elsewhere: tuple[str, ...]) -> list[Schema]:
-    """Rules of the form `if type = … then config …`. When part of a config stands in the keys
-    `elsewhere`, nothing is required."""
+    """Rules `if type = … then config …`. When part of a config stands in the keys `elsewhere`, none is required."""
     rules = []
     for kind in kinds:
         names = _names(kind)
@@ -383,8 +380,7 @@ def _by_type(kinds: list[Kind], elsewhere: tuple[str, ...]) -> list[Schema]:
 
 _SUBSCHEMAS = ("properties", "$defs", "definitions", "patternProperties")
 _LEFT_OUT = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas")
-"""Keywords that a template not rendered yet could break or satisfy: left to the compiler,
-which knows where templates are."""
+"""Keywords that a template could break or satisfy once rendered: left to the compiler, which knows the templates."""
 
 
 def _config(kind: Kind) -> Schema:

@@ -100,8 +100,7 @@ class _Builder:
             raise _Refused
 
     def _hint(self, mark: Any) -> str:
-        """The hint for a template without quotes, which YAML reads as two mappings: the
-        mark stands at the inner one."""
+        """The hint for a template without quotes, which YAML reads as two mappings: the mark is at the inner one."""
         line = "".join(self._text.split("\n")[mark.line : mark.line + 1])
         found = _TEMPLATE.match(line, max(mark.column - 1, 0))
         return f'; put quotes around it: "{found[0][:80]}"' if found else ""

@@ -193,8 +193,7 @@ def _show(event: e.AnyEvent) -> str:
 
 
 def _was_discarded(model: Model, event: Any) -> bool:
-    """Whether the activation was stopped for an end of the run that is over, parked, and then discarded by
-    a person: it keeps that error."""
+    """Whether an activation, cut off by an end of the run that is over and parked, was then discarded by a person."""
     place = (getattr(event, "node", None) or "", getattr(event, "scope", ()), getattr(event, "item", None))
     act = model.acts.get(place)
     return act is not None and act.discarded

@@ -67,8 +67,7 @@ def _name_outputs(random: Random, definition: Definition) -> None:
 
 
 def change(random: Random, definition: Definition, others: list[Definition]) -> Definition | None:
-    """Another definition for a run that uses this one: mostly one small change, sometimes
-    several, rarely another workflow."""
+    """Another definition for a run that uses this one: mostly one small change, rarely another workflow altogether."""
     if random.random() < 0.04:
         return copy.deepcopy(random.choice(others))
     found: Definition | None = None

@@ -111,8 +111,7 @@ class SimLoop(asyncio.BaseEventLoop):
         return host
 
     def kill(self, host: Host) -> None:
-        """Stop a host for ever: from its next await on, nothing of it runs. Its tasks are kept until the
-        end, so that none is finalised."""
+        """Stop a host at its next await, for ever. Its tasks are kept until the end, so that none is finalised."""
         host.dead = True
         host.ready.clear()
         for task in host.alive_tasks():

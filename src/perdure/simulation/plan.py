@@ -16,8 +16,7 @@ DIVIDED_FROM = 1_000_000
 class Plan(msgspec.Struct, kw_only=True):
     seed: int
     shared: bool
-    """Workers are processes of their own, on a transport that outlives coordinators;
-    otherwise one process does it all."""
+    """Workers are processes of their own, on a transport that outlives coordinators; otherwise one does it all."""
     divided: bool = False
     """Several processes decide at the same time, each for the partitions it has leased; `shared` is then set too."""
     engines: int
@@ -82,8 +81,7 @@ def make_plan(seed: int, *, size: int = 9) -> Plan:
 
 
 def _divide(plan: Plan, seed: int) -> Plan:
-    """The plan with several coordinators. Their clocks agree, as processes that share a database take
-    its time (`clock.OffsetClock`)."""
+    """The plan with several coordinators, whose clocks agree: they use that of their database (`clock.OffsetClock`)."""
     random = Random(f"divided {seed}")
     rates = {name: rate for name, rate in plan.rates.items() if name != "clock_jump"}
     return msgspec.structs.replace(

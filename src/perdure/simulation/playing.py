@@ -35,8 +35,7 @@ class Player:
         self._real = real
 
     def registry(self, workflows: Iterable[IR]) -> Registry:
-        """The node types: built-in ones that need no worker as they are, every other type that
-        the workflows name played here."""
+        """The node types: built-in ones that need no worker as they are; every other one in the workflows is played."""
         registry = Registry()
         for node_type in REAL:
             if node_type.handler is None:

@@ -289,8 +289,7 @@ class WorkerProcess(Process):
 
 
 class Terminal(Process):
-    """`perdure ...` in another terminal: makes one request, and takes over for as long as no
-    other process holds the journal."""
+    """`perdure ...` in another terminal: makes one request, and takes over while no other process holds the journal."""
 
     async def ask(self, request: Request, seconds: float, compiled: Compiled | None = None) -> Reply | None:
         self.wanted_down = True

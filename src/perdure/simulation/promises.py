@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from perdure.simulation.world import World
 
 STOP_SECONDS = 30.0
-"""Seconds after the end of its run within which a handler that can be cancelled is
-stopped, if nothing else goes wrong."""
+"""Seconds after the end of its run in which a handler that can be cancelled is stopped, if nothing else goes wrong."""
 _RUDE = frozenset((*faults.JOURNAL, *faults.TRANSPORT, *faults.WORLD))
 
 

@@ -189,8 +189,7 @@ _KEYS = (
 
 
 def read_stub(name: str, data: Any) -> Any:
-    """The stub that a file writes as `{output: …}`, `{fails: 2, then: …}`, `{error: code}`,
-    `{one_of: […]}` or `{decision: …}`."""
+    """A stub from a file: `{output: …}`, `{fails: 2, then: …}`, `{error: code}`, `{one_of: […]}` or `{decision: …}`."""
     if not isinstance(data, dict):
         raise StubInvalid(f"stub {name!r}: expected an object such as {{output: …}}, got {type(data).__name__}")
     for key in data:

@@ -160,8 +160,7 @@ class Broker(LocalTransport):
             await asyncio.sleep(0.5)
 
     async def forget_for(self, link: SimTransport, worker: str) -> list[str]:
-        """Forget a worker's tasks of the runs this coordinator decides. The worker stays
-        listed while it has other tasks."""
+        """Forget a worker's tasks of this coordinator's runs. The worker stays listed while it has other tasks."""
         claimed = [held for held in self._held.values() if held.worker == worker and not held.reported]
         lost = [held.task_id for held in claimed if self._is_of(link, held.task.run_id)]
         for task_id in lost:
@@ -444,8 +443,7 @@ class SimTransport:
         return await operation(*arguments)
 
     async def _wait(self, name: str, operation: Any, seconds: float | None = None) -> Any:
-        """Make a call that waits at the broker, as a task of the broker itself, so that it
-        ends when the connection does."""
+        """Make a call that waits at the broker, as a task of the broker, so that it ends with the connection."""
         loop, world = self._world.loop, self._world
         try:
             fault = self._draw(name)

@@ -252,8 +252,7 @@ class UserWorld(World):
         return min([*times, agenda] if agenda is not None else times, default=None)
 
     def _is_limited(self) -> bool:
-        """Whether a task waits until a rate lets it pass. No clock skips that wait, since it
-        is counted in time that passes."""
+        """Whether a task waits for room in a rate. No clock skips that, since it is counted in time that passes."""
         running = [process.engine.coordinator for process in self.engines if process.engine is not None]
         return any(one is not None and one.publisher.limiter.next_room() is not None for one in running)
 

@@ -45,8 +45,7 @@ from perdure.simulation.troubles import Troubles
 from perdure.simulation.users import Users
 
 QUIET_SECONDS = 400.0
-"""How long a run may stand still after healing without waiting for a person: a dead time, a
-sweep and slow handlers fit in."""
+"""How long a run may stand still after healing, on no person's turn: dead time, sweep and slow handlers fit in."""
 LONGEST = 3 * 3600.0
 CLOSE_SECONDS = 60.0
 IDLE_SECONDS = 15.0
@@ -181,8 +180,7 @@ class World:
             process.start()
 
     def process_ended(self, process: Process, error: BaseException | None) -> None:
-        """Judge a process that ended by itself: only a journal that went back, or a
-        cancelled part of it, excuses that."""
+        """Judge a process that ended by itself: only a journal that went back, or a cancelled task, excuses that."""
         if self.over:
             return
         while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:

@@ -141,8 +141,7 @@ class _Record:
         self._outcomes.setdefault((where, event.get("attempt", 0)), outcome)
 
     def play(self, call: Call) -> Any:
-        """Play an attempt as a stub that gives its recorded outcome. An attempt without one is a
-        difference worth failing for."""
+        """Give the recorded outcome of an attempt, as a stub. An attempt without one is a difference worth failing."""
         run_id, where = call.key.split("/")[:2]
         if is_child(run_id):  # its events are not among these
             where = f"{run_id}/{where}"

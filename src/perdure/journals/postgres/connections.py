@@ -69,8 +69,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     lock_seconds: float = 10.0
     require_durable: bool = True
     plans: str = "force_custom_plan"
-    """How lists are planned: for the values they are asked with, as a rare state needs
-    another index than a common one."""
+    """How lists are planned: for the values asked with, as a rare state needs another index than a common one."""
 
     def __repr__(self) -> str:
         return f"Options({self.name})"  # the URL may hold a password

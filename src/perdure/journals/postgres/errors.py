@@ -114,8 +114,7 @@ def translate_connect(error: Exception, name: str) -> PerdureError:
 
 
 def translate_write(error: Exception, name: str) -> PerdureError:
-    """The error of the port for a failure after a write was sent. Only an answer of the server
-    says that nothing was written."""
+    """The port's error for a failure after a write was sent. Only the server's answer says that nothing was written."""
     if is_lost(error):
         return OutcomeUnknown(
             f"journal {name}: {str(error) or type(error).__name__} while writing: read back the commit id before trying again"

@@ -16,8 +16,7 @@ from perdure.journals.postgres.connections import OLDEST_SERVER, Connection, Opt
 from perdure.journals.postgres.errors import translate
 
 LOCK = "1464157780, 1"
-"""The advisory lock of migrations. The first number marks a lock as Perdure's, the second says what for
-(1 to 5, see the migrations)."""
+"""The advisory lock of migrations: the first number marks locks of Perdure, the second says what for (1 to 5)."""
 
 
 @cache
@@ -104,8 +103,7 @@ async def read_version(connection: Connection, name: str) -> int:
 
 
 def check_version(version: int, name: str, *, opening: bool) -> None:
-    """Refuse a schema this program does not know. A process that has it open may go on with a newer one,
-    because migrations first add."""
+    """Refuse an unknown schema; a process that has it open may go on with a newer one, because migrations first add."""
     known = len(migrations())
     if version == 0:
         raise SchemaTooOld(f"journal {name}: there is no journal in this database yet; run `perdure migrate`")

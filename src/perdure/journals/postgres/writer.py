@@ -47,8 +47,7 @@ class _Job:
 
 
 class Writer:
-    """The writer, made and used on one event loop. `queue_limit` bounds the waiting jobs;
-    further callers wait for a place."""
+    """Made and used on one event loop. `queue_limit` bounds the jobs that wait; further callers wait for a place."""
 
     def __init__(self, options: Options, clock: Clock, witness: Witness, count: int, queue_limit: int) -> None:
         # The statements of an append are planned once: planning them takes longer than they do.

@@ -56,8 +56,7 @@ def connect_writer(options: Options) -> sqlite3.Connection:
 
 
 def _make_file(path: Path) -> None:
-    """Create the file for its owner alone; the files that SQLite makes beside it get the same rights.
-    An existing file keeps its own."""
+    """Create the file for its owner alone; SQLite does the same with those beside it. An existing one stays as it is."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600))
     except OSError:  # it exists, or cannot be made, which SQLite reports better

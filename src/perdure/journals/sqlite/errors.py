@@ -70,8 +70,7 @@ def translate(error: Exception, path: Path) -> PerdureError:
 
 
 def translate_commit(error: Exception, path: Path) -> PerdureError:
-    """The error of the port for a failure of the COMMIT itself. The outcome is known only where
-    SQLite surely wrote no commit mark."""
+    """The port's error for a failed COMMIT. The outcome is known only where SQLite surely wrote no commit mark."""
     if _code(error) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_FULL}:
         return translate(error, path)
     return OutcomeUnknown(f"journal {path}: {error} while committing: read back the commit id before trying again")
