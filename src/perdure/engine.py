@@ -490,7 +490,7 @@ class Engine:
     @property
     def checker(self) -> Checker:
         """What says whether a definition can be stored here."""
-        return Checker(self.registry, self.blobs)
+        return Checker(self.registry, self.blobs, self.library.find_workflow)
 
     async def keep(self, compiled: Compiled, *, tenant: str = "default", checked: bool = False) -> IR:
         """Store a definition without making it a version of its workflow: what a patch names by its hash. `checked`: it has

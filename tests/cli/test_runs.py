@@ -66,7 +66,7 @@ def test_children_are_listed_when_they_are_asked_for_and_who_waits_is_seen(shell
     assert ids() == ["q", "p"]
     assert sorted(ids("--children")) == ["p", "p:call", "q"]
     assert ids("--parent", "p") == ["p:call"]
-    assert ids("--children", "--state", "waiting") == ["p:call"]
+    assert ids("--children", "--state", "waiting") == ["p:call", "p"]
     assert "goes with no other" in shell.error("runs", "list", "--state", "waiting", "--state", "failed", code=2)
     assert shell.run("runs", "list", "--parent", "p").stdout.splitlines()[1].split()[:3] == [
         "p:call",
@@ -510,3 +510,22 @@ def test_which_dead_letter_has_to_be_said(shell, parked):
     assert "goes with --run-id" in shell.error("dlq", "requeue", "parked-1:a", "--node-id", "a", code=2)
     assert "no pending dead letter nothing/here" in shell.error("dlq", "requeue", "nothing/here")
     assert "--config is for one node" in shell.error("dlq", "requeue", "--run-id", "parked-1", "--config", "{}", code=2)
+
+
+def test_a_node_shows_its_children_behind_those_of_others_and_says_how_many_more_there_are(shell, tmp_path):
+    shell.run(
+        "workflows", "push", workflow(tmp_path, "child", {"id": "x", "type": "transform", "config": {"value": 1}})
+    )
+    first = {"id": "first", "type": "workflow", "config": {"workflow": "child"}}
+    many = {
+        "id": "many",
+        "type": "map",
+        "dependencies": ["first"],
+        "config": {"over": list(range(120)), "workflow": "child"},
+    }
+    shell.run("run", workflow(tmp_path, "parent", first, many), "--run-id", "p1")
+    assert "p1:first" in shell.run("runs", "show", "p1", "--node", "first").stdout
+    told = shell.run("runs", "show", "p1", "--node", "many")
+    assert told.stdout.count("p1:many~~") == 20
+    assert "… and 100 more." in told.stderr
+    assert "`perdure runs list --parent p1` lists every run that it started." in told.stderr

@@ -13,13 +13,13 @@ BAD = """\
 name: refund
 nodes:
   - id: fetch
-    type: task
+    type: http
     retires: 3
-    config: {function: "tasks:fetch"}
+    config: {url: "https://example.com"}
   - id: pay
-    type: task
+    type: transform
     dependencies: [fetc]
-    config: {function: "tasks:pay"}
+    config: {value: 1}
 """
 
 
@@ -108,7 +108,7 @@ def test_syntax_errors_have_a_line(shell, tmp_path):
 
 
 def test_a_problem_in_one_long_line_shows_the_part_that_matters(shell, tmp_path):
-    nodes = ", ".join(f'{{"id": "n{i}", "type": "task", "config": {{"function": "a:b"}}}}' for i in range(50))
+    nodes = ", ".join(f'{{"id": "n{i}", "type": "task", "config": {{"function": "os:getcwd"}}}}' for i in range(50))
     (tmp_path / "long.json").write_text(f'{{"name": "x", "nodes": [{nodes}], "nods": 1}}')
     text = shell.error("validate", "long.json", code=2)
     shown = [line for line in text.splitlines() if line.startswith("    1 |")]
@@ -192,7 +192,23 @@ def calling(tmp_path, reference, **args):
         ("shop:charge", {}, "needs amount"),
         ("shop:charge", {"amount": 1}, None),
         ("shop:open_ended", {"anything": 1}, None),
-        ("nowhere_here:f", {}, None),
+        (
+            "nowhere_here:f",
+            {},
+            "no module 'nowhere_here' is beside the file, and none is installed here; put nowhere_here.py there",
+        ),
+        ("shopp:charge", {"amount": 1}, "did you mean 'shop'?"),
+        ("shop.py:charge", {"amount": 1}, "a module is named without '.py'; write 'shop:name'"),
+        ("charge", {"amount": 1}, "function 'charge' names no module"),
+        ("charge", {"amount": 1}, "write 'shop:charge'"),
+        ("shop.charge", {"amount": 1}, "write 'shop:charge'"),
+        ("nobody", {}, "write 'module:name', or import the module that registers it with --import"),
+        ("json:dmups", {"obj": 1}, "module 'json' has no 'dmups'; did you mean 'dumps'?"),
+        ("json:dumps", {"obj": 1}, None),
+        ("os.path:join", {"a": 1}, None),
+        ("email.mime.text:MIMEText", {"a": 1}, None),
+        ("pip:main", {}, None),
+        ("{{ inputs.which }}", {}, None),
         ("textwrap:shorten", {"text": "x", "width": 3}, None),
     ],
 )

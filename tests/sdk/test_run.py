@@ -257,6 +257,33 @@ def test_the_same_id_with_other_inputs_or_another_workflow_is_refused(tmp_path):
     assert caught.value.code == "other_workflow"
 
 
+def test_a_workflow_that_was_edited_since_is_not_called_another_one(tmp_path):
+    def made(value: int, outcome: str):
+        @perdure.task
+        def give() -> int:
+            if outcome == "fails":
+                raise perdure.Abort("no")
+            return value
+
+        @perdure.workflow(name="edited")
+        def flow():
+            return give.options(id=f"give_{value}")()
+
+        return flow
+
+    where = {"db": tmp_path / "perdure.db"}
+    perdure.run(made(1, "completes"), run_id="done", **where)
+    with pytest.raises(
+        Refused, match=r"began with another definition of edited \(version 1\), which was changed since"
+    ) as caught:
+        perdure.run(made(2, "completes"), run_id="done", **where)
+    assert caught.value.code == "other_workflow"
+    assert "run the workflow as it was to have what it gave, or choose another run_id" in caught.value.message
+    perdure.run(made(3, "fails"), run_id="failed", **where)
+    with pytest.raises(Refused, match="retry_failed=True to go on by the workflow as it is now"):
+        perdure.run(made(2, "completes"), run_id="failed", **where)
+
+
 def test_a_failed_run_is_given_back_failed_unless_it_is_to_be_tried_again(tmp_path):
     outcomes = [perdure.Abort("first"), None]
     done: list[str] = []

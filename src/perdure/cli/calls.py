@@ -6,12 +6,17 @@ Only reads source. Code is imported for the asking (`perdure validate --import`)
 from __future__ import annotations
 
 import ast
+import importlib.util
+import itertools
+import sys
 from collections.abc import Iterable, Iterator
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from perdure import functions
 from perdure.spelling import list_known, suggest
 
 if TYPE_CHECKING:
@@ -19,6 +24,7 @@ if TYPE_CHECKING:
     from perdure.model.ir import Node
 
 _LARGEST = 1_000_000
+_MOST_FILES = 200
 _PLAIN_DECORATORS = {"task", "perdure.task"}
 
 
@@ -30,7 +36,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 def find_calls(compiled: Compiled) -> Iterator[Call]:
-    """What tasks call as `module:name`, as far as the definition says it plainly."""
+    """The functions that tasks name, as far as the definition says it plainly."""
     draft = None if compiled.draft is None else compiled.draft.ir
     ir = compiled.ir or draft
     for node in ir.nodes if ir is not None else ():
@@ -45,41 +51,124 @@ def _calls_of(node: Node, path: str, what: str) -> Iterator[Call]:
         parts.append((undo.type, undo.config, f"{path}.compensator.config", f"compensator of {what}"))
     for kind, config, place, name in parts:
         reference = config.get("function") if kind == "task" and isinstance(config, dict) else None
-        if isinstance(reference, str) and ":" in reference and "{{" not in reference:
+        if isinstance(reference, str) and "{{" not in reference:
             yield Call(place, name, reference, config.get("args"))
     if node.item is not None and isinstance(node.config, dict) and "node" in node.config:
         yield from _calls_of(node.item, f"{path}.config.node", f"the item of {what}")
 
 
-def check_files(compiled: Compiled, folders: list[Path]) -> tuple[Problem, ...]:
-    """Warnings about functions whose module is a file in one of these folders."""
-    return _check_all(find_calls(compiled), folders)
+def folders_of(file: str) -> list[Path]:
+    """Where the functions of a definition are looked for: beside it, and where the command was given."""
+    return list(dict.fromkeys([Path.cwd()] if file == "-" else [Path(file).resolve().parent, Path.cwd()]))
+
+
+def check_files(compiled: Compiled, folders: list[Path], *, elsewhere: bool = False) -> tuple[Problem, ...]:
+    """Warnings about functions that are not here: in a file of these folders, or installed, or registered. `elsewhere`: others execute
+    them, who may have what is not here."""
+    return _check_all(find_calls(compiled), folders, elsewhere=elsewhere)
 
 
 def check_config(what: str, config: Any, folders: list[Path]) -> tuple[Problem, ...]:
-    """The same for the config of one task, outside a definition."""
+    """The same for the config of one task, outside a definition: only of what is a file here, since others may execute it."""
     reference = config.get("function") if isinstance(config, dict) else None
     if not isinstance(reference, str) or ":" not in reference:
         return ()
-    return _check_all([Call("config", what, reference, config.get("args"))], folders)
+    return _check_all([Call("config", what, reference, config.get("args"))], folders, elsewhere=True)
 
 
-def _check_all(calls: Iterable[Call], folders: list[Path]) -> tuple[Problem, ...]:
+def _check_all(calls: Iterable[Call], folders: list[Path], *, elsewhere: bool = False) -> tuple[Problem, ...]:
     problems: list[Problem] = []
+    lost: set[str] = set()
+    """What was said to be nowhere: many nodes may name it, and it is one thing to mend."""
     trees: dict[str, ast.Module | None] = {}
     for call in calls:
-        module, _, name = call.reference.partition(":")
+        module, colon, name = call.reference.partition(":")
+        if call.reference in functions.names():
+            continue
+        if module in lost or (not colon and elsewhere):
+            continue
+        if not colon:
+            lost.add(module)
+            problems.append(_warn(f"{call.path}.function", f"{call.what}: {_explain_bare(module, folders)}"))
+            continue
         if module not in trees:
             trees[module] = _read(module, folders)
         tree = trees[module]
         if tree is not None and "." not in name:
             problems += _check(call, module, name, tree)
+        elif tree is None and module in sys.modules:
+            problems += _check_loaded(call, module, name)
+        elif tree is None and not elsewhere and not _is_there(module, folders):
+            lost.add(module)
+            problems.append(_warn(f"{call.path}.function", f"{call.what}: {_explain_lost(module, folders)}"))
     return tuple(problems)
+
+
+def _check_loaded(call: Call, module: str, name: str) -> Iterator[Problem]:
+    """Of a module that this process has anyway, such as one of the standard library."""
+    names = vars(sys.modules[module])
+    if name.partition(".")[0] not in names and "__getattr__" not in names:
+        known = [one for one, what in names.items() if callable(what) and not one.startswith("_")]
+        yield _warn(f"{call.path}.function", f"{call.what}: module '{module}' has no '{name}'; {suggest(name, known)}")
+
+
+def _explain_bare(name: str, folders: list[Path]) -> str:
+    """A name alone is that of a function that was registered, and a worker elsewhere may have that."""
+    said = f"function '{name}' names no module, and no function is registered here under that name"
+    module, dot, rest = name.rpartition(".")
+    if dot and (_read(module, folders) is not None or _is_there(module, folders)):
+        return f"{said}; write '{module}:{rest}'"
+    for module in _modules(folders):
+        tree = _read(module, folders)
+        if tree is not None and name in _names_of(tree)[1]:
+            return f"{said}; write '{module}:{name}'"
+    return f"{said}; write 'module:name', or import the module that registers it with --import"
+
+
+def _explain_lost(module: str, folders: list[Path]) -> str:
+    if module.endswith(".py") and _read(module.removesuffix(".py"), folders) is not None:
+        return f"a module is named without '.py'; write '{module.removesuffix('.py')}:name'"
+    put = f"put {module.replace('.', '/')}.py there, or install it where workers run"
+    return f"no module '{module}' is beside the file, and none is installed here; {suggest(module, _modules(folders), put)}"
+
+
+def _modules(folders: list[Path]) -> list[str]:
+    """Those that are files here."""
+    files = itertools.chain.from_iterable(folder.glob("*.py") for folder in folders if folder.is_dir())
+    return sorted({file.stem for file in itertools.islice(files, _MOST_FILES) if file.stem.isidentifier()})
+
+
+def _is_there(module: str, folders: list[Path]) -> bool:
+    """It could be imported, as far as that can be said without importing anything."""
+    parts = module.split(".")
+    if not all(part.isidentifier() for part in parts):
+        return False
+    places: Any = [*map(str, folders), *sys.path]
+    if parts[0] in sys.builtin_module_names or parts[0] in sys.stdlib_module_names:
+        return True
+    for number in range(len(parts)):
+        try:
+            spec = PathFinder.find_spec(".".join(parts[: number + 1]), places)
+        except (ImportError, ValueError):
+            return True
+        if spec is None:
+            # An editable install is found by ways of its own, which are asked for the first name only: beyond it they import.
+            return number == 0 and _is_found_otherwise(parts[0])
+        places = spec.submodule_search_locations
+        if places is None:
+            return number == len(parts) - 1
+    return True
+
+
+def _is_found_otherwise(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return True
 
 
 def check_imported(compiled: Compiled) -> tuple[Problem, ...]:
     """The same of what is imported for it, signatures as they are. For who asked for it."""
-    from perdure import functions
     from perdure.nodes.task import Shape
 
     problems: list[Problem] = []
@@ -115,13 +204,13 @@ def _read(module: str, folders: list[Path]) -> ast.Module | None:
 
 
 def _check(call: Call, module: str, name: str, tree: ast.Module) -> Iterator[Problem]:
-    names, functions, closed = _names_of(tree)
+    names, defined, closed = _names_of(tree)
     if name not in names:
         if closed:
-            hint = suggest(name, names, list_known(sorted(functions)))
+            hint = suggest(name, names, list_known(sorted(defined)))
             yield _warn(f"{call.path}.function", f"{call.what}: module '{module}' has no '{name}'; {hint}")
         return
-    function = functions.get(name)
+    function = defined.get(name)
     if function is not None and isinstance(call.args, dict | None):
         for message in _find_misfits(function, set(call.args or ())):
             yield _warn(f"{call.path}.args" if call.args else call.path, f"{call.what}: {name}() {message}")
@@ -130,13 +219,13 @@ def _check(call: Call, module: str, name: str, tree: ast.Module) -> Iterator[Pro
 def _names_of(tree: ast.Module) -> tuple[set[str], dict[str, Any], bool]:
     """Names at the top of a module, those that are plain functions, and whether there can be no others."""
     names: set[str] = set()
-    functions: dict[str, Any] = {}
+    defined: dict[str, Any] = {}
     closed = True
     for one in tree.body:
         if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
             names.add(one.name)
             if all(_decorator(each) in _PLAIN_DECORATORS for each in one.decorator_list):
-                functions[one.name] = one
+                defined[one.name] = one
             closed = closed and one.name != "__getattr__"
         elif isinstance(one, ast.ClassDef):
             names.add(one.name)
@@ -148,7 +237,7 @@ def _names_of(tree: ast.Module) -> tuple[set[str], dict[str, Any], bool]:
             names |= {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
         elif not isinstance(one, ast.Expr):  # if, try, with, …: names may come from there
             closed = False
-    return names, functions, closed
+    return names, defined, closed
 
 
 def _decorator(node: ast.expr) -> str:

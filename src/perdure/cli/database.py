@@ -78,6 +78,16 @@ def holder(engine: Engine) -> str:
     return f"process {held.pid} on {held.host}" if held is not None and held.pid else "another process"
 
 
+def tell_end(engine: Engine) -> str:
+    """What to type to end the process that holds the database, as Ctrl-C there would."""
+    from perdure.runtime.claims import this_process
+
+    held = engine.holder
+    if held is None or not held.pid:
+        return "Ctrl-C in its terminal"
+    return f"kill -INT {held.pid}" + (f"    (on {held.host})" if held.host != this_process()[0] else "")
+
+
 def going_on(engine: Engine, run_id: str, state: str) -> str:
     """What a person has to know after a change to a run that has not ended: does anybody work on it?"""
     if not engine.holds or state in ("completed", "failed", "cancelled", "rolled_back"):

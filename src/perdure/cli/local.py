@@ -16,6 +16,7 @@ from perdure.runtime.projections import only_waits
 from perdure.runtime.requests import Request
 from perdure.service.history import last_event_at
 from perdure.service.views import approval_view, dead_letter_view, page_view, run_summary
+from perdure.service.waiting import is_waiting
 
 if TYPE_CHECKING:
     from perdure.cli.following import Following, Screen
@@ -61,14 +62,14 @@ class Local:
             given["states"] = ("running",)
         fields = RunFilter(**given, top=top, idle=idle)
         page = await self.engine.journal.list_runs(fields, limit=limit, cursor=cursor)
-        return await runs_view(self.engine, page)
+        return await runs_view(self.engine, page, only_waiting=idle)
 
     async def get_run(self, run_id: str, at: int | None = None) -> View:
         record, state = await self._load(run_id, at)
         seen = await self._seen(state, at)
         view = await self.engine.contents.view(state, raw=True, seen=seen)
         view["last_event_at"] = await last_event_at(self.engine, record.run_id, state.seq)
-        view["waiting"] = only_waits(state)
+        view["waiting"] = await is_waiting(self.engine, record, state) if at is None else only_waits(state)
         return view if record.quarantined is None else {**view, "quarantined": record.quarantined}
 
     async def get_node(self, run_id: str, node: str, at: int | None = None) -> View:

@@ -22,7 +22,10 @@ _BESIDE = 90
 
 def show_problems(name: str, text: str, problems: Sequence[Problem]) -> None:
     lines = text.splitlines()
-    for problem in problems[:SHOWN]:
+    shown: Sequence[Problem] = problems
+    if len(problems) > SHOWN:  # a warning never hides an error
+        shown = sorted(problems, key=lambda problem: problem.severity != "error")[:SHOWN]
+    for problem in shown:
         _show(name, lines, problem)
     if len(problems) > SHOWN:
         say(f"… and {len(problems) - SHOWN} more; perdure validate --json lists them all")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +26,8 @@ _HEAD = 2_000
 
 async def check_contents(engine: Engine, source: Source) -> Compiled:
     """The definition with what this database finds wrong with it, each problem once and with its line."""
-    problems = await engine.checker.find_problems(source.compiled)
-    return _add(source, (*problems, *await _find_strangers(engine, source)))
+    problems = await engine.checker.find_problems(source.compiled, beside=_beside(source))
+    return _add(source, tuple(_name_file(one, source) for one in problems))
 
 
 def check_source(source: Source, where: Where) -> Compiled:
@@ -37,7 +37,7 @@ def check_source(source: Source, where: Where) -> Compiled:
     if server is not None:
         return asyncio.run(_ask(server, source))
     refs = _refs(compiled)
-    if refs or _called(source):
+    if refs or _strangers(source):
         return asyncio.run(_look(source, where, refs))
     return compiled
 
@@ -57,7 +57,7 @@ async def _ask(server: Server, source: Source) -> Compiled:
         return compiled
     async with reached(server) as client:
         answer = await client.workflows.validate(sent, format=source.kind or "json")
-    problems = msgspec.convert(answer["problems"], tuple[Problem, ...])
+    problems = tuple(_name_file(one, source) for one in msgspec.convert(answer["problems"], tuple[Problem, ...]))
     return msgspec.structs.replace(plain, ir=plain.ir if answer["valid"] else None, problems=problems)
 
 
@@ -70,7 +70,7 @@ async def _look(source: Source, where: Where, refs: list[tuple[str, str]]) -> Co
             return await check_contents(engine, source)
     except NotFound as error:
         unseen = [_unseen(path, ref, error.message) for path, ref in refs]
-        return _add(source, (*unseen, *(_stranger(path, name, source) for path, name in _called(source))))
+        return _add(source, (*unseen, *_strangers(source)))
 
 
 def _unseen(path: str, ref: str, why: str) -> Problem:
@@ -79,48 +79,34 @@ def _unseen(path: str, ref: str, why: str) -> Problem:
     return Problem(path, None, None, "missing_blob", f"blob {ref} was not looked for; {why}", "warning")
 
 
-async def _find_strangers(engine: Engine, source: Source) -> list[Problem]:
-    """Workflows that nodes call by name, and this database does not have. They may be registered until the node is reached."""
-    found = []
-    for path, called in _called(source):
-        name, _, version = called.partition("@")
-        number = int(version) if version.isdecimal() else None
-        known = (version == "" or number is not None) and await engine.journal.find_workflow(name, number)
-        if not known:
-            found.append(_stranger(path, called, source))
-    return found
+def _beside(source: Source) -> dict[str, Any]:
+    """The workflows that come with a source, by name."""
+    return {child.ir.name: child.ir for child in source.children if child.ir is not None}
 
 
-def _called(source: Source) -> list[tuple[str, str]]:
-    """(path, name) of workflows that nodes start, but for those that come with the source."""
-    definition = source.compiled.definition or {}
-    own = {definition.get("name"), *(child.definition["name"] for child in source.children if child.definition)}
-    return [(path, name) for path, name in _names(definition) if name.partition("@")[0] not in own]
+def _strangers(source: Source) -> list[Problem]:
+    """Workflows that nodes start by name, but for those that come with the source."""
+    from perdure.runtime.called import find_strangers
+
+    ir = source.compiled.ir or (source.compiled.draft and source.compiled.draft.ir)
+    return [_name_file(one, source) for one in find_strangers(ir, _beside(source))] if ir is not None else []
 
 
-def _names(definition: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for node in definition.get("nodes", ()):
-        for path, inner in (("", node), (".compensator", node.get("compensator")), (".config.node", _item(node))):
-            config = inner.get("config") if isinstance(inner, Mapping) else None
-            name = config.get("workflow") if isinstance(config, Mapping) else None
-            if isinstance(name, str) and "{{" not in name and inner.get("type") in ("workflow", "map"):
-                yield f"nodes.{node['id']}{path}.config.workflow", name
-
-
-def _item(node: Mapping[str, Any]) -> Any:
-    config = node.get("config")
-    return config.get("node") if isinstance(config, Mapping) else None
-
-
-def _stranger(path: str, name: str, source: Source) -> Problem:
+def _name_file(problem: Problem, source: Source) -> Problem:
+    """With the file to push, where it stands next to this one."""
+    if problem.code != "unknown_workflow":
+        return problem
     from shlex import quote
 
-    from perdure.model import Problem
+    from perdure.runtime.called import PUSH
 
-    beside = _find_beside(source, name.partition("@")[0])
-    file = "FILE" if beside is None else quote(str(beside))
-    text = f"no workflow {name!r} is registered here; register it before that node is reached: perdure workflows push {file}"
-    return Problem(path, None, None, "unknown_workflow", text, "warning")
+    name = re.findall(r"'([^']+)'", problem.message)[0]
+    file = _find_beside(source, name.partition("@")[0])
+    if file is None:
+        return problem
+    return msgspec.structs.replace(
+        problem, message=problem.message.replace(PUSH, PUSH.replace("FILE", quote(str(file))))
+    )
 
 
 def _find_beside(source: Source, name: str) -> Path | None:
@@ -150,26 +136,42 @@ def _refs(compiled: Compiled) -> list[tuple[str, str]]:
 
 def refused_for(error: BaseException | None) -> tuple[Problem, ...]:
     """What a database or a server refused a definition for; empty when it was refused for something else."""
+    found = getattr(error, "problems", ()) or getattr(getattr(error, "__cause__", None), "problems", ())
+    return _as_problems(one if isinstance(one, Mapping) else as_data(one) for one in found)
+
+
+def _as_problems(plain: Iterable[Mapping[str, Any]]) -> tuple[Problem, ...]:
     from perdure.model import Problem
 
-    found = getattr(error, "problems", ()) or getattr(getattr(error, "__cause__", None), "problems", ())
-    plain = (one if isinstance(one, Mapping) else as_data(one) for one in found)
     return tuple(
         Problem(one["path"], None, None, one["code"], one["message"], one.get("severity", "error")) for one in plain
     )
 
 
+def show_warnings(source: Source, found: Sequence[Mapping[str, Any]], said: Sequence[Problem] = ()) -> None:
+    """What was warned about where the definition was registered, at the lines of its file, but for what was said."""
+    before = {(one.code, one.message) for one in said}
+    problems = tuple(_name_file(one, source) for one in _as_problems(found))
+    show_problems(
+        source.name, source.text, [one for one in _placed(source, problems) if (one.code, one.message) not in before]
+    )
+
+
 def show_refused(source: Source, error: BaseException, what: str) -> None:
     """What was refused elsewhere, at the lines of the file it came from. `what` was not done then."""
-    compiled: Compiled | None = source.compiled  # none where it is a patch
-    problems = refused_for(error)
-    if source.kind is not None and compiled is not None and compiled.definition is not None:
-        from perdure.model.placement import place
-
-        names = [node["id"] for node in compiled.definition["nodes"]]
-        problems = place(tuple(_by_id(one, names) for one in problems), source.text, source.kind)
+    problems = _placed(source, refused_for(error))
     show_problems(source.name, source.text, problems)
     say(f"{source.name}: {count(problems)}; nothing was {what}")
+
+
+def _placed(source: Source, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+    compiled: Compiled | None = source.compiled  # none where it is a patch
+    if source.kind is None or compiled is None or compiled.definition is None:
+        return problems
+    from perdure.model.placement import place
+
+    names = [node["id"] for node in compiled.definition["nodes"]]
+    return place(tuple(_by_id(one, names) for one in problems), source.text, source.kind)
 
 
 def _by_id(problem: Problem, names: list[str]) -> Problem:

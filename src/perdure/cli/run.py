@@ -214,15 +214,16 @@ class Session:
 
     async def _start(self, engine: Any) -> str:
         """Begin the run, or find that it exists; then it is shown from where it was before this process held it."""
-        from perdure.cli.database import holder
+        from perdure.cli.database import holder, tell_end
         from perdure.cli.others import tell_newer
         from perdure.errors import Refused
         from perdure.runtime.requests import Request
 
         for child in self.source.children:
-            await engine.register(child)
+            await self._note_origin(engine, *await engine.register(child))
         compiled = await self._check(engine)
         ir, version = await engine.register(compiled, checked=True)
+        await self._note_origin(engine, ir, version)
         self.run_id = self.run_id or engine.clock.new_id()
         engine.own.add(self.run_id)
         if await engine.journal.find_run(self.run_id) is not None:
@@ -230,9 +231,10 @@ class Session:
             if not await self._hold(engine) and not engine.distributed and not self.found.terminal:
                 self._tell(f"{holder(engine)} holds the database; the run is followed here.")
                 self._tell(
-                    "  If it leaves this run alone, as one whose process died, or by --only, nothing happens until it ends:"
+                    "  It may leave this run alone: by --only, or because a process died at it. If nothing happens, end it;"
                 )
-                self._tell("  then this command goes on with the run.")
+                self._tell("  nothing of its runs is lost, and this command goes on with this one:")
+                self._tell(f"    {tell_end(engine)}")
             return self.run_id
         if not await self._hold(engine, work=False) and not engine.distributed:
             self._tell(
@@ -258,13 +260,30 @@ class Session:
             raise Refused(reply.message, code=reply.code)
         return self.run_id
 
+    async def _note_origin(self, engine: Any, ir: Any, version: int) -> None:
+        from perdure.cli.database import user
+        from perdure.cli.source import warn
+        from perdure.runtime.origins import note_origin
+
+        if engine.distributed or self.source.path is None:  # what a path means, one machine knows
+            return
+        said = await note_origin(
+            engine.journal, engine.archive, ir.name, version, self.source.path, by=user(), at=engine.clock.now()
+        )
+        if said is not None:
+            warn(said)
+
     async def _check(self, engine: Any) -> Any:
         """What only a database knows is wrong, the blobs it has, is a bad definition as well."""
+        from perdure.cli.calls import check_files, folders_of
         from perdure.cli.problems import count, show_problems
-        from perdure.cli.refusals import check_contents
+        from perdure.cli.refusals import add_problems, check_contents
 
         said = set(self.source.compiled.problems)
         compiled = await check_contents(engine, self.source)
+        if self.source.kind is not None:
+            calls = check_files(compiled, folders_of(self.source.name), elsewhere=engine.distributed)
+            compiled = add_problems(self.source, compiled, calls)
         more = [problem for problem in compiled.problems if problem not in said]
         if more and (compiled.ir is None or not self.as_json):
             show_problems(self.source.name, self.source.text, more)

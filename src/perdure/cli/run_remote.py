@@ -55,7 +55,7 @@ class Session:
 
     async def start(self, inputs: dict[str, Any] | None, tags: dict[str, str], correlation_id: str) -> bool:
         """False: the server refused the definition, which was said."""
-        from perdure.cli.refusals import show_refused
+        from perdure.cli.refusals import show_refused, show_warnings
         from perdure.client import Invalid
 
         try:
@@ -67,6 +67,8 @@ class Session:
                 raise
             show_refused(self.source, error, "changed on the server")
             return False
+        if not self.as_json:
+            show_warnings(self.source, registered["problems"])
         workflow = f"{registered['name']}@{registered['version']}"
         started = await self.client.runs.start(workflow, inputs or {}, tags=tags, correlation_id=correlation_id or None)
         self.run_id = started["run_id"]

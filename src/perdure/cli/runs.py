@@ -104,7 +104,7 @@ def list_(
         [
             one["run_id"],
             one["workflow"],
-            "quarantined" if "quarantined" in one else "waiting" if one["waiting"] else one["state"],
+            _word(one),
             since(one["created_at"]),
             duration((one["ended_at"] or system.now()) - one["created_at"]),
             shorten(one.get("quarantined") or error_of_summary(one), 200),
@@ -128,28 +128,47 @@ async def _list(where: Where, wanted: RunsWhere, limit: int, cursor: str | None)
 
 
 _CHILDREN = 20
+_LOOKED_AT = 1000
+"""Children of a run that are looked through for those of one node."""
 
 
-async def _children(where: Where, view: dict[str, Any]) -> list[dict[str, Any]]:
-    """The runs that a node started, the newest."""
+async def _children(where: Where, view: dict[str, Any]) -> tuple[list[dict[str, Any]], bool]:
+    """The runs that a node started, the newest first, and whether there are more than were looked at."""
     from perdure.cli.backend import RunsWhere, connected
 
     if view["type"] not in ("workflow", "map"):
-        return []
+        return [], False
     run_id, node = view["run_id"], view["node"]
-    async with connected(where) as backend:
-        page = await backend.list_runs(RunsWhere(parent=run_id), limit=100, cursor=None)
     first = f"{run_id}:{node}"
-    return [one for one in page["items"] if one["run_id"] == first or one["run_id"].startswith(f"{first}~")]
+    found: list[dict[str, Any]] = []
+    cursor, looked_at = None, 0
+    async with connected(where) as backend:
+        while looked_at < _LOOKED_AT:
+            page = await backend.list_runs(RunsWhere(parent=run_id), limit=100, cursor=cursor)
+            found += [one for one in page["items"] if one["run_id"] == first or one["run_id"].startswith(f"{first}~")]
+            cursor, looked_at = page["next_cursor"], looked_at + len(page["items"])
+            if cursor is None:
+                break
+    return found, cursor is not None
 
 
-def _print_children(found: list[dict[str, Any]], run_id: str) -> None:
-    if not found:
+def _print_children(found: list[dict[str, Any]], more: bool, run_id: str, flags: str) -> None:
+    if not found and not more:
         return
     echo()
-    rows = [[one["run_id"], one["state"], error_of_summary(one)] for one in found[:_CHILDREN]]
+    rows = [[one["run_id"], _word(one), error_of_summary(one)] for one in found[:_CHILDREN]]
     print_table(["child", "state", "error"], rows, flexible="error")
-    say(f"`perdure runs list --parent {run_id}` lists every run that it started.")
+    rest = len(found) - len(rows)
+    if more:
+        say(f"… and more: the newest {_LOOKED_AT:,} runs that {run_id} started were looked at.")
+    elif rest:
+        say(f"… and {rest:,} more.")
+    say(f"`perdure runs list --parent {run_id}{flags}` lists every run that it started.")
+
+
+def _word(one: dict[str, Any]) -> str:
+    """The state of a run in a list."""
+    return "quarantined" if "quarantined" in one else "waiting" if one["waiting"] else str(one["state"])
 
 
 @runs.command()
@@ -168,7 +187,8 @@ def show(run_id: str, node: str | None, at: int | None, where: Where, as_json: b
             print_json(view)
         else:
             print_node(view)
-            _print_children(asyncio.run(_children(where, view)), view["run_id"])
+            found, more = asyncio.run(_children(where, view))
+            _print_children(found, more, view["run_id"], where.flags)
         return
     if at is not None:
         view["at"] = at

@@ -30,6 +30,12 @@ class Source(msgspec.Struct, frozen=True):
     kind: Any = None
     """`json` or `yaml`, where `text` is a definition."""
 
+    @property
+    def path(self) -> str | None:
+        """Of the file it was read from; None: it came from none."""
+        file = self.name.partition(".py:")[0] + ".py" if ".py:" in self.name else self.name
+        return str(Path(file).resolve()) if Path(file).is_file() else None
+
 
 def read_source(file: str) -> Source:
     """Read and compile a definition. Problems of the definition are in the result; a file that is none is refused."""
@@ -140,7 +146,11 @@ def warn_unknown(schema: Any, inputs: Any) -> None:
     from perdure.routing.inputs import find_unknown
 
     for said in find_unknown(schema, inputs):
-        say(f"{style('warning:', fg='yellow', bold=True)} {said}")
+        warn(said)
+
+
+def warn(said: str) -> None:
+    say(f"{style('warning:', fg='yellow', bold=True)} {said}")
 
 
 def read_value(text: str) -> Any:

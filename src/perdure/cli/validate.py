@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -43,7 +42,7 @@ def validate(file: str, modules: tuple[str, ...], where: Where, as_json: bool) -
     from perdure.cli.source import read_source
 
     source = read_source(file)
-    compiled = add_problems(source, check_source(source, where), _check_calls(source, file, modules))
+    compiled = add_problems(source, check_source(source, where), _check_calls(source, file, modules, where))
     ir = compiled.ir
     if as_json:
         problems = [as_data(problem) for problem in compiled.problems]
@@ -59,16 +58,15 @@ def validate(file: str, modules: tuple[str, ...], where: Where, as_json: bool) -
     leave(ExitCode.OK if ir is not None else ExitCode.USAGE)
 
 
-def _check_calls(source: Source, file: str, modules: tuple[str, ...]) -> tuple[Problem, ...]:
+def _check_calls(source: Source, file: str, modules: tuple[str, ...], where: Where) -> tuple[Problem, ...]:
     """Of a Python file the functions are known already."""
     if source.kind is None:
         return ()
-    from perdure.cli.calls import check_files, check_imported
+    from perdure.cli.calls import check_files, check_imported, folders_of
 
     if modules:
         from perdure.cli.source import import_modules
 
         import_modules(modules, file)
         return check_imported(source.compiled)
-    folders = [Path.cwd()] if file == "-" else [Path(file).resolve().parent, Path.cwd()]
-    return check_files(source.compiled, folders)
+    return check_files(source.compiled, folders_of(file), elsewhere=where.find_server() is not None)

@@ -183,6 +183,9 @@ def push(file: str, reason: str, where: Where, as_json: bool) -> None:
     if as_json:
         print_json(view)
     else:
+        from perdure.cli.refusals import show_warnings
+
+        show_warnings(source, view["problems"], source.compiled.problems if here else ())
         word = "is now" if view["created"] else "was already"
         echo(f"{view['name']} {word} version {view['version']}")
 
@@ -190,11 +193,17 @@ def push(file: str, reason: str, where: Where, as_json: bool) -> None:
 def _push(where: Where, source: Source, reason: str) -> View | None:
     """None: a server refused it, which was said."""
     from perdure.cli.refusals import refused_for, show_refused
+    from perdure.runtime.origins import describe_origin
+
+    here = where.find_server() is None and source.path is not None  # what a path means, one machine knows
+    origin = describe_origin(str(source.path)) if here else ""
 
     async def ask(backend: Backend) -> View:
         for child in source.children:
-            await backend.push(child.definition, reason)
-        return await backend.push(source.compiled.definition, reason)
+            await _note_origin(backend, source, await backend.push(child.definition, reason or origin))
+        view = await backend.push(source.compiled.definition, reason or origin)
+        await _note_origin(backend, source, view)
+        return view
 
     try:
         return _ask(where, ask, make=True)
@@ -203,6 +212,19 @@ def _push(where: Where, source: Source, reason: str) -> View | None:
             raise
         show_refused(source, error, "registered")
         return None
+
+
+async def _note_origin(backend: Backend, source: Source, view: View) -> None:
+    from perdure.cli.database import user
+    from perdure.cli.source import warn
+    from perdure.runtime.origins import note_origin
+
+    engine = getattr(backend, "engine", None)
+    if engine is None or engine.distributed or source.path is None:
+        return
+    about = {"by": user(), "at": engine.clock.now()}
+    if said := await note_origin(engine.journal, engine.archive, view["name"], view["version"], source.path, **about):
+        warn(said)
 
 
 @workflows.command(short_help="Make the next version by a JSON Patch.")

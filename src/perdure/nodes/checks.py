@@ -16,6 +16,7 @@ from perdure import functions
 from perdure.model.ir import IR, Node
 from perdure.model.policies import TYPE_ALIASES
 from perdure.model.problems import Problem, describe, format_path
+from perdure.nodes.reads import check_reads
 from perdure.nodes.registry import NodeType, Path, Registry, has_template
 from perdure.nodes.task import NO_FUNCTION
 from perdure.plain_text import cut
@@ -72,6 +73,18 @@ def find_mistakes(node_type: NodeType, config: Any, is_open: Callable[[Any], boo
     return found[:MOST]
 
 
+def find_misfits(schema: Any, value: Any) -> list[Mistake]:
+    """What does not fit a schema, in the same words; templates may still become anything. Raises SchemaInvalid."""
+    open_somewhere = _holds(value, has_template)
+    found: list[Mistake] = []
+    for error in compile_schema(schema).iter_errors(value):
+        if not (open_somewhere and _excused(error, has_template)):
+            found += _read_error(error, schema, show=True)
+        if len(found) >= MOST:
+            break
+    return found[:MOST]
+
+
 def explain_rendered(node_type: NodeType, config: Any) -> str:
     """What is wrong with a rendered config, without its values; empty if it fits."""
     config = {} if config is None else config
@@ -99,8 +112,8 @@ def _get_validator(node_type: NodeType) -> Any:
 
 
 def find_problems(ir: IR, registry: Registry) -> tuple[Problem, ...]:
-    """Everything that the compiler cannot see: conditions, schemas, and the configs of node types."""
-    return (*check_parts(ir), *check_configs(ir, registry))
+    """Everything that the compiler cannot see: conditions, schemas, the configs of node types, and what is read."""
+    return (*check_parts(ir), *check_configs(ir, registry), *check_reads(ir, registry))
 
 
 def find_more_problems(compiled: Compiled, registry: Registry) -> tuple[Problem, ...]:
@@ -235,10 +248,15 @@ def _is_bare(node: Node) -> bool:
 
 
 def _check(place: Path, what: str, node_type: NodeType, config: Any) -> list[Problem]:
-    return [
+    mistakes = find_mistakes(node_type, config)
+    problems = [
         _problem((*place, "config", *mistake.path), mistake.code, f"config of {what}: {mistake.message}")
-        for mistake in find_mistakes(node_type, config)
+        for mistake in mistakes
     ]
+    if node_type.warn is not None and not mistakes and isinstance(config, dict):
+        for path, message in node_type.warn(config):
+            problems.append(_problem((*place, "config", *path), "bad_config", f"{what}: {message}", "warning"))
+    return problems
 
 
 def _problem(path: Path, code: str, message: str, severity: Any = "error") -> Problem:

@@ -25,6 +25,7 @@ from perdure.nodes.registry import NodeType, Path, has_template
 from perdure.outcomes import Failure
 from perdure.plain_text import LOOKED_AT, cut
 from perdure.routing.templates import has_literal_host
+from perdure.spelling import list_known
 
 if TYPE_CHECKING:
     from perdure.egress.client import Answer, Request
@@ -37,6 +38,11 @@ BYTES = "$bytes"
 KEY_HEADER = "idempotency-key"
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+_USUAL_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+# Of WebDAV, and of caches: a service may have any.
+_OTHER_METHODS = frozenset(
+    "TRACE QUERY PURGE LINK UNLINK PROPFIND PROPPATCH MKCOL COPY MOVE LOCK UNLOCK REPORT SEARCH".split()
+)
 _RETRYABLE = frozenset({408, 429})
 _SHOWN = 1_000
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -325,6 +331,13 @@ _PAIRS = {
     "additionalProperties": {"type": ["string", "number", "boolean", "null", "array"]},
 }
 
+
+def _warn(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+    method = config.get("method", "GET")
+    if not has_template(method) and method.upper() not in (*_USUAL_METHODS, *_OTHER_METHODS):
+        yield ("method",), f"'{method}' is no usual method of HTTP; {list_known(_USUAL_METHODS)}"
+
+
 TYPE = NodeType(
     name="http",
     description="Calls a service over HTTP and gives its status, headers and body.",
@@ -401,6 +414,7 @@ TYPE = NodeType(
         "retry": {"max_attempts": 5, "retry_on": ["network", "timeout", "http:5xx", "http:429"]},
     },
     check=_check,
+    warn=_warn,
     handler=handle,
     close=egress.close,
 )

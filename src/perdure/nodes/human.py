@@ -75,6 +75,16 @@ def _check(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
             yield ("quorum",), f"{quorum} of {len(people)} {key} is impossible; lower 'quorum', or name more people"
 
 
+def _warn(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+    policy = config.get("on_timeout", "reject")
+    if policy == "escalate" and config.get("escalate_to") is None:
+        yield ("on_timeout",), "'escalate' asks the same people again; name others with 'escalate_to'"
+    elif policy != "escalate" and not has_template(policy) and config.get("escalate_to") is not None:
+        yield ("escalate_to",), f"nobody is asked by it, since 'on_timeout' is '{policy}'; set that to 'escalate'"
+    if policy != "reject" and config.get("timeout_seconds") is None:  # to reject is what is meant without a word
+        yield ("on_timeout",), "there is no time that could pass; give 'timeout_seconds'"
+
+
 TYPE = NodeType(
     name="human",
     urls=(("notify", "url"),),
@@ -126,6 +136,7 @@ TYPE = NodeType(
         "config": {"approvers": ["ann", "bob"], "quorum": 1, "show": {"amount": "{{ inputs.amount }}"}},
     },
     check=_check,
+    warn=_warn,
     answer=_answer,
     ref_keys=("show", "form"),
 )

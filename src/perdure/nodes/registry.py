@@ -104,6 +104,9 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True):
     check: Callable[[dict[str, Any]], Iterable[tuple[Path, str]]] | None = None
     """Finds mistakes that a schema cannot, each with its path. It is also called with templates not rendered: see
     `has_template`."""
+    warn: Callable[[dict[str, Any]], Iterable[tuple[Path, str]]] | None = None
+    """Finds what is allowed and hardly ever meant, each with its path; it becomes a warning. It is called like `check`, and only
+    for a config without mistakes."""
     answer: Callable[[Call], Answer] | None = None
     """For coordinator types: gives the answer to an activation."""
     on_worker: Callable[[Any], bool] | None = None

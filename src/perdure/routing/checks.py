@@ -9,8 +9,9 @@ from typing import Any
 from perdure.model.ir import IR, Condition, Node
 from perdure.model.problems import Path, Problem, format_path
 from perdure.model.references import templates
+from perdure.plain_text import cut
 from perdure.routing.conditions import find_problems
-from perdure.routing.schemas import find_mistake
+from perdure.routing.schemas import SchemaInvalid, check, find_mistake
 from perdure.routing.templates import find_mistake as find_template_mistake
 
 
@@ -18,7 +19,7 @@ def check_parts(ir: IR) -> tuple[Problem, ...]:
     """A problem for every condition, schema and template of the workflow that is wrong, with its path."""
     found = [
         ((*path, *inside), "bad_condition", message)
-        for path, condition in _conditions(ir)
+        for path, condition in find_conditions(ir)
         for inside, message in find_problems(condition.kind, condition.spec)
     ]
     for path, schema in _schemas(ir):
@@ -26,14 +27,34 @@ def check_parts(ir: IR) -> tuple[Problem, ...]:
         if message is not None:
             found.append((path, "invalid_schema", message))
     known = {node.id for node in ir.nodes if node is not None}
-    for path, text in _templates(ir):
+    for path, text in find_templates(ir):
         message = find_template_mistake(text, known)
         if message is not None:
             found.append((path, "bad_template", message))
-    return tuple(Problem(format_path(path), None, None, code, message, "error") for path, code, message in found)
+    problems = [Problem(format_path(path), None, None, code, message, "error") for path, code, message in found]
+    return (*problems, *_check_defaults(ir.inputs_schema))
 
 
-def _templates(ir: IR) -> Iterator[tuple[Path, str]]:
+def _check_defaults(schema: Any) -> Iterator[Problem]:
+    """A run that is given nothing for such an input is refused for it, and the run was not wrong."""
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(properties, dict) or find_mistake(schema) is not None:
+        return
+    for name, part in properties.items():
+        if isinstance(part, dict) and "default" in part:
+            own = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+            try:
+                misfits = check({**own, **part}, part["default"])
+            except SchemaInvalid:  # it refers to a part of the whole that it does not have alone
+                continue
+            for why in misfits[:1]:
+                message = f"the default of input '{cut(name, 80)}' does not fit: {why}; correct it, or its schema"
+                place = format_path(("inputs", "properties", name, "default"))
+                yield Problem(place, None, None, "invalid_schema", message, "warning")
+
+
+def find_templates(ir: IR) -> Iterator[tuple[Path, str]]:
+    """Every text with a template in it, with its path."""
     for node in ir.nodes:
         if node is not None:
             yield from _templates_of(node, ("nodes", node.id))
@@ -70,7 +91,8 @@ def _forms(path: Path, node: Node) -> Iterator[tuple[Path, Any]]:
             yield (*path, "form"), form
 
 
-def _conditions(ir: IR) -> Iterator[tuple[Path, Condition]]:
+def find_conditions(ir: IR) -> Iterator[tuple[Path, Condition]]:
+    """Every condition, with its path."""
     for node in ir.nodes:
         if node is None:
             continue
@@ -89,7 +111,7 @@ def find_content_refs(ir: IR) -> Iterator[tuple[str, str]]:
     for node in ir.nodes:
         if node is not None:
             yield from _config_refs(("nodes", node.id), node)
-    for path, condition in _conditions(ir):
+    for path, condition in find_conditions(ir):
         yield from _refs_of(path, condition.spec)
 
 

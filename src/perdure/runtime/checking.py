@@ -8,7 +8,8 @@ here, so none of them can say yes where another says no. It stores nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,6 +17,7 @@ import msgspec
 from perdure.blobs import BlobDamaged, BlobMissing, BlobStore
 from perdure.model import Compiled, DefinitionError, Problem, compile_definition, compile_text
 from perdure.model.inlining import Inlined, inline
+from perdure.model.ir import IR
 from perdure.model.placement import place, read_path
 from perdure.model.problems import format_path
 from perdure.model.reader import Format
@@ -23,6 +25,7 @@ from perdure.nodes.checks import find_more_problems, joined
 from perdure.nodes.registry import Registry
 from perdure.routing.at_hand import Lost
 from perdure.routing.checks import find_content_refs
+from perdure.runtime.called import Find, check_called
 from perdure.runtime.fetcher import LARGEST_BYTES, read_aside
 
 T = TypeVar("T")
@@ -33,10 +36,11 @@ MOST_BYTES = 64 * 1024 * 1024
 
 
 class Checker:
-    def __init__(self, registry: Registry, blobs: BlobStore | None) -> None:
-        """Without a store, blobs are taken to be there."""
+    def __init__(self, registry: Registry, blobs: BlobStore | None, find: Find | None = None) -> None:
+        """Without a store, blobs are taken to be there, and without `find`, other workflows."""
         self._registry = registry
         self._blobs = blobs
+        self._find = find
 
     async def check_text(self, text: bytes, kind: Format | None, *, tenant: str = "default") -> Compiled:
         """Compile and check text: every problem at once, with its line. Its `ir` is None if any is an error."""
@@ -55,12 +59,20 @@ class Checker:
         return compiled
 
     async def find_problems(
-        self, compiled: Compiled, *, tenant: str = "default", aside: bool = False
+        self,
+        compiled: Compiled,
+        *,
+        tenant: str = "default",
+        aside: bool = False,
+        beside: Mapping[str, IR] = types.MappingProxyType({}),
     ) -> tuple[Problem, ...]:
-        """What the compiler could not see, with nodes by their ids. `aside`: in a thread."""
+        """What the compiler could not see, with nodes by their ids. `aside`: in a thread. `beside`: workflows that come with it, by
+        name."""
         problems = [*await _do(aside, lambda: find_more_problems(compiled, self._registry))]
         draft = None if compiled.draft is None else compiled.draft.ir
         ir = compiled.ir or draft
+        if ir is not None and self._find is not None:
+            problems += await check_called(ir, tenant, self._find, beside)
         if ir is None or self._blobs is None:
             return tuple(problems)
         refs = [(path, ref) for path, ref in find_content_refs(ir) if ref]

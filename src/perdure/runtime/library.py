@@ -62,6 +62,11 @@ class Library:
                 self._reading.pop(name, None)
         return found
 
+    async def find_workflow(self, tenant: str, name: str, version: int | None) -> IR | None:
+        """What is registered under a name, as its highest version or that one."""
+        found = await self._journal.find_workflow(name, version, tenant=tenant)
+        return None if found is None else await self.get(found.ir_hash)
+
     async def get_now(self, name: str) -> IR:
         """The same for a coordinator, which waits for no blob: raises NeedsDefinition instead."""
         found = self._irs.get(name)

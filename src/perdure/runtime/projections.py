@@ -130,14 +130,19 @@ def row_of(state: State, partition: int) -> RunRow:
 
 def _is_busy(state: State) -> bool:
     """Whoever takes the run over has something to send for it, or to look for. Held while running: for want of a worker."""
+    return works(state) or bool(state.tally.get(N.WAITING) and _waits_for_child(state))
+
+
+def works(state: State) -> bool:
+    """Something of the run itself is with a worker, or is to be."""
     tally = state.tally
     held = state.state is RunState.RUNNING and tally.get(N.HELD)
-    at_work = tally.get(N.QUEUED) or tally.get(N.RUNNING) or held or _undoing(state)
-    return bool(at_work or (tally.get(N.WAITING) and _waits_for_child(state)))
+    return bool(tally.get(N.QUEUED) or tally.get(N.RUNNING) or held or _undoing(state))
 
 
 def only_waits(state: State) -> bool:
-    """It is under way, and nothing of it is with a worker or in a child. What its row says is the same (`is_waiting`)."""
+    """It is under way, and nothing of it is with a worker or in a child. What its row says is the same; of children that wait,
+    `service.waiting` knows."""
     return state.state is RunState.RUNNING and not _is_busy(state)
 
 

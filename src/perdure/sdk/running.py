@@ -343,6 +343,9 @@ class _Session:
         engine = self._engine
         for child in children:
             await engine.register(child)
+        for problem in await engine.checker.find_problems(compiled):
+            if problem.severity == "warning":  # an error is refused by what comes next
+                logger.warning("%s: %s", compiled.get_ir().name, problem.message)
         ir, version = await engine.register(compiled)
         run_id = run_id or engine.clock.new_id()
         engine.own.add(run_id)
@@ -377,11 +380,7 @@ class _Session:
     async def _check_same(self, state: State, ir: IR, inputs: dict[str, Any], *, mends: bool) -> None:
         """The same workflow; one that failed may go on by a mended one, if what was done has its place in that."""
         if ir.hash not in state.ir_hashes and not (mends and state.workflow == ir.name):
-            raise Refused(
-                f"run {state.run_id} is of another workflow ({state.workflow} version {state.workflow_version}); choose another "
-                "run_id, or run the workflow as it was",
-                code="other_workflow",
-            )
+            raise Refused(_say_other(state, ir), code="other_workflow")
         from perdure.routing.inputs import apply_defaults
 
         before = await self._engine.contents.resolve(state.tenant, state.inputs)
@@ -516,3 +515,20 @@ def _plain(inputs: dict[str, Any]) -> Any:
         return to_data(inputs)
     except NotData as error:
         raise PerdureError(f"the inputs are not JSON: {error}") from error
+
+
+def _say_other(state: State, ir: IR) -> str:
+    """The run goes by another definition: of another workflow, or of the same one, edited since."""
+    if state.workflow != ir.name:
+        was = f"{state.workflow} version {state.workflow_version}, not {ir.name}"
+        return f"run {state.run_id} is of another workflow ({was}); choose another run_id, or run that workflow"
+    if state.state == "failed":
+        way = "give retry_failed=True to go on by the workflow as it is now"
+    elif state.terminal:
+        way = "run the workflow as it was to have what it gave"
+    else:
+        way = "run the workflow as it was to go on"
+    return (
+        f"run {state.run_id} began with another definition of {state.workflow} (version {state.workflow_version}), which was changed "
+        f"since; {way}, or choose another run_id to begin anew"
+    )

@@ -48,6 +48,7 @@ from perdure.service.views import (
     run_summary,
     without_outputs,
 )
+from perdure.service.waiting import find_waiting, is_waiting
 
 if TYPE_CHECKING:
     from perdure.engine import Engine
@@ -200,7 +201,7 @@ class Runs:
         """Newest first. The tenant of the filter is that of the principal, whatever it says."""
         mine = msgspec.structs.replace(where, tenant=self._scope.tenant)
         page = await self._engine.journal.list_runs(mine, limit=limit, cursor=cursor)
-        return await runs_view(self._engine, page)
+        return await runs_view(self._engine, page, only_waiting=where.idle)
 
     async def get(self, run_id: str, *, at: int | None = None, outputs: bool = True) -> View:
         """The whole of a run; of one with very many nodes the first, and `next_nodes` to go on from."""
@@ -215,7 +216,7 @@ class Runs:
         if record.quarantined is not None:
             view["quarantined"] = record.quarantined
         view["last_event_at"] = await last_event_at(self._engine, record.run_id, state.seq)
-        view["waiting"] = only_waits(state)
+        view["waiting"] = await is_waiting(self._engine, record, state) if at is None else only_waits(state)
         if at is not None:
             view["at"] = at
         return view
@@ -439,16 +440,24 @@ class Runs:
         return await self._engine.checker.check_data(definition, tenant=self._scope.tenant)
 
 
-async def runs_view(engine: Engine, page: Page[RunRecord]) -> View:
+async def runs_view(engine: Engine, page: Page[RunRecord], *, only_waiting: bool = False) -> View:
     """A page of runs, with what their rows do not say. It is read here, for those that are listed, and not kept in the rows:
     when the last event was would be a further column to write at every append (decision 0070)."""
+    waiting = await find_waiting(engine, page.items)
+    if only_waiting:  # a journal gives those with children too, because it cannot know what these do
+        page = Page(tuple(one for one in page.items if one.run_id in waiting), page.next_cursor)
     starts = await find_starts(engine, page.items)
     outlines: dict[str, View] = {}
     for first in range(0, len(page.items), OUTLINED):
         names = [one.run_id for one in page.items[first : first + OUTLINED]]
         found = await engine.journal.find_outlines(names, "pending")
         outlines |= {name: outline_view(found.get(name)) for name in names}
-    return page_view(page, lambda record: {**run_summary(record, starts), **outlines[record.run_id]})
+
+    def view(record: RunRecord) -> View:
+        about = {"waiting": record.run_id in waiting, **outlines[record.run_id]}
+        return {**run_summary(record, starts), **about}
+
+    return page_view(page, view)
 
 
 async def find_starts(engine: Engine, records: Iterable[RunRecord]) -> dict[str, float]:

@@ -24,10 +24,11 @@ from perdure.kernel.evolve import evolve
 from perdure.kernel.state import State
 from perdure.kernel.view import about_view, run_view
 from perdure.model.ir import IR
-from perdure.runtime.projections import only_waits, row_of
+from perdure.runtime.projections import row_of
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.history import last_event_at, read_all
 from perdure.service.views import View
+from perdure.service.waiting import is_waiting
 
 if TYPE_CHECKING:
     from perdure.engine import Engine
@@ -51,7 +52,7 @@ async def _export(engine: Engine, record: RunRecord, state: State, lines: bool) 
     run = run_view(state) | about_view(state)
     run["inputs"] = {} if run["inputs"] is None else run["inputs"]
     run["last_event_at"] = await last_event_at(engine, record.run_id, state.seq)
-    run["waiting"] = only_waits(state)
+    run["waiting"] = await is_waiting(engine, record, state)
     if record.quarantined is not None:
         run["quarantined"] = record.quarantined
     definitions = [await _definition(engine, name) for name in dict.fromkeys(state.ir_hashes)]

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from perdure.errors import NotFound
-from perdure.journal import ApprovalRow, DeadLetterRow, Outline, Page, RunRecord, RunRow
+from perdure.journal import ApprovalRow, DeadLetterRow, Outline, Page, RunRecord
 from perdure.kernel.explain import explain
 from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.state import State, index_of
@@ -24,11 +24,6 @@ View = dict[str, Any]
 
 def page_view(page: Page[Item], view: Callable[[Item], View]) -> View:
     return {"items": [view(one) for one in page.items], "next_cursor": page.next_cursor}
-
-
-def is_waiting(row: RunRow) -> bool:
-    """It is under way, and nothing of it is with a worker or in a child: it waits for a person, a signal or a time."""
-    return row.state == "running" and not row.busy
 
 
 _DAMAGED = "what its row says cannot be read; `perdure doctor` says more"
@@ -66,7 +61,7 @@ def run_summary(record: RunRecord, starts: Mapping[str, float] | None = None) ->
         "workflow": row.workflow,
         "version": row.workflow_version,
         "state": row.state,
-        "waiting": is_waiting(row),
+        "waiting": row.state == "running" and not row.busy,
         "counter": row.counter,
         "generation": row.generation,
         "error": None if row.error is None else _read(row.error, {"code": "unreadable", "message": _DAMAGED}),

@@ -110,7 +110,9 @@ class MemoryJournal:
         place: dict[str, tuple[Any, ...]] = {
             run_id: (-run.row.created_at, -number) for number, (run_id, run) in enumerate(self._open.runs.items())
         }
-        chosen = [run for run in self._open.runs.values() if matches(run, where)]
+        runs = self._open.runs.values()
+        parents = {run.row.parent for run in runs if run.row.parent is not None and run.row.ended_at is None}
+        chosen = [run for run in runs if matches(run, where, parents)]
         return page(chosen, lambda run: place[run.run_id], tuple[float, int], limit, cursor)
 
     async def list_active_runs(

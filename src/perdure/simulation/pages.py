@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -21,7 +21,8 @@ def found(item: Item | None, kind: str, name: str) -> Item:
     return item
 
 
-def matches(run: RunRecord, where: RunFilter) -> bool:
+def matches(run: RunRecord, where: RunFilter, parents: Collection[str]) -> bool:
+    """`parents`: runs that have open children."""
     row = run.row
     return (
         where.tenant in {None, row.tenant}
@@ -32,7 +33,7 @@ def matches(run: RunRecord, where: RunFilter) -> bool:
         and (where.until is None or row.created_at < where.until)
         and (where.parent is None or row.parent == where.parent)
         and (not where.top or row.parent is None)
-        and (not where.idle or not row.busy)
+        and (not where.idle or not row.busy or run.run_id in parents)
         and (where.quarantined is None or where.quarantined == (run.quarantined is not None))
     )
 

@@ -100,3 +100,15 @@ async def test_a_run_made_meanwhile_does_not_shift_the_pages(journal, runs):
 async def test_a_cursor_that_was_not_given_out_is_refused(journal, runs, cursor):
     with pytest.raises(InvalidCursor):
         await journal.list_runs(cursor=cursor)
+
+
+async def test_a_run_with_open_children_may_be_idle_since_a_journal_does_not_know_what_they_do(journal):
+    await append(
+        journal,
+        commit("parent", created_at=1.0, busy=True, tags=b'{"team":"x"}'),
+        commit("child", created_at=2.0, parent="parent", busy=True),
+        commit("done", created_at=3.0, busy=True),
+        commit("ended", created_at=4.0, parent="done", state="failed", ended_at=5.0),
+    )
+    assert await ids(journal, idle=True) == ["ended", "parent"]
+    assert await ids(journal, idle=True, tag=("team", "x")) == ["parent"]

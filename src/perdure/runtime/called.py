@@ -1,0 +1,124 @@
+"""The workflows that a definition starts as children: whether they are here, and whether what they are given fits.
+
+Only warns: a child is looked up when its node is reached, and may be registered, or changed, until then (rule 39).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from perdure.blobs import BlobDamaged, BlobMissing
+from perdure.model import Problem
+from perdure.model.ir import IR, Node
+from perdure.model.problems import Path, format_path
+from perdure.nodes.checks import Mistake, find_misfits
+from perdure.nodes.registry import has_template
+from perdure.routing.inputs import apply_defaults, find_unknown
+from perdure.routing.schemas import SchemaInvalid
+
+Find = Callable[[str, str, int | None], Awaitable[IR | None]]
+"""(tenant, name, version or None for the highest) -> what is registered, or None."""
+
+PUSH = "perdure workflows push FILE"
+MOST = 100
+"""Workflows that are looked for, for one definition: each is a query."""
+
+
+class Called(msgspec.Struct, frozen=True):
+    path: Path
+    """Of the config that names it."""
+    what: str
+    name: str
+    inputs: Any
+
+
+def find_called(ir: IR) -> Iterator[Called]:
+    """What nodes, items of maps and compensators start, as far as the definition says it plainly."""
+    for node in ir.nodes:
+        if node is not None:
+            yield from _called_by(node, ("nodes", node.id), f"node '{node.id}'")
+
+
+def _called_by(node: Node, path: Path, what: str) -> Iterator[Called]:
+    config = node.config if isinstance(node.config, dict) and node.config_ref is None else {}
+    undo = node.compensator
+    parts: list[tuple[str, Any, Path, str]] = []
+    if node.type == "map" and "workflow" in config:
+        parts.append(("workflow", config, (*path, "config"), f"the item of {what}"))
+    parts.append((node.type, config, (*path, "config"), what))
+    if undo is not None:
+        parts.append((undo.type, undo.config, (*path, "compensator", "config"), f"compensator of {what}"))
+    for kind, given, place, who in parts:
+        name = given.get("workflow") if kind == "workflow" and isinstance(given, dict) else None
+        if isinstance(name, str) and not has_template(name):
+            yield Called(place, who, name, given.get("inputs"))
+    if node.item is not None and "node" in config:
+        yield from _called_by(node.item, (*path, "config", "node"), f"the item of {what}")
+
+
+async def check_called(ir: IR, tenant: str, find: Find, beside: Mapping[str, IR]) -> list[Problem]:
+    """`beside`: workflows that come with this one, by name."""
+    own = {ir.name: ir, **beside}
+    known: dict[str, IR | None] = {}
+    problems: list[Problem] = []
+    for called in find_called(ir):
+        if called.name not in known:
+            if len(known) >= MOST:
+                break
+            try:
+                known[called.name] = own.get(called.name.partition("@")[0]) or await _look_up(called.name, tenant, find)
+            except (BlobMissing, BlobDamaged):  # it is there, and cannot be read: whoever starts it is told
+                continue
+        child = known[called.name]
+        problems += [_stranger(called)] if child is None else _check_inputs(called, child)
+    return problems
+
+
+def find_strangers(ir: IR, beside: Mapping[str, IR]) -> list[Problem]:
+    """Where there is no database yet: nothing is registered but what comes with it."""
+    own = {ir.name, *beside}
+    return [_stranger(called) for called in find_called(ir) if called.name.partition("@")[0] not in own]
+
+
+async def _look_up(called: str, tenant: str, find: Find) -> IR | None:
+    name, _, version = called.partition("@")
+    if version and not version.isdecimal():
+        return None
+    return await find(tenant, name, int(version) if version else None)
+
+
+def _stranger(called: Called) -> Problem:
+    text = f"no workflow '{called.name}' is registered here; register it before that node is reached: {PUSH}"
+    return Problem(format_path((*called.path, "workflow")), None, None, "unknown_workflow", text, "warning")
+
+
+def _check_inputs(called: Called, child: IR) -> list[Problem]:
+    schema = child.inputs_schema
+    if schema is None:
+        return []
+    given = {} if called.inputs is None else called.inputs
+    try:
+        whole = apply_defaults(schema, given)
+        found = find_misfits(schema, whole)
+    except SchemaInvalid:  # said where that workflow is checked
+        return []
+    place = called.path if called.inputs is None else (*called.path, "inputs")
+    said = f"the inputs of {called.what} do not fit workflow '{called.name}'"
+    problems = [_misfit((*place, *one.path), f"{said}: {_word(one)}") for one in found]
+    if not problems:
+        problems = [_misfit(place, f"{said}: {sentence}") for sentence in find_unknown(schema, given)]
+    return problems
+
+
+def _word(mistake: Mistake) -> str:
+    """`it` would be the inputs, of which there are several."""
+    if mistake.path or mistake.code != "missing_key":
+        return mistake.message
+    return f"{mistake.message.replace('it has no', 'there is no', 1)}; give it under inputs"
+
+
+def _misfit(path: Path, message: str) -> Problem:
+    return Problem(format_path(path), None, None, "child_inputs", message, "warning")

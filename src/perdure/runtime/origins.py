@@ -1,0 +1,50 @@
+"""Which file a version of a workflow came from, and whether its name is another file's as well.
+
+Children are started by name, in the highest version (rule 39): two files that give different workflows one name take it from each
+other. The file stands in the note of the version, which people read.
+"""
+
+from __future__ import annotations
+
+from perdure.archive import Archive, VersionNote
+from perdure.journal import Journal
+
+_FROM = "from "
+
+
+def describe_origin(path: str) -> str:
+    """As the note of a version has it."""
+    return f"{_FROM}{path}"
+
+
+async def note_origin(
+    journal: Journal,
+    archive: Archive,
+    name: str,
+    version: int,
+    path: str,
+    *,
+    by: str,
+    at: float,
+    tenant: str = "default",
+) -> str | None:
+    """Write down where a version came from. A sentence when the name was, or is, that of a workflow from elsewhere."""
+    note = VersionNote(tenant=tenant, workflow=name, version=version, by=by, at=at, reason=describe_origin(path))
+    await archive.note_version(note)
+    highest = await journal.find_workflow(name, tenant=tenant)
+    if highest is None:
+        return None
+    taken = highest.version != version
+    other = highest.version if taken else version - 1
+    notes = await archive.find_notes(tenant, name, {other, version})
+    before, own = notes.get(other), notes.get(version)
+    if before is None or own is None or not before.reason.startswith(_FROM) or before.reason == note.reason:
+        return None
+    if not taken and own.reason != note.reason:  # it is that of the other file, word for word
+        return None
+    if taken:
+        who = f"workflow '{name}' of {path} is version {version}, and version {other} came {before.reason}"
+    else:
+        who = f"workflow '{name}' came {before.reason} until now, and is version {version} from {path}"
+    newest = "the latter" if taken else "this one"
+    return f"{who}: whoever starts it by name gets {newest}; rename one of them"
