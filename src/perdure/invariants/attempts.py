@@ -31,7 +31,7 @@ TRANSITIONS: dict[str, set[str]] = {
     "parked": {"parked", "held", "completed", "failed", "skipped", "cancelled"},
     "completed": {"compensated", "parked", "failed"},
 }
-"""Transitions within a generation; no other state is ever left (V5)."""
+"""Transitions within a generation; a state without an entry is final (V5)."""
 
 
 def move(model: Model, act: Act, state: str) -> None:

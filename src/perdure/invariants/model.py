@@ -52,12 +52,12 @@ class Act(msgspec.Struct, kw_only=True):
     """The rule that chose the route."""
     has_route: bool = False
     spent: bool = False
-    """The effect of an at_most_once node has started, and no requeue allowed it to start again."""
+    """The effect of an at_most_once node has started, and nothing has allowed it to start again."""
     discarded: bool = False
     checkpointed: tuple[int, int] = (0, 0)
     """The last checkpoint: attempt and number."""
     rejected: bool = False
-    """A person was asked here and rejected."""
+    """People were asked here, and the decision is a no, possibly by timeout."""
     for_loop: bool = False
     """The activation was cancelled because its iteration closed."""
     retry_at: float | None = None

@@ -54,7 +54,7 @@ class Start(Command, frozen=True, kw_only=True):
     """Signals that were not consumed by the run that this one continues."""
     signals_seen: tuple[str, ...] = ()
     pauses: tuple[tuple[str, str], ...] = ()
-    """What the run that this one continues is paused for, and by whom."""
+    """The reasons that the run this one continues is paused for, and by whom."""
     depth: int = 0
     alias: str = ""
     correlation_id: str = ""

@@ -1,4 +1,4 @@
-"""How edges resolve: the bookkeeping of tokens, joins and scopes. Changes state; called by `evolve.py` only.
+"""How edges resolve: the bookkeeping of tokens, joins and scopes. Changes state; called only as events are folded.
 
 An edge resolves once per activation of its target's scope. Entry edges of a loop resolve once in the scope around it
 and are remembered in `State.entered`, where every iteration reads them again (rule 4).

@@ -22,7 +22,7 @@ Scope = tuple[int, ...]
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", gc=False):
-    """What all events have. `counter` is the token counter after this event; `cause` the command or event before it."""
+    """The fields of all events. `counter` is the token counter after this event; `cause` the command or event before it."""
 
     VERSION: ClassVar[int] = 1
 
@@ -174,7 +174,7 @@ class RunSignalled(Event, frozen=True, kw_only=True, tag="run.signalled"):
 
 
 class RunUndelivered(Event, frozen=True, kw_only=True, tag="run.undelivered"):
-    """What this run left for another one can never be done: the run that was to continue it cannot begin."""
+    """The run that was to continue this one can never begin, so what was left to it is not done."""
 
     to: str
     error: Error
@@ -217,7 +217,7 @@ class NodeCompleted(NodeEvent, frozen=True, kw_only=True, tag="node.completed"):
     choice: tuple[str, ...] | None = None
     """The nodes that an agent chose (`agent_driven`), for when the outcome is routed later."""
     rejected: bool = False
-    """A person rejected, or the time to decide ran out; said here, as no output is read as a decision (rule 20)."""
+    """The decision is a no, of a person or by timeout: a fact of its own, as no output is read as one (rule 20)."""
     adopted: bool = False
     """The outcome was taken over from another run by rerun or continuation; nothing was executed here."""
 
@@ -231,7 +231,7 @@ class NodeRouted(NodeEvent, frozen=True, kw_only=True, tag="node.routed"):
 class NodeFailed(NodeEvent, frozen=True, kw_only=True, tag="node.failed"):
     error: Error
     outcome: Literal["fatal", "absorbed", "kept", "continue", "path"]
-    """What the failure does: ends the run, is decided by a join, is kept while the run ends, or is handled."""
+    """The effect of the failure: it ends the run, is decided by a join, is kept while the run ends, or is handled."""
     route: Route | None = None
     started_at: float | None = None
     """When the attempt that failed began, where its worker said so."""

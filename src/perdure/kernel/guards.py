@@ -26,7 +26,7 @@ _HAS_RUN = OPEN | {N.COMPLETED, N.FAILED, N.COMPENSATED}
 
 
 def check(state: State, old: IR, new: IR) -> Iterator[str]:
-    """The reasons against a patch: an approval that could be avoided now, or a node that it would guard no longer."""
+    """The reasons against a patch that makes an approval avoidable, or a node run without the one that guards it."""
     people = sorted(
         {i for ir in state.irs for i, node in enumerate(ir.nodes) if node is not None and is_approval(node)}
     )
@@ -56,9 +56,9 @@ def check(state: State, old: IR, new: IR) -> Iterator[str]:
 
 
 def _asks_otherwise(state: State, old: IR, new: IR) -> Iterator[str]:
-    """The reasons against a patch that would weaken an approval: other approvers, a lower quorum, a timeout that
-    approves. A run keeps the approvals it began with, also in later iterations. What approvers are shown may change,
-    and an approval that is given is over."""
+    """The reasons against a patch that changes an approval, which could make it a formality: other approvers, a lower
+    quorum, a timeout that approves. A run keeps the approvals it began with, also in later iterations. What approvers
+    are shown may change, and an approval that is given is over."""
     for index, before in enumerate(old.nodes):
         after = _node(new, index)
         if before is None or after is None or not is_approval(before) or not is_approval(after):
@@ -74,7 +74,7 @@ def _asks_otherwise(state: State, old: IR, new: IR) -> Iterator[str]:
 
 
 def asks_otherwise(before: Node, config: Any, config_ref: str | None = None) -> Iterator[str]:
-    """The reasons against requeuing a parked approval with weaker config."""
+    """The reasons against requeuing a parked approval with config that asks otherwise."""
     if not is_approval(before):
         return
     was, now = _asked_with(before, before.config or {}), _asked_with(before, config or {})

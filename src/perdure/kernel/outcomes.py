@@ -80,8 +80,8 @@ def route_kept(d: Decider, activation: Activation) -> None:
 
 
 def is_to_be_routed(d: Decider, activation: Activation) -> bool:
-    """Whether a kept outcome can be routed: everything it builds upon is there, as this generation may do again what
-    its conditions read (rule 26), and its iteration is not closing (rule 17)."""
+    """Whether a kept outcome can be routed: its iteration is not closing (rule 17), and this generation does nothing
+    again that its conditions may read, or has done so (rule 26)."""
     live = d.state.state in (R.RUNNING, R.PAUSED) and is_unrouted(activation)
     return live and not in_closing_iteration(d.state, activation) and not lacks_past(d.state, activation)
 

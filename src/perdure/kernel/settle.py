@@ -152,7 +152,7 @@ def record_skips(d: Decider, skipped: list[Activation]) -> None:
 
 
 def end_loop_of_skipped(d: Decider, activation: Activation) -> None:
-    """A skipped looping node ends its loop with its exits skipped (rule 18)."""
+    """End the loop of a looping node that was skipped, with its exits skipped (rule 18)."""
     node = d.node(activation)
     if node.loop is None or not activation.scope:
         return

@@ -1,7 +1,7 @@
 """The state of one run: what its journal folds to.
 
-Records are changed in place, and only by `evolve.py`. While a decision is being made every change is written to
-`undo`, so that a decision that needs to know more first leaves nothing behind.
+Records are changed in place, and only as events are folded (`evolve.py`). While a decision is being made, every change
+is written to `undo`, so that a decision that needs to know more first leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Activation(msgspec.Struct, kw_only=True, omit_defaults=True):
     attempt: int = 0
     """The fence, which grows with every dispatch. People are shown `tries`."""
     idle: int = 0
-    """Attempts that no handler saw to its end: withdrawn, held, handed back."""
+    """Attempts that no handler finished: withdrawn, held, handed back."""
     failures: int = 0
     crashes: int = 0
     hop: int = 0
@@ -161,7 +161,7 @@ class Activation(msgspec.Struct, kw_only=True, omit_defaults=True):
     routed: bool = False
     choice: tuple[str, ...] | None = None
     rejected: bool = False
-    """A person was asked here and rejected."""
+    """People were asked here, and the decision is a no, possibly by timeout."""
     accepted: bool = False
     """The activation is parked with an outcome that stays: only its routing failed (R7)."""
     scheduled_at: float = 0.0

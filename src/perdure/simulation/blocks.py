@@ -61,7 +61,7 @@ class Builder:
         raise NotImplementedError
 
     def people(self) -> Node:
-        """The config of a person who may reject."""
+        """The config of an approval that may be rejected."""
         return {"approvers": ["ann", "bob"]}
 
     def more(self, node: Node) -> None:

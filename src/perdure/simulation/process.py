@@ -157,7 +157,7 @@ class Process:
         self.down = True
         self.closing = False
         self.trapped = False
-        """In this life, one of its tasks was cancelled from outside."""
+        """A task of this life was cancelled from outside."""
         self.wanted_down = False
         """The world is being taken down, so the process is not started again."""
 
