@@ -22,7 +22,7 @@ Scope = tuple[int, ...]
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", gc=False):
-    """The fields of all events. `counter` is the token counter after this event; `cause` the command or event before it."""
+    """Fields of all events. `counter` is the token counter after this event; `cause` the command or event before it."""
 
     VERSION: ClassVar[int] = 1
 

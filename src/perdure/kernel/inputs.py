@@ -144,7 +144,7 @@ def parents(state: State, activation: Activation) -> dict[str, Seen]:
     known = None if len(state.irs) == 1 else _sources(state.irs[activation.ir], activation.node)
     for source, status in sorted(activation.edges.items()):
         if source in late or (known is not None and source not in known):
-            continue  # it came, or a patch brought the edge, after this activation was scheduled (rule 13)
+            continue  # the token came, or a patch brought the edge, after this activation was scheduled (rule 13)
         if status in (TAKEN, ERROR):
             found = _seen_by(state, activation, state.name(source))
             if found is not None:

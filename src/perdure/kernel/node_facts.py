@@ -105,7 +105,7 @@ def _hold(state: State, event: e.Event, place: e.NodeHeld | e.Place, reason: str
     _count_idle(activation, after)
     guarded = activation.guarded
     _ready(state, activation, event)
-    if reason == "redo":  # what it will see is not there yet, nor for its `when`
+    if reason == "redo":  # what it and its `when` will see is not there yet
         activation.guarded = guarded
         unfix(activation)
     if activation.retry_at is not None:

@@ -235,7 +235,7 @@ def _is_too_far(d: Decider, activation: Activation) -> bool:
 
 def _is_early(state: State, activation: Activation) -> bool:
     """Whether a new generation does something again that the activation and its `when` build upon and must see."""
-    fixed = activation.fired and activation.scheduled_seq  # what it sees is fixed over all its attempts
+    fixed = activation.fired and activation.scheduled_seq  # its inputs are fixed over all its attempts
     return activation.item < 0 and not fixed and find_lacking(state, activation) is not None
 
 

@@ -387,7 +387,7 @@ def _config(kind: Kind) -> Schema:
     """The config that a definition may write for this type. Required keys are stated where the node is whole."""
     schema = {key: value for key, value in _opened(kind.config).items() if key != "required"}
     if '"$ref"' in msgspec.json.encode(schema).decode():
-        schema["$id"] = f"urn:perdure:config:{kind.name}"  # its references begin at itself
+        schema["$id"] = f"urn:perdure:config:{kind.name}"  # so that its references resolve within it
     properties = {key: _or_null(one) for key, one in schema.get("properties", {}).items()}
     if kind.name == "map":
         properties["node"] = _or_null(_ref("item"))

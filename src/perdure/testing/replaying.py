@@ -143,7 +143,7 @@ class _Record:
     def play(self, call: Call) -> Any:
         """Give the recorded outcome of an attempt, as a stub. An attempt without one is a difference worth failing."""
         run_id, where = call.key.split("/")[:2]
-        if is_child(run_id):  # its events are not among these
+        if is_child(run_id):  # the file lacks the events of children
             where = f"{run_id}/{where}"
         try:
             outcome = self._outcomes[where, call.attempt]
