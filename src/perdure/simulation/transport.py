@@ -140,8 +140,8 @@ class Broker(LocalTransport):
                     continue
 
     def _take_stale(self, link: SimTransport) -> bool:
-        """Whether another coordinator received results and did not acknowledge them for long, as it may have read on
-        after its lease was over: they are received again."""
+        """Take results that another coordinator received and has not acknowledged for long: it may have read on after
+        its lease was over. True if there are any."""
         now, found = self._clock.monotonic(), False
         for receipt, delivery in list(self._unacknowledged.items()):
             reader, at = self._given[receipt]

@@ -257,7 +257,7 @@ class UserWorld(World):
         return any(one is not None and one.publisher.limiter.next_room() is not None for one in running)
 
     def _skip(self) -> None:
-        """Advance the wall clocks, and nothing else, while nothing is due until the next timer."""
+        """Advance the wall clocks, and nothing else, towards the next timer when nothing is to be done before it."""
         due = self._upcoming()
         now = self.clock.now()
         if due is not None and due - now > LOOK_SECONDS + 1 and not self._is_busy():

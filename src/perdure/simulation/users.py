@@ -98,7 +98,7 @@ class Users:
         return Request(kind="discard", run_id=run_id, by=by, as_=random.choice(("skip", "fail", "continue")), **place)
 
     async def _patch(self, run_id: str) -> None:
-        """Patch a run under way with a definition that is legal, illegal, or does not compile."""
+        """Patch a run under way with a definition that is legal, illegal, or not stored at all."""
         world, random = self._world, self._world.random
         record = world.store.runs.get(run_id)
         if record is None:
@@ -151,7 +151,7 @@ class Users:
                 self._world.random.choice(calls).cancel()
 
     def forget_lost(self) -> None:
-        """Start runs again that a journal that went back no longer knows."""
+        """Have runs started again that the journal no longer knows, because it went back."""
         for run_id in self._inputs:
             if run_id not in self._world.store.runs and run_id not in self.unstarted:
                 self.unstarted.append(run_id)

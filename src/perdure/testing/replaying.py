@@ -141,7 +141,7 @@ class _Record:
         self._outcomes.setdefault((where, event.get("attempt", 0)), outcome)
 
     def play(self, call: Call) -> Any:
-        """Give the recorded outcome of an attempt, as a stub. An attempt without one is a difference worth failing."""
+        """Give the recorded outcome of an attempt, as a stub. An attempt without one is a difference that fails."""
         run_id, where = call.key.split("/")[:2]
         if is_child(run_id):  # the file lacks the events of children
             where = f"{run_id}/{where}"
