@@ -277,8 +277,7 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredLine(msgspec.Struct, frozen=True):
-    """A log line and its position within the run, from 1. A gap after the position asked for means that older lines
-    made room."""
+    """A log line and its position within the run, from 1. A gap means that older lines made room."""
 
     position: int
     line: LogLine
@@ -374,8 +373,7 @@ class Archive(Protocol):
         ...
 
     async def consume_link(self, token_hash: bytes, *, approval_id: str, decision: str, now: float) -> Link | None:
-        """The link, to exactly one caller; None to all others, and when it is unknown, expired, or for another approval
-        or decision."""
+        """The link, to exactly one caller; None to all others, or if it is unknown, expired or for another decision."""
         ...
 
     async def release_link(self, token_hash: bytes, consumed_at: float) -> None:
@@ -384,8 +382,7 @@ class Archive(Protocol):
 
     # notifications
     async def claim_notifications(self, now: float, until: float, limit: int = 100) -> list[Notification]:
-        """The notifications that are due, each to exactly one caller, with the attempt counted; other callers get them
-        from `until` on."""
+        """The notifications that are due, each to one caller, with the attempt counted; to others from `until` on."""
         ...
 
     async def settle_notification(self, notification: Notification) -> bool:
@@ -410,8 +407,7 @@ class Archive(Protocol):
         ...
 
     async def find_audit_head(self, tenant: str) -> AuditHead | None:
-        """What the archive holds to be the end of the chain; stored apart from the entries, so that a cut end is
-        noticed."""
+        """The end of the chain as the archive knows it; stored apart from the entries, so that a cut end is noticed."""
         ...
 
     async def list_audit(

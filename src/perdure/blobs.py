@@ -104,8 +104,7 @@ class BlobStore(Protocol):
         ...
 
     async def list_discarded(self, tenant: str, *, after: str = "", limit: int = 1000) -> list[StoredBlob]:
-        """Discarded blobs, as in `list_blobs`; `modified_at` is when they were discarded. One key may appear several
-        times."""
+        """Discarded blobs, as in `list_blobs`; `modified_at` is when they were discarded. Keys may repeat."""
         ...
 
     async def restore(self, tenant: str, key: str) -> None:
@@ -148,15 +147,13 @@ def full_ref(ref: str) -> str:
 
 
 def key_of(tenant: str, ref: str) -> str:
-    """The name a store gives to this content of this tenant. Equal content of two tenants has nothing in common there
-    (X31)."""
+    """A store's name for this tenant's content. Equal content of two tenants has nothing in common there (X31)."""
     digest, _ = parse_ref(ref)
     return hashlib.blake2b(bytes.fromhex(digest), digest_size=32, key=_tenant_key(tenant)).hexdigest()
 
 
 def folder_of(tenant: str) -> str:
-    """The folder in which a store keeps this tenant's blobs: never the tenant's own name, which may hold any
-    character."""
+    """The folder in which a store keeps this tenant's blobs; never the tenant's name, which may hold any character."""
     return hashlib.blake2b(b"folder", digest_size=16, key=_tenant_key(tenant)).hexdigest()
 
 

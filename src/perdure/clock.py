@@ -60,8 +60,7 @@ class SystemClock:
 
 
 class OffsetClock:
-    """Another clock, corrected by a server's: processes that share a database agree on the time, whatever their
-    machines say."""
+    """A clock set by a server's: processes that share a database agree on the time, whatever their machines say."""
 
     def __init__(self, inner: Clock) -> None:
         self._inner = inner

@@ -112,7 +112,7 @@ class Contents:
         data = await self.blobs.get(tenant, ref)
         if raw and not refs and _SEALED not in data:
             return msgspec.Raw(data)
-        if len(data) > LARGE_BYTES:  # and what is read beside the loop holds it up all the same
+        if len(data) > LARGE_BYTES:  # reading in a thread holds the loop up all the same
             if await asyncio.to_thread(is_heavy, data):
                 if not room.partial:
                     raise TooMuch(f"{ref}: {WHY}")
@@ -123,8 +123,7 @@ class Contents:
         return await self.resolve(tenant, content, raw=raw, room=room, masked=masked)
 
     async def keep(self, tenant: str, value: Any) -> Any:
-        """The value as it may be handed to a coordinator: a large one as the reference to its blob, which is written by
-        then."""
+        """The value as it may be handed to a coordinator: a large one as a reference, its blob written by then."""
         data, refs = segments.encode(value)
         if len(data) <= INLINE_BYTES or self._blobs is None:
             return value
@@ -134,8 +133,7 @@ class Contents:
     async def view(
         self, state: State, *, raw: bool = False, nodes: bool = True, seen: Seen = JOURNAL, room: Room | None = None
     ) -> dict[str, Any]:
-        """A run as `run_view` shows it, with its inputs and outputs whole, and with the beginning of nodes' large
-        outputs."""
+        """A run as `run_view` shows it, with inputs and outputs whole, and the beginning of nodes' large outputs."""
         room = room or Room()
         view = run_view(state, nodes=nodes, seen=seen) | about_view(state)
         outputs = state.outputs if state.outputs_ref is None else BlobRef(state.outputs_ref)

@@ -184,8 +184,7 @@ class Doctor:
         return findings
 
     async def _find_gone(self, events: list[Any], tenant: str) -> list[str]:
-        """Blobs that an event names and that do not exist. Whether their content is right is checked when they are
-        read."""
+        """Blobs that an event names and that do not exist. Whether their content is right is seen on reading."""
         texts: list[str] = []
         known: set[str] = set()
         for event in events:

@@ -42,8 +42,7 @@ class NotFound(PerdureError):
 
 
 class Refused(PerdureError):
-    """A refusal that carries its own code (`run_ended`, `already_decided`, …), so that callers need not read the
-    message."""
+    """A refusal with its own code (`run_ended`, `already_decided`, …), so that callers need not read the message."""
 
     code = "refused"
     status = 409

@@ -96,8 +96,7 @@ def _is_allowed(module: str) -> bool:
 
 
 def register(name: str, function: Function) -> None:
-    """Register a function by name. The same one may come again, as when a module is imported under two names or
-    reloaded."""
+    """Register a function. The same one may come again, as when a module is reloaded or imported under two names."""
     with _lock:
         known = _registered.get(name)
         if known is not None and _origin(known) != _origin(function):
@@ -136,8 +135,7 @@ def define(function: Function, called: Function, name: str | None = None) -> str
 
 
 def _distinguish(reference: str, function: Function) -> str:
-    """A reference of its own for a function made by a function: each has the same path, but one with another closure
-    differs."""
+    """A reference for a function made by a function: all share a path, but one with another closure is another."""
     number = 1
     while True:
         name = reference if number == 1 else f"{reference}#{number}"
@@ -170,8 +168,7 @@ def names() -> tuple[str, ...]:
 
 
 def modules() -> tuple[str, ...]:
-    """The modules in which the registered functions stand: what another process has to import to know the same
-    names."""
+    """The modules of the registered functions: what another process has to import to know the same names."""
     with _lock:
         return tuple(sorted({module_of(function) for function in _registered.values()}))
 
@@ -180,8 +177,7 @@ def modules() -> tuple[str, ...]:
 
 
 def resolve(reference: str) -> Function:
-    """The function a definition names. It is found once, then remembered; one that was not found is looked for
-    again."""
+    """The function a definition names, remembered once it is found. One that was not found is looked for again."""
     function = _resolved.get(reference)
     if function is None:
         function = _registered.get(reference) or _known.get(reference) or _import(reference)
@@ -295,8 +291,7 @@ def load_module(name: str) -> types.ModuleType:
 
 
 def load_file(path: Path) -> types.ModuleType:
-    """Import a file under its own name and put its folder on the path, so that `function: "tasks:charge"` finds it
-    again."""
+    """Import a file under its own name, with its folder on the path, so that `function: "tasks:charge"` finds it."""
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
     name, root = place_of(path)
@@ -420,7 +415,7 @@ def reload() -> list[str]:
     for name in sorted(again):  # a function known by its name alone must be there before it is asked for
         try:
             load_module(name)
-        except Exception as error:  # noqa: BLE001  whoever needs it fails with the same words
+        except Exception as error:  # noqa: BLE001  its next use fails with the same words
             _logger.warning("%s cannot be imported any more: %s: %s", name, type(error).__name__, error)
     find_changed()
     return changed

@@ -281,8 +281,7 @@ class WorkflowVersion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Conditions on runs; every one that is given must hold. `since` is inclusive and `until` exclusive, both about
-    `created_at`."""
+    """Conditions on runs; all must hold. `since` (inclusive) and `until` (exclusive) are about `created_at`."""
 
     tenant: str | None = None
     states: tuple[str, ...] = ()
@@ -431,8 +430,7 @@ class Journal(Protocol):
     async def get_definition(self, definition_hash: str) -> Definition: ...
 
     async def register_workflow(self, name: str, definition_hash: str, *, ir_hash: str, tenant: str = "default") -> int:
-        """Register a definition; returns its version number: that of the same definition if it was registered before,
-        else the next one."""
+        """Register a definition; returns its version number: the same as before if it is known, else the next one."""
         ...
 
     async def find_workflow(

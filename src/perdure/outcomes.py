@@ -54,8 +54,7 @@ class Abort(Failure):
 
 
 class NotDone(Failure):
-    """The effect certainly did not happen: the connection was never made, the request was refused before it was
-    read."""
+    """The effect certainly did not happen: no connection was made, or the request was refused before it was read."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__("not_done", reason, not_done=True)

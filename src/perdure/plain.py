@@ -14,8 +14,7 @@ import msgspec
 
 
 def convert(value: Any) -> Any:
-    """Plainer data for a value, as an `enc_hook` of msgspec. Raises NotImplementedError with the type, and how to
-    convert it."""
+    """Plainer data for a value, as msgspec's `enc_hook`. NotImplementedError names the type and how to convert it."""
     dump = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
         return dump(mode="json", by_alias=True)  # as the schema names the fields, and as it is read again

@@ -40,12 +40,10 @@ class Row(NamedTuple):
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     database_url: Url = "sqlite:///.perdure/perdure.db"
-    """The URL of journal and archive. After three slashes a path is relative to the working directory, after four
-    absolute."""
+    """Journal and archive. After three slashes a path is relative to the working directory, after four absolute."""
 
     redis_url: Annotated[str, msgspec.Meta(pattern=r"^$|^(rediss?|unix)://\S+$")] = ""
-    """The server that carries tasks and results between processes, with a postgresql:// database; empty: everything in
-    one process."""
+    """The server between processes, with a postgresql:// database; empty: everything in one process."""
 
     redis_prefix: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] = "perdure"
     """How every key in Redis begins; deployments that share a server have one prefix each."""
@@ -55,8 +53,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `worker` do not start without them, unless this is `none`."""
 
     blob_url: Annotated[str, msgspec.Meta(pattern=r"^$|^[a-z][a-z0-9+.-]*:\S+$")] = ""
-    """Where values too large for an event are kept: `file:folder`, `s3://bucket/prefix`, …; empty: a folder beside the
-    database file."""
+    """Where values too large for an event go: `file:folder`, `s3://bucket/prefix`, …; empty: beside the database."""
 
     worker_heartbeat_seconds: Seconds = TEMPO.heartbeat_seconds
     """How often a worker says that it lives."""
@@ -83,8 +80,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How many tasks may wait in one process; beyond that, new runs are refused with `overloaded`."""
 
     sandbox_memory_mb: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 512
-    """How much memory one Python condition may have at most (its `max_memory_mb`); up to four of them run at once in a
-    process."""
+    """The most memory of one Python condition (its `max_memory_mb`); up to four of them run at once in a process."""
 
     partitions: Annotated[int, msgspec.Meta(ge=1, le=65_536)] = 256
     """Shares of the runs that coordinators divide among themselves; fixed when the database is made."""
@@ -99,15 +95,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """A source of secrets from the entry-point group `perdure.secret_providers`."""
 
     encryption_keys: str = ""
-    """The keys that seal sensitive fields, `id:base64,…`, the current one first; without it, a file beside the
-    database."""
+    """The keys that seal sensitive fields, `id:base64,…`, the current one first; empty: a file beside the database."""
 
     egress_allow: str = ""
     """Hosts and networks beyond the public ones that nodes may call: `api.internal:8443, 10.1.0.0/16:*`."""
 
     auth: Literal["open", "keys", "jwt", "keys,jwt"] = "open"
-    """Who may use the server: anyone (on the loopback interface only), or only holders of an API key, of a token, or of
-    either."""
+    """Who may use the server: anyone (on the loopback interface only), or holders of an API key, a token, or either."""
 
     task_modules: str = ""
     """Modules whose functions tasks may name as `module:name`, with commas between them; `*`: any. With `auth` other
@@ -210,8 +204,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def allowed_modules(self) -> tuple[str, ...] | None:
-        """The modules that definitions may name; None: the authors of workflows here own the machine, and may call
-        anything on it."""
+        """The modules that definitions may name; None: any, because the authors of workflows own the machine."""
         if self.auth == "open" and not self.task_modules:
             return None
         return tuple(name.strip() for name in self.task_modules.split(",") if name.strip())
@@ -244,8 +237,7 @@ _HIDDEN = frozenset({"api_key", "encryption_keys", "jwt_secret", "signing_keys"}
 
 
 def _find_file() -> Path | None:
-    """`perdure.toml` here, or in the nearest folder above, up to the top of the repository or the home; never a file of
-    another user."""
+    """`perdure.toml` here or in the nearest folder above, up to the repository or home; never another user's."""
     if (here := Path(DEFAULT_FILE)).exists():
         return here
     for folder in (Path.cwd(), *Path.cwd().parents):

@@ -48,8 +48,7 @@ class TransportFull(TransportUnavailable):
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
-    """A message about one attempt. On the wire its address is flat (docs/reference/worker-protocol.md), in a process it
-    is whole."""
+    """A message about one attempt. Its address is flat on the wire (docs/reference/worker-protocol.md), else whole."""
 
     v: int = MESSAGE_VERSION
     tenant: str = "default"
@@ -299,8 +298,7 @@ class WorkerBeat(msgspec.Struct, frozen=True):
     functions: tuple[str, ...] = ()
     lag_seconds: float = 0.0
     started: dict[str, float] | None = None
-    """Since when the handlers of running tasks have been at work, for those that have been for a moment; None if this
-    worker does not say."""
+    """Since when handlers are at work, for those that have been for a moment; None if this worker does not say."""
     host: str = ""
     pid: int = 0
     lacking: tuple[str, ...] = ()
@@ -365,8 +363,7 @@ class Transport(Protocol):
     async def grant_begin(self, task_id: str, granted: bool) -> None: ...
 
     async def find_missing(self, task_ids: Collection[str]) -> set[str]:
-        """The tasks the transport no longer holds, neither queued nor claimed: the sweep sends them again
-        (PROTOCOL 14)."""
+        """The tasks that are neither queued nor claimed any more: the sweep sends them again (PROTOCOL 14)."""
         ...
 
     async def list_workers(self) -> list[WorkerSeen]: ...
@@ -404,8 +401,7 @@ class Transport(Protocol):
         ...
 
     def on_stop(self, worker: str, wake: Callable[[], None] | None) -> None:
-        """Call `wake`, from any thread, when the next beat would answer stop. This only saves time: nothing depends on
-        it."""
+        """Call `wake`, from any thread, when the next beat would answer stop. It only saves time."""
         ...
 
     async def close(self) -> None: ...
@@ -416,8 +412,7 @@ class SharedTransport(Transport, Protocol):
     give what belongs to those."""
 
     def take_over(self, partitions: Collection[int]) -> None:
-        """Receive for these partitions too, beginning with what others received and did not acknowledge
-        (PROTOCOL 17)."""
+        """Receive for these partitions too, first what others received and did not acknowledge (PROTOCOL 17)."""
         ...
 
     def hand_back(self, partitions: Collection[int]) -> None:
@@ -425,8 +420,7 @@ class SharedTransport(Transport, Protocol):
         ...
 
     async def wake(self, topic: str, said: str = "") -> None:
-        """Send a hint to every listener on this topic, in any process. It may get lost, so listeners also look now and
-        then."""
+        """Send a hint to every listener on this topic, in any process. It may get lost: listeners also poll."""
         ...
 
     def on_wake(self, topic: str, handler: Callable[[str], None]) -> Callable[[], None]:

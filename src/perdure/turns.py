@@ -27,14 +27,12 @@ class _Line:
 
 
 def share_of(places: int) -> int:
-    """How many of these places one tenant may have if several tenants are known: an eighth, and at least one, is left
-    to the others."""
+    """How many of these places one tenant may have beside others: an eighth, but at least one, is left to them."""
     return places if places < 2 else places - max(1, places // 8)
 
 
 class Turns:
-    """The order of tenants: each turn moves a tenant back by one, and the first in line is next. O(log tenants) a
-    turn."""
+    """The order of tenants: each turn moves a tenant back by one, the first in line is next. O(log tenants) a turn."""
 
     __slots__ = ("_heap", "_joined", "_lines", "_now")
 

@@ -1,7 +1,8 @@
-"""How much there is to read in JSON: however it is done and in whatever thread, nobody else of the process has a turn meanwhile.
+"""How much there is to read in JSON. While it is read, by any means and in any thread, no other thread has a turn.
 
-A megabyte of text is read in no time, a megabyte of empty lists takes a twentieth of a second, and the collector of garbage as long
-again. So what a process reads for a run has a weight, by its parts. Knows JSON as text, before anybody decodes it.
+A megabyte of text is read in no time, a megabyte of empty lists takes a twentieth of a second, and the garbage
+collector as long again. So what a process reads for a run has a weight, by its parts. It knows JSON as text, before it
+is decoded.
 """
 
 from __future__ import annotations
@@ -10,21 +11,21 @@ import re
 from itertools import islice
 
 MOST = 2_000_000
-"""About a tenth of a second, whatever the parts are."""
+"""The most weight that is read at once: about a tenth of a second, whatever the parts are."""
 _OF_A_LIST = 6
-"""A list or an object takes as long as so many numbers."""
+"""How many numbers take as long as one list or object."""
 WHY = (
     f"it has more parts than one process reads at once: each value counts 1, each list or object {_OF_A_LIST} more, and"
     f" {MOST:,} are allowed; make it smaller, or let a function with `isolation: process` read it"
 )
 
 _TEXTS = 100_000
-"""So many are looked at: of many short ones hardly any weighs more than the comma behind it."""
+"""How many texts are looked at: of many short ones hardly any weighs more than the comma behind it."""
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 
 
 def is_heavy(data: bytes | bytearray) -> bool:
-    """Beyond what may be read at once. What stands in texts weighs nothing, and is looked for only where it matters."""
+    """Whether JSON is too heavy to be read at once. Texts weigh nothing, and are looked for only if that decides."""
     if len(data) * (_OF_A_LIST + 1) <= MOST:
         return False
     weight = _weigh(data, 0, len(data))

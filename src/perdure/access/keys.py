@@ -74,8 +74,7 @@ async def issue_key(
     expires_at: float | None = None,
     by: str,
 ) -> IssuedKey:
-    """Make a new key and store it. `name` is the principal: it stands in journal and audit for whatever the key
-    does."""
+    """Make and store a new key. `name` is the principal: it stands in journal and audit for what the key does."""
     check_roles(roles, scopes)
     problems = []
     if not is_tenant(tenant):

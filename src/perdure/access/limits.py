@@ -63,8 +63,7 @@ class Buckets:
 
 
 class RateLimiter:
-    """Limits per key (or subject of a token) and per tenant; a request that one of them refuses costs neither a
-    token."""
+    """Limits per key (or subject of a token) and per tenant; a request refused by one of them costs no token."""
 
     def __init__(self, clock: Clock, *, per_key: float, per_tenant: float) -> None:
         self._keys = Buckets(clock, per_key)
@@ -119,8 +118,7 @@ def _network(address: str) -> str:
 
 
 class Places:
-    """Counts requests that stay: streams, and those that wait for the end of a run. Each key and each tenant may have
-    so many at once."""
+    """Counts requests that stay (streams, and waits for the end of a run): so many at once per key and per tenant."""
 
     def __init__(self, per_key: int, per_tenant: int) -> None:
         self._per_key = per_key
@@ -142,8 +140,7 @@ class Places:
 
     @contextmanager
     def take(self, principal: Principal) -> Iterator[None]:
-        """Hold a place for as long as the request stays. Call `check` first, while the answer can still be a
-        refusal."""
+        """Hold a place while the request stays. Call `check` first, while the answer can still be a refusal."""
         key = name_of(principal)
         self._keys[key] += 1
         self._tenants[principal.tenant] += 1

@@ -66,8 +66,7 @@ PERMISSIONS: Mapping[str, frozenset[Permission]] = {
 
 
 def permissions_of(roles: Iterable[str], scopes: Collection[str] = ()) -> frozenset[Permission]:
-    """The permissions these roles give together; with scopes, only those in them too. Unknown roles and scopes give
-    nothing."""
+    """What these roles permit together; with scopes, only what is in them too. Unknown ones give nothing."""
     given: frozenset[Permission] = frozenset().union(*(PERMISSIONS.get(role, ()) for role in roles))
     return given if not scopes else frozenset(one for one in given if one in scopes)
 

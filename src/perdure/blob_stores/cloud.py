@@ -119,8 +119,7 @@ class CloudObjects:
         self._threads.close()
 
     async def _try(self, work: Awaitable[Result]) -> Result:
-        """Translate the library's errors. FileNotFoundError and FileExistsError are answers; all others mean there was
-        none."""
+        """Translate the library's errors: FileNotFoundError and FileExistsError are answers, all others are none."""
         try:
             return await work
         except FileNotFoundError:

@@ -91,8 +91,7 @@ class FolderObjects:
         return True
 
     def _refresh(self, path: Path, data: Data) -> bool:
-        """Set the time of a file with the same content to now. Returns False if it is missing or differs: then it is
-        replaced."""
+        """Set the time of a file with the same content to now. False if it is missing or differs: then write it."""
         try:
             if not _is_same(path, data):
                 return False
@@ -233,8 +232,7 @@ def _unlink(path: Path | str) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Write a folder's entries to the disk. Where a folder cannot be opened for that (Windows), the system sees to
-    it."""
+    """Write a folder's entries to the disk. Where a folder cannot be opened (Windows), the system sees to that."""
     flags = getattr(os, "O_DIRECTORY", None)
     if flags is None:
         return

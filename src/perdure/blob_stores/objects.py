@@ -43,8 +43,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Objects(Protocol):
-    """A store of bytes by name. It raises BlobStoreUnavailable and nothing else; an object that is not there is
-    None."""
+    """A store of bytes by name. It raises only BlobStoreUnavailable; an object that does not exist is None."""
 
     async def write(self, name: str, data: Data) -> None:
         """Write all of the object or nothing, whatever was there before; it is durable on return."""
@@ -63,8 +62,7 @@ class Objects(Protocol):
         ...
 
     async def move(self, name: str, to: str) -> bool:
-        """Rename an object. `to` exists before `name` ceases to, and counts as modified now. False if there is no
-        `name`."""
+        """Rename an object; False if there is none. `to` exists before `name` ceases to, and counts as modified now."""
         ...
 
     async def remove(self, name: str) -> None: ...

@@ -66,8 +66,7 @@ def _gaps(row: list[int], extents: list[Extent]) -> list[float]:
 
 
 def _settle(row: list[int], gaps: list[float], near: list[Near], where: list[float]) -> None:
-    """Find the places of one layer that are as near as possible to what its vertices wish (least squares, order
-    kept)."""
+    """Place one layer as near as possible to what its vertices wish (least squares, order kept)."""
     blocks: list[list[float]] = []  # [sum of weighted wishes, sum of weights, number of vertices]
     shift = 0.0
     for number, vertex in enumerate(row):

@@ -136,8 +136,7 @@ class Client:
         timeouts: Mapping[str, float | None] | None = None,
         trace: Any = None,
     ) -> httpcore2.Response:
-        """The beginning of an answer, with its body still to be read; the caller closes it. The only way out of the
-        process."""
+        """The beginning of an answer, its body still to be read; close it. The only way out of the process."""
         addresses = await self._look_up(url)
         lines = [("host", url.authority), *_with_defaults(method, headers, content).items()]
         fields = [(name.title().encode("ascii"), value.encode("latin-1")) for name, value in lines]

@@ -61,8 +61,7 @@ class Policy(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> Policy:
-        """The policy of a setting: entries with commas or spaces between them. Raises SettingsInvalid with every bad
-        one."""
+        """The policy of a setting: entries between commas or spaces. Raises SettingsInvalid with every bad one."""
         entries: list[Entry] = []
         problems: list[str] = []
         for word in text.replace(",", " ").split():

@@ -169,8 +169,7 @@ def _known_config(node: Node) -> Any:
 
 
 def find_refused_functions(ir: IR) -> list[str]:
-    """Functions that the definition names and that may not be called here; a definition may be older than what is
-    allowed."""
+    """Functions that the definition names and that may not be called here: it may be older than the present rules."""
     configs = [config for path, node in _nodes(ir) for _, _, kind, config in _configs(path, node) if kind == "task"]
     named = [config.get(key) for config in configs if isinstance(config, dict) for key in ("function", "action")]
     found = (functions.find_refusal(name) for name in named if isinstance(name, str) and "{{" not in name)
@@ -178,8 +177,7 @@ def find_refused_functions(ir: IR) -> list[str]:
 
 
 def _check_secrecy(path: Path, node: Node, node_type: NodeType | None) -> list[Problem]:
-    """Problems of a node that a coordinator answers by itself: its config is stored as it is, so it can hold no secret
-    and seal nothing."""
+    """Problems of a node that the coordinator answers: its config is stored, so it may not hold or seal secrets."""
     if node_type is None or not node_type.is_answered(_known_config(node)):
         return []
     problems = []
@@ -195,8 +193,7 @@ def _check_secrecy(path: Path, node: Node, node_type: NodeType | None) -> list[P
 
 
 def _check_limits(path: Path, node: Node, node_type: NodeType | None) -> list[Problem]:
-    """Warnings about limits on a node that needs no worker: it is never published, and only published tasks are
-    limited."""
+    """Warnings about limits on a node that needs no worker: only published tasks are limited."""
     if node_type is None or not node_type.is_answered(_known_config(node)):
         return []
     hint = "put it on its item" if node.type == "map" else "take it away"
@@ -226,8 +223,7 @@ def _check_ports(ir: IR, registry: Registry) -> Iterator[Problem]:
 
 
 def _check_function(path: Path, node: Node, *, drafted: bool) -> list[Problem]:
-    """Problems of a task without a config: it gives what it was given, so it must be given something. A draft does not
-    know its edges."""
+    """Problems of a task without a config: it gives its inputs, so it must have some. A draft has no edges yet."""
     problems = []
     if _is_bare(node) and not node.edges_in and not drafted:
         problems.append(_problem(path, "bad_config", f"node '{node.id}': {NO_FUNCTION}, unless it joins others"))
@@ -274,8 +270,7 @@ _ELSEWHERE = object()
 
 
 def _configs(path: Path, node: Node, what: str = "") -> Iterator[tuple[Path, str, str, Any]]:
-    """Every config of a node with its place, what it belongs to and its type: its own, its compensator's, its
-    item's."""
+    """Every config of a node (its own, its compensator's, its item's) with its place, its owner and its type."""
     what = what or f"node '{node.id}'"
     yield path, what, node.type, node.config if node.config_ref is None else _ELSEWHERE
     if node.compensator is not None:

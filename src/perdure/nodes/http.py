@@ -163,8 +163,7 @@ def is_expected(status: int, expected: Any) -> bool:
 
 
 def _headers(answer: Answer) -> dict[str, str]:
-    """Headers by name in lower case. Repeated ones are joined, cookies by line breaks because they have commas in
-    them."""
+    """Headers by lower-case name. Repeated ones are joined; cookies by line breaks, because they hold commas."""
     found: dict[str, str] = {}
     for name, value in answer.headers:
         if name in found:
@@ -175,8 +174,7 @@ def _headers(answer: Answer) -> dict[str, str]:
 
 
 def read_body(answer: Answer, kind: str) -> Any:
-    """The body of an answer: JSON as data, text as text, everything else as `{"$bytes": base64}`; an empty one as
-    null."""
+    """The body of an answer: JSON as data, text as text, all else as `{"$bytes": base64}`; an empty one as null."""
     if not answer.body:
         return None
     media, charset = _media(answer.header("content-type"))

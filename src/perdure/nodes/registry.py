@@ -102,21 +102,18 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True):
     unknown_hint: str = ""
     """A hint for a key that the schema does not know and that is no typo of one it knows."""
     check: Callable[[dict[str, Any]], Iterable[tuple[Path, str]]] | None = None
-    """Finds mistakes that a schema cannot, each with its path. It is also called with templates not rendered: see
-    `has_template`."""
+    """Finds mistakes that a schema cannot, each with its path; also before rendering: see `has_template`."""
     warn: Callable[[dict[str, Any]], Iterable[tuple[Path, str]]] | None = None
-    """Finds what is allowed and hardly ever meant, each with its path; it becomes a warning. It is called like `check`, and only
-    for a config without mistakes."""
+    """Finds what is allowed but hardly ever meant, each with its path, as warnings. It is called like `check`, and
+    only for a config without mistakes."""
     answer: Callable[[Call], Answer] | None = None
     """For coordinator types: gives the answer to an activation."""
     on_worker: Callable[[Any], bool] | None = None
-    """For a type that has both: whether a config needs a worker. The config is not rendered yet, and None if it is not
-    known."""
+    """For a type that has both: whether a config needs a worker. It is not rendered yet; None if it is unknown."""
     handler: Handler | None = None
     """For worker types: what a worker calls. Async, or sync and then called in a thread."""
     inputs_on_demand: bool = False
-    """Whether an async handler reads `ctx.inputs` only after `await ctx.load_inputs()`; other handlers have them loaded
-    beforehand."""
+    """Whether an async handler calls `await ctx.load_inputs()` itself before `ctx.inputs`; others find them loaded."""
     close: Callable[[], Awaitable[None]] | None = None
     """Called once when a worker ends, to close what handlers share."""
     raw_keys: tuple[str, ...] = ()
@@ -152,8 +149,7 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 class Registry:
-    """Node types by name. Third-party ones are looked for when a name is not built in, and imported when one is
-    used."""
+    """Node types by name. Third-party ones are looked for when a name is not built in, and imported at first use."""
 
     def __init__(self, plugins: Plugins | None = None) -> None:
         self._types: dict[str, NodeType] = {}

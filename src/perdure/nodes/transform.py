@@ -72,8 +72,7 @@ async def _run_jq(ctx: Any, program: str, value: Any) -> Any:
 
 
 def _make_caller(ctx: Any) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]:
-    """A function that makes calls as the `http` node does; each call of a pipeline has an idempotency key of its
-    own."""
+    """Make calls as the `http` node does, each call of a pipeline with an idempotency key of its own."""
     made = 0
 
     async def call(config: dict[str, Any]) -> dict[str, Any]:

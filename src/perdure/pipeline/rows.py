@@ -41,8 +41,7 @@ def check_rows(count: int) -> None:
 
 
 def reader(field: str) -> Read:
-    """A function that reads `price`, or `address.city` inside objects; ABSENT if there is none. A key with dots in it
-    comes first."""
+    """A reader of `price`, or of `address.city` inside objects; ABSENT if there is none. Keys with dots go first."""
     parts = field.split(".")
     if len(parts) == 1:
         return lambda row: row.get(field, ABSENT)
@@ -66,8 +65,7 @@ def value_of(value: Any) -> Any:
 
 
 def sort_key(value: Any) -> tuple[int, Any]:
-    """A sort key over all JSON values: numbers, texts, false and true, then the rest as one; missing and null are
-    last."""
+    """A sort key over all JSON values: numbers, texts, false, true, the rest as equal; missing and null are last."""
     kind = type(value)
     if kind is int or kind is float:
         return (0, value)

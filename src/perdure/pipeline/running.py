@@ -216,8 +216,7 @@ def _schema(name: str) -> dict[str, Any]:
 
 
 def check_steps(steps: Any, is_open: Callable[[Any], bool] = lambda value: False) -> Iterator[tuple[Path, str]]:
-    """Everything that is wrong with a pipeline. A value that `is_open` accepts is known only later, and not looked
-    at."""
+    """Everything that is wrong with a pipeline. Values that `is_open` accepts become known later, and are skipped."""
     if not isinstance(steps, list) or not steps:
         yield (), "a pipeline is a list of at least one step"
         return

@@ -30,8 +30,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def table_sort(value: Any, step: Step) -> Table:
-    """Sort by `field` (or several), each `asc` or `desc`. The sort is stable; rows without a value come last either
-    way."""
+    """Sort by `field` (or several), each `asc` or `desc`. Stable; rows without a value come last either way."""
     table = list(as_table(value))
     for entry in reversed(_as_list(step["field"])):
         field, order = (
@@ -117,8 +116,7 @@ def _make_all(conditions: list[Any]) -> Test:
 
 
 def table_select(value: Any, step: Step) -> Table:
-    """Only these `fields`, in this order; an object gives them new names: `{city: address.city}`. Missing ones are
-    null."""
+    """Only these `fields`, in this order; an object renames them: `{city: address.city}`. Missing ones are null."""
     fields = step["fields"]
     pairs = fields.items() if isinstance(fields, dict) else [(name, name) for name in fields]
     readers = [(name, reader(field)) for name, field in pairs]

@@ -81,8 +81,7 @@ class Postgres:
         initdb: Sequence[str] = (),
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        """Data in the folder is used again. `copies` is where programs may be copied to that the server's user cannot
-        reach."""
+        """Data in the folder is used again. Programs that the server's user cannot reach may be copied to `copies`."""
         self.installation, self._bin = get_installation(installation)
         self.folder = folder
         self.data = folder / "data"
@@ -165,8 +164,7 @@ class Postgres:
         return self._process is not None and self._process.poll() is None
 
     def stop(self, mode: str = "fast") -> None:
-        """Stop the server and wait until it has ended. `immediate` is a crash that leaves no process behind; `kill`
-        leaves them a moment."""
+        """Stop the server and wait for its end. `immediate` is a crash; `kill` leaves processes for a moment."""
         process, self._process = self._process, None
         if process is not None:
             process.send_signal(SIGNALS[mode])

@@ -96,8 +96,7 @@ class Valkey:
         return self
 
     def _end_left(self) -> None:
-        """End a server that outlived its parent, killed on a system that does not end children: it has this folder's
-        data."""
+        """End a server that outlived its killed parent, as some systems allow: it has this folder's data."""
         try:
             pid = int((self.folder / _PID).read_text())
         except (OSError, ValueError):

@@ -48,8 +48,7 @@ def check(expression: str) -> str | None:
 
 
 def evaluate(expression: str, variables: Mapping[str, Any], budget: Budget | None = None) -> bool:
-    """Whether the condition holds. Any other result, and every error, raises CelError; too costly a condition,
-    OverBudget."""
+    """Whether the condition holds. Other results and errors raise CelError; a condition too costly, OverBudget."""
     program, shape = _compile(expression)
     budget = budget or Budget()
     budget.spend(_EACH + sum(_check_depth(name, value) for name, value in variables.items()))

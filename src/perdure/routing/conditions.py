@@ -237,8 +237,7 @@ def _check_pattern(text: str) -> str | None:
 
 
 def _composite(spec: Spec, sight: Sight, seen: Seen) -> bool:
-    """Combine conditions as CEL does: one that decides wins over one that cannot be evaluated, in whichever order they
-    stand."""
+    """Combine conditions as CEL does: one that decides wins over one that cannot be evaluated, in any order."""
     operator = spec["operator"]
     decisive = operator == "OR"
     shown: list[Seen] = []

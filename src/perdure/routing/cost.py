@@ -242,8 +242,7 @@ class _Macro:
 
 
 def find(variables: Mapping[str, Any], path: list[str] | tuple[str, ...]) -> Any:
-    """The value as far down as the path leads through objects. An index or a method on the way ends it, which errs on
-    the high side."""
+    """The value as far down as the path leads through objects; what stops at an index or a method counts for more."""
     value: Any = variables
     for part in path:
         if not isinstance(value, Mapping) or part not in value:

@@ -46,8 +46,7 @@ class Cost:
         self.width = measure.width(schema)
         """How many keywords are looked at for one value, at worst."""
         self.growth = measure.growth
-        """In how many ways a schema leads back to itself for one value inside: the factor by which each level adds
-        work."""
+        """In how many ways a schema leads back to itself for one value inside: each level multiplies the work by it."""
         self.patterns = measure.patterns
         self.has_alternatives = measure.has_alternatives
 
@@ -70,8 +69,7 @@ class Cost:
 
 
 class _Work(msgspec.Struct, frozen=True):
-    """Work for the value itself, for any one value inside it if it is an object, and the same if it is an array; no
-    value is both."""
+    """Work for the value itself, and for any value inside it if it is an object, or if it is an array."""
 
     keywords: tuple[int, int, int] = (1, 0, 0)
     ways: tuple[int, int, int] = (0, 0, 0)
@@ -103,8 +101,7 @@ class _Measure:
         return max(self._measure(schema, 0).keywords)
 
     def _measure(self, schema: Any, depth: int) -> _Work:
-        """The work of a schema. Where it leads back to one that is being measured, the way is counted, not the work
-        once more."""
+        """The work of a schema. Where it leads back to one being measured, only the way is counted, not its work."""
         if type(schema) is not dict:
             return _Work()
         if id(schema) in self._open:
@@ -189,8 +186,7 @@ def _count(value: Any) -> int:
 
 
 def _weigh_division(divisor: Any) -> int:
-    """Steps of a division: a whole divisor takes no time, but by a fraction numbers are divided with all their
-    digits."""
+    """Steps of a division: none by a whole divisor; by a fraction, numbers are divided with all their digits."""
     if type(divisor) is not float or divisor.is_integer():
         return 0
     return _SHORT_FRACTION if abs(divisor) > 1e-12 else _LONG_FRACTION

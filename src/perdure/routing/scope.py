@@ -41,8 +41,7 @@ class Run(msgspec.Struct, frozen=True):
     tags: dict[str, str] = {}
 
     def facts(self) -> dict[str, Any]:
-        """The value of `run` in templates and conditions. Nothing in it changes over the attempts of a node
-        (rule 13)."""
+        """The value of `run` in templates and conditions. It stays the same over the attempts of a node (rule 13)."""
         return {
             "id": self.id,
             "workflow": self.workflow,
@@ -166,8 +165,7 @@ class Scope:
         self.at_hand = at_hand
         self.budget = Budget()
         self.sizes: dict[int, tuple[Any, int]] = {}
-        """Sizes of values that were put in whole, by identity. Each value is kept, so that no other gets its
-        identity."""
+        """Sizes of values put in whole, by identity. Each value is kept, so that no other gets its identity."""
         self.whole = False
         """Whether values are read with every blob inside them, for expressions that look into all of a value."""
         self.nodes: Mapping[str, Seen] = {} if nodes is None else nodes

@@ -257,8 +257,7 @@ class Sight:
 
 
 def _touches(path: Parts, sensitive: tuple[tuple[str, ...], ...]) -> bool:
-    """Whether the path leads to something sensitive, into it, or to something that holds it. Places in lists do not
-    count."""
+    """Whether the path leads to a sensitive value, into it, or to one that holds it. List indexes do not count."""
     names = tuple(part for part in path if type(part) is str)
     return any(all(a == b for a, b in zip(names, secret, strict=False)) for secret in sensitive)
 

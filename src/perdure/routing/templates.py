@@ -63,8 +63,7 @@ class Path:
 
 
 def _pay_for(value: Any, scope: Scope) -> None:
-    """Pay for a value that is put in whole. It is measured once and paid for every time, because it is stored or sent
-    each time."""
+    """Pay for a value that is put in whole: measured once, paid for each time, since each time it is stored or sent."""
     known = scope.sizes.get(id(value))
     if known is not None:
         scope.budget.make(known[1])

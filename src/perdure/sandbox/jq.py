@@ -213,8 +213,7 @@ class _Process:
         return self._popen.poll() is None
 
     def ask(self, body: bytes, seconds: float) -> bytes:
-        """Send a request and return the answer. Raises TimeoutError, OSError or EOFError, and JqError for too large an
-        answer."""
+        """Send a request, return the answer. Raises TimeoutError, OSError, EOFError; JqError if it is too large."""
         self.calls += 1
         self._socket.settimeout(seconds)
         self._socket.sendall(len(body).to_bytes(4, "big") + body)

@@ -95,8 +95,7 @@ class Sealer:
         return msgspec.json.decode(plain)
 
     def _derive(self, name: str) -> tuple[bytes, bytes]:
-        """Derive the tenant's keys by HKDF's second step alone; the keys of the ring are uniform already (RFC 5869,
-        section 3.3)."""
+        """The tenant's keys, by HKDF's second step alone: the ring's keys are uniform (RFC 5869, section 3.3)."""
         master = self._find_key(name)
         info = f"perdure sealed v1\0{self._tenant}".encode()
         key = hmac.digest(master, info + b"\x01", "sha256")

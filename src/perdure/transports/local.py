@@ -119,8 +119,7 @@ class LocalTransport:
         return answers
 
     async def stop(self, task_ids: Sequence[str]) -> None:
-        """Mark tasks as stopping. One that is still queued is claimed with that mark, so that a worker reports its
-        end."""
+        """Mark tasks as stopping. A queued one is claimed with that mark, so that a worker reports its end."""
         self._check_open()
         workers = set()
         for task_id in task_ids:
@@ -198,8 +197,7 @@ class LocalTransport:
         return claimed
 
     def redeliver(self) -> None:
-        """A seam for tests: results that were received and not acknowledged can be received again, in the same
-        order."""
+        """A seam for tests: results received and not acknowledged can be received again, in the same order."""
         self._results.extendleft(reversed(self._unacknowledged.values()))
         self._unacknowledged.clear()
         _wake_one(self._receivers)

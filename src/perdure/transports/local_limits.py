@@ -16,8 +16,7 @@ class LocalLimits:
         self.lease_seconds = lease_seconds
         self._clock = clock
         self._slots: dict[Place, dict[str, float]] = {}
-        """Owners and when their leases end. A renewed owner moves to the end, so the first is always the next to
-        lapse."""
+        """Owners and when their leases end. A renewed owner moves to the end, so the first lapses first."""
         self._rates: dict[tuple[str, str, float], dict[int, int]] = {}
         """How many attempts passed each rate, by slice of time."""
         self._rooms: list[Callable[[str, str], None]] = []

@@ -104,8 +104,7 @@ class TaskQueue:
         return None
 
     def withdraw(self, held: Held) -> None:
-        """Mark a task as withdrawn. Lanes are cleaned once they hold more dead tasks than living ones, so the cost is
-        constant on average."""
+        """Mark a task as withdrawn. Lanes are cleaned when most of them is dead, so the cost is constant on average."""
         held.withdrawn = True
         self.count -= 1
         self.withdrawn += 1

@@ -112,8 +112,7 @@ class Claims:
             self._reported_bytes -= known.size
 
     def _find_result(self, task: Task) -> Result | None:
-        """The result this process has reported for the very same task. One it handed back does not count: that was not
-        done."""
+        """The result this process has reported for the very same task, unless it handed the task back undone."""
         known = self._reported.get(task.task_id)
         if known is None or known.result.kind == "handed_back" or known.result.incarnation != task.incarnation:
             return None
@@ -216,8 +215,7 @@ class Claims:
             self._give_back(worker, self._take(worker, queue, reply))
 
     def _give_back(self, worker: str, taken: Sequence[Taken]) -> None:
-        """Return tasks to their queues. Crash here: they stay this worker's until it is found dead, or to have lost
-        them."""
+        """Return tasks to their queues. Crash here: they stay this worker's until it is found dead, or to lack them."""
         queues: dict[str, list[str]] = {}
         for _, _, task in taken:
             if self.running.pop(task.task_id, None) is not None:

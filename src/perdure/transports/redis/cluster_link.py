@@ -165,8 +165,7 @@ class ClusterLink(Link):
         await self.run_all(second)
 
     async def call_all(self, commands: Sequence[Sequence[str | bytes | float]]) -> list[Any]:
-        """A wake-up may take another way than what it is about: it is sent once the rest has arrived, and not waited
-        for."""
+        """Send wake-ups after the rest has arrived, without waiting: they may take another way than their subject."""
         rest = [number for number, command in enumerate(commands) if command[0] != "PUBLISH"]
         if not rest or len(rest) == len(commands):
             return await super().call_all(commands)
@@ -228,8 +227,7 @@ class ClusterLink(Link):
             raise TransportUnavailable(self._why)
 
     def _candidates(self, first: Address | None) -> list[Address]:
-        """The servers to ask: the one just named, then those that are connected, beginning with a different one each
-        time."""
+        """The servers to ask: the one just named, then connected ones, beginning with a different one each time."""
         self._asked += 1
         places = _turned(self._places(), self._asked)
         places.sort(key=lambda one: one not in self._links or not self._links[one].is_lively)

@@ -55,8 +55,7 @@ class Connection(asyncio.Protocol):
         return future
 
     def listen(self, on_push: Callable[[Any], None]) -> None:
-        """Pass everything that arrives to `on_push` from now on; no command has a reply of its own any more, as in a
-        subscription."""
+        """Pass everything that arrives to `on_push` from now on; as in a subscription, no command has its own reply."""
         self._on_push = on_push
         self.heard_at = self._clock.monotonic()
 

@@ -50,8 +50,7 @@ class Heart:
         self._scripts = all_scripts()
 
     def beat(self, beat: WorkerBeat, claims: Mapping[str, Claim]) -> tuple[str, ...]:
-        """Send a beat. Returns the tasks that should stop: those marked so, and those that are not this worker's
-        own."""
+        """Send a beat. Returns the tasks that should stop: marked ones, and those that are not this worker's own."""
         calls: list[tuple[str, list[str], list[Any]]] = [
             (
                 "beat",

@@ -150,6 +150,5 @@ def lane_of(priority: int, type: str, function: str) -> str:
 
 @functools.lru_cache(maxsize=10_000)
 def encode(name: str) -> str:
-    """The name without braces and colons, which mean something in a key. Letters, digits, '_', '-', '.' and '~'
-    stay."""
+    """The name with braces and colons encoded, which mean something in a key. Letters, digits, '_-.~' stay."""
     return quote(name, safe="")

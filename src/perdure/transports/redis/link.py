@@ -74,8 +74,7 @@ class Link(ABC):
 
     @abstractmethod
     async def watch(self) -> None:
-        """End connections that have owed an answer for too long: their callers are told, and the next call connects
-        anew."""
+        """End connections that owe an answer for too long: their callers are told, and the next call connects anew."""
 
     def close(self) -> None:
         """Close the link: every caller that waits for an answer is told, and every later call is refused."""

@@ -82,8 +82,7 @@ class Messages:
 
     @contextmanager
     def reading(self, kind: str) -> Iterator[None]:
-        """Wraps everything done to read one entry: whatever goes wrong there is the fault of its writer, and becomes
-        `EnvelopeRefused`."""
+        """Wraps the reading of one entry: whatever goes wrong is its writer's fault, and becomes `EnvelopeRefused`."""
         try:
             yield
         except EnvelopeRefused:

@@ -104,8 +104,7 @@ class Results:
         return self._held.keys()
 
     def take_over(self, partitions: Iterable[int]) -> None:
-        """Receive for these partitions from now on, beginning with what others had received and not acknowledged
-        (PROTOCOL 17)."""
+        """Receive for these partitions too, first what others had received and not acknowledged (PROTOCOL 17)."""
         taken = dict.fromkeys(partitions)
         self._drop(taken)
         self._held |= {partition: Held() for partition in taken}
@@ -113,8 +112,7 @@ class Results:
         self.wake()
 
     def hand_back(self, partitions: Iterable[int]) -> None:
-        """Receive no more for these partitions: another coordinator may hold them now, and takes over what is not
-        acknowledged."""
+        """Receive no more for these partitions: their next holder takes over what is not acknowledged."""
         gone = set(partitions)
         self._drop(gone)
         for partition in gone:
@@ -163,8 +161,7 @@ class Results:
             await self._link.mend(failure)
 
     async def _read(self) -> None:
-        """Ask for a page of each partition that may have something. What arrives is kept, even if the caller has gone
-        by then."""
+        """Ask for a page of each partition that may have something. What arrives is kept, even if the caller left."""
         await self._link.connected()
         chosen = [partition for partition in self._dirty if partition not in self._reading][:AT_ONCE]
         size = 1 if self._link.is_cluster else AT_ONCE

@@ -169,8 +169,7 @@ class Tasks:
         return gone
 
     def _may_be_adopted(self, task_id: str, alive: Collection[str], now: float) -> bool:
-        """Whether a worker may have the task and be about to say so: the server was away, or lost everything, after it
-        was sent."""
+        """Whether a worker may still have the task: the server was away, or lost everything, after it was sent."""
         published = self._published.get(task_id)
         if published is None:
             return False
@@ -222,8 +221,7 @@ class Tasks:
         return reply
 
     async def forget(self, worker: str, is_ours: Callable[[str], bool], reported: Reported) -> tuple[list[str], bool]:
-        """Take a worker's tasks away from it. Returns them, and whether it still has tasks whose runs another
-        coordinator holds."""
+        """Take a worker's tasks away. Returns them, and whether it has others, whose runs another coordinator holds."""
         lost: list[str] = []
         has_others = False
         for queue in await self.queues():

@@ -168,8 +168,7 @@ class RedisTransport:
         return await self._open._tasks.recall(task_ids)
 
     async def stop(self, task_ids: Sequence[str]) -> None:
-        """Mark tasks as stopping. One that is still queued is claimed with that mark, so that a worker reports its
-        end."""
+        """Mark tasks as stopping. A queued one is claimed with that mark, so that a worker reports its end."""
         elsewhere: list[Arguments] = []
         for worker in await self._open._tasks.stop(task_ids):
             wake = self._on_stop.get(worker)
@@ -275,8 +274,7 @@ class RedisTransport:
         self._heart.close()
 
     async def _leave(self) -> None:
-        """Take idle workers of this process off the list, so that they need not be found dead, and remove empty
-        streams."""
+        """Remove empty streams, and take idle workers of this process off the list: they need not be found dead."""
         busy = {claim.worker for claim in self._claims.running.values()}
         try:
             await self._results.tidy()

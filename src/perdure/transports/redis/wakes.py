@@ -68,8 +68,7 @@ class Wakes:
         """How many wake-ups no listener could read."""
 
     def on(self, channels: Iterable[str], handler: Handler) -> Callable[[], None]:
-        """Call `handler` with what is said on these channels, and once when the subscription begins. Returns a function
-        that ends this."""
+        """Call `handler` with what these channels say, and once when subscribed. Returns a function that ends it."""
         channels = tuple(channels)
         new = [channel for channel in channels if channel not in self._handlers]
         for channel in channels:
@@ -156,8 +155,7 @@ class Wakes:
                 self._tell(channel, said)
 
     def _tell(self, channel: str, said: str) -> None:
-        """Pass on what was said. Any client may say something: what a listener cannot read harms neither the others nor
-        the connection."""
+        """Pass on what was said. Any client may say something: what a listener cannot read harms nothing else."""
         for handler in tuple(self._handlers.get(channel, ())):
             try:
                 handler(said)
