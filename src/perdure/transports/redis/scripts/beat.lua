@@ -1,6 +1,6 @@
--- beat: a worker lives, by the server's clock.
+-- beat: notes that a worker lives, by the server's clock.
 -- KEYS  1 seen, 2 beats
--- ARGV  1 worker, 2 what it says, 3 seconds to remember it if nobody ever forgets it
+-- ARGV  1 worker, 2 what it says, 3 seconds to keep it if no coordinator removes it
 -- returns nothing
 local time = redis.call('TIME')
 redis.call('ZADD', KEYS[1], time[1] * 1000 + math.floor(time[2] / 1000), ARGV[1])

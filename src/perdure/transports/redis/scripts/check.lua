@@ -1,7 +1,7 @@
 --@include streams
 --@include entries
--- check: which of the tasks a worker runs should stop. What it runs by right and nobody here knows any more, it adopts: after a
--- loss of everything, running work goes on.
+-- check: which of the tasks a worker runs should stop. The worker adopts tasks that it runs by right and that are no longer
+-- held here: after a loss of everything, running work goes on.
 -- KEYS  1 held, 2 lanes, 3 forgotten
 -- ARGV  1 what the names of lanes begin with, 2 lane of the adopted, 3 worker, then for each task:
 --       task id, `1` if this worker was given it, else `0`
@@ -10,8 +10,8 @@ local stops = {}
 
 local function adopt(task)
   local stream = ARGV[1] .. ARGV[2]
-  length(stream) -- what is no stream goes
-  redis.pcall('XGROUP', 'CREATE', stream, WORKERS, '0', 'MKSTREAM') -- an error: it is there
+  length(stream) -- deletes a key that is no stream
+  redis.pcall('XGROUP', 'CREATE', stream, WORKERS, '0', 'MKSTREAM') -- an error: the group exists
   local entry = redis.call('XADD', stream, '*', 'task', task)
   -- Given out at once, so that nothing in this stream ever waits for a worker.
   redis.call('XREADGROUP', 'GROUP', WORKERS, ARGV[3], 'STREAMS', stream, '>')
@@ -27,7 +27,7 @@ for i = 4, #ARGV, 2 do
     local worker = claimed_by(ARGV[1] .. lane, entry)
     if flag == 's' or (worker and worker ~= ARGV[3]) or not (worker or by_right) then
       stops[#stops + 1] = task
-    elseif not worker then -- sent again, and nobody has it yet: this worker does
+    elseif not worker then -- sent again, and no worker has it yet: this one runs it
       drop(KEYS[1], KEYS[2], ARGV[1], task, lane, entry)
       adopt(task)
     end

@@ -3,7 +3,7 @@
 -- claim: gives a worker the most urgent tasks of one queue that it can do.
 -- KEYS  1 lanes
 -- ARGV  1 what the names of lanes begin with, 2 worker, 3 how many at most, 4 how many types follow (-1: everything fits),
---       then the types, then the functions, and with a ! in front those it lacks
+--       then the types, then the functions, and with a ! in front the functions it lacks
 -- returns a list of {lane, entry id, fields}, highest priority first, then oldest first
 local taken = {}
 
@@ -17,7 +17,7 @@ local function read(lane, count)
       redis.call('ZREM', KEYS[1], lane)
       return {}
     end
-    redis.call('XGROUP', 'CREATE', stream, WORKERS, '0') -- the group was lost: what it had given out comes again
+    redis.call('XGROUP', 'CREATE', stream, WORKERS, '0') -- the group was lost: entries it had given out come again
     reply = redis.call(unpack(command))
   end
   return reply and reply[1][2] or {}

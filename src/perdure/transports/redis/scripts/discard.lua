@@ -1,6 +1,6 @@
 --@include streams
 --@include entries
--- discard: an entry that a worker refuses (altered, unsigned, unreadable); the sweep sends the task again.
+-- discard: removes entries that a worker refuses (altered, unsigned, unreadable); the sweep sends their tasks again.
 -- KEYS  1 held, 2 lanes
 -- ARGV  1 what the names of lanes begin with, then for each: lane, entry id, task id as the entry names it
 -- returns nothing

@@ -1,7 +1,7 @@
--- enter_slots: lets owners into the slots of one limit, as far as there is room. One that is in is renewed.
+-- enter_slots: lets owners into the slots of one limit, as far as there is room. The lease of an owner that is in is renewed.
 -- KEYS  1 slots
 -- ARGV  1 limit, 2 lease (milliseconds), then owners
--- returns how many are in, then 1 or 0 for each owner: it is in
+-- returns how many are in, then for each owner 1 if it is in, else 0
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local limit, ends = tonumber(ARGV[1]), now + tonumber(ARGV[2])

@@ -1,6 +1,6 @@
 --@include streams
 --@include entries
--- forget: a worker is dead. The tasks named are no longer its own, nor held; those reported wait for nobody.
+-- forget: takes the tasks of a dead worker from it. Lost ones are no longer held; reported ones stay until acknowledged.
 -- KEYS  1 held, 2 lanes, 3 forgotten
 -- ARGV  1 what the names of lanes begin with, 2 lane of the adopted, 3 worker, 4 seconds to remember it,
 --       5 how many tasks are lost, then these, then those reported

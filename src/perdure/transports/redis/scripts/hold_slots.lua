@@ -1,7 +1,7 @@
--- hold_slots: these owners are running. Renews their leases; what was lost is entered again, whatever the limit is.
+-- hold_slots: renews the leases of running owners; one whose lease was lost enters again, whatever the limit is.
 -- KEYS  1 slots
 -- ARGV  1 lease (milliseconds), then owners
--- returns how many were not in
+-- returns how many owners were not in
 local time = redis.call('TIME')
 local ends = time[1] * 1000 + math.floor(time[2] / 1000) + tonumber(ARGV[1])
 local lost = 0

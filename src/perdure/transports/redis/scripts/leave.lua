@@ -1,4 +1,4 @@
--- leave: a worker is no longer listed. Its tasks were given to others before, or it has none.
+-- leave: takes a worker off the list. Its tasks were given to others before, or it has none.
 -- KEYS  1 seen, 2 beats
 -- ARGV  1 worker
 -- returns nothing

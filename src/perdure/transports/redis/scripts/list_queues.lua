@@ -1,5 +1,5 @@
 --@include streams
--- list_queues: how many tasks of one queue wait, and how many workers have.
+-- list_queues: how many tasks of one queue wait, and how many are claimed by workers.
 -- KEYS  1 lanes
 -- ARGV  1 what the names of lanes begin with, 2 lane of the adopted
 -- returns {waiting, claimed}

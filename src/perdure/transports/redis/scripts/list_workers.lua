@@ -1,4 +1,4 @@
--- list_workers: everybody who beat, and for how long each has been silent by the server's clock.
+-- list_workers: every worker that has beaten, and how long it has been silent by the server's clock.
 -- KEYS  1 seen, 2 beats
 -- ARGV  none
 -- returns a list: milliseconds, what it said, milliseconds, what it said, …

@@ -16,7 +16,7 @@ for i = 2, #ARGV do
     elseif is_there(stream, entry) then
       answer = 'queued'
     else
-      drop(KEYS[1], KEYS[2], ARGV[1], ARGV[i], lane, entry) -- somebody deleted the entry
+      drop(KEYS[1], KEYS[2], ARGV[1], ARGV[i], lane, entry) -- its entry was deleted
     end
   end
   answers[#answers + 1] = answer

@@ -11,7 +11,7 @@ local current = math.floor(now / width)
 local passed, oldest = 0, current
 local counts = redis.call('HGETALL', KEYS[1])
 for i = 1, #counts, 2 do
-  -- Also what is no number, and what is of a time to come, goes: Perdure wrote neither.
+  -- Fields that are no number or lie in the future go too: Perdure wrote neither.
   local slice, count = tonumber(counts[i]), tonumber(string.match(counts[i + 1], '^%d+$'))
   if not count or not slice or not (slice >= current - slices and slice <= current + slices) then
     redis.call('HDEL', KEYS[1], counts[i])

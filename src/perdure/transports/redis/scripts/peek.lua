@@ -2,7 +2,7 @@
 -- peek: what a claim of one queue would give, without giving it; a worker of several queues compares them.
 -- KEYS  1 lanes
 -- ARGV  1 what the names of lanes begin with, 2 how many at most, 3 how many types follow (-1: everything fits),
---       then the types, then the functions, and with a ! in front those it lacks
+--       then the types, then the functions, and with a ! in front the functions it lacks
 -- returns a list: priority, sent at, priority, sent at, …
 local found = {}
 local limit = tonumber(ARGV[2])

@@ -1,5 +1,5 @@
 --@include streams
--- publish: puts tasks into the lanes of one queue. One that is held already stays as it is.
+-- publish: puts tasks into the lanes of one queue. A task that is held already stays as it is.
 -- KEYS  1 held, 2 lanes
 -- ARGV  1 what the names of lanes begin with, 2 channel to wake, 3 how many tasks, then their ids, then for each task:
 --       priority, lane, sent at (microseconds), message, signature
@@ -10,16 +10,16 @@ local there = redis.call('HMGET', KEYS[1], unpack(ARGV, 4, 3 + count))
 local made, seen, places = {}, {}, {}
 for i = 1, count do
   local task, first = ARGV[3 + i], 4 + count + (i - 1) * 5
-  local is_held = there[i] and string.find(there[i], '^%d+%-%d+ %S ') -- or somebody wrote something else there
+  local is_held = there[i] and string.find(there[i], '^%d+%-%d+ %S ') -- any other value was not written by Perdure
   if not is_held and not seen[task] then
     seen[task] = true
     local lane = ARGV[first + 1]
     local stream = ARGV[1] .. lane
     if not made[lane] then
       made[lane] = true
-      length(stream) -- what is no stream goes
+      length(stream) -- deletes a key that is no stream
       if redis.call('ZADD', KEYS[2], 'NX', ARGV[first], lane) == 1 then
-        redis.pcall('XGROUP', 'CREATE', stream, WORKERS, '0', 'MKSTREAM') -- an error: a worker's own command made it
+        redis.pcall('XGROUP', 'CREATE', stream, WORKERS, '0', 'MKSTREAM') -- an error: a worker's own command made the group
       end
     end
     local entry = redis.call('XADD', stream, '*',

@@ -1,13 +1,13 @@
 --@include streams
--- receive: results of some partitions, to whoever holds them.
+-- receive: gives the results of some partitions to the coordinator that holds them.
 -- KEYS  results of each partition
 -- ARGV  1 consumer, 2 how many at most, of each, then for each partition:
---       `new`; `tidy`, which also takes an empty stream away; or the milliseconds after which what others have received is taken over,
---       and where to go on taking over, `0-0` to begin
+--       `new`; `tidy`, which also takes an empty stream away; or the milliseconds after which results that others have
+--       received are taken over; and where to go on taking over, `0-0` to begin
 -- returns for each {where to go on, `0-0`: nowhere, list of {entry id, fields}}
 local answers = {}
 
-local function remove_idle(stream) -- consumers that have nothing here any more need no place
+local function remove_idle(stream) -- consumers without pending results
   for _, row in ipairs(redis.call('XINFO', 'CONSUMERS', stream, COORDINATORS)) do
     local fields = {}
     for i = 1, #row, 2 do fields[row[i]] = row[i + 1] end
@@ -17,7 +17,7 @@ local function remove_idle(stream) -- consumers that have nothing here any more 
   end
 end
 
--- What is new in all of these at once; false if one of them, or its group, is not there.
+-- New entries of all these streams at once; false if one of them, or its group, does not exist.
 local function read(streams)
   local command = { 'XREADGROUP', 'GROUP', COORDINATORS, ARGV[1], 'COUNT', ARGV[2], 'STREAMS' }
   for _, stream in ipairs(streams) do command[#command + 1] = stream end
@@ -33,10 +33,10 @@ local function take_over(stream, milliseconds, cursor)
   return redis.pcall('XAUTOCLAIM', stream, COORDINATORS, ARGV[1], milliseconds, cursor, 'COUNT', ARGV[2])
 end
 
-local function is_made(stream) -- with its group
-  length(stream) -- what is no stream goes
+local function is_made(stream) -- whether it exists, then with its group
+  length(stream) -- deletes a key that is no stream
   if redis.call('EXISTS', stream) == 0 then return false end
-  redis.pcall('XGROUP', 'CREATE', stream, COORDINATORS, '0') -- an error: it has one
+  redis.pcall('XGROUP', 'CREATE', stream, COORDINATORS, '0') -- an error: the group exists
   return true
 end
 

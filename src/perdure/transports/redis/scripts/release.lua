@@ -1,6 +1,6 @@
 --@include streams
 --@include entries
--- release: a claim that nobody waited for any more; its tasks are queued again, as the last of their lanes.
+-- release: undoes a claim whose claimer is gone; its tasks are queued again, as the last of their lanes.
 -- KEYS  1 held
 -- ARGV  1 what the names of lanes begin with, 2 channel to wake, 3 worker, then task ids
 -- returns how many were given back

@@ -1,5 +1,5 @@
 --@include streams
--- settle: tasks are over, their results are durable (or were refused); nothing of them stays.
+-- settle: removes tasks that are over: their results are durable, or were refused.
 -- KEYS  1 held, 2 lanes
 -- ARGV  1 what the names of lanes begin with, then task ids
 -- returns how many were held

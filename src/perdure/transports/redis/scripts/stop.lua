@@ -1,6 +1,6 @@
 --@include streams
 --@include entries
--- stop: marks tasks; whoever has one, or claims it, hears of it with the answer to the next beat.
+-- stop: marks tasks; the worker that has one, or claims it, learns of it from the answer to its next beat.
 -- KEYS  1 held
 -- ARGV  1 what the names of lanes begin with, then task ids
 -- returns the workers that have one of them

@@ -1,4 +1,4 @@
--- withdraw: a worker no longer wishes to begin.
+-- withdraw: removes the wish of a worker that no longer wishes to begin.
 -- KEYS  1 begins, 2 grant
 -- ARGV  1 task id, 2 the wish
 -- returns nothing

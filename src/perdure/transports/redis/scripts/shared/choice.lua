@@ -1,7 +1,7 @@
--- Which lanes a worker may take from, and what stands in them. A claim and a look use the same.
+-- Which lanes a worker may take from, and what stands in them. Claim and peek share this.
 
 -- Lanes that fit, as {priority, lane}, highest priority first. Names of types and functions are encoded as in lanes. A function
--- with a colon, encoded as %3A, is imported: it fits everybody who did not say that it lacks it.
+-- with a colon, encoded as %3A, is imported: it fits every worker that did not say that it lacks it.
 local function fitting(lanes, first)
   local rows = redis.call('ZREVRANGE', lanes, 0, -1, 'WITHSCORES')
   local number = tonumber(ARGV[first])
@@ -19,7 +19,7 @@ local function fitting(lanes, first)
   return found
 end
 
--- When the next tasks of a lane were sent, oldest first: what its group has not been given yet.
+-- When the next tasks of a lane were sent, oldest first: those its group has not given out yet.
 local function upcoming(stream, count)
   local groups = redis.pcall('XINFO', 'GROUPS', stream)
   if groups.err then return {} end
@@ -32,7 +32,7 @@ local function upcoming(stream, count)
   local sent = {}
   for _, entry in ipairs(redis.call('XRANGE', stream, '(' .. last, '+', 'COUNT', count)) do
     local at = tonumber(entry[2][4])
-    if not at or at ~= at then at = 0 end -- nothing that Perdure wrote: it comes first, and is refused
+    if not at or at ~= at then at = 0 end -- not written by Perdure: it comes first, and is refused
     sent[#sent + 1] = at
   end
   return sent

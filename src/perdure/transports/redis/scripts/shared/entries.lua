@@ -1,11 +1,11 @@
--- Where a task's entry is, and taking it away.
+-- Finding the entry of a task, and removing it.
 -- A value of `held` is "<entry id> <flag> <lane>"; the flag is "s" when the task should stop, else "-".
 
 local function find(held, task)
   local value = redis.call('HGET', held, task)
   if not value then return nil end
   local entry, flag, lane = string.match(value, '^(%d+%-%d+) (%S) (.*)$')
-  if not entry then redis.call('HDEL', held, task) end -- nothing that Perdure wrote; left there, the task would never be sent again
+  if not entry then redis.call('HDEL', held, task) end -- not written by Perdure; left there, the task would never be sent again
   return entry, flag, lane
 end
 
@@ -14,7 +14,7 @@ local function is_there(stream, entry)
   return not found.err and #found > 0
 end
 
--- The worker that has it and for how many milliseconds; nothing when it is queued, or gone.
+-- The worker that has an entry, and for how many milliseconds; nil if it is queued, or gone.
 local function claimed_by(stream, entry)
   local pending = redis.pcall('XPENDING', stream, WORKERS, entry, entry, 1)
   if pending.err or not pending[1] then return nil end

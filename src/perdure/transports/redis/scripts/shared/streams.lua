@@ -1,10 +1,10 @@
--- Streams that anybody may have spoilt. What stands in the place of a stream and is none is taken away.
+-- Streams, which any client may have spoilt: a key in the place of a stream that is none is deleted.
 
 local function is_wrong(reply)
   return type(reply) == 'table' and reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) ~= nil
 end
 
--- How many entries it has; 0: it is not there, or was taken away.
+-- How many entries a stream has; 0 if it does not exist, or was deleted here.
 local function length(stream)
   local number = redis.pcall('XLEN', stream)
   if type(number) == 'number' then return number end
