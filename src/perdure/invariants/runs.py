@@ -213,11 +213,19 @@ def patched(model: Model, event: e.RunPatched) -> None:
     for act in model.acts.values():
         _keeps_its_place(model, act, old.loops.get(act.node), graph.loops.get(act.node))
     model.graphs.append(graph)
+    moved = {name for name, loops in graph.loops.items() if old.loops.get(name, loops) != loops}
     for name in graph.nodes.keys() - old.nodes.keys():  # removed before it was activated, and back: another node
         model.acts.pop((name, (), None), None)
+    for name in moved:  # so is what waited where it no longer stands
+        waiting = model.acts.get((name, (), None))
+        if waiting is not None and waiting.state == "pending" and not waiting.fired:
+            del model.acts[waiting.key]
     for name, edges in graph.outgoing.items():
         for edge in edges:
             if not old.has(name, edge.target):
+                _resolve_new(model, edge)
+            elif name in moved or edge.target in moved:
+                _forget_moved(model, edge)
                 _resolve_new(model, edge)
     for act in list(model.acts.values()):
         if event.mends and act.state == "pending" and act.fired and act.item is None:
@@ -240,6 +248,15 @@ def _keeps_its_place(model: Model, act: Act, before: tuple[str, ...] | None, aft
         model.blame("E6", f"{act.place} is {act.state} and a patch removes it")
     elif after != before:
         model.blame("E6", f"{act.place} is {act.state} and a patch moves it into or out of a loop")
+
+
+def _forget_moved(model: Model, edge: Edge) -> None:
+    """Undecide an edge of a node that moves: how it resolved before counts for no join that has not fired."""
+    model.entered.pop((edge.source, edge.target, ()), None)
+    target = model.acts.get((edge.target, (), None))
+    if target is not None and target.state == "pending" and not target.fired:
+        if target.edges.pop(edge.source, SKIPPED) in (TAKEN, ERROR):
+            model.blame("E6", f"the token on {edge.source} -> {target.place} has no edge any more")
 
 
 def _resolve_new(model: Model, edge: Edge) -> None:

@@ -117,9 +117,14 @@ def ensure(state: State, node: int, scope: Scope, item: int = -1) -> Activation:
 
 
 def touch_entries(state: State) -> None:
-    """Touch the nodes without incoming edges: they are ready from the start."""
+    """Touch the nodes without incoming edges: they are ready from the start. In a loop that has begun, one that a patch brings
+    waits for the next iteration (rule 39)."""
     for index in state.ir.entries:
-        activation = ensure(state, index, (1,) * len(state.node(index).loops))
+        loops = state.node(index).loops
+        scope = (1,) * len(loops)
+        if loops and (loops[0], ()) in state.loops and key_of(index, scope) not in state.activations:
+            continue
+        activation = ensure(state, index, scope)
         if activation.state is N.PENDING and not activation.fired:
             touch(state, activation.key)
 

@@ -375,9 +375,18 @@ def _unavoidable(state: State, ir: IR) -> set[int]:
         activation = state.activations.get(key_of(index, ()))
         if activation is not None and activation.fired:
             skippable[index] = activation.state is N.SKIPPED
+        skippable[index] = skippable[index] or _comes_too_late(state, node, index)
         if is_approval(node) and not skippable[index]:
             forced.add(index)
     return forced
+
+
+def _comes_too_late(state: State, node: Node, index: int) -> bool:
+    """Whether the node stands in a loop that is over, and was not there when it ran."""
+    run = state.loops.get((node.loops[0], ())) if node.loops else None
+    if run is None or run.status != "ended":
+        return False
+    return not any(a.node == index and a.scope[:1] == (run.iteration,) for a in state.activations.values())
 
 
 def topological(ir: IR) -> list[int]:

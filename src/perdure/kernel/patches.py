@@ -37,9 +37,15 @@ def install(state: State, ir_hash: str, *, mends: bool = False) -> None:
     new = rebase(state.library[ir_hash], *state.irs)
     state.irs = [*state.irs, new]
     state.ir_hashes = [*state.ir_hashes, ir_hash]
+    _leave_places(state, old, new)
     before = {(edge.source, edge.target) for edge in old.edges if edge.kind != "back"}
     for edge in new.edges:
-        if edge.kind != "back" and (edge.source, edge.target) not in before:
+        if edge.kind == "back":
+            continue
+        if (edge.source, edge.target) not in before:
+            _resolve_new(state, edge)
+        elif _has_moved(old, new, edge.source) or _has_moved(old, new, edge.target):
+            _forget_moved(state, edge)
             _resolve_new(state, edge)
     after = {(edge.source, edge.target) for edge in new.edges}
     for activation in in_order(state):
@@ -50,18 +56,40 @@ def install(state: State, ir_hash: str, *, mends: bool = False) -> None:
             continue
         state.edit(activation)
         activation.ir = len(state.irs) - 1
-        if new.nodes[activation.node] is None:  # it holds no token (`check`), so nothing misses it
-            state.drop(state.activations, activation.key)
-            state.tally[N.PENDING] -= 1
-            loosen(state, activation.key)
-            if state.touched is not None:  # a retry in the same decision may have made it undecided again
-                state.touched[:] = [key for key in state.touched if key != activation.key]
-            continue
         for source in sorted(activation.edges):
             if (source, activation.node) not in after:
                 uncount(state, activation, source)
         touch(state, activation.key)
     touch_entries(state)
+
+
+def _has_moved(old: IR, new: IR, index: int) -> bool:
+    """Whether the patch moves a node into a loop or out of one: its edges then resolve elsewhere, and at other times."""
+    before, after = old.nodes[index] if index < len(old.nodes) else None, new.nodes[index]
+    return before is not None and after is not None and before.loops != after.loops
+
+
+def _leave_places(state: State, old: IR, new: IR) -> None:
+    """Drop pending activations of nodes that the patch removes or moves: they hold no token (`check`), so nothing misses them."""
+    for activation in in_order(state):
+        if activation.state is not N.PENDING or activation.scope or activation.fired or activation.item >= 0:
+            continue
+        if new.nodes[activation.node] is not None and not _has_moved(old, new, activation.node):
+            continue
+        state.drop(state.activations, activation.key)
+        state.tally[N.PENDING] -= 1
+        loosen(state, activation.key)
+        if state.touched is not None:  # a retry in the same decision may have made it undecided again
+            state.touched[:] = [key for key in state.touched if key != activation.key]
+
+
+def _forget_moved(state: State, edge: Edge) -> None:
+    """Undecide an edge of a node that moves. Its source may have been skipped in a loop that was over, and may run now: a join
+    that has not fired waits for it."""
+    state.drop(state.entered, (edge.source, edge.target, ()))
+    target = state.activations.get(key_of(edge.target, ()))
+    if target is not None and target.state is N.PENDING and not target.fired and edge.source in target.edges:
+        uncount(state, state.edit(target), edge.source)
 
 
 def runs_again(activation: Activation) -> bool:
