@@ -22,7 +22,7 @@ from perdure.weight import WHY, is_heavy
 
 MIB = 1024 * 1024
 LARGE_BYTES = 256 * 1024
-"""Of a value that is read at once; a larger one in a thread."""
+"""The largest value that is read on the loop; a larger one is read in a thread."""
 ANSWER_BYTES = 8 * MIB
 """How many bytes of values that are stored as blobs one answer holds."""
 PREVIEW_BYTES = 200

@@ -293,7 +293,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     top: bool = False
     """Only runs that have no parent."""
     idle: bool = False
-    """Only runs that have no work out with workers, and those that have open children: what these do is not known here."""
+    """Only runs without work out with workers, and runs with open children, whose work is not known here."""
     quarantined: bool | None = None
 
 

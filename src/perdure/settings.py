@@ -43,7 +43,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Journal and archive. After three slashes a path is relative to the working directory, after four absolute."""
 
     redis_url: Annotated[str, msgspec.Meta(pattern=r"^$|^(rediss?|unix)://\S+$")] = ""
-    """The server between processes, with a postgresql:// database; empty: everything in one process."""
+    """The Redis server between processes, with a postgresql:// database; empty: everything in one process."""
 
     redis_prefix: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] = "perdure"
     """How every key in Redis begins; deployments that share a server have one prefix each."""

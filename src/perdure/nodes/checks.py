@@ -74,7 +74,8 @@ def find_mistakes(node_type: NodeType, config: Any, is_open: Callable[[Any], boo
 
 
 def find_misfits(schema: Any, value: Any) -> list[Mistake]:
-    """What does not fit a schema, in the same words; templates may still become anything. Raises SchemaInvalid."""
+    """What does not fit a schema, in the same words; a value with a template may become anything. Raises
+    SchemaInvalid."""
     open_somewhere = _holds(value, has_template)
     found: list[Mistake] = []
     for error in compile_schema(schema).iter_errors(value):

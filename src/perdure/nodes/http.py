@@ -39,7 +39,7 @@ KEY_HEADER = "idempotency-key"
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _USUAL_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-# Of WebDAV, and of caches: a service may have any.
+# Methods of WebDAV and of caches: a service may have any.
 _OTHER_METHODS = frozenset(
     "TRACE QUERY PURGE LINK UNLINK PROPFIND PROPPATCH MKCOL COPY MOVE LOCK UNLOCK REPORT SEARCH".split()
 )

@@ -81,7 +81,7 @@ def _warn(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
         yield ("on_timeout",), "'escalate' asks the same people again; name others with 'escalate_to'"
     elif policy != "escalate" and not has_template(policy) and config.get("escalate_to") is not None:
         yield ("escalate_to",), f"nobody is asked by it, since 'on_timeout' is '{policy}'; set that to 'escalate'"
-    if policy != "reject" and config.get("timeout_seconds") is None:  # to reject is what is meant without a word
+    if policy != "reject" and config.get("timeout_seconds") is None:  # "reject" may be just the default
         yield ("on_timeout",), "there is no time that could pass; give 'timeout_seconds'"
 
 

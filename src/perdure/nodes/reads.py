@@ -1,8 +1,8 @@
-"""What templates and conditions read, held to what is known of it: the schema of the inputs, and the outputs whose shape the
-definition or the node type says.
+"""Checks what templates and conditions read against what is known of it: the schema of the inputs, and the outputs
+whose shape the definition or the node type declares.
 
-Only warns. A node may never be reached, and an open schema allows what it does not name; a typo is what it mostly is. Whether the
-node exists and comes before is the compiler's to say.
+It only warns: a node may never be reached, and an open schema allows what it does not name; but mostly it is a typo.
+Whether the node exists and comes before is the compiler's to say.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from perdure.spelling import suggest
 _MOST = 100
 _HAS = re.compile(r"\bhas\s*\(")
 _DEEPEST = 32
-# With one of these beside `properties`, what may be there is said elsewhere too.
+# With one of these beside `properties`, the schema says elsewhere too what may be there.
 _MORE = frozenset(
     "$ref $dynamicRef allOf anyOf oneOf not if then else dependentSchemas patternProperties unevaluatedProperties propertyNames".split()
 )
 _ANY: dict[str, Any] = {}
-# What a failure that the graph handles gives in the place of an output (rule 27).
+# The field that a failure handled by the graph gives in the place of an output (rule 27).
 _ERROR = "error"
-# What a person was shown is part of what the node gives.
+# The fields that a person was shown are part of what the node gives.
 _SHOWN = ("title", "show", "approval_ui_url", "shown")
 
 
 def check_reads(ir: IR, registry: Registry) -> tuple[Problem, ...]:
-    """A warning for each field that is read and that, by all that is said of it, is not there."""
+    """A warning for each field that is read and that, by all that is declared of it, does not exist."""
     shapes = _Shapes(ir, registry)
     found: dict[tuple[str, str], Problem] = {}
     for path, reader, references in _references(ir, shapes):
@@ -51,7 +51,7 @@ def check_reads(ir: IR, registry: Registry) -> tuple[Problem, ...]:
 
 
 def _references(ir: IR, shapes: _Shapes) -> Iterator[tuple[Path, str, list[Reference]]]:
-    """Each place that reads, the node it belongs to, and what it reads. What cannot be parsed has been said."""
+    """Each place that reads, the node it belongs to, and what it reads. What cannot be parsed was reported already."""
     if not shapes.known:
         return
     for path, text in find_templates(ir):
@@ -75,7 +75,7 @@ def _reader(path: Path) -> str:
 
 
 class _Shapes:
-    """Schemas of what can be read; made when somebody reads it."""
+    """The schemas of what can be read, each made at its first use."""
 
     def __init__(self, ir: IR, registry: Registry) -> None:
         self.nodes = {node.id: node for node in ir.nodes if node is not None}
@@ -146,7 +146,7 @@ class _Shapes:
 
 
 def _shape(value: Any, depth: int) -> Any:
-    """A mapping has the keys it has; what stands under them may become anything, unless it is a mapping too."""
+    """The schema of a mapping: it has the keys it has, and values that are no mappings may become anything."""
     if not isinstance(value, dict) or depth > _DEEPEST:
         return _ANY
     properties = {key: _shape(inner, depth + 1) for key, inner in value.items()}
@@ -154,9 +154,10 @@ def _shape(value: Any, depth: int) -> Any:
 
 
 def _find_gap(schema: Any, path: tuple[str | int, ...], *, optional: bool) -> tuple[int, list[str]] | None:
-    """How far a path goes until a name is not there, and the names that are. None: nothing says that it is not there.
+    """How far a path goes until a name does not exist, and the names that do. None: nothing says that it does not
+    exist.
 
-    A schema that is open says nothing about a read with a default: whoever wrote that knows that it may be missing.
+    An open schema says nothing about a read with a default: its author knows that the field may be missing.
     """
     for depth, part in enumerate(path):
         if not isinstance(schema, dict):

@@ -1,5 +1,4 @@
-"""What the compiler cannot see: conditions that do not compile, schemas that are invalid. Asked before a workflow is
-stored."""
+"""What the compiler cannot see: conditions that do not compile, invalid schemas. Asked before a workflow is stored."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ def check_parts(ir: IR) -> tuple[Problem, ...]:
 
 
 def _check_defaults(schema: Any) -> Iterator[Problem]:
-    """A run that is given nothing for such an input is refused for it, and the run was not wrong."""
+    """Warnings about defaults that do not fit: a run given nothing for such an input is refused without fault."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(properties, dict) or find_mistake(schema) is not None:
         return
@@ -45,7 +44,7 @@ def _check_defaults(schema: Any) -> Iterator[Problem]:
             own = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
             try:
                 misfits = check({**own, **part}, part["default"])
-            except SchemaInvalid:  # it refers to a part of the whole that it does not have alone
+            except SchemaInvalid:  # it refers to a part of the whole schema that it lacks alone
                 continue
             for why in misfits[:1]:
                 message = f"the default of input '{cut(name, 80)}' does not fit: {why}; correct it, or its schema"
