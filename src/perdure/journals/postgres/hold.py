@@ -18,7 +18,7 @@ from perdure.journals.postgres.connections import Connection, Options, disconnec
 from perdure.journals.postgres.errors import is_locked, translate
 from perdure.journals.postgres.statements import bind
 
-_LOCK = "1464157780, 5"
+_LOCK = "1346720324, 5"
 _SETTLE_SECONDS = 0.5
 """How long a lock may outlive its release: the server has to notice that the connection is gone."""
 _MARK = "perdure holder"

@@ -15,8 +15,8 @@ from perdure.journal import JournalCorrupt, JournalReadOnly, JournalUnavailable
 from perdure.journals.postgres.connections import OLDEST_SERVER, Connection, Options, connect, disconnect
 from perdure.journals.postgres.errors import translate
 
-LOCK = "1464157780, 1"
-"""The advisory lock of migrations: the first number marks locks of Perdure, the second says what for (1 to 5)."""
+LOCK = "1346720324, 1"
+"""The advisory lock of migrations: the first number (`PERD` in ASCII) marks locks of Perdure, the second says what for (1 to 5)."""
 
 
 @cache

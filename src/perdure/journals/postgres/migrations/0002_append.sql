@@ -238,7 +238,7 @@ CREATE FUNCTION perdure.write_notices(
     accepted boolean[], commits integer[], partition_numbers integer[], run_ids text[], from_run_ids text[], bodies bytea[]
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM pg_advisory_xact_lock(1464157780, 2);
+    PERFORM pg_advisory_xact_lock(1346720324, 2);
     INSERT INTO perdure.notices (partition, run_id, from_run_id, body)
     SELECT w.partition, w.run_id, w.from_run_id, w.body
     FROM unnest(commits, partition_numbers, run_ids, from_run_ids, bodies) AS w (commit, partition, run_id, from_run_id, body)
@@ -249,7 +249,7 @@ CREATE FUNCTION perdure.put_command(
     new_command_id text, to_run_id text, partition_number integer, now double precision, new_body bytea
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM pg_advisory_xact_lock(1464157780, 3);
+    PERFORM pg_advisory_xact_lock(1346720324, 3);
     INSERT INTO perdure.commands (command_id, run_id, partition, put_at, body)
     VALUES (new_command_id, to_run_id, partition_number, now, new_body)
     ON CONFLICT (command_id) DO NOTHING;

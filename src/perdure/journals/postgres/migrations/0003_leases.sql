@@ -10,7 +10,7 @@ DECLARE
     rank integer;
     now timestamptz;
 BEGIN
-    PERFORM pg_advisory_xact_lock(1464157780, 4);
+    PERFORM pg_advisory_xact_lock(1346720324, 4);
     now := clock_timestamp();
     DELETE FROM perdure.coordinators c WHERE c.expires_at <= now AND c.holder <> new_holder;
     INSERT INTO perdure.coordinators AS c (holder, expires_at)
@@ -42,7 +42,7 @@ END $$;
 
 CREATE FUNCTION perdure.give_back(old_holder text, partition_numbers integer[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM pg_advisory_xact_lock(1464157780, 4);
+    PERFORM pg_advisory_xact_lock(1346720324, 4);
     UPDATE perdure.partitions p
     SET holder = NULL, epoch = p.epoch + 1
     WHERE p.holder = old_holder AND p.partition = ANY (partition_numbers);
@@ -50,7 +50,7 @@ END $$;
 
 CREATE FUNCTION perdure.leave(old_holder text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM pg_advisory_xact_lock(1464157780, 4);
+    PERFORM pg_advisory_xact_lock(1346720324, 4);
     UPDATE perdure.partitions p SET holder = NULL, epoch = p.epoch + 1 WHERE p.holder = old_holder;
     DELETE FROM perdure.coordinators c WHERE c.holder = old_holder;
 END $$;
