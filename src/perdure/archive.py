@@ -373,7 +373,7 @@ class Archive(Protocol):
         ...
 
     async def consume_link(self, token_hash: bytes, *, approval_id: str, decision: str, now: float) -> Link | None:
-        """The link, to exactly one caller; None to all others, or if it is unknown, expired or for another decision."""
+        """The link, to exactly one caller; None to all others, or if it is unknown, expired or for something else."""
         ...
 
     async def release_link(self, token_hash: bytes, consumed_at: float) -> None:

@@ -9,9 +9,8 @@ is in a tenant, and nothing a tenant can ask tells whether another one has the s
 The promises: `put` returns when the content is durable, so a reference written after it never names missing content.
 `get` gives exactly what was put, or says that it is missing or damaged. Equal content is kept once per tenant.
 
-Content that no event or definition names any more goes in two steps (see `docs/concepts/blobs.md`): `discard` takes it
-out of the listing, and it can still be read; `delete_discarded` is the end. A `put` of discarded content is simply a
-`put`.
+Content that nothing names any more goes in two steps (see `docs/concepts/blobs.md`): `discard` takes it out of the
+listing, and it can still be read; `delete_discarded` is the end. A `put` of discarded content is simply a `put`.
 
     BlobMissing            there is no such content, now
     BlobDamaged            there is something else under its name

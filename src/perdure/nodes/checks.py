@@ -178,7 +178,7 @@ def find_refused_functions(ir: IR) -> list[str]:
 
 
 def _check_secrecy(path: Path, node: Node, node_type: NodeType | None) -> list[Problem]:
-    """Problems of a node that the coordinator answers: its config is stored, so it may not hold or seal secrets."""
+    """Problems of a node that the coordinator answers: stored as it is, it can hold no secret and seal nothing."""
     if node_type is None or not node_type.is_answered(_known_config(node)):
         return []
     problems = []

@@ -196,7 +196,8 @@ class Claims:
         return taken
 
     def _believe(self, queue: str, fields: dict[bytes, bytes]) -> Task:
-        """Decode and check a task. Raises `EnvelopeRefused`, having counted and logged the refusal."""
+        """Decode and check a task. Raises `EnvelopeRefused`, counted and logged unless this process has done the
+        task."""
         task: Task = self._messages.decode("task", fields.get(b"message", b""), fields.get(b"signature", b""))
         if task.task_id.encode() != fields.get(b"task", b"") or task.queue != queue:
             self._messages.refuse("task", f"{task.task_id}: it stands in another's place, in queue {queue!r}")

@@ -108,7 +108,7 @@ class Keys:
     def _limit(self, tenant: str, key: str) -> str:
         return f"{self.prefix}:{{limit:{encode(tenant)}:{encode(key)}}}"
 
-    # who listens
+    # wake-ups
 
     def wake_worker(self, worker: str) -> str:
         return f"{self.prefix}:wake:worker:{encode(worker)}"

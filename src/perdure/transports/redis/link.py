@@ -88,7 +88,7 @@ class Link(ABC):
         if self._closed:
             raise TransportClosed("the transport was closed")
 
-    # who else connects
+    # where to subscribe
 
     @abstractmethod
     def next_place(self) -> Address:

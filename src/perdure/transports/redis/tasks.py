@@ -25,7 +25,7 @@ from perdure.transports.redis.messages import Messages, fields_of
 from perdure.transports.redis.reading import number_of, shown, text_of
 
 BATCH = 200
-"""Tasks in one call of a script, so that no call holds the server up for long."""
+"""The most tasks in one call of a script, so that no call holds the server up for long."""
 MOST_CLAIMS = 10_000
 TASK_SECONDS = 900.0
 """How long a sent task may be claimed. One that waits longer is found missing by the sweep and sent anew."""
@@ -50,8 +50,8 @@ class Tasks:
         self._adopt_seconds = tempo.heartbeat_seconds + tempo.late_seconds
         """How long, after a loss of everything, tasks that a worker may be running are not yet called missing."""
         self._unlisted_seconds = tempo.dead_seconds
-        """How long after a claim a task counts as missing that its worker neither lists as running nor has reported:
-        the worker may have begun anew under its old name."""
+        """How long after its claim a task counts as missing if its worker neither lists it as running nor has reported
+        it: the worker may have begun anew under its old name."""
         self._published: dict[str, Published] = {}
         self._empty_since: dict[str, float] = {}
         """Queues in which none of this process's tasks was found, and since when."""
