@@ -8,8 +8,9 @@ of engines `coordinate`, each for its share of the runs, or `work`, and all the 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -43,25 +44,26 @@ from perdure.routing.python_code import Job
 from perdure.runtime import hearing
 from perdure.runtime.checking import Checker
 from perdure.runtime.claims import Claims, Owner, describe_process, root_of, this_process
-from perdure.runtime.coordinator import Coordinator, EngineStopped
+from perdure.runtime.coordinator import Coordinator
 from perdure.runtime.handled import Handled, begin_handled
 from perdure.runtime.handover import Handover
 from perdure.runtime.leftovers import Others, find_left_alone, list_active
 from perdure.runtime.library import Library
 from perdure.runtime.listener import Listener, handle
 from perdure.runtime.logs import LogKeeper
-from perdure.runtime.messages import BeginAsked, Reported
 from perdure.runtime.notifier import Notifier
 from perdure.runtime.parked import find_mistakes_of
+from perdure.runtime.parts import Parts
 from perdure.runtime.pruner import Pruner
 from perdure.runtime.quarantine import look
+from perdure.runtime.receiver import Receiver
 from perdure.runtime.reclaimer import Reclaimer
 from perdure.runtime.requests import Reply, Request, decode_request, encode_request, slim
 from perdure.runtime.roster import Roster
 from perdure.runtime.sharing import Sharing
 from perdure.runtime.sight import Sight
 from perdure.runtime.timekeeper import Timekeeper
-from perdure.runtime.waiting import first_of, insist
+from perdure.runtime.waiting import first_of
 from perdure.runtime.worker import Worker
 from perdure.sandbox import Sandbox
 from perdure.secrets.vault import Vault
@@ -118,10 +120,7 @@ class Engine:
         self._handled: Handled | None = None
         self._concurrency = concurrency
         self._sandbox: Sandbox | None = None
-        self._tasks: list[asyncio.Task[None]] = []
-        self._closing = False
-        self._broken = asyncio.Event()
-        """A part gave up; whoever waits should look."""
+        self.parts = Parts()
         self._listeners: list[CommitListener] = []
         self.coordinator: Coordinator | None = None
         self.sharing: Sharing | None = None
@@ -244,10 +243,10 @@ class Engine:
         self.listen(self.roster.note)
         transport.on_wake("commands", self._commanded)
         self._sweep(transport)
-        self._spawn("roster", self.roster.run())
-        self._spawn("sharing", self.sharing.run())
-        self._spawn("leases", self.sharing.watch())
-        self._spawn("recovery", self.sharing.recover())
+        self.parts.spawn("roster", self.roster.run())
+        self.parts.spawn("sharing", self.sharing.run())
+        self.parts.spawn("leases", self.sharing.watch())
+        self.parts.spawn("recovery", self.sharing.recover())
 
     async def work(
         self,
@@ -299,15 +298,16 @@ class Engine:
         self.coordinator.handling.own = self.own
         self.coordinator.handling.where = describe_process()
         self.coordinator.blame.write_to(self._handled)
-        self._spawn("coordinator", self.coordinator.run())
-        self._spawn("fetcher", self.coordinator.fetcher.run())
-        self._spawn("limiter", self.coordinator.publisher.limiter.run())
-        self._spawn("results", self._receive(transport, self.coordinator))
-        self._spawn("begins", self._receive_begins(transport, self.coordinator))
+        self.parts.spawn("coordinator", self.coordinator.run())
+        self.parts.spawn("fetcher", self.coordinator.fetcher.run())
+        self.parts.spawn("limiter", self.coordinator.publisher.limiter.run())
+        self.receiver = Receiver(transport, self.coordinator.put, self.clock)
+        self.parts.spawn("results", self.receiver.run())
+        self.parts.spawn("begins", self.receiver.run_begins())
         self.timekeeper = Timekeeper(self.journal, self.coordinator, self.clock)
         self.listener = make_listener(self.journal, self.coordinator, self.clock)
-        self._spawn("timekeeper", self.timekeeper.run())
-        self._spawn("listener", self.listener.run())
+        self.parts.spawn("timekeeper", self.timekeeper.run())
+        self.parts.spawn("listener", self.listener.run())
 
     async def _judge(self, job: Job, tenant: str) -> bool | Lost:
         """Run a Python condition; its processes are started by the first one."""
@@ -347,13 +347,13 @@ class Engine:
         assert self.coordinator is not None
         if self.archive is not None:
             pruner = Pruner(self.journal, self.archive, self.clock, retention_days=self._retention_days)
-            self._spawn("pruner", pruner.run())
+            self.parts.spawn("pruner", pruner.run())
             if self.vault is not None:
                 notifier = Notifier(self.journal, self.archive, self.vault, self.clock, public_url=self._public_url)
                 self.listen(notifier.note)
-                self._spawn("notifier", notifier.run())
+                self.parts.spawn("notifier", notifier.run())
         reclaimer = Reclaimer(transport, self.coordinator, self.clock, self._tempo)
-        self._spawn("reclaimer", reclaimer.run())
+        self.parts.spawn("reclaimer", reclaimer.run())
 
     def _spawn_worker(
         self, transport: Transport, name: str, queues: Sequence[str], types: Sequence[str] | None
@@ -361,7 +361,7 @@ class Engine:
         if self.archive is not None:
             self._logs = LogKeeper(self.archive, self.clock)
             hearing.begin()
-            self._spawn("logs", self._logs.run())
+            self.parts.spawn("logs", self._logs.run())
         self.worker = Worker(
             transport,
             self.registry,
@@ -378,35 +378,15 @@ class Engine:
             tells_starts=self.distributed,
             process=this_process(),
         )
-        self._spawn("worker", self.worker.run())
-
-    def _spawn(self, name: str, work: Coroutine[object, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work, name=f"perdure-{name}")
-        self._tasks.append(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        """No part may end before the others, however that came about: a run would stand still and nobody would know."""
-        if not self._closing:
-            self._broken.set()
+        self.parts.spawn("worker", self.worker.run())
 
     async def until_broken(self) -> None:
         """Wait for a part to give up, and raise why. For processes that do nothing else."""
-        await self._broken.wait()
-        self._check()
-
-    async def _receive(self, transport: Transport, coordinator: Coordinator) -> None:
-        while True:
-            for delivery in await insist(self.clock, partial(transport.receive, 1000)):
-                coordinator.put(Reported(delivery))
-
-    async def _receive_begins(self, transport: Transport, coordinator: Coordinator) -> None:
-        while True:
-            coordinator.put(BeginAsked(await insist(self.clock, transport.receive_begin)))
+        await self.parts.until_broken()
 
     async def close(self, grace_seconds: float = 10.0, last: Callable[[], Awaitable[None]] | None = None) -> None:
         """Running work gets its grace, the rest is handed back; nothing is left running or open. `last` may read what came of it."""
-        self._closing = True
+        self.parts.closing = True
         if self.worker is not None:
             await self.worker.drain(grace_seconds)
         if self._logs is not None:
@@ -416,7 +396,7 @@ class Engine:
         if self.coordinator is not None:
             await self._settle()
             if self.sharing is not None:
-                await self._end("sharing")  # or it would lease anew what it hands over
+                await self.parts.end("sharing")  # or it would lease anew what it hands over
                 await first_of(self.sharing.leave(), self.clock.sleep(_SETTLE_SECONDS))
             self.coordinator.stop()
         await self._stop()
@@ -429,11 +409,7 @@ class Engine:
         await self.journal.close()
 
     async def _stop(self) -> None:
-        self._closing = True
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks.clear()
+        await self.parts.stop()
         if self._sandbox is not None:
             sandbox, self._sandbox = self._sandbox, None
             await sandbox.close()
@@ -446,38 +422,15 @@ class Engine:
             self.lock.release()
             self.lock = None
 
-    async def _end(self, name: str) -> None:
-        for task in self._tasks:
-            if task.get_name() == f"perdure-{name}":
-                task.cancel()
-                await asyncio.wait([task])
-
     async def _settle(self) -> None:
-        """What workers reported last is written before the loops stop."""
+        """What workers reported last is written before the loops stop. A journal that takes nothing must not keep the process: what is
+        not written is done again."""
         assert self.coordinator is not None
-        alive = [task for task in self._tasks if task.get_name() == "perdure-coordinator" and not task.done()]
-        if alive:
-            for _ in range(3):  # the receiver must have run once after the last report
-                await self.clock.sleep(0)
-            # A journal that takes nothing must not keep the process: what is not written is done again.
-            for _ in range(2):  # twice: what was refused is decided again
-                await first_of(self.coordinator.drained(), self.clock.sleep(_SETTLE_SECONDS))
-            if len(self.coordinator.fetcher):
-                await first_of(self._fetch_rest(), self.clock.sleep(_SETTLE_SECONDS))
-
-    async def _fetch_rest(self) -> None:
-        """What waits for a blob or a sandbox is decided, as far as that takes no longer than anybody can wait."""
-        assert self.coordinator is not None
-        while len(self.coordinator.fetcher):
-            await self.coordinator.fetcher.idle()
-            await self.coordinator.drained()
-
-    def _check(self) -> None:
-        for task in self._tasks:
-            if task.done() and not self._closing:
-                error = None if task.cancelled() else task.exception()
-                why = "it was cancelled" if error is None else f"{type(error).__name__}: {error}"
-                raise EngineStopped(f"{task.get_name()} stopped: {why}") from error
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SETTLE_SECONDS):
+                if self.worker is not None and not self.distributed:  # or whoever decides then receives it
+                    await self.receiver.settled(self.worker.reported)
+                await self.coordinator.settled()
 
     # -- workflows and runs --------------------------------------------------------------------------------------------
 
@@ -519,7 +472,7 @@ class Engine:
         if len(body) > INLINE_BYTES:
             body = encode_request(await slim(request, self.contents, self.journal))
         if self.coordinator is not None and self.coordinator.share.holds(request.run_id):
-            self._check()
+            self.parts.check()
             reply = await handle(self.coordinator, decode_request(body))
             if reply.code != "moved":
                 return reply
@@ -539,7 +492,7 @@ class Engine:
     async def _decides(self) -> bool:
         """Whether it can be waited for: somebody holds the journal, or this process does since the holder is gone."""
         if await self.hold(work=False):
-            self._check()
+            self.parts.check()
         return not self.distributed
 
     async def state(self, run_id: str) -> State:
@@ -572,7 +525,7 @@ class Engine:
         stop = self.listen(lambda state, events: changed.set() if state.run_id == run_id else None)
         try:
             while True:
-                self._check()
+                self.parts.check()
                 changed.clear()
                 stored = await self.journal.read_events(run_id, after)
                 for one in stored:
@@ -586,4 +539,4 @@ class Engine:
     async def _changed(self, changed: asyncio.Event) -> None:
         """Something of the run became durable, a part of the engine gave up, or it is time to look."""
         beat = [self.clock.sleep(_FOLLOW_SECONDS)] if self.coordinator is None or self.distributed else []
-        await first_of(changed.wait(), self._broken.wait(), *beat)
+        await first_of(changed.wait(), self.parts.broken.wait(), *beat)

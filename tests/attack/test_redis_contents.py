@@ -105,7 +105,7 @@ def genuine():
 
 def check_alive(*processes):
     for engine in processes:
-        engine._check()
+        engine.parts.check()
 
 
 def test_the_fuzz_knows_every_kind_of_key():
@@ -356,7 +356,7 @@ async def test_a_process_of_which_a_part_broke_begins_again_on_the_same_port(tmp
         if len(began) == 3:
             stop.set()
         else:
-            engine._spawn("part", part())
+            engine.parts.spawn("part", part())
         await servers.serve(create_app(engine), "127.0.0.1", port, lambda _: ready.set(), stop)
 
     writers: list[asyncio.StreamWriter] = []

@@ -52,8 +52,8 @@ def held(engine: Engine) -> set[int]:
 
 def stop_renewing(engine: Engine) -> None:
     """It asks for the lease no more and goes on believing in it, as on a machine whose clock stood still with it."""
-    for loop in [one for one in engine._tasks if one.get_name() in ("perdure-sharing", "perdure-leases")]:
-        engine._tasks.remove(loop)
+    for loop in [one for one in engine.parts.tasks if one.get_name() in ("perdure-sharing", "perdure-leases")]:
+        engine.parts.tasks.remove(loop)
         loop.cancel()
     assert engine.coordinator is not None
     engine.coordinator.share.extend(float("inf"))

@@ -83,9 +83,9 @@ async def crash(engine: Engine) -> None:
     if engine.worker is not None:
         engine.worker._claims = None
         engine.worker._execution._claims = None
-    for one in engine._tasks:
+    for one in engine.parts.tasks:
         one.cancel()
-    await asyncio.gather(*engine._tasks, return_exceptions=True)
+    await asyncio.gather(*engine.parts.tasks, return_exceptions=True)
     if engine.transport is not None:
         await engine.transport.close()
     if engine._claims is not None:

@@ -160,7 +160,7 @@ def _plant_bomb(word: str) -> None:
 async def until_ended(engine: Any, runs: dict[str, Any], stop: asyncio.Event) -> None:
     for run_id in runs:
         while (await engine.journal.get_run(run_id)).row.ended_at is None:
-            engine._check()
+            engine.parts.check()
             if stop.is_set():
                 return
             await asyncio.sleep(0.005)

@@ -78,7 +78,7 @@ async def run_with(path, plan, number_of_runs: int = 2) -> FaultyJournal:
 
             async def over(number=number):
                 while (await real.get_run(f"r{number}")).row.ended_at is None:
-                    engine._check()
+                    engine.parts.check()
                     await asyncio.sleep(0.001)
 
             await asyncio.wait_for(over(), DEADLINE)

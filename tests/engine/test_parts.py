@@ -7,8 +7,9 @@ import logging
 
 import pytest
 
+from perdure.journal import Conflict
 from perdure.kernel.state import RunState
-from perdure.runtime.coordinator import EngineStopped
+from perdure.runtime.parts import EngineStopped
 from perdure.runtime.worker import WorkerStopped
 from tests.engine import tasks
 from tests.engine.helpers import ask, compiled, crash, ended, opened, running, start, task, until_true, workflow
@@ -32,7 +33,7 @@ async def test_a_part_that_is_cancelled_stops_the_engine_and_the_next_start_goes
     await start(engine, GATED)
     await until_true(lambda: tasks.seen, "the handler runs")
     watching = asyncio.create_task(engine.until_broken())
-    (one,) = [one for one in engine._tasks if one.get_name() == f"perdure-{part}"]
+    (one,) = [one for one in engine.parts.tasks if one.get_name() == f"perdure-{part}"]
     one.cancel()
     with pytest.raises(EngineStopped, match=f"perdure-{part} stopped"):
         await asyncio.wait_for(watching, 10)
@@ -97,3 +98,23 @@ async def test_a_read_that_is_interrupted_does_not_make_a_run_unknown(tmp_path):
             coordinator.journal.find_run = find
         assert interrupted
         assert (await ended(engine)).state is R.COMPLETED
+
+
+async def test_what_the_journal_refuses_again_and_again_is_written_before_an_engine_closes(tmp_path):
+    async with running(tmp_path) as engine:
+        await start(engine, GATED)
+        await until_true(lambda: tasks.seen, "the handler runs")
+        append, refused = engine.journal.append, []
+
+        async def refuse(commits):
+            if len(refused) < 5:
+                refused.append(commits)
+                return [Conflict(commit.expected_seq, "another") for commit in commits]
+            return await append(commits)
+
+        engine.journal.append = refuse
+        tasks.gate_of("a").set()
+    assert len(refused) == 5
+    reading = await opened(tmp_path)
+    assert (await reading.state("r1")).state is R.COMPLETED
+    await reading.close()

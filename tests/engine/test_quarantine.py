@@ -8,9 +8,9 @@ import sqlite3
 
 import pytest
 
-from perdure.engine import EngineStopped
 from perdure.journal import RunFilter
 from perdure.kernel.state import RunState
+from perdure.runtime.parts import EngineStopped
 from tests.engine import tasks
 from tests.engine.helpers import (
     ask,

@@ -69,7 +69,7 @@ async def test_whatever_fails_twice_the_run_ends_and_the_engine_lives(tmp_path, 
         tasks.gate_of("a").set()
         assert (await ended(engine)).state is R.COMPLETED
         assert transport.made[0].calls[operation]
-        engine._check()
+        engine.parts.check()
 
 
 async def test_without_a_transport_requests_are_still_decided(tmp_path, transport):
@@ -87,7 +87,7 @@ async def test_without_a_transport_requests_are_still_decided(tmp_path, transpor
         assert (await ended(engine)).state is R.CANCELLED
         assert tasks.cancelled == ["g"], "the stop arrives when the transport is back"
         assert (await ended(engine, "r2")).state is R.COMPLETED
-        engine._check()
+        engine.parts.check()
 
 
 async def test_a_recall_nobody_answered_is_asked_again(tmp_path, transport):

@@ -231,7 +231,7 @@ async def test_one_that_cannot_be_sent_stops_neither_the_others_nor_the_engine(t
         assert found.last_error == "RuntimeError"
         await start(engine, asking(receiver.port), run_id="r2")
         await until_settled(engine.journal, "delivered", "r2:ask:1")
-        engine._check()
+        engine.parts.check()
 
 
 async def test_an_url_and_a_secret_may_come_from_the_inputs(tmp_path):

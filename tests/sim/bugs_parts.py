@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from perdure.blobs import ref_of
-from perdure.engine import Engine
 from perdure.kernel import attempts, guards, patches, reruns
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.runtime.courier import Courier
 from perdure.runtime.leaving import Leaving
+from perdure.runtime.parts import Parts
 from perdure.runtime.rendering import Renderer
 from perdure.runtime.worker import Worker
 from tests.sim.planting import bug, deciding, focused, method, swapped
@@ -187,11 +187,11 @@ _CANCELLED = focused(
 
 @bug("a part of the engine that was cancelled is not missed", "R2", _CANCELLED)
 def _() -> Iterator[None]:
-    def ended(self: Engine, task: Any) -> None:
+    def ended(self: Parts, task: Any) -> None:
         if not task.cancelled() and task.exception() is not None:
-            self._broken.set()
+            self.broken.set()
 
-    with method(Engine, "_ended", ended):
+    with method(Parts, "_ended", ended):
         yield
 
 

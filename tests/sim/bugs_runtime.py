@@ -9,7 +9,6 @@ from unittest.mock import patch
 
 import msgspec
 
-from perdure.engine import Engine
 from perdure.journal import Accepted, JournalUnavailable, OutcomeUnknown
 from perdure.kernel import commands as c
 from perdure.kernel import snapshot
@@ -18,12 +17,14 @@ from perdure.kernel.state import NodeState
 from perdure.runtime import children, loaded, projections, rendering
 from perdure.runtime.batch import Batch
 from perdure.runtime.coordinator import Coordinator
+from perdure.runtime.courier import Courier
 from perdure.runtime.execution import Execution
 from perdure.runtime.fetcher import Fetcher
 from perdure.runtime.incarnation import Incarnation
 from perdure.runtime.loaded import Loaded
 from perdure.runtime.memory import Memory
 from perdure.runtime.messages import Reported
+from perdure.runtime.receiver import Receiver
 from perdure.runtime.reclaimer import Reclaimer
 from perdure.runtime.rendering import Renderer
 from perdure.runtime.timekeeper import Timekeeper
@@ -39,14 +40,14 @@ N = NodeState
 
 @bug("a result is acknowledged before what it led to is appended", "T1")
 def _() -> Iterator[None]:
-    async def receive(self: Engine, transport: Any, coordinator: Coordinator) -> None:
+    async def receive(self: Receiver) -> None:
         while True:
-            deliveries = await insist(self.clock, lambda: transport.receive(1000))
-            await coordinator.transport.acknowledge([delivery.receipt for delivery in deliveries])
+            deliveries = await insist(self._clock, lambda: self._transport.receive(1000))
+            await Courier(self._transport).acknowledge([delivery.receipt for delivery in deliveries])
             for delivery in deliveries:
-                coordinator.put(Reported(delivery))
+                self._put(Reported(delivery))
 
-    with method(Engine, "_receive", receive):
+    with method(Receiver, "run", receive):
         yield
 
 

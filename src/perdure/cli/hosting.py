@@ -78,7 +78,7 @@ class _Broken(Exception):
 
 
 async def _serve(engine: Engine, begin: Begin, stop: asyncio.Event) -> None:
-    from perdure.runtime.coordinator import EngineStopped
+    from perdure.runtime.parts import EngineStopped
     from perdure.transport import TransportUnavailable
 
     try:

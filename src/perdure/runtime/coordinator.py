@@ -19,7 +19,7 @@ from perdure import journal as port
 from perdure.blobs import BlobStore
 from perdure.clock import Clock
 from perdure.contents import Contents
-from perdure.errors import PerdureError, StoreUnavailable
+from perdure.errors import StoreUnavailable
 from perdure.journal import Accepted, Commit, Exists, Fenced, Journal, JournalUnavailable, OutcomeUnknown
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
@@ -42,6 +42,7 @@ from perdure.runtime.loaded import Loaded
 from perdure.runtime.memory import Memory
 from perdure.runtime.messages import Asked, BeginAsked, Fetched, Message, Noticed, Reported, Resumed
 from perdure.runtime.pace import Pace
+from perdure.runtime.parts import EngineStopped
 from perdure.runtime.progress import Progress
 from perdure.runtime.publisher import Publisher
 from perdure.runtime.quarantine import Quarantine, Quarantined
@@ -60,12 +61,6 @@ MOST_WAITING = 10_000
 """Messages in the inbox beyond which whoever asks waits first. Results are bounded by the window, timers by their batch."""
 _TROUBLE_SECONDS = 0.05
 """How long a batch waits whose runs could not be read."""
-
-
-class EngineStopped(PerdureError):
-    """A part of the engine gave up; the journal is intact, and the next start goes on."""
-
-    code = "engine_stopped"
 
 
 class Coordinator:
@@ -144,6 +139,8 @@ class Coordinator:
         self._releases: list[tuple[frozenset[int], asyncio.Future[None]]] = []
         self._on_commit = on_commit
         self._inbox: deque[Message] = deque()
+        self._again: set[Message] = set()
+        """Those in the inbox that were put back, to be decided again."""
         self._wake = asyncio.Event()
         self._progress = Progress()
         self._stopping = False
@@ -195,6 +192,7 @@ class Coordinator:
                 await self._gather()
                 batch = [self._inbox.popleft() for _ in range(min(len(self._inbox), BATCH))]
                 self._progress.taken += len(batch)
+                self._again.difference_update(batch)
                 told = [one.delivery.result.incarnation for one in batch if isinstance(one, Reported)]
                 if max(told, default=0) > (self.incarnation.number or 0):
                     # A result of a later time: this process may have missed that the database was restored.
@@ -267,8 +265,16 @@ class Coordinator:
         self._wake.set()
 
     async def drained(self) -> None:
-        """Everything put in so far has been decided and written."""
+        """Everything put in so far has been decided, and written or put back."""
         await self._progress.reach(self._progress.taken + len(self._inbox))
+
+    async def settled(self) -> None:
+        """Everything put in so far has been decided and written: also what was put back because the journal refused it, and what
+        waits for a blob or a sandbox."""
+        await self.drained()
+        while (self._again or len(self.fetcher)) and self._ended is None:
+            await self.fetcher.idle()
+            await self.drained()
 
     def resume(self, run_id: str, crashed: frozenset[str]) -> None:
         """After a start: send again what was queued, and let the attempts that died with their process lapse."""
@@ -301,6 +307,7 @@ class Coordinator:
                 self.fetcher.handled(message)
         if batch.troubled:
             await self.clock.sleep(_TROUBLE_SECONDS)
+        self._again.update(batch.later)
         for message in batch.later:
             self.put(message)
 

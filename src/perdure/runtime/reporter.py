@@ -31,6 +31,8 @@ class Reporter:
         self._delivery_waiters: list[tuple[asyncio.Future[None], str]] = []
         """For what is being delivered."""
         self._wake: asyncio.Future[None] | None = None
+        self.delivered = 0
+        """Results, so far."""
         self.failing = False
         self.changed: Callable[[], None] = lambda: None
         """Called when delivery begins to work again."""
@@ -98,6 +100,7 @@ class Reporter:
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
                 continue
             # Crash here: delivered twice at most, and the second is ignored (T2).
+            self.delivered += len(self._delivering)
             self._delivering = []
             if self.failing:
                 self.failing = False

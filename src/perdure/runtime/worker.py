@@ -194,6 +194,11 @@ class Worker:
     def _make_processes(self) -> ProcessPool:
         return ProcessPool(self._clock, Leaving(self._blobs, self._clock, self._vault).clean_text)
 
+    @property
+    def reported(self) -> int:
+        """Results that the transport has been given."""
+        return self._reporter.delivered
+
     async def drain(self, grace_seconds: float | None = None) -> None:
         """Claim nothing more; what runs gets its grace, and what runs then is cancelled and handed back."""
         grace = self._grace_seconds if grace_seconds is None else grace_seconds

@@ -16,7 +16,9 @@ from perdure.errors import StoreUnavailable
 from perdure.journal import HolderLock, Journal
 from perdure.model import Compiled
 from perdure.runtime.claims import Claims, claim_name
-from perdure.runtime.coordinator import Coordinator, EngineStopped
+from perdure.runtime.coordinator import Coordinator
+from perdure.runtime.parts import EngineStopped
+from perdure.runtime.receiver import Receiver
 from perdure.runtime.reclaimer import Reclaimer
 from perdure.runtime.requests import Reply, Request
 from perdure.runtime.timekeeper import Timekeeper
@@ -98,16 +100,17 @@ class SimEngine(Engine):
         )
         if world.plan.shared and not world.plan.divided:
             world.broker.take_over()
-        self._spawn("coordinator", coordinator.run())
-        self._spawn("fetcher", coordinator.fetcher.run())
+        self.parts.spawn("coordinator", coordinator.run())
+        self.parts.spawn("fetcher", coordinator.fetcher.run())
         if world.limited:
-            self._spawn("limiter", coordinator.publisher.limiter.run())
-        self._spawn("results", self._receive(transport, coordinator))
-        self._spawn("begins", self._receive_begins(transport, coordinator))
+            self.parts.spawn("limiter", coordinator.publisher.limiter.run())
+        self.receiver = Receiver(transport, coordinator.put, self.clock)
+        self.parts.spawn("results", self.receiver.run())
+        self.parts.spawn("begins", self.receiver.run_begins())
         self.timekeeper = Timekeeper(self.journal, coordinator, self.clock)
         self.listener = make_listener(self.journal, coordinator, self.clock)
-        self._spawn("timekeeper", self.timekeeper.run())
-        self._spawn("listener", self.listener.run())
+        self.parts.spawn("timekeeper", self.timekeeper.run())
+        self.parts.spawn("listener", self.listener.run())
 
     async def _judge(self, job: Any, tenant: str) -> Any:
         """Evaluate in real time, between two virtual moments: a sandbox gives the same answer whenever it is asked."""
@@ -118,7 +121,7 @@ class SimEngine(Engine):
         assert self.transport is not None
         assert self.coordinator is not None
         reclaimer = Reclaimer(self.transport, self.coordinator, self.clock, self._tempo)
-        self._spawn("reclaimer", reclaimer.run())
+        self.parts.spawn("reclaimer", reclaimer.run())
         crashed: frozenset[str] = frozenset()
         if not world.plan.shared:
             crashed = frozenset(world.claims.values())
@@ -135,7 +138,7 @@ class SimEngine(Engine):
                 claims=self._claims,
                 blobs=self.blobs,
             )
-            self._spawn("worker", self.worker.run())
+            self.parts.spawn("worker", self.worker.run())
         await self._recover(crashed)
 
 
