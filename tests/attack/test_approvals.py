@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from perdure.clock import system
 from perdure.kernel import continuations
 from perdure.service import decisions
 from perdure.service.scope import Scope, archive_of
@@ -271,6 +272,31 @@ async def test_who_started_a_run_decides_nothing_of_its_reruns(tmp_path):
             again = await server.ok(f"/runs/{run_id}/rerun", {"from_node": "ask"}, headers=OLGA)
             run_id = again["run_id"]
         found = await until_some(server, f"/approvals?run_id={run_id}", carl)
+        path = f"/approvals/{found['approval_id']}/decide"
+        for who in (carl, bearer("olga", "approver")):
+            refused = await server.post(path, {"decision": "approve"}, headers=who)
+            assert (refused.status_code, refused.json()["code"]) == (403, "own_request"), refused.text
+        await server.ok(path, {"decision": "approve"}, headers=bearer("dora", "approver"))
+
+
+@attack("S11", "who started a run approves a rerun of it when the first run is forgotten")
+@pytest.mark.parametrize("how", ["itself", "a child"])
+async def test_who_started_a_run_that_is_forgotten_decides_nothing_of_its_reruns(tmp_path, how):
+    carl = bearer("carl", "admin")
+    asks = {"id": "ask", "type": "human", "config": {"approvers": ["carl", "dora"]}}
+    call = asks if how == "itself" else {"id": "call", "type": "workflow", "config": {"workflow": "asks"}}
+    async with serving(tmp_path, tokens=True) as server:
+        await server.ok("/workflows", {"name": "asks", "nodes": [asks]}, headers=carl)
+        first = (await server.start({"name": "w", "nodes": [call]}, wait=0, headers=carl))["run_id"]
+        await until_some(server, "/approvals?state=pending", carl)
+        await server.ok(f"/runs/{first}/cancel", {}, headers=carl)
+        await until_state(server, first, "cancelled", carl)
+        again = (await server.ok(f"/runs/{first}/rerun", {}, headers=OLGA))["run_id"]
+        found = await until_some(server, "/approvals?state=pending", carl)
+        assert found["run_id"].startswith(again)
+        while await archive_of(server.engine).prune_runs(system.now() + 1):
+            pass
+        assert await server.engine.journal.find_run(first) is None
         path = f"/approvals/{found['approval_id']}/decide"
         for who in (carl, bearer("olga", "approver")):
             refused = await server.post(path, {"decision": "approve"}, headers=who)

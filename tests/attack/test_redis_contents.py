@@ -11,7 +11,7 @@ import pytest
 from perdure.api import create_app
 from perdure.api import server as servers
 from perdure.cli import hosting
-from perdure.envelopes import Keyring
+from perdure.envelopes import EnvelopeRefused, Keyring
 from perdure.journal import partition_of
 from perdure.limits import Ask, Entered, Limit
 from perdure.settings import Settings
@@ -372,3 +372,43 @@ async def test_a_process_of_which_a_part_broke_begins_again_on_the_same_port(tmp
         for writer in writers:
             writer.close()
     assert len(began) == 3
+
+
+# -- what stands there for ever ----------------------------------------------------------------------------------------
+
+
+@attack("S20", "a slot that is taken for ever")
+async def test_a_lease_that_never_ends_keeps_no_slot(opened):
+    transport = await opened(keyring=RING)
+    client, keys = opened.server.client(), Keys(opened.prefix)
+    limit = Limit("t", "k", 1)
+    client.zadd(keys.slots("t", "k"), {"nobody": float("inf"), "somebody": 9e15})
+    entered = await transport.limits.enter([Ask("r1/a", (limit,))])
+    assert isinstance(entered[0], Entered)
+
+
+@attack("S20", "workers that beat in the future, and many of them")
+async def test_workers_who_were_made_up_hide_none_and_have_a_number(opened):
+    transport = await opened(keyring=RING)
+    client, keys = opened.server.client(), Keys(opened.prefix)
+    transport.beat(beat("w1"))
+    client.zadd(keys.workers_seen, {f"x{n}": float("inf") for n in range(20_000)})
+    client.hset(keys.workers_beats, mapping={f"x{n}": "x" for n in range(20_000)})
+    assert [one.beat.worker for one in await transport.list_workers()] == ["w1"]
+    assert client.zcard(keys.workers_seen) == 1
+
+
+@attack("S20", "what is refused at every look fills the log")
+async def test_what_is_refused_again_and_again_is_said_once_in_a_while(caplog, monkeypatch):
+    said = Messages(RING)
+    for _ in range(1_000):
+        with pytest.raises(EnvelopeRefused):
+            said.decode_lines("beat", b"{}\nx")
+    with pytest.raises(EnvelopeRefused):
+        said.decode_lines("grant", b"{}\nx")
+    assert len(caplog.records) == 2
+    assert said.refused == {"beat": 1_000, "grant": 1}
+    said._said["beat"] = (0.0, 999)
+    with pytest.raises(EnvelopeRefused):
+        said.decode_lines("beat", b"{}\nx")
+    assert "999 more" in caplog.records[-1].getMessage()

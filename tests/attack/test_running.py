@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import sqlite3
 import threading
@@ -21,6 +22,7 @@ from perdure.runtime import children
 from perdure.sandbox import Sandbox
 from perdure.sandbox.jq import Jq
 from tests.api.helpers import serving
+from tests.attack.helpers import until_some
 from tests.attack.marks import attack
 from tests.engine.helpers import DEADLINE, ended, opened, running, start, task, transform, until_true, workflow
 from tests.engine.runner import Folder
@@ -343,6 +345,20 @@ async def test_who_follows_a_run_is_told_when_it_is_quarantined(tmp_path, monkey
             done = await asyncio.wait_for(watched, DEADLINE)
             assert (done.exit_code, BAD in done.output) == (1, True), done.output
             await server.engine.journal.unquarantine(run_id)
+
+
+@attack("S27", "a run is quarantined while `perdure run --server` waits for it")
+async def test_who_waits_for_a_run_on_a_server_is_told_when_it_is_quarantined(tmp_path, monkeypatch):
+    monkeypatch.setattr(watching, "LOOK_SECONDS", 0.05)
+    file = tmp_path / "asks.json"
+    file.write_text(json.dumps(ASKING))
+    async with serving(tmp_path, real=True) as server:
+        command = ["run", str(file), "--server", server.url]
+        waiting = asyncio.create_task(asyncio.to_thread(CliRunner().invoke, app, command))
+        run = await until_some(server, "/runs", {})
+        await server.engine.journal.mark_quarantined(run["run_id"], BAD)
+        done = await asyncio.wait_for(waiting, DEADLINE)
+        assert (done.exit_code, BAD in done.output) == (1, True), done.output
 
 
 @attack("S16", "a workflow that starts itself twice")

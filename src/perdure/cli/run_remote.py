@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +107,7 @@ class Session:
         from perdure.cli.following import Silent, follow, stopping
         from perdure.cli.remote_following import PeopleThere, RemoteFollower, RemoteLines
         from perdure.cli.run import asks_on
+        from perdure.cli.watching import check_going, look_for_quarantine
         from perdure.model import compile_definition
         from perdure.nodes import installed
 
@@ -116,8 +118,16 @@ class Session:
         asks = tree is not None and asks_on(sys.stdin)
         attendant = Attendant(follower, people, no_wait=False, tree=tree, asks=asks)
         screen = Silent() if self.as_json else tree or RemoteLines(follower, installed())
+
+        async def beside(over: asyncio.Event) -> None:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(attendant.run(over))
+                group.create_task(look_for_quarantine(self.backend, follower, over))
+
         with stopping() as stop:
-            await follow(follower, screen, stop, work=None, beside=attendant.run)
+            await follow(follower, screen, stop, work=None, beside=beside)
+        if stop.code is None and not follower.state.terminal:
+            await check_going(self.backend, await self.backend.find_run(self.run_id))
         view = await self.backend.get_run(self.run_id)
         if stop.code is not None and not follower.state.terminal:
             say(f"Not followed any more; the run goes on. To follow it again:\n  {self._command('watch')}")

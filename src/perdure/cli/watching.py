@@ -45,7 +45,7 @@ async def _watch(where: Where, name: str, as_json: bool) -> ExitCode:
     async with connected(where) as backend:
         found = await find_run(backend, name)
         run_id = found["run_id"]
-        await _check(backend, found)
+        await check_going(backend, found)
         follower, lines = backend.follow(run_id)
         tree = None if as_json else make_tree(follower)
         if tree is not None:
@@ -54,7 +54,7 @@ async def _watch(where: Where, name: str, as_json: bool) -> ExitCode:
             screen = Silent() if as_json else tree or lines
             await follow(follower, screen, stop, work=None, beside=_Beside(backend, follower, tree).run)
         if not follower.state.terminal:
-            await _check(backend, await find_run(backend, run_id))
+            await check_going(backend, await find_run(backend, run_id))
         view = await backend.get_run(run_id)
     ended = follower.state.terminal
     if as_json:
@@ -66,7 +66,7 @@ async def _watch(where: Where, name: str, as_json: bool) -> ExitCode:
     return ExitCode.OK if view["state"] == "completed" else ExitCode.FAILED
 
 
-async def _check(backend: Backend, found: dict[str, Any]) -> None:
+async def check_going(backend: Backend, found: dict[str, Any]) -> None:
     """Raises Refused for a quarantined run, unless it has ended and can be shown."""
     why = found.get("quarantined")
     if why is None:
@@ -89,19 +89,21 @@ class _Beside:
         async with asyncio.TaskGroup() as group:
             if self._tree is not None:
                 group.create_task(self._tree.redraw(over))
-            group.create_task(self._look(over))
+            group.create_task(look_for_quarantine(self._backend, self._follower, over))
 
-    async def _look(self, over: asyncio.Event) -> None:
-        from perdure.client import ApiError
 
-        while True:
-            seq = self._follower.state.seq
-            await system.sleep(LOOK_SECONDS)
-            try:
-                found = await self._backend.find_run(self._follower.state.run_id)
-            except ApiError as error:
-                if error.code == "quarantined":
-                    raise
-                continue  # a server that is away: the stream is more patient
-            if found is not None and found.get("quarantined") is not None and self._follower.state.seq == seq:
-                over.set()
+async def look_for_quarantine(backend: Backend, follower: Following, over: asyncio.Event) -> None:
+    """Until the run is quarantined: then nothing will come any more."""
+    from perdure.client import ApiError
+
+    while True:
+        seq = follower.state.seq
+        await system.sleep(LOOK_SECONDS)
+        try:
+            found = await backend.find_run(follower.state.run_id)
+        except ApiError as error:
+            if error.code == "quarantined":
+                raise
+            continue  # a server that is away: the stream is more patient
+        if found is not None and found.get("quarantined") is not None and follower.state.seq == seq:
+            over.set()

@@ -59,6 +59,7 @@ class Start(Command, frozen=True, kw_only=True):
     alias: str = ""
     correlation_id: str = ""
     sealed_for: str = ""
+    asked_by: tuple[str, ...] = ()
     generation: int = 1
 
 

@@ -91,6 +91,9 @@ class RunCreated(Event, frozen=True, kw_only=True, tag="run.created"):
     sealed_for: str = ""
     """The run whose sealed fields this one may open, and under whose name it seals: the first of the runs it was rerun
     from or continues. Empty: the run at the top of its own tree."""
+    asked_by: tuple[str, ...] = ()
+    """Who started the runs that led to this one: the run it was rerun from or continues, and the one it is a child of. They
+    may be forgotten before this run is."""
     generation: int = 1
     """The first generation: above 1 for a child whose start failed before, as its parent then accepts no older one."""
 

@@ -50,6 +50,7 @@ def start(d: Decider, command: c.Start) -> None:
         alias=command.alias,
         correlation_id=command.correlation_id,
         sealed_for=command.sealed_for,
+        asked_by=command.asked_by,
         generation=command.generation,
     )
     _adopt(d, command.adopted)

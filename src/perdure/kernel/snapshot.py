@@ -15,7 +15,7 @@ from perdure.kernel.state import Activation, Approval, IntegrityError, Key, Loop
 from perdure.model.ir import IR
 from perdure.model.rebase import rebase
 
-SNAPSHOT_VERSION = 6
+SNAPSHOT_VERSION = 7
 
 _PLAIN = (
     "run_id",
@@ -34,6 +34,7 @@ _PLAIN = (
     "alias",
     "correlation_id",
     "sealed_for",
+    "asked_by",
     "imported",
     "state",
     "generation",

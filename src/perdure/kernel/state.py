@@ -277,6 +277,7 @@ class State(msgspec.Struct, kw_only=True):
     alias: str = ""
     correlation_id: str = ""
     sealed_for: str = ""
+    asked_by: tuple[str, ...] = ()
     imported: str = ""
     """The run whose journal was read from a file. Only the file vouches for it, so nothing of it is ever executed."""
     state: RunState = RunState.RUNNING
@@ -353,6 +354,11 @@ class State(msgspec.Struct, kw_only=True):
     def seal_name(self) -> str:
         """The run under whose name sensitive fields are sealed: one for a tree of runs and everything rerun from it."""
         return self.sealed_for or root_of(self.run_id)
+
+    @property
+    def requesters(self) -> tuple[str, ...]:
+        """Who asked for this run and for those that led to it: none of them approves what it does (X17)."""
+        return tuple(dict.fromkeys(name for name in (*self.asked_by, self.submitted_by) if name))
 
     @property
     def terminal(self) -> bool:

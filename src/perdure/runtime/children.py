@@ -166,6 +166,7 @@ class Children:
             by=f"run {parent.run_id}",
             correlation_id=parent.correlation_id,
             sealed_for=parent.sealed_for,
+            asked_by=parent.requesters,
             generation=effect.generation,  # an older one would be an end that its parent has heard of
         )
         self._put(Asked(effect.child, lambda state: start, starts=True))

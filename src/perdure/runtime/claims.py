@@ -11,6 +11,7 @@ gives back when it dies: what stands in a file without one is of the dead.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import mmap
@@ -51,6 +52,12 @@ def this_process() -> tuple[str, int]:
     return socket.gethostname(), os.getpid()
 
 
+def refuse_linked(descriptor: int, path: Path) -> None:
+    """Raises OSError for a file that has another name as well: whoever put it there would have that one emptied."""
+    if os.fstat(descriptor).st_nlink > 1:
+        raise OSError(errno.EMLINK, "it has another name as well (a hard link); move it away", str(path))
+
+
 def describe_process() -> str:
     try:
         return f"process {os.getpid()} (in {Path.cwd()})"
@@ -74,6 +81,7 @@ class Claims:
         self._kept = b"".join(_slot(name) for name in kept)
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
+            refuse_linked(descriptor, self.path)
             # Of its own, since the mapping has a copy of the other that a forked child would keep.
             lock = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
             self.unlock = weakref.finalize(self, os.close, lock)

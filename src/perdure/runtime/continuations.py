@@ -50,6 +50,7 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True):
     alias: str = ""
     correlation_id: str = ""
     sealed_for: str = ""
+    asked_by: tuple[str, ...] = ()
     by: str = ""
     """Who started the first of them: they asked for this one too."""
     refs: bool = False
@@ -74,6 +75,7 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True):
             alias=self.alias,
             correlation_id=self.correlation_id,
             sealed_for=self.sealed_for,
+            asked_by=self.asked_by,
         )
 
 
@@ -93,6 +95,7 @@ def continuation_notice(state: State, effect: c.ContinueRun) -> bytes:
         alias=state.alias,
         correlation_id=state.correlation_id,
         sealed_for=state.seal_name,
+        asked_by=state.requesters,
         by=state.submitted_by,
     )
     try:

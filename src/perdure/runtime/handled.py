@@ -25,6 +25,7 @@ import msgspec
 
 from perdure.clock import Clock
 from perdure.journal import Journal
+from perdure.runtime.claims import refuse_linked
 from perdure.runtime.quarantine import Quarantined
 from perdure.runtime.waiting import insist
 
@@ -60,6 +61,7 @@ class Handled:
         known = msgspec.json.encode(self.deaths)
         descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
+            refuse_linked(descriptor, self.path)
             # Not a sparse file: on a full disk a write to the map would kill the process; this says so instead.
             os.write(descriptor, bytes(_NAME_BYTES) + known.ljust(_BYTES - _NAME_BYTES, b"\0"))
             self._map = mmap.mmap(descriptor, _BYTES)

@@ -180,6 +180,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             origin=(source.run_id, self.node),
             correlation_id=self.correlation_id or source.correlation_id,
             sealed_for=source.seal_name,
+            asked_by=source.requesters,
             adopted=reruns.adopt(source, self.node) if kept else (),
             overrides={self.node: self.inputs} if kept and self.inputs else {},
         )

@@ -160,6 +160,8 @@ async def find_requesters(engine: Engine, run_id: str) -> dict[str, str]:
         if not isinstance(created, e.RunCreated):
             continue
         found.setdefault(created.by, name)
+        for by in created.asked_by:  # the runs they started may be forgotten by now
+            found.setdefault(by, name)
         before = [] if created.parent is None else [created.parent[0]]
         if created.origin is not None:
             origin = created.origin[0]

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from perdure.clock import system
 from perdure.envelopes import EnvelopeRefused, Keyring
 from perdure.model.extremes import WHY, has_many
 from perdure.transport import MESSAGE_VERSION, Result, Task, WorkerBeat, encode_message, unpack_task
@@ -52,11 +53,16 @@ _DECODERS = {
 _HEAD = b'{"v":%d,' % MESSAGE_VERSION
 
 
+SAY_SECONDS = 10.0
+
+
 class Messages:
     def __init__(self, keyring: Keyring | None) -> None:
         self._keyring = keyring
         self.refused: Counter[str] = Counter()
         """How many messages were not believed or not understood, by kind."""
+        self._said: dict[str, tuple[float, int]] = {}
+        """Until when nothing more is said of a kind, and how many were refused meanwhile."""
 
     def encode(self, kind: str, message: Any, tenant: str) -> tuple[bytes, str]:
         body = encode_message(message)
@@ -100,8 +106,15 @@ class Messages:
             raise
 
     def refuse(self, kind: str, why: str) -> None:
+        """Count it, and say so: once in a while of each kind, for what stands in Redis is refused at every look."""
         self.refused[kind] += 1
-        _log.warning("refused: %s", why)
+        now = system.monotonic()
+        until, unsaid = self._said.get(kind, (0.0, 0))
+        if now < until:
+            self._said[kind] = (until, unsaid + 1)
+            return
+        self._said[kind] = (now + SAY_SECONDS, 0)
+        _log.warning("refused: %s%s", why, f" (and {unsaid:,} more since this was said last)" if unsaid else "")
 
     def _decode(self, kind: str, body: bytes, signature: bytes) -> Any:
         tenant = None if self._keyring is None else self._keyring.verify(kind, body, signature)

@@ -1,10 +1,12 @@
--- list_workers: every worker that has beaten, and how long it has been silent by the server's clock.
+-- list_workers: every worker that has beaten, and how long it has been silent by the server's clock; of very many, the latest.
 -- KEYS  1 seen, 2 beats
 -- ARGV  none
 -- returns a list: milliseconds, what it said, milliseconds, what it said, …
 local time = redis.call('TIME')
 local now, answer = time[1] * 1000 + math.floor(time[2] / 1000), {}
-local rows = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
+-- Nobody beats in the future: somebody else wrote it, who would never be silent and come before everybody.
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '(' .. (now + 60000), '+inf')
+local rows = redis.call('ZREVRANGE', KEYS[1], 0, 9999, 'WITHSCORES')
 for i = 1, #rows, 2 do
   local said = redis.call('HGET', KEYS[2], rows[i])
   if said then
