@@ -1,4 +1,4 @@
-"""Keys, audit, logs, and who one is, over HTTP. What each does is in `perdure.service.administration`."""
+"""Keys, audit, logs and the caller's own identity, over HTTP. What each does is in `perdure.service.administration`."""
 
 from __future__ import annotations
 

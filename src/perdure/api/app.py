@@ -1,6 +1,6 @@
-"""The application: every endpoint mounted, nothing without a permission, one document of it all.
+"""The application: every endpoint is mounted, none without a permission, and one document describes them all.
 
-`create_app` is the only way in. It must not know what endpoints do, nor how a process is run.
+`create_app` is the only way in. This file must not know what endpoints do, nor how a process is run.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def create_app(
     limiter: RateLimiter | None = None,
     nouns: Iterable[Routes] = NOUNS,
 ) -> Starlette:
-    """As the settings say, unless an authenticator is given. With neither, whoever reaches the server is let in, and
-    `server.serve` listens on the loopback interface only."""
+    """Make the application as the settings say; an authenticator that is given takes precedence. With neither, every
+    caller is let in, and `server.serve` listens on the loopback interface only."""
     if settings is not None:
         authenticator = authenticator or open_authenticator(settings, archive_of(engine), engine.clock)
         limiter = limiter or RateLimiter(
@@ -83,7 +83,7 @@ def create_app(
 
 def _route(context: Context, endpoint: Endpoint) -> Route:
     route = Route(endpoint.path, make_app_handler(context, endpoint), methods=[endpoint.method], name=endpoint.name)
-    route.methods = {endpoint.method}  # as the document says: Starlette would add HEAD to every GET
+    route.methods = {endpoint.method}  # as the document says; Starlette would add HEAD to every GET
     return route
 
 
@@ -101,7 +101,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
 
 
 async def _unrouted(request: Request, error: Exception) -> Response:
-    """No such path or method. Whoever may not know says who they are first (X20)."""
+    """Answer a request for a path or method that does not exist. Below /api a caller authenticates first (X20)."""
     assert isinstance(error, HTTPException)
     context: Context = request.app.state.context
     request_id = request.scope.get("perdure.request_id", "")

@@ -1,4 +1,4 @@
-"""What answers about approvals look like, as types. See `schemas.py`."""
+"""The types of answers about approvals. See `schemas.py`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perdure.api.schemas import Difference, Maybe, View
 class Notify(View, frozen=True, kw_only=True):
     url: str
     secret: str
-    """The name of the secret that signs."""
+    """The name of the secret that signs the notification."""
 
 
 class Approval(View, frozen=True, kw_only=True):
@@ -24,7 +24,7 @@ class Approval(View, frozen=True, kw_only=True):
     expires_at: float | None
     decided_at: float | None
     approvers: list[str]
-    """Empty: anyone."""
+    """Who may decide; empty if anyone may."""
     quorum: int
     votes: dict[str, str]
     on_timeout: str
@@ -33,7 +33,7 @@ class Approval(View, frozen=True, kw_only=True):
     scope: list[int]
     comments: str
     notify: Maybe[Notify] = UNSET
-    """The other system that is told."""
+    """The other system that is told of the approval."""
 
 
 class ApprovalPage(View, frozen=True, kw_only=True):
@@ -43,9 +43,9 @@ class ApprovalPage(View, frozen=True, kw_only=True):
 
 class Ballot(View, frozen=True, kw_only=True, rename={"for_": "for"}):
     by: str
-    """Who voted."""
+    """The principal that voted."""
     for_: str
-    """The entry of `approvers` it counts for: the same, or a role."""
+    """The entry of `approvers` that the vote counts for: the voter's own name, or a role."""
     decision: Literal["approve", "reject"]
     at: float
     comments: str
@@ -77,9 +77,9 @@ class ApprovalDetails(Approval, frozen=True, kw_only=True):
     decided_by: str | None
     data: Any
     changes: list[Difference]
-    """From what was shown to `data`."""
+    """The differences between what was shown and `data`."""
     notification: Notification | None
-    """Whether the other system was told, or why not."""
+    """Whether the other system was told of the approval, or why not."""
 
 
 class ApprovalLinks(View, frozen=True, kw_only=True):

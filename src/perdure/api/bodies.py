@@ -1,7 +1,7 @@
-"""Budget of bodies: how many bytes of them are held at one time, all together, by nobody and by each tenant.
+"""The budget of request bodies: how many bytes each tenant, and all callers without a credential, may hold at one time.
 
-A body has a size (`shell.py`); a thousand connections hold a thousand of them. Who shows no credential shares one small budget.
-It must not know what bodies say.
+The size of one body is limited in `shell.py`, but a thousand connections hold a thousand of them. Callers without a
+credential share one small budget. This file must not know what bodies say.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from perdure.api.problems import TooLarge
 from perdure.service.errors import Overloaded
 
 HELD = "perdure.held"
-"""Where a request has what it holds."""
+"""The key in the ASGI scope of a request's `Held`."""
 
 
 class Bodies:
-    """Of one server. Tenant "" is whoever showed no credential."""
+    """The bodies that one server holds, in bytes by tenant. Tenant "" stands for callers that showed no credential."""
 
     def __init__(self, public_each: int, public_all: int, tenant_all: int) -> None:
         self.public_each = public_each
@@ -28,7 +28,7 @@ class Bodies:
 
     @contextmanager
     def held_by(self, tenant: str) -> Iterator[Held]:
-        """For as long as a request lasts: its body lives as long."""
+        """Count the body of a request for as long as the request lasts, since the body lives as long."""
         held = Held(self, tenant)
         try:
             yield held
@@ -45,17 +45,17 @@ class Bodies:
 
 
 class Held:
-    """What one request holds."""
+    """The body that one request holds."""
 
     def __init__(self, bodies: Bodies, tenant: str) -> None:
         self._bodies = bodies
         self._tenant = tenant
         self.size = 0
         self.data: bytes | None = None
-        """The body, when it was read."""
+        """The body; None until it has been read."""
 
     def expect(self, length: str) -> None:
-        """What the request says of itself; whether it is true is seen as it arrives."""
+        """Check the length that the request declares; the true one is counted by `take` as the body arrives."""
         if length.isdecimal():
             self._check(int(length))
 

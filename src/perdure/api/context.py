@@ -1,4 +1,4 @@
-"""What all calls of a server share: the engine, who is asked about credentials, limits, metrics, the feed."""
+"""What all calls of a server share: the engine, the authenticator, limits, metrics and the feed."""
 
 from __future__ import annotations
 
@@ -31,22 +31,23 @@ MIB = 1024 * 1024
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How a server behaves. What is a setting of the process is read in `perdure.settings` and given here."""
+    """How a server behaves. Settings of the process are read in `perdure.settings` and given here."""
 
     max_body_bytes: int = MIB
     public_body_bytes: int = MIB // 4
-    """Where no credential is asked for: a decision with what was written into its form."""
+    """The largest body where no credential is asked for: a decision with what was written into its form."""
     public_bodies_bytes: int = 16 * MIB
-    """All of them together, at one time."""
+    """All bodies without a credential together, at one time."""
     tenant_bodies_bytes: int = 256 * MIB
-    """Those of one tenant together, at one time."""
+    """All bodies of one tenant together, at one time."""
     hosts: tuple[str, ...] = ()
-    """Names an open server answers to beside those of the loopback interface; one with authentication answers to any."""
+    """Host names an open server answers to besides loopback ones; a server with authentication answers to any name."""
     public_url: str = ""
-    """Where people reach this server: for links (empty: they are relative), and pages from there may ask for changes."""
+    """Where people reach this server. Links begin with it (empty: they are relative), and pages of this origin may ask
+    for changes."""
     connections: Bounds = Bounds()
     streams_per_key: int = 100
-    """Streams and waiting requests, each of which holds a connection for as long as its reader likes."""
+    """Streams and waiting requests of one key: each holds a connection for as long as its reader likes."""
     streams_per_tenant: int = 400
 
 
@@ -67,12 +68,12 @@ class Context:
         self.failures = Failures(engine.clock)
         self.places = Places(options.streams_per_key, options.streams_per_tenant)
         self.nobody = make_principal(tenant="", name="nobody", kind="link", roles=())
-        """Who calls what is public: may nothing and owns nothing."""
+        """The principal of calls to public endpoints: it may do nothing and owns nothing."""
         self._authenticator = authenticator
 
     @property
     def open(self) -> bool:
-        """Whoever reaches this server is let in."""
+        """Whether the server lets every caller in."""
         return self._authenticator is None or self._authenticator.is_open
 
     @cached_property
@@ -95,9 +96,10 @@ class Context:
             raise
 
     def count_failure(self, request: Request) -> None:
-        """A credential was wrong: a key, a token, a link, a signature. Raises RateLimited where that happens too often."""
+        """Count a wrong credential (a key, token, link or signature) against the client's address. Raises RateLimited
+        when there were too many."""
         self.failures.count(request.client.host if request.client else "")
 
     async def audited(self, call: Call, action: str) -> None:
-        """Raises when it cannot be written: the caller must not hear that all is well."""
+        """Record a call in the audit. Raises when that fails: the caller must not hear that all is well."""
         await self.audit.record(call.principal, action, call.object[:500], after=call.noted, request_id=call.request_id)

@@ -1,4 +1,4 @@
-"""What answers about dead letters look like, as types. See `schemas.py`."""
+"""The types of answers about dead letters. See `schemas.py`."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class DeadLetter(View, frozen=True, kw_only=True):
     undo: bool
     error: Error | None
     by: str | None
-    """Who tried it again or gave it up."""
+    """The principal that requeued or discarded the dead letter."""
 
 
 class DeadLetterDetails(DeadLetter, frozen=True, kw_only=True):
     config: Any
-    """What the node was given, as it was rendered; secrets and sensitive fields are masked."""
+    """The rendered config of the node; secrets and sensitive fields are masked."""
     inputs: Any
-    """The outputs of the nodes before it, by name; what is stored as a blob is `{"$ref": "cas://…"}`."""
+    """The outputs of the nodes before it, by name; one that is stored as a blob is `{"$ref": "cas://…"}`."""
     problem: str | None
-    """Why `config` and `inputs` cannot be said."""
+    """Why `config` and `inputs` cannot be shown."""
 
 
 class DeadLetterPage(View, frozen=True, kw_only=True):

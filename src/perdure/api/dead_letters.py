@@ -81,7 +81,7 @@ async def requeue(call: Call, body: Requeue) -> Any:
         message = "give either input or config; they mean the same"
         raise Invalid(message, [Trouble("config", "conflicting_keys", message)])
     config: Any | UnsetType = body.input if body.input is not UNSET else body.config
-    if config is not UNSET:  # it changes what the node does, as a patch would
+    if config is not UNSET:  # another config changes what the node does, as a patch would
         call.principal.require(Permission.WORKFLOWS_WRITE)
         call.noted = {"config": hash_of(config)}
     return await call.service.dead_letters.requeue(call.path("dead_letter_id"), None if config is UNSET else config)

@@ -1,4 +1,4 @@
-"""Where other systems answer: signed callbacks. The signature over the raw bytes is verified before anything is read of them."""
+"""Signed callbacks, by which other systems answer. The signature is verified over the raw bytes, before any parsing."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def decide(call: Call) -> Any:
         raise Refused(f"the body is about {body.approval_id[:200]}, and was sent to {name}", code="wrong_approval")
     view, cast = await notifications.decide(engine, call.context.feed, caller, body.decision, body.comments, body.data)
     if cast:
-        # Crash here: it is decided and not in the audit; the run's journal has it.
+        # Crash here: the approval is decided and not in the audit; the run's journal has the decision.
         await call.context.audit.record(
             caller.principal, "hooks.decide", name, after=body.decision, request_id=call.request_id
         )

@@ -1,6 +1,6 @@
-"""The page behind a link: it asks, and only its button decides (X17). Scanners and previews that open it change nothing.
+"""The page behind an approval link: it asks, and only its button decides (X17). Scanners that open it change nothing.
 
-Plain HTML without scripts; everything that comes from a workflow is escaped.
+The page is plain HTML without scripts; everything in it that comes from a workflow is escaped.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ pages = Routes("links", prefix="")
 _SHOWN = 20_000
 _MOST_FIELDS = 200
 _DATA = "data."
-"""How the fields of the approval's form are called, so that none is taken for the comments."""
+"""The prefix of the names of the approval form's fields, so that none is taken for the comments."""
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'",
-    "Referrer-Policy": "same-origin",  # without a referrer a browser would send the form without an origin
+    "Referrer-Policy": "same-origin",  # with no-referrer a browser would send the form without an origin
 }
 _STYLE = "body{font:16px/1.5 system-ui;max-width:42rem;margin:3rem auto;padding:0 1rem}pre{white-space:pre-wrap;overflow-wrap:anywhere}"
 
@@ -94,10 +94,10 @@ async def decide(call: Call) -> Response:
         comments = written.get("comments", "")
         view = await service.approvals.decide(link.approval_id, link.decision, comments=comments, data=data)  # type: ignore[arg-type]
     except JournalUnavailable:
-        await links.release(link)  # nothing was decided: the link may be used again
+        await links.release(link)  # nothing was decided, so the link may be used again
         raise
     except InputsInvalid as error:
-        await links.release(link)  # it may be filled in again
+        await links.release(link)  # the form may be filled in again
         return _page("It was not taken", _paragraph(error.message), 422)
     except (Refused, Forbidden, NotFound) as error:
         return _page("It was not taken", _paragraph(error.message), 403 if isinstance(error, Forbidden) else 409)
@@ -110,7 +110,7 @@ async def decide(call: Call) -> Response:
 
 
 async def _written(call: Call) -> dict[str, str]:
-    """What was written into the fields of the page."""
+    """Read what was written into the fields of the page."""
     data = await read_bytes(call.request)
     if not data:
         return {}

@@ -1,6 +1,6 @@
 """Figures for Prometheus. Labels come from closed sets only: routes as templates, states, event types; never ids or names.
 
-A label with ids would grow without end and never shrink.
+A label with ids would add time series without end.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Metrics:
         )
 
     def start(self) -> None:
-        """Hear what this process decides."""
+        """Begin to count the events that this process decides."""
         self._stop = self._engine.listen(self._heard)
 
     def stop(self) -> None:
@@ -66,7 +66,7 @@ class Metrics:
     def answered(self, endpoint: Endpoint, status: int, seconds: float) -> None:
         key = (endpoint.name, status)
         found = self._children.get(key)
-        if found is None:  # finding them by their labels costs more than counting
+        if found is None:  # looking the counters up by their labels costs more than counting
             labels = (endpoint.method, endpoint.template, str(status))
             found = (self._requests.labels(*labels), self._seconds.labels(endpoint.template))
             self._children[key] = found

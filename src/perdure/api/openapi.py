@@ -1,4 +1,4 @@
-"""The OpenAPI document, made of the endpoints themselves. It must not know what they do."""
+"""The OpenAPI document, made from the endpoints themselves. This file must not know what they do."""
 
 from __future__ import annotations
 
@@ -108,7 +108,8 @@ def _operation(endpoint: Endpoint, components: dict[str, Any]) -> dict[str, Any]
 
 
 def _sent(kind: str) -> dict[str, Any]:
-    """A definition may be wrong in any way; what is wrong is said."""
+    """The schema of a body that its handler reads itself. A definition has none: whatever is wrong with it is reported
+    as a problem of the definition."""
     return {"description": "A definition."} if kind == "application/json" else {"type": "string"}
 
 
@@ -121,7 +122,7 @@ def _answer(status: int, content: Any) -> dict[str, Any]:
         return {"description": "Nothing more to say"}
     if isinstance(content, str):
         found: dict[str, Any] = {content: {"schema": _EVENT if "event-stream" in content else _TEXT}}
-        if status >= 400:  # a page for people; before it is reached, an error like any other
+        if status >= 400:  # a page for people; errors before the page is reached are problem details as everywhere
             found[_PROBLEM] = {"schema": _ref("ProblemDetails")}
         return {"description": "As it is", "content": found}
     return {
@@ -156,7 +157,7 @@ def _query_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
 
 
 def _plain(schema: dict[str, Any]) -> dict[str, Any]:
-    """A parameter is absent, never null."""
+    """The schema of a query parameter, without null: a parameter is absent, never null."""
     schema = dict(schema)
     description = schema.pop("description", None)
     if "anyOf" in schema:

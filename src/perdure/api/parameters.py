@@ -1,4 +1,4 @@
-"""Parameters that many routes have: limits, cursors, moments, tags, keys. Each says what is wrong with it."""
+"""Parameters that many routes share: limits, cursors, moments, tags, keys. Their errors say what is wrong with each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AFTER_DESCRIPTION = "Only events after this number."
 
 _KEY = re.compile(r"[!-~]{1,255}")
 _LATEST = 32_503_680_000.0
-"""The year 3000: what is later is a mistake, such as milliseconds."""
+"""The year 3000. A later moment is a mistake, such as milliseconds."""
 
 
 def refuse(name: str, message: str) -> BadQuery:
@@ -28,7 +28,7 @@ def refuse(name: str, message: str) -> BadQuery:
 
 
 def moment(name: str, text: str | None) -> float | None:
-    """Seconds since 1970, or a date and time as RFC 3339 writes it; without a zone it is UTC."""
+    """Read a moment: seconds since 1970, or a date and time as RFC 3339 writes it, in UTC if it names no zone."""
     if text is None:
         return None
     try:
@@ -56,7 +56,7 @@ def tag(text: str | None) -> tuple[str, str] | None:
 
 
 def sequence(text: str | None, otherwise: int) -> int:
-    """The number of an event, from a cursor or a header."""
+    """Read the number of an event from a cursor or a header."""
     if text is None or text == "":
         return otherwise
     if not text.isascii() or not text.isdecimal() or len(text) > 15:
@@ -74,7 +74,7 @@ def idempotency_key(request: Request) -> str | None:
 
 
 def either(name: str, value: Any, other: str, second: Any) -> Any:
-    """One of two spellings of a key."""
+    """The value of a key that has two spellings; both may be given if they agree."""
     if value is not None and second is not None and value != second:
         message = f"{name} and {other} are two names of the same; give one of them"
         raise Invalid(message, [Trouble(other, "conflicting_keys", message)])

@@ -1,6 +1,6 @@
 """Errors as `application/problem+json` (RFC 9457): a stable `code`, a sentence, and every problem with its path.
 
-It must not know routes. Nothing of an error that was not raised on purpose is shown.
+It must not know routes. Callers are shown nothing of an error that was not raised on purpose.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ TITLES = {
 
 
 class BadQuery(Invalid):
-    """Parameters of the query that are unknown, or not of their type."""
+    """The query has parameters that are unknown or not of their type."""
 
     code = "invalid_query"
     status = 400
 
 
 class BadHeader(Invalid):
-    """A header that is given twice, of which only one can be meant."""
+    """A header that may stand only once is given twice."""
 
     code = "invalid_header"
     status = 400
 
 
 class BadBody(Invalid):
-    """The body is not JSON as it is accepted here."""
+    """The body is not JSON as this server accepts it."""
 
     code = "invalid_json"
     status = 400
@@ -77,14 +77,14 @@ class WrongType(PerdureError):
 
 
 class CrossOrigin(PerdureError):
-    """A page of another site asked for it (X26)."""
+    """A page of another site asked for a change (X26)."""
 
     code = "cross_origin"
     status = 403
 
 
 class WrongHost(PerdureError):
-    """An open server answers to its own names only, whatever a name resolves to (X26)."""
+    """The request names another host. An open server answers to its own names only, however others resolve (X26)."""
 
     code = "wrong_host"
     status = 421
@@ -101,13 +101,13 @@ class NoMethod(PerdureError):
 
 
 class Broken(PerdureError):
-    """Something that nobody foresaw. The log has it under the same request id."""
+    """An unforeseen error. The server's log has it under the same request id."""
 
     code = "internal_error"
 
 
 def problem(error: PerdureError, request_id: str) -> Response:
-    # A definition that came from outside is the caller's mistake; as a class it has no status of its own.
+    # A wrong definition in a request is the caller's mistake; the class of the error has no status of its own.
     status = 422 if isinstance(error, DefinitionError) else error.status
     body: dict[str, Any] = {
         "type": f"urn:perdure:error:{error.code}",

@@ -1,6 +1,8 @@
-"""Limits before anybody is authenticated: how long a request line and headers may be, how long they may take, how many connections.
+"""Limits that hold before a caller is authenticated: the size of request line and headers, the time they may take, and
+the number of connections.
 
-The only file that knows uvicorn's protocol class. What a connection may send after its headers is limited in `shell.py`.
+This is the only file that knows uvicorn's protocol class. What a connection may send after its headers is limited in
+`shell.py`.
 """
 
 from __future__ import annotations
@@ -14,11 +16,11 @@ import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEAD_BYTES = 64 * 1024
-"""Request line and headers; and what may follow a body in chunks."""
+"""The most bytes of a request line with its headers, and of the trailers that may follow a chunked body."""
 HEAD_SECONDS = 10.0
-"""From the first byte, or from the connection, to the end of the headers."""
+"""The time from the connection, or from the first byte of a later request, to the end of the headers."""
 SPARE_FILES = 64
-"""Descriptors that connections leave to databases, logs and programs."""
+"""File descriptors that connections leave to databases, logs and child processes."""
 _REFUSAL = (
     b"HTTP/1.1 %s\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s"
 )
@@ -30,7 +32,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Doors:
-    """Who is connected, counted over all connections of a server."""
+    """The open connections of one server, counted in total and by address."""
 
     def __init__(self, bounds: Bounds) -> None:
         self._most = min(bounds.connections, max(1, _raise_file_limit() - SPARE_FILES))
@@ -55,7 +57,8 @@ class Doors:
 
 
 def _raise_file_limit() -> int:
-    """As many descriptors as this process may have: a service often begins with 1,024 of them."""
+    """Raise the limit of file descriptors, often 1,024 for a service, as far as allowed (to 65,536 at most), and give
+    it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 1 << 16 if hard == resource.RLIM_INFINITY else min(hard, 1 << 16)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -68,7 +71,8 @@ def _raise_file_limit() -> int:
 
 
 def make_protocol(bounds: Bounds) -> type[HttpToolsProtocol]:
-    """A class, because uvicorn makes the connections; all of one server share their doors."""
+    """Make the protocol class of one server, all of whose connections share one `Doors`. It is a class because uvicorn
+    makes the connections."""
     doors = Doors(bounds)
 
     class Guarded(GuardedProtocol):
@@ -110,7 +114,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if not self._in_head:
             super().data_received(data)
             return
-        # What belongs to the head cannot be known before it is parsed, so no more is given to the parser than a head may have.
+        # Where the head ends is known only once it is parsed, so the parser is given no more than a head may have.
         room = HEAD_BYTES - self._head_bytes
         self._head_bytes += len(data[:room])
         super().data_received(data[:room])
@@ -133,13 +137,13 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._in_head:
             super().on_header(name, value)
             return
-        # Behind a body in chunks there may be headers again; nobody here reads them.
+        # A chunked body may be followed by trailers, which no endpoint reads.
         self._trailer_bytes += len(name) + len(value)
         if self._trailer_bytes > HEAD_BYTES:
             self.transport.close()
 
     def _is_waiting(self) -> bool:
-        """For the end of the headers; what the parser was given may have changed that."""
+        """Whether the end of the headers is still to come: read anew, since the parser may have changed it."""
         return self._in_head
 
     def _begin_head(self) -> None:

@@ -1,7 +1,7 @@
-"""What a request brings, turned into structs: query parameters and JSON bodies, with every mistake named at once.
+"""Reading requests into structs: query parameters and JSON bodies, with every mistake named at once.
 
-Owns what JSON is accepted (X13): UTF-8, at most 64 deep, no duplicate keys, NaN, NUL or half characters. It must not know
-what the values are for.
+This file owns which JSON is accepted (X13): UTF-8, at most 64 deep, no duplicate keys, NaN, NUL or half characters. It
+must not know what the values are for.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ T = TypeVar("T")
 
 BODY_SECONDS = 60.0
 LARGE_BYTES = 16 * 1024
-"""A body beyond it is read in a thread: a megabyte of small values takes a quarter of a second."""
+"""A body larger than this is read in a thread: a megabyte of small values takes a quarter of a second."""
 MOST_TROUBLES = 100
-"""Nobody reads more, and an answer is not to be larger than what was asked."""
+"""The most problems one answer lists: no reader needs more, and an answer should not be larger than its request."""
 _WHERE = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)
 _YAML = {"application/yaml", "application/x-yaml", "text/yaml"}
 ODD_TEXT = re.compile("[\x00\ud800-\udfff]")
-"""What no database takes as text."""
+"""Characters that databases refuse in text."""
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Parameters of a query. A field that is a tuple may be given several times."""
+    """The parameters of a query. A field that is a tuple may be given several times."""
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -71,7 +71,7 @@ _FIELDS: dict[type[Any], dict[str, msgspec.structs.FieldInfo]] = {}
 
 
 def _fields_of(kind: type[Any]) -> dict[str, msgspec.structs.FieldInfo]:
-    """By the name they have in JSON. Looking at a struct is slow, so it is done once for each."""
+    """The fields of a struct by their JSON names. Inspecting a struct is slow, so it is done once for each."""
     found = _FIELDS[kind] = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     return found
 
@@ -83,7 +83,7 @@ def _is_many(kind: Any) -> bool:
 
 
 async def read_body(request: Request, kind: type[T], *, required: bool = True) -> T:
-    """The JSON object of a request. Without any, what the struct is by default, if that is allowed."""
+    """Read the JSON object of a request. An empty body gives the struct's defaults, unless a body is required."""
     data = await read_bytes(request)
     if not data:
         if required:
@@ -94,7 +94,7 @@ async def read_body(request: Request, kind: type[T], *, required: bool = True) -
 
 
 async def aside(data: bytes, work: Callable[[], T]) -> T:
-    """What is done with a body, in a thread where it is large: the loop belongs to everybody."""
+    """Do some work on a body, in a thread if the body is large: all requests share the loop."""
     return await asyncio.to_thread(work) if len(data) > LARGE_BYTES else work()
 
 
@@ -111,7 +111,8 @@ def _read_object(kind: type[T], data: bytes) -> T:
 
 
 def media_type(request: Request, allowed: set[str]) -> str:
-    """A page of another site cannot send these types without asking first, which is never allowed (X26)."""
+    """The media type of the body, if it is allowed. A page of another site cannot send the types of this API without a
+    preflight, which is never granted (X26)."""
     found = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if found not in allowed:
         some = " or ".join(sorted(allowed))
@@ -124,7 +125,7 @@ def definition_format(request: Request) -> Format:
 
 
 async def read_bytes(request: Request) -> bytes:
-    """The body, however it is sent. `shell.py` ends it when it grows too large, and `bodies.py` when all are together."""
+    """Read the body, however it is sent. `shell.py` refuses one that grows too large, and `bodies.py` one too many."""
     held: Held = request.scope[HELD]
     if held.data is not None:
         return held.data
@@ -147,7 +148,7 @@ def read_json(data: bytes) -> Any:
     problems = Problems()
     value, _, _ = read(data, "json", problems)
     if problems.errors:
-        # The reader is that of definitions; here it reads any body.
+        # The reader is the one for definitions, and its messages say so; here it reads any body.
         troubles = [
             Trouble(format_path(one.path), one.code, one.message.replace("the definition", "the body"))
             for one in problems.found
@@ -157,13 +158,13 @@ def read_json(data: bytes) -> Any:
 
 
 def _convert(kind: type[T], given: dict[str, Any], troubles: list[Trouble], *, strict: bool, what: str) -> T | None:
-    """Field by field, so that all mistakes are found; None when there are any."""
+    """Convert field by field, so that all mistakes are found; None when there are any."""
     fields = _FIELDS.get(kind) or _fields_of(kind)
     suggest = Problems().suggest
     unknown = given.keys() - fields.keys()
     for number, name in enumerate(unknown):
         if number == MOST_TROUBLES:
-            troubles.extend([troubles[-1]] * (len(unknown) - number))  # counted, and not listed
+            troubles.extend([troubles[-1]] * (len(unknown) - number))  # counted but not listed
             break
         hint = suggest(name, fields.keys()) or (
             f"; known are {', '.join(fields)}" if fields else "; there are none here"
@@ -197,7 +198,7 @@ def _clean(text: str, most: int = 100) -> str:
 
 
 def _some(troubles: list[Trouble]) -> list[Trouble]:
-    """As many as anybody reads."""
+    """The first `MOST_TROUBLES`, and how many more there are."""
     more = len(troubles) - MOST_TROUBLES
     if more <= 0:
         return troubles

@@ -1,7 +1,7 @@
-"""Endpoints as data: method, path, permission, what is read and what is answered; and the one way they are called.
+"""Endpoints as data (method, path, permission, what is read and what is answered), and the one way they are called.
 
-A call is authenticated, counted against its limit, allowed, read, executed and audited, in this order, for every route. What
-stands here is also what the OpenAPI document is made of, so the two cannot differ. It must not know what an endpoint does.
+Every call is authenticated, counted against its limit, allowed, read, executed and audited, in this order. The OpenAPI
+document is made from the same data, so the two cannot differ. This file must not know what an endpoint does.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ PREFIX = "/api/v1"
 PUBLIC = frozenset(
     {"/healthz", "/readyz", "/openapi.json", "/links/{token}", f"{PREFIX}/hooks/approvals/{{approval_id}}"}
 )
-"""What answers without credentials. A link is a credential of its own, a hook has a signature; the others say nothing of anybody's
-data (X20)."""
+"""The endpoints that answer without credentials. A link is a credential of its own and a hook has a signature; the
+others reveal no tenant's data (X20)."""
 _SAFE = {"GET", "HEAD"}
 
 Handler = Callable[..., Awaitable[Any]]
@@ -55,21 +55,21 @@ class Call:
         self.key: str | None = None
         """The idempotency key of a POST."""
         self.object = "/".join(str(part) for part in request.path_params.values())
-        """What the audit says it was done to."""
+        """The object of the call, for the audit."""
         self.noted: dict[str, Any] | None = None
-        """What else it says: hashes of what was given, never what was given."""
+        """Further notes for the audit: hashes of what was given, never what was given."""
 
     def path(self, name: str) -> str:
         return str(self.request.path_params[name])
 
 
 def hash_of(value: Any) -> str:
-    """For the audit: what was given can be recognized by who has it, and not read."""
+    """A hash for the audit, by which a value can be recognized by a reader who has it, but not read."""
     return "sha256:" + hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """JSON with another status than the usual one, or with headers."""
+    """A JSON answer with another status than the endpoint's usual one, or with headers."""
 
     content: Any
     status: int = 200
@@ -79,15 +79,15 @@ class Answer(msgspec.Struct, frozen=True):
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     method: str
     path: str
-    """With its prefix."""
+    """The path with its prefix."""
     permission: Permission | None
-    """None: it is on the public list."""
+    """The permission a caller needs; None for endpoints on the public list."""
     handler: Handler
     query: type[Query]
     body: type[Body] | None
     needs_body: bool
     answers: dict[int, Any]
-    """Status to the type of its content; None is no content, a text is a media type."""
+    """The type of the content for each status; None is no content, a string is a media type."""
     tag: str
     name: str
     """The operation id, which is also the action in the audit."""
@@ -95,7 +95,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     sends: tuple[str, ...]
     """Media types of a body that the handler reads by itself."""
     signed: type[Body] | None
-    """What a signed body holds; the handler reads it when it has verified the signature."""
+    """The struct of a signed body, which the handler reads once it has verified the signature."""
 
     @property
     def path_names(self) -> list[str]:
@@ -103,7 +103,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def template(self) -> str:
-        """The path as the document and the metrics name it."""
+        """The path as the OpenAPI document and the metrics name it, without converters."""
         return "/".join(part.partition(":")[0] + "}" if ":" in part else part for part in self.path.split("/"))
 
 
@@ -175,7 +175,7 @@ def check_declared(endpoint: Endpoint) -> None:
 
 
 def make_app_handler(context: Context, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
-    """What the server calls: always an answer, never an exception."""
+    """Make what Starlette calls for an endpoint. It always gives an answer and never raises."""
 
     async def handle(request: Request) -> Response:
         begun = context.engine.clock.monotonic()
@@ -222,13 +222,13 @@ async def _call(
     call.key = idempotency_key(request) if endpoint.method == "POST" else None
     result = await endpoint.handler(call, **arguments)
     if endpoint.audited:
-        # Crash here: it is done and not in the audit. What it did to a run stands in the run's journal all the same.
+        # Crash here: the call is done and not in the audit. What it did to a run is in the run's journal all the same.
         await context.audited(call, endpoint.name)
     return _respond(endpoint, result)
 
 
 def _check_path(request: Request) -> None:
-    """What no database takes as text names nothing there (X33)."""
+    """Refuse path parameters that no database takes as text: nothing can be stored under them (X33)."""
     for name, value in request.path_params.items():
         if len(value) > LONGEST_ID or ODD_TEXT.search(value):
             raise NotFound(f"there is no such {name}: it is too long, or holds characters that are not accepted")

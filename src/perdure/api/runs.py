@@ -75,7 +75,7 @@ class StartRun(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     s.RunStarted,
     status=201,
     also={200: s.RunStarted},
-    audited=False,  # the journal says who started it
+    audited=False,  # the journal says which principal started the run
 )
 async def start(call: Call, body: StartRun) -> Answer:
     """Start a run of a registered workflow, or of a definition.
@@ -90,7 +90,7 @@ async def start(call: Call, body: StartRun) -> Answer:
         call.context.places.check(call.principal)
     with call.context.places.take(call.principal) if body.wait_seconds else nullcontext():
         started = await _start(call, body)
-    if body.wait_seconds:  # whoever asked may have been shut out meanwhile
+    if body.wait_seconds:  # the credential may have been revoked while the call waited
         (await call.context.identify(call.request)).require(Permission.RUNS_START)
     headers = {"Location": f"/api/v1/runs/{started.view['run_id']}"}
     if not started.created:

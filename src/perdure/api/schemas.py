@@ -1,7 +1,7 @@
-"""What answers look like, as types: for the OpenAPI document and for whoever reads it. Nothing is converted with them.
+"""The types of answers, for the OpenAPI document and its readers. Nothing is converted with them.
 
 The views themselves are made in `perdure.service` and `perdure.kernel.view`. Fields that are not always there are `Maybe`.
-Those of approvals are in `approval_schemas.py`, those of dead letters in `dead_letter_schemas.py`.
+The types of approvals are in `approval_schemas.py`, those of dead letters in `dead_letter_schemas.py`.
 """
 
 from __future__ import annotations
@@ -69,21 +69,22 @@ class Error(View, frozen=True, kw_only=True):
     attempts: Maybe[int] = UNSET
     details: Any = UNSET
     node: Maybe[str] = UNSET
-    """Of the error of a run: the node that failed."""
+    """In the error of a run: the node that failed."""
     scope: Maybe[list[int]] = UNSET
-    """In which iteration, where it is in a loop."""
+    """The iteration, if the node is in a loop."""
     item: Maybe[int] = UNSET
-    """Which item, where it is one of a map."""
+    """The index of the item, if the node is in a map."""
 
 
 class RunSummary(View, frozen=True, kw_only=True):
     run_id: str
     workflow: str
     version: int
-    """0: it was started from a definition that is not registered."""
+    """The version of the workflow; 0 if the run was started from a definition that is not registered."""
     state: RunState
     waiting: bool
-    """It is `running`, and nothing of it is with a worker or in a child: it waits for a person, a signal or a time."""
+    """Whether the run is `running` without work at a worker or in a child: it waits for a person, a signal or a
+    time."""
     counter: int
     generation: int
     error: Error | None
@@ -93,12 +94,12 @@ class RunSummary(View, frozen=True, kw_only=True):
     tags: dict[str, str]
     parent: str | None
     submitted_by: Maybe[str | None] = UNSET
-    """In lists, as the next three. Who started it; for a child, `run` and the run that did."""
+    """In lists, as the next three fields: the principal that started the run; for a child, `run` and its parent."""
     alias: Maybe[str | None] = UNSET
-    """By which alias its version was chosen."""
+    """The alias by which its version was chosen."""
     last_event_at: Maybe[float | None] = UNSET
     dlq_count: Maybe[int] = UNSET
-    """Dead letters of it that wait for somebody."""
+    """The number of its dead letters that wait for an operator."""
     quarantined: Maybe[str] = UNSET
 
 
@@ -113,7 +114,7 @@ class Node(View, frozen=True, kw_only=True):
     attempt: int
     scope: Maybe[list[int]] = UNSET
     output: Any = UNSET
-    """What is stored as a blob is `{"$ref": "cas://…", "preview": "…"}`."""
+    """The output; one that is stored as a blob is `{"$ref": "cas://…", "preview": "…"}`."""
     size: Maybe[int] = UNSET
     error: Maybe[Error] = UNSET
     started_at: Maybe[float] = UNSET
@@ -122,9 +123,9 @@ class Node(View, frozen=True, kw_only=True):
     waiting_for: Maybe[dict[str, Any]] = UNSET
     reason: Maybe[str] = UNSET
     detail: Maybe[str] = UNSET
-    """Of one that is held for want of a worker: who lacks what."""
+    """For a node that is held for want of a worker: which workers lack what."""
     worker: Maybe[str] = UNSET
-    """Who executes it, while it is running."""
+    """The worker that executes the node, while it is running."""
     host: Maybe[str] = UNSET
     pid: Maybe[int] = UNSET
     route: Maybe[dict[str, Any]] = UNSET
@@ -145,9 +146,9 @@ class Attempt(View, frozen=True, kw_only=True):
 
     visit: int
     attempt: int
-    """As people count: what was handed back is tried again under the same number."""
+    """The number of the attempt as people count: one that was handed back is tried again under the same number."""
     state: Literal["crashed", "handed_back"] | NodeState
-    """How it ended. `failed` also where it was tried again; `crashed`: its worker died."""
+    """How the attempt ended: `failed` even if another one followed, `crashed` if its worker died."""
     scope: Maybe[list[int]] = UNSET
     started_at: Maybe[float] = UNSET
     ended_at: Maybe[float] = UNSET
@@ -181,19 +182,19 @@ class Run(View, frozen=True, kw_only=True):
     tags: dict[str, str]
     parent: str | None
     submitted_by: str | None
-    """Who started it; for a child, `run` and the run that did."""
+    """The principal that started the run; for a child, `run` and its parent."""
     alias: str | None
-    """By which alias its version was chosen."""
+    """The alias by which its version was chosen."""
     correlation_id: str | None
-    """What whoever started it calls this work; children and tasks have the same."""
+    """The name that the caller who started the run gave this work; children and tasks have the same."""
     dlq_count: int
-    """Dead letters of it that wait for somebody."""
+    """The number of its dead letters that wait for an operator."""
     last_event_at: Maybe[float] = UNSET
     waiting: Maybe[bool] = UNSET
-    """It is `running` and has nothing to do but wait, as in lists."""
+    """Whether the run is `running` and has nothing to do but wait, as in lists."""
     nodes: dict[str, Node]
     next_nodes: Maybe[str] = UNSET
-    """There are more nodes: the cursor for GET /runs/{run_id}/nodes."""
+    """The cursor for GET /runs/{run_id}/nodes, if there are more nodes."""
     at: Maybe[int] = UNSET
     continued_as: Maybe[str] = UNSET
     quarantined: Maybe[str] = UNSET
@@ -205,7 +206,7 @@ class WorkingTask(View, frozen=True, kw_only=True):
     scope: list[int]
     item: int | None
     attempt: int
-    """As in the events of the run."""
+    """The number of the attempt, as in the events of the run."""
     worker: str
     host: str
     pid: int
@@ -222,7 +223,7 @@ class RunStarted(View, frozen=True, kw_only=True):
     version: int
     state: RunState
     outputs: Any
-    """Of a run that has ended."""
+    """The outputs of a run that has ended."""
     error: Error | None
     origin: Maybe[str] = UNSET
     warnings: Maybe[list[str]] = UNSET
@@ -317,7 +318,7 @@ class Health(View, frozen=True, kw_only=True):
     status: Literal["ok", "unavailable"]
     reason: Maybe[str] = UNSET
     workers: Maybe[Workers] = UNSET
-    """Where they can be asked."""
+    """The number of workers, if they can be asked."""
 
 
 class RunFile(View, frozen=True, kw_only=True):
@@ -347,9 +348,9 @@ class Registered(View, frozen=True, kw_only=True):
     version: int
     hash: str
     created: bool
-    """False: this definition was a version already."""
+    """False if this definition was a version already."""
     problems: list[Problem]
-    """Warnings."""
+    """The warnings of the compiler."""
 
 
 class Validated(View, frozen=True, kw_only=True):
@@ -480,9 +481,9 @@ class NodeTypePage(View, frozen=True, kw_only=True):
 class Worker(View, frozen=True, kw_only=True):
     worker: str
     state: Literal["alive", "dead"]
-    """Dead: it was silent for `worker_dead_seconds`, and what it had is tried again."""
+    """Dead if the worker was silent for `worker_dead_seconds`: its tasks are tried again."""
     host: str | None
-    """This, `pid` and `running`: null without the permission `system:operate`."""
+    """The host; like `pid` and `running`, null without the permission `system:operate`."""
     pid: int | None
     queues: list[str]
     types: list[str]
@@ -500,14 +501,15 @@ class WorkerPage(View, frozen=True, kw_only=True):
 class Queue(View, frozen=True, kw_only=True):
     queue: str
     workers: int
-    """Those that are alive."""
+    """The number of workers that are alive."""
     slots: int
     running: int | None
-    """This, `waiting` and `backlog` count tasks of all tenants: null without the permission `system:operate`."""
+    """The tasks that run. Like `waiting` and `backlog` it counts those of all tenants: null without the permission
+    `system:operate`."""
     waiting: int | None
-    """Sent, and nobody has taken them."""
+    """Tasks that were sent and that no worker has taken."""
     backlog: int | None
-    """Not sent yet by the process that answers: as many are out as slots could take, or a limit is reached."""
+    """Tasks the answering process has not sent yet: as many are out as the slots could take, or a limit is reached."""
 
 
 class QueuePage(View, frozen=True, kw_only=True):
@@ -543,7 +545,7 @@ class Key(View, frozen=True, kw_only=True):
 
 class IssuedKey(Key, frozen=True, kw_only=True):
     key: str
-    """Shown once and never again."""
+    """The key itself, shown once and never again."""
 
 
 class KeyPage(View, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
-"""The process side of the API: a socket, uvicorn, and an orderly end. Whether an address may be served is decided in access.
+"""The process side of the API: a socket, uvicorn, and an orderly end. A server without authentication listens on the
+loopback interface only; which hosts are loopback is decided in `perdure.access`.
 
-It must not know routes.
+This file must not know routes.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from perdure.errors import PerdureError, SettingsInvalid
 from perdure.runtime.waiting import first_of
 
 GRACE_SECONDS = 10
-"""For requests under way when the server is told to stop."""
+"""How long requests under way may take once the server is told to stop."""
 CANCELLED_SECONDS = 1
-"""The same, when the server is cancelled: a part of its engine broke, and it begins again."""
+"""The same when the server is cancelled: a part of its engine broke, and it will be started again."""
 BACKLOG = 2048
 
 
 class AddressTaken(PerdureError):
-    """The address cannot be listened on."""
+    """The server cannot listen on the address."""
 
     code = "address_taken"
 
 
 class _Server(uvicorn.Server):
-    """Signals are the business of whoever runs the process."""
+    """A uvicorn server that leaves signals to the process that runs it."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -62,7 +63,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def check_address(app: Starlette, host: str) -> None:
-    """Who lets everybody in listens to this machine only."""
+    """Refuse an address outside this machine for a server that lets every caller in."""
     if app.state.context.open and not is_loopback(host):
         raise SettingsInvalid(
             f"without authentication this server does not listen on {host or 'every address'}; set PERDURE_AUTH=keys or "
@@ -76,7 +77,8 @@ async def serve(
     """Serve until `stop` is set. `ready` is called with the port when requests are taken."""
     check_address(app, host)
     bound = bind(host, port)
-    found = bound.getsockname()[1]  # now: who is told to stop while it starts has closed it before it is ready
+    # Asked now: a server that is told to stop while it starts has closed the socket before it is ready.
+    found = bound.getsockname()[1]
     config = uvicorn.Config(
         app,
         http=make_protocol(app.state.context.options.connections),
@@ -108,12 +110,13 @@ async def serve(
 
 async def _stop(app: Starlette, server: uvicorn.Server, stopped: asyncio.Event) -> None:
     await stopped.wait()
-    app.state.context.feed.close()  # streams end, so that nobody waits for them
+    app.state.context.feed.close()  # streams end, so that the shutdown need not wait for them
     server.should_exit = True
 
 
 async def _leave(app: Starlette, server: uvicorn.Server, bound: socket.socket) -> None:
-    """Cancelled: uvicorn would go on listening, and nobody could serve this address again in this process."""
+    """Shut the server down after a cancellation. Otherwise uvicorn would go on listening, and this process could not
+    serve the address again."""
     if server.started:
         app.state.context.feed.close()
         server.config.timeout_graceful_shutdown = CANCELLED_SECONDS
@@ -135,7 +138,7 @@ async def _wait(task: asyncio.Task[Any]) -> None:
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """For `asyncio.Runner`: uvloop where there is one."""
+    """The loop factory for `asyncio.Runner`: uvloop if it is installed."""
     try:
         import uvloop
     except ImportError:

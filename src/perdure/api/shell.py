@@ -1,6 +1,8 @@
-"""Around every request, before any route: its id, its size, where it comes from; and headers of every answer.
+"""The shell around every request, before any route: it checks size and origin, and sets the request id and the headers
+of every answer.
 
-Pure ASGI, so that limits hold while a body arrives and before anybody is authenticated (X12). It must not know routes.
+It is pure ASGI, so that limits hold while a body arrives and before the caller is authenticated (X12). It must not know
+routes.
 """
 
 from __future__ import annotations
@@ -79,14 +81,14 @@ class Shell:
 
 
 def _check_once(headers: Any) -> None:
-    """Of two that decide who may ask, a proxy may read the one and this server the other."""
+    """Refuse headers that decide what a request is if given twice: a proxy might read one and this server the other."""
     for name in _ONCE:
         if sum(found == name for found, _ in headers) > 1:
             raise BadHeader(f"the request has {name.decode()} more than once")
 
 
 def _check_query(query: bytes) -> None:
-    """Before anybody takes it apart: each parameter costs more than its few bytes, here and in the answer."""
+    """Limit the parameters before the query is parsed: each costs more than its few bytes, here and in the answer."""
     count = query.count(b"&") + 1
     if count > MOST_PARAMETERS:
         raise BadQuery(f"the query has {count} parameters; at most {MOST_PARAMETERS} are taken")
@@ -107,7 +109,7 @@ def _netloc(origin: str) -> str:
 
 
 def _limited(receive: Receive, most: int) -> Receive:
-    """Count what arrives: a body without a length, or with a false one, ends here."""
+    """Count the bytes that arrive: a body that is too large is refused also if its length is missing or false."""
     got = 0
 
     async def take() -> Message:

@@ -1,6 +1,7 @@
 """Live events over HTTP: server-sent events that any process can serve and any reader can resume (`Last-Event-ID`).
 
-A reader that takes nothing for a while is dropped; it comes back with the number it has. It must not know how news are found.
+A reader that takes nothing for a while is dropped; it comes back with the number it has. This file must not know how
+new events are found.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ MEDIA_TYPE = "text/event-stream"
 AGAIN_SECONDS = 0.4
 """How often the credential of an open stream is checked again."""
 SLOW_SECONDS = 30.0
-"""A reader whose connection takes nothing for so long is dropped."""
+"""How long a reader's connection may take nothing before it is dropped."""
 
 
 class EventStream(Response):
-    """`id` is the sequence number, `event` the type, `data` the event as the API shows it. What is executed is no event of the
-    journal and has no `id`: a reader resumes by the events alone."""
+    """A stream in which `id` is the sequence number, `event` the type and `data` the event as the API shows it. The
+    list of tasks being executed is no event of the journal and has no `id`: a reader resumes by the events alone."""
 
     def __init__(
         self, call: Call, events: AsyncGenerator[list[StoredEvent] | WorkingTasks, None], permission: Permission
@@ -54,19 +55,19 @@ class EventStream(Response):
                     if refusing.done() and not sending.done():
                         await asyncio.wait({sending})
                         await _end(send)
-        except* (OSError, TimeoutError):  # the reader is gone, or takes nothing: it resumes where it was
+        except* (OSError, TimeoutError):  # the reader is gone or takes nothing; it can resume where it was
             pass
         finally:
             context.metrics.streaming(-1)
 
     async def _until_refused(self) -> None:
-        """A credential that is revoked or has expired ends what it opened, as soon as it would be refused anywhere else."""
+        """Return when the credential is revoked or expired: it then ends what it opened, as it is refused elsewhere."""
         context = self._call.context
         while True:
             await context.engine.clock.sleep(AGAIN_SECONDS)
             try:
                 (await context.identify(self._call.request)).require(self._permission)
-            except StoreUnavailable:  # nothing is known of it, and nothing can be read either
+            except StoreUnavailable:  # the credential cannot be checked, and no events can be read either
                 continue
             except PerdureError:
                 return

@@ -1,4 +1,4 @@
-"""What is about the server itself: health, readiness, metrics."""
+"""The server and its deployment over HTTP: health, readiness, metrics, node types, workers, queues and blobs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def ready(call: Call) -> Any:
         workers = None
     return (
         {"status": "ok"} if workers is None else {"status": "ok", "workers": workers}
-    )  # runs are kept without them, too
+    )  # ready without workers too: runs are kept all the same
 
 
 @outside.get("/metrics", Permission.SYSTEM_OPERATE, MEDIA_TYPE)
@@ -95,7 +95,7 @@ async def queues(call: Call) -> Any:
 async def get_blob(call: Call) -> Response:
     """The content of a blob, exactly as it was put."""
     data = await call.service.blobs.get(call.path("hash"))
-    # Whatever it is, no browser may take it for a page of this server (X25).
+    # Whatever the blob is, no browser may take it for a page of this server (X25).
     return Response(data, headers={"Content-Disposition": "attachment"}, media_type=BYTES)
 
 

@@ -1,4 +1,4 @@
-"""The page at `/` of `perdure dev`, as long as there is no web interface: where to look. Plain HTML, nothing to execute.
+"""The page at `/` of `perdure dev`, as long as there is no web interface: links, in plain HTML without scripts.
 
 It must not know what is behind its links.
 """
@@ -27,7 +27,7 @@ _STYLE = "body{font:16px/1.5 system-ui;max-width:42rem;margin:3rem auto;padding:
 
 
 def show_links(app: Starlette) -> None:
-    """From now on `/` is this page."""
+    """Serve this page at `/`."""
     app.router.routes.append(Route("/", _show, methods=["GET"], name="welcome"))
 
 

@@ -36,7 +36,7 @@ async def _read_definition(call: Call) -> tuple[bytes, Format]:
         raise BadBody("the body is empty; send a definition", [Trouble("", "syntax", "the body is empty")])
     kind = definition_format(call.request)
     if kind == "json":
-        await aside(data, lambda: read_json(data))  # what is no JSON at all is a bad request, and not a bad definition
+        await aside(data, lambda: read_json(data))  # text that is no JSON at all is a bad request, not a bad definition
     return data, kind
 
 
