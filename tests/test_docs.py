@@ -119,8 +119,8 @@ def test_every_key_of_a_definition_is_explained():
     parts = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE))
     mentioned = set(re.findall(r"[a-z_]+", parts["A node"]))
     assert list_first_cells(parts["The workflow"]) == definition._WORKFLOW_KEYS
-    assert list_first_cells(parts["A node"]) <= definition._NODE_KEYS
-    assert sorted(definition._NODE_KEYS - mentioned) == []
+    assert list_first_cells(parts["A node"]) <= definition.NODE_KEYS
+    assert sorted(definition.NODE_KEYS - mentioned) == []
     assert list_first_cells(parts["retry"]) == policies._RETRY_KEYS
     assert list_first_cells(parts["loop"]) == routing._LOOP_KEYS
 

@@ -46,6 +46,7 @@ def giving(value, **more):
     return {"id": "a", "type": "transform", "config": {"value": value}, **more}
 
 
+LOOPING = {"type": "transform", "config": {"value": {"ready": False}}}
 CLOSED = {"type": "object", "properties": {"day": {"type": "string"}}, "additionalProperties": False}
 OPEN = {"type": "object", "properties": {"day": {"type": "string"}}}
 DAY = "node 'a' reads 'inputs.dya', which the inputs of the workflow do not name; did you mean 'day'?"
@@ -183,6 +184,34 @@ def test_every_problem_is_said_at_once_beside_errors_of_the_compiler(shell, tmp_
         ("unknown_field", 4),
         ("bad_config", 5),
     }
+
+
+@pytest.mark.parametrize(
+    ("node", "code", "said"),
+    [
+        ({"type": "human", "approvers": ["ann"]}, "unknown_key", "what type 'human' is given stands under 'config'"),
+        (
+            {"type": "transform", "config": {"value": 1, "when": "true"}},
+            "unknown_key",
+            "'when' stands on the node, beside config",
+        ),
+        (
+            {**LOOPING, "loop": {"condition": "a.ready", "max_iterations": 2}},
+            "bad_reference",
+            "its own output is written output",
+        ),
+        ({"type": "transform", "config": {"value": "{{ input.x }}"}}, "unknown_node", "did you mean 'inputs'?"),
+    ],
+)
+def test_a_thing_in_the_wrong_place_is_told_its_place(shell, tmp_path, node, code, said):
+    problems = shell.json("validate", workflow(tmp_path, "w", {"id": "a", **node}), code=2)["problems"]
+    assert any(one["code"] == code and one["message"].endswith(f"; {said}") for one in problems), problems
+
+
+def test_nodes_that_are_a_mapping_are_told_how_a_list_is_written(shell, tmp_path):
+    (tmp_path / "w.yaml").write_text("name: w\nnodes:\n  a: {type: transform, config: {value: 1}}\n")
+    (problem,) = shell.json("validate", "w.yaml", code=2)["problems"]
+    assert problem["message"] == "'nodes' of the workflow must be a list, got a mapping; begin each with '- id: NAME'"
 
 
 # -- children ----------------------------------------------------------------------------------------------------------

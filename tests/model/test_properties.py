@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.model import compile_definition, compile_text
-from perdure.model.definition import _GRAPH_KEYS, _NODE_KEYS, _WORKFLOW_KEYS
+from perdure.model.definition import _GRAPH_KEYS, _WORKFLOW_KEYS, NODE_KEYS
 from perdure.model.ir import decode, encode
 from perdure.model.loops import classify
 from perdure.model.problems import CODES
@@ -47,7 +47,7 @@ junk_nodes = st.builds(
     lambda id, type, rest: {**rest, "id": id, "type": type},
     st.sampled_from(["a", "b", "c"]),
     st.sampled_from(["task", "human", "map", "wait"]),
-    st.dictionaries(st.sampled_from(sorted(_NODE_KEYS)), junk, max_size=4),
+    st.dictionaries(st.sampled_from(sorted(NODE_KEYS)), junk, max_size=4),
 )
 junk_workflows = st.builds(
     lambda rest, nodes: {**rest, "nodes": nodes},
@@ -203,4 +203,4 @@ def test_the_ir_is_consistent(data):
 
 
 def test_the_lists_of_keys_cover_each_other():
-    assert _GRAPH_KEYS < _NODE_KEYS
+    assert _GRAPH_KEYS < NODE_KEYS

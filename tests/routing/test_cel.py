@@ -320,3 +320,23 @@ def test_comparisons_of_any_two_values_are_a_bool_or_an_error(left, right, opera
     assert type(verdict) is bool
     if operator == "==":
         assert evaluate("output != inputs", data) is not verdict
+
+
+@pytest.mark.parametrize(
+    ("expression", "way_out"),
+    [
+        ("inputs.n == 1 and inputs.m == 2", "write && for and"),
+        ("inputs.n == 1 or not inputs.m", "write || for or, write ! for not"),
+        ("inputs.n is None", "write == for is, write null for None"),
+        ("len(inputs.n) > 3", "write size for len"),
+        ("inputs.n = 3", "write == to compare"),
+        ("{{ inputs.n > 3 }}", "a condition is an expression and no template: leave the braces out"),
+        ("input.n > 3", "did you mean 'inputs'?"),
+        ("inputs.n == 'a = b and c' +", ""),
+        ("score > 1", ""),
+    ],
+)
+def test_words_of_other_languages_are_answered_with_those_of_cel(expression, way_out):
+    said, _, found = (cel.check(expression) or "").partition("; ")
+    assert said
+    assert found == way_out

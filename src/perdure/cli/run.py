@@ -256,7 +256,9 @@ class Session:
             await self._find(engine, ir.hash)
         elif reply.refused:
             if reply.code == "invalid_inputs":
-                raise click.UsageError(f"{reply.message}; give them with -i name=value or --inputs FILE")
+                raise click.UsageError(
+                    f"{reply.message}; give them with -i name=value, where the value is JSON, or --inputs FILE"
+                )
             raise Refused(reply.message, code=reply.code)
         return self.run_id
 

@@ -64,7 +64,7 @@ _POLICY_KEYS = frozenset(
         *_TIMEOUTS,
     }
 )
-_NODE_KEYS = (
+NODE_KEYS = (
     _GRAPH_KEYS
     | _POLICY_KEYS
     | {"id", "node_id", "type", "handler", "config", "agent_config", "human_config", "timeout_seconds", "limits"}
@@ -100,6 +100,11 @@ def read_definition(data: Any, problems: Problems) -> Definition | None:
     endless = bool(fields.flag("endless"))
     workflow = _read_workflow(fields)
     definition = Definition(workflow, {}, {}, [])
+    if isinstance(data.get("nodes"), dict):
+        fields.error(
+            "wrong_type", "nodes", "'nodes' of the workflow must be a list, got a mapping; begin each with '- id: NAME'"
+        )
+        return None
     nodes = fields.items("nodes")
     if not nodes:
         if nodes is not None or not fields.has("nodes"):
@@ -183,6 +188,12 @@ def _read_workflow_limits(fields: Fields) -> dict[str, Any]:
     return {k: v for k, v in limits.items() if v is not None and defaults.get(k) != v}
 
 
+def _say_place(node: Any) -> str:
+    """Where a key belongs that is none of a node: most often it is one of its type."""
+    kind = node.get("type") or node.get("handler") if isinstance(node, dict) else None
+    return f"what {f'type {kind[:60]!r}' if isinstance(kind, str) else 'a type'} is given stands under 'config'"
+
+
 def _read_listed_node(item: Any, index: int, endless: bool, definition: Definition, problems: Problems) -> bool:
     """Read one entry of `nodes`. True when its loop makes the workflow endless."""
     path: Path = ("nodes", index)
@@ -190,7 +201,7 @@ def _read_listed_node(item: Any, index: int, endless: bool, definition: Definiti
     if isinstance(item, dict):
         id = item.get("id") if item.get("id") is not None else item.get("node_id")
     what = f"node '{id[:128]}'" if isinstance(id, str) else f"node {index + 1}"
-    fields = as_fields(item, path, what, problems, _NODE_KEYS)
+    fields = as_fields(item, path, what, problems, NODE_KEYS, _say_place(item))
     if fields is None:
         return False
     if fields.one_of("id", "node_id") is None:
@@ -378,7 +389,14 @@ def _read_map(config: dict[str, Any], node: Fields) -> dict[str, Any]:
     if canonical.get("tolerated_failures") == 0:
         del canonical["tolerated_failures"]
     if fields.has("node"):
-        item = as_fields(config["node"], (*path, "node"), f"the item of {node.what}", node.problems, _NODE_KEYS)
+        item = as_fields(
+            config["node"],
+            (*path, "node"),
+            f"the item of {node.what}",
+            node.problems,
+            NODE_KEYS,
+            _say_place(config["node"]),
+        )
         if item is not None:
             canonical["node"] = _read_item(item)
     return canonical

@@ -29,7 +29,16 @@ class Fields:
 
     __slots__ = ("data", "path", "problems", "what")
 
-    def __init__(self, data: dict[str, Any], path: Path, what: str, problems: Problems, known: Collection[str]) -> None:
+    def __init__(
+        self,
+        data: dict[str, Any],
+        path: Path,
+        what: str,
+        problems: Problems,
+        known: Collection[str],
+        otherwise: str = "",
+    ) -> None:
+        """`otherwise` is the way out for an unknown key that is close to no known one."""
         self.data = data
         self.path = path
         self.what = what
@@ -38,11 +47,8 @@ class Fields:
             return
         for key in data:
             if key not in known:
-                problems.error(
-                    "unknown_key",
-                    (*path, key),
-                    f"unknown key '{key[:80]}' in {what}{problems.suggest(key, known) or '; known keys: ' + _listing(known)}",
-                )
+                hint = problems.suggest(key, known) or f"; {otherwise or 'known keys: ' + _listing(known)}"
+                problems.error("unknown_key", (*path, key), f"unknown key '{key[:80]}' in {what}{hint}")
 
     def has(self, key: str) -> bool:
         return self.data.get(key) is not None
@@ -190,9 +196,11 @@ class Fields:
         return bare
 
 
-def as_fields(value: Any, path: Path, what: str, problems: Problems, known: Collection[str]) -> Fields | None:
+def as_fields(
+    value: Any, path: Path, what: str, problems: Problems, known: Collection[str], otherwise: str = ""
+) -> Fields | None:
     if isinstance(value, dict):
-        return Fields(value, path, what, problems, known)
+        return Fields(value, path, what, problems, known, otherwise)
     problems.error("wrong_type", path, f"{what} must be a mapping, got {describe(value)}")
     return None
 

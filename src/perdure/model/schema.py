@@ -36,8 +36,8 @@ def describe_language(kinds: Iterable[Kind]) -> Schema:
         "title": "A workflow of Perdure",
         **_mapping(definition._WORKFLOW_KEYS, _workflow_keys(), required=["nodes"]),
         "$defs": {
-            "node": _node(definition._NODE_KEYS, every, required=[{"required": ["id"]}, {"required": ["node_id"]}]),
-            "item": _node(definition._NODE_KEYS - definition._GRAPH_KEYS, every),
+            "node": _node(definition.NODE_KEYS, every, required=[{"required": ["id"]}, {"required": ["node_id"]}]),
+            "item": _node(definition.NODE_KEYS - definition._GRAPH_KEYS, every),
             "type": _type(every),
             "compensator": _compensator(every),
             "condition": _condition(),

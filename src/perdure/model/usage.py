@@ -147,11 +147,9 @@ class _Collector:
         try:
             for where, found, bare in find_in_condition(condition, path, self._graph.index):
                 for name in bare:
-                    self._problems.error(
-                        "bad_reference",
-                        where,
-                        f"condition of {what} reads '{name}'; a node is written ctx.{name}.output",
-                    )
+                    own = name == self._graph.ids[i] and roots is _ROUTING_ROOTS
+                    way = "its own output is written output" if own else f"a node is written ctx.{name}.output"
+                    self._problems.error("bad_reference", where, f"condition of {what} reads '{name}'; {way}")
                 after = roots is _ROUTING_ROOTS  # routing comes after the node's own output
                 every += [r for r in found if self._accept(r, where, i, roots, what, may_read_self=after)]
         except BadExpression as error:
@@ -182,6 +180,7 @@ class _Collector:
             if reference.node not in self._graph.index:
                 hint = (
                     self._problems.suggest(reference.node, self._graph.index)
+                    or self._problems.suggest(reference.node, roots - {"node"})
                     or "; expected a node, inputs, run, loop, item or secrets"
                 )
                 self._problems.error(

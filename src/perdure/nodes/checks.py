@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from perdure import functions
+from perdure.model.definition import NODE_KEYS
 from perdure.model.ir import IR, Node
 from perdure.model.policies import TYPE_ALIASES
 from perdure.model.problems import Problem, describe, format_path
@@ -318,7 +319,7 @@ def _read_error(error: Any, schema: Any, *, show: bool, hint: str = "") -> list[
                 Mistake(
                     (*path, key),
                     "unknown_key",
-                    f"unknown key '{cut(key, 80)}'{_hint(key, known, '' if path else hint)}",
+                    f"unknown key '{cut(key, 80)}'{_hint(key, known, '' if path else _find_place(key) or hint)}",
                 )
                 for key in error.kind.unexpected
             ]
@@ -344,6 +345,10 @@ def _known_keys(error: Any, schema: Any) -> list[str]:
     for part in error.schema_path[:-1]:
         schema = schema.get(part) if isinstance(schema, dict) else schema[part] if isinstance(schema, list) else None
     return sorted(schema.get("properties", ())) if isinstance(schema, dict) else []
+
+
+def _find_place(key: str) -> str:
+    return f"'{key}' stands on the node, beside config" if key in NODE_KEYS else ""
 
 
 def _hint(key: str, known: list[str], otherwise: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 
 from perdure.routing.budget import Budget
 from perdure.routing.cost import MAX_STEPS, WORD, Shape
+from perdure.spelling import find_close
 
 MAX_LENGTH = 20_000
 MAX_DEPTH = 32
@@ -31,6 +32,18 @@ VARIABLES = ("output", "ctx", "inputs", "run", "loop", "current")
 _LOOP = "_lp_"  # as long as `loop`, so that columns in messages stay right
 _CACHED = 2048
 
+_SPELLED = {
+    "and": "&&",
+    "or": "||",
+    "not": "!",
+    "is": "==",
+    "None": "null",
+    "True": "true",
+    "False": "false",
+    "len": "size",
+}
+_ASSIGNS = re.compile(r"(?<![=!<>])=(?!=)")
+_UNDECLARED = re.compile(r"undeclared reference to '(\w+)")
 _COMPLAINT = re.compile(r"ERROR: <input>:(\d+):(\d+): ([^\n]*)")
 
 
@@ -90,7 +103,7 @@ def _compile_cached(expression: str) -> tuple[Any, Shape]:
         program = _environment().compile(source)
         kind = program.return_type().name()
     except (RuntimeError, TypeError, ValueError) as error:
-        raise CelError(_complaint(str(error))) from None
+        raise CelError(_complaint(str(error), expression)) from None
     if kind not in ("BOOL", "DYN"):
         raise CelError(f"the expression gives {kind.lower()}, not bool")
     return program, Shape(expression)
@@ -152,9 +165,26 @@ def _check_depth(name: str, value: Any) -> int:
     return count
 
 
-def _complaint(text: str) -> str:
+def _complaint(text: str, expression: str) -> str:
     found = [f"{message} (line {line}, column {column})" for line, column, message in _COMPLAINT.findall(text)]
+    if found and (way_out := _find_way_out(found[0], expression)):
+        return f"{_plain(found[0])}; {way_out}"
     return _plain("; ".join(found[:3]) or text)
+
+
+def _find_way_out(complaint: str, expression: str) -> str:
+    """What to write instead, for words of other languages: most people know conditions from Python, and templates from here."""
+    if expression.lstrip().startswith("{{"):
+        return "a condition is an expression and no template: leave the braces out"
+    used = {match[0] for match in WORD.finditer(expression) if match.lastgroup == "name"}
+    found = [f"write {right} for {wrong}" for wrong, right in _SPELLED.items() if wrong in used]
+    plain = WORD.sub(lambda match: "" if match.lastgroup == "skip" else match[0], expression)
+    if not found and _ASSIGNS.search(plain):
+        found = ["write == to compare"]
+    if not found and (name := _UNDECLARED.search(complaint)) is not None:
+        close = find_close(name[1], VARIABLES)
+        found = [f"did you mean '{close}'?"] if close is not None else []
+    return ", ".join(found)
 
 
 def _plain(text: str) -> str:
