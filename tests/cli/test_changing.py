@@ -140,7 +140,7 @@ def test_a_rerun_without_a_node_has_the_old_inputs_with_others_on_top(shell, don
 
 
 def test_a_rerun_that_cannot_be_says_why(shell, done):
-    assert "run done-1 has no node 'z'; known are a, b" in shell.error("runs", "rerun", "done-1", "--from", "z")
+    assert "The workflow has no node z; known are a, b" in shell.error("runs", "rerun", "done-1", "--from", "z")
     error = shell.error("runs", "rerun", "done-1", "--from", "b", "-i", "c=1")
     assert "the inputs of 'b' are what came before it (a); 'c' is not one of them" in error
     assert "exists" in shell.error("runs", "rerun", "done-1", "--run-id", "done-1")

@@ -39,10 +39,10 @@ def test_a_key_has_the_roles_scopes_tenant_and_end_that_were_asked_for(shell):
 
 
 def test_what_cannot_be_a_key_is_refused_with_all_its_problems(shell):
-    said = shell.error("keys", "create", "ci", "--role", "operatr", "--scope", "runs:red")
+    said = shell.error("keys", "create", "ci", "--role", "operatr", "--scope", "runs:red", code=2)
     assert "did you mean 'operator'" in said
     assert "did you mean 'runs:read'" in said
-    assert "U+000A" in shell.error("keys", "create", "a\nb")
+    assert "U+000A" in shell.error("keys", "create", "a\nb", code=2)
     assert shell.json("keys", "list")["items"] == []
 
 

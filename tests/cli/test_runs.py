@@ -383,7 +383,8 @@ def test_what_does_not_fit_the_form_is_refused_on_a_database_too(shell, tmp_path
     file = workflow(tmp_path, "asks", human("review", form={**form, "additionalProperties": False}))
     shell.run("run", file, "--run-id", "r1", "--no-wait", code=3)
     for wrong in (["--data", '{"amount": "lots", "surprise": true}'], []):
-        said = shell.error("approvals", "approve", "r1", *wrong)
+        said = shell.error("approvals", "approve", "r1", *wrong, code=2)
+        assert "Usage:" not in said
         assert "the data does not fit the form of r1:review:1" in said
         assert "(give it with --data JSON)" in said
     shell.run("approvals", "approve", "r1", "--data", '{"amount": 3}')
@@ -493,7 +494,7 @@ def test_a_requeue_with_config_that_cannot_work_is_refused_on_the_spot(
 ):
     (tmp_path / "jobs.py").write_text("def pay(total):\n    return total\n")
     monkeypatch.chdir(tmp_path)
-    assert expected in shell.error("dlq", "requeue", "parked-1:a", "--config", json.dumps(config))
+    assert expected in shell.error("dlq", "requeue", "parked-1:a", "--config", json.dumps(config), code=2)
     assert [one["state"] for one in shell.json("dlq", "list")["items"]] == ["pending"]
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from perdure.cli.local import Local
 from perdure.engine import Engine
 from perdure.kernel.state import RunState
 from perdure.model import DefinitionError
 from perdure.runtime.requests import Reply, Request, decode_request, encode_request
+from perdure.service import Service
 from perdure.service.patching import PatchInvalid, apply_patch, current_definition, preview
 from tests.engine import tasks
 from tests.engine.helpers import (
@@ -275,6 +275,6 @@ async def test_a_patch_from_the_command_line_looks_for_blobs_where_the_run_has_t
         ref = await engine.contents.blobs.put("acme", b'{"value": 5}')
         node = {"id": "c", "type": "transform", "config_ref": ref, "dependencies": ["b"]}
         more = compiled(workflow(*GATED["nodes"], node))
-        await Local(engine).patch("r1", more, None, dry_run=False, reason="", by="ann", note=lambda problems: None)
+        await Service.of_owner(engine, "ann").runs.patch("r1", definition=more.definition)
         tasks.gate_of("a").set()
         assert output_of(await ended(engine), "c") == 5

@@ -13,8 +13,6 @@ from perdure.api.parameters import Limit, Sequence, Text, moment, sequence
 from perdure.api.reading import Body, Query
 from perdure.api.routing import Call, Routes
 from perdure.api.workflows import Paged
-from perdure.archive import AuditFilter
-from perdure.service.administration import principal_view
 
 routes = Routes("administration")
 KEYS, AUDIT = Permission.KEYS_ADMIN, Permission.AUDIT_READ
@@ -23,7 +21,7 @@ KEYS, AUDIT = Permission.KEYS_ADMIN, Permission.AUDIT_READ
 @routes.get("/me", Permission.SYSTEM_READ, s.Me)
 async def me(call: Call) -> Any:
     """Who you are here, and what you may do."""
-    return principal_view(call.principal)
+    return await call.service.system.me()
 
 
 class CreateKey(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,7 +48,7 @@ async def create_key(call: Call, body: CreateKey) -> Any:
 @routes.get("/keys", KEYS, s.KeyPage)
 async def list_keys(call: Call, query: Paged) -> Any:
     """The keys of your tenant, newest first; never the keys themselves."""
-    return await call.service.keys.find(limit=query.limit, cursor=query.cursor)
+    return await call.service.keys.list(limit=query.limit, cursor=query.cursor).first()
 
 
 @routes.delete("/keys/{key_id}", KEYS, s.Key)
@@ -72,14 +70,16 @@ class ListAudit(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 @routes.get("/audit", AUDIT, s.AuditPage)
 async def list_audit(call: Call, query: ListAudit) -> Any:
     """Who did what, newest first."""
-    where = AuditFilter(
+    pages = call.service.audit.list(
         principal=query.principal,
         action=query.action,
-        object=query.object,
+        object_=query.object,
         since=moment("since", query.since),
         until=moment("until", query.until),
+        limit=query.limit,
+        cursor=query.cursor,
     )
-    return await call.service.audit.find(where, limit=query.limit, cursor=query.cursor)
+    return await pages.first()
 
 
 @routes.get("/audit/verify", AUDIT, s.AuditVerdict)
@@ -99,4 +99,5 @@ class ReadLogs(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 async def logs(call: Call, query: ReadLogs) -> Any:
     """What handlers of a run said with `ctx.log`."""
     after = sequence(query.cursor, query.after)
-    return await call.service.logs.read(call.path("run_id"), node=query.node, after=after, limit=query.limit)
+    pages = call.service.runs.logs(call.path("run_id"), node=query.node, after=after, limit=query.limit)
+    return await pages.first()

@@ -30,9 +30,8 @@ class ListApprovals(Query, frozen=True, kw_only=True, forbid_unknown_fields=True
 @routes.get("/approvals", Permission.APPROVALS_READ, s.ApprovalPage)
 async def list_(call: Call, query: ListApprovals) -> Any:
     """List approvals, oldest first."""
-    return await call.service.approvals.find(
-        state=query.state, run_id=query.run_id, limit=query.limit, cursor=query.cursor
-    )
+    pages = call.service.approvals.list(state=query.state, run_id=query.run_id, limit=query.limit, cursor=query.cursor)
+    return await pages.first()
 
 
 @routes.get("/approvals/{approval_id}", Permission.APPROVALS_READ, s.ApprovalDetails)

@@ -29,9 +29,10 @@ class ListDeadLetters(Query, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 @routes.get("/dead-letters", READ, s.DeadLetterPage)
 async def list_(call: Call, query: ListDeadLetters) -> Any:
     """List dead letters, oldest first."""
-    return await call.service.dead_letters.find(
+    pages = call.service.dead_letters.list(
         state=query.state, run_id=query.run_id, limit=query.limit, cursor=query.cursor
     )
+    return await pages.first()
 
 
 class Filter(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -84,7 +85,8 @@ async def requeue(call: Call, body: Requeue) -> Any:
     if config is not UNSET:  # another config changes what the node does, as a patch would
         call.principal.require(Permission.WORKFLOWS_WRITE)
         call.noted = {"config": hash_of(config)}
-    return await call.service.dead_letters.requeue(call.path("dead_letter_id"), None if config is UNSET else config)
+    given = None if config is UNSET else config
+    return await call.service.dead_letters.requeue(call.path("dead_letter_id"), config=given)
 
 
 class Discard(Body, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"as_": "as"}):
@@ -94,4 +96,4 @@ class Discard(Body, frozen=True, kw_only=True, forbid_unknown_fields=True, renam
 @routes.post("/dead-letters/{dead_letter_id}/discard", OPERATE, s.DeadLetter, needs_body=False)
 async def discard(call: Call, body: Discard) -> Any:
     """Give it up: as skipped, failed, or failed with the run going on."""
-    return await call.service.dead_letters.discard(call.path("dead_letter_id"), body.as_)
+    return await call.service.dead_letters.discard(call.path("dead_letter_id"), as_=body.as_)

@@ -15,9 +15,8 @@ from perdure.api.parameters import AFTER_DESCRIPTION, Limit, Sequence, Text, eit
 from perdure.api.reading import Body, Query, aside, media_type, read_bytes, read_json
 from perdure.api.routing import Answer, Call, Routes, hash_of
 from perdure.api.streaming import EventStream
-from perdure.journal import RunFilter
 from perdure.service.errors import Invalid, Trouble
-from perdure.service.runs import LONGEST_WAIT_SECONDS, MOST_TAGS, Started
+from perdure.service.starts import LONGEST_WAIT_SECONDS, MOST_TAGS, Started
 
 routes = Routes("runs")
 READ, OPERATE = Permission.RUNS_READ, Permission.RUNS_OPERATE
@@ -108,8 +107,8 @@ def _named(workflow: str, tag: str | None) -> str:
 
 
 async def _start(call: Call, body: StartRun) -> Started:
-    return await call.service.runs.start(
-        workflow=_named("" if body.workflow is UNSET else body.workflow, body.tag),
+    return await call.service.runs.begin(
+        _named("" if body.workflow is UNSET else body.workflow, body.tag),
         definition=None if body.definition is UNSET else body.definition,
         inputs=body.inputs,
         tags=body.tags,
@@ -146,21 +145,18 @@ class ListRuns(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 @routes.get("/runs", READ, s.RunPage)
 async def list_(call: Call, query: ListRuns) -> Any:
     """List runs, newest first."""
-    idle = "waiting" in query.state
-    if idle and len(query.state) > 1:
-        message = "'waiting' is a part of 'running' and goes with no other state"
-        raise Invalid(message, [Trouble("state", "conflicting_keys", message)])
-    where = RunFilter(
-        states=("running",) if idle else query.state,
-        idle=idle,
-        top=query.parent is None and not query.children,
+    pages = call.service.runs.list(
+        state=query.state,
         workflow=query.workflow,
         tag=tag(query.tag),
         since=moment("since", query.since),
         until=moment("until", query.until),
         parent=query.parent,
+        children=query.children,
+        limit=query.limit,
+        cursor=query.cursor,
     )
-    return await call.service.runs.find(where, limit=query.limit, cursor=query.cursor)
+    return await pages.first()
 
 
 class GetRun(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -182,9 +178,8 @@ class ListNodes(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 @routes.get("/runs/{run_id}/nodes", READ, s.NodePage)
 async def nodes(call: Call, query: ListNodes) -> Any:
     """The nodes of a run, page by page, in the order of the definition."""
-    return await call.service.runs.nodes(
-        call.path("run_id"), limit=query.limit, cursor=query.cursor, outputs=query.outputs
-    )
+    pages = call.service.runs.nodes(call.path("run_id"), limit=query.limit, cursor=query.cursor, outputs=query.outputs)
+    return await pages.first()
 
 
 class AtPoint(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -207,7 +202,7 @@ class ListEvents(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 async def events(call: Call, query: ListEvents) -> Any:
     """The journal of a run: everything that happened, in order."""
     after = sequence(query.cursor, query.after)
-    return await call.service.runs.events(call.path("run_id"), after=after, limit=query.limit)
+    return await call.service.runs.events(call.path("run_id"), after=after, limit=query.limit).first()
 
 
 class Follow(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -251,14 +246,14 @@ class StateAt(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 @routes.get("/runs/{run_id}/state", READ, s.Run)
 async def state(call: Call, query: StateAt) -> Any:
     """A run as it was when an event had just happened."""
-    return await call.service.runs.get(call.path("run_id"), at=query.at, outputs=query.outputs)
+    return await call.service.runs.state_at(call.path("run_id"), query.at, outputs=query.outputs)
 
 
 @routes.get("/runs/{run_id}/path", READ, s.StepPage)
 async def path(call: Call, query: ListEvents) -> Any:
     """Which edges were taken, in order, and the rule that chose them."""
     after = sequence(query.cursor, query.after)
-    return await call.service.runs.path(call.path("run_id"), after=after, limit=query.limit)
+    return await call.service.runs.path(call.path("run_id"), after=after, limit=query.limit).first()
 
 
 class Explain(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -301,19 +296,19 @@ class Nothing(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 @routes.post("/runs/{run_id}/cancel", OPERATE, s.RunSummary, needs_body=False)
 async def cancel(call: Call, body: Cancel) -> Any:
     """Stop a run: what is running is told to stop, nothing new begins."""
-    return await call.service.runs.control("cancel", call.path("run_id"), reason=body.reason, force=body.force)
+    return await call.service.runs.cancel(call.path("run_id"), reason=body.reason, force=body.force)
 
 
 @routes.post("/runs/{run_id}/pause", OPERATE, s.RunSummary, needs_body=False)
 async def pause(call: Call, body: Reason) -> Any:
     """Let nothing new begin; what is running may finish."""
-    return await call.service.runs.control("pause", call.path("run_id"), reason=body.reason)
+    return await call.service.runs.pause(call.path("run_id"), reason=body.reason)
 
 
 @routes.post("/runs/{run_id}/resume", OPERATE, s.RunSummary, needs_body=False)
 async def resume(call: Call, body: Nothing) -> Any:
     """Let a paused run go on."""
-    return await call.service.runs.control("resume", call.path("run_id"))
+    return await call.service.runs.resume(call.path("run_id"))
 
 
 class RetryRun(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -337,7 +332,7 @@ async def retry(call: Call, body: RetryRun) -> Any:
 @routes.post("/runs/{run_id}/rollback", OPERATE, s.RunSummary, needs_body=False)
 async def rollback(call: Call, body: Nothing) -> Any:
     """Undo a run that has ended: its compensators run, last node first."""
-    return await call.service.runs.control("rollback", call.path("run_id"))
+    return await call.service.runs.rollback(call.path("run_id"))
 
 
 class Rerun(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -414,7 +409,7 @@ async def signal(call: Call, body: Signal) -> Any:
 @routes.get("/runs/{run_id}/export", READ, s.RunFile)
 async def export(call: Call) -> Response:
     """A run as one file: the run, its definitions, its events and its large values."""
-    pieces = await call.service.transfer.export(call.path("run_id"))
+    pieces = await call.service.runs.export(call.path("run_id"))
     return StreamingResponse(pieces, media_type="application/json", headers={"Content-Disposition": "attachment"})
 
 
@@ -423,6 +418,6 @@ async def import_(call: Call) -> Any:
     """Make a run out of a file that was exported, to look at it. It is quarantined: nothing of it is executed."""
     data = await read_bytes(call.request)
     media_type(call.request, {"application/json"})
-    view = await call.service.transfer.read(await aside(data, lambda: read_json(data)))
+    view = await call.service.runs.import_file(await aside(data, lambda: read_json(data)))
     call.object = view["run_id"]
     return view

@@ -305,6 +305,7 @@ class PatchResult(View, frozen=True, kw_only=True):
     edges_added: list[str]
     edges_removed: list[str]
     refused: str
+    problems: list[Problem]
 
 
 class Workers(View, frozen=True, kw_only=True):

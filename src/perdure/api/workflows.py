@@ -51,7 +51,7 @@ async def register(call: Call, query: Register) -> Answer:
     201: it is a new version. 200: it is a version already, and stays that.
     """
     data, kind = await _read_definition(call)
-    view = await call.service.workflows.register(data, kind, reason=query.reason)
+    view = await call.service.workflows.register(data, format=kind, reason=query.reason)
     call.object = f"{view['name']}@{view['version']}"
     return Answer(view, 201 if view["created"] else 200, {"Location": f"/api/v1/workflows/{view['name']}"})
 
@@ -60,7 +60,7 @@ async def register(call: Call, query: Register) -> Answer:
 async def validate(call: Call) -> Any:
     """Compile a definition only; every problem at once, with its path. Nothing is stored or executed."""
     data, kind = await _read_definition(call)
-    return await call.service.workflows.validate(data, kind)
+    return await call.service.workflows.validate(data, format=kind)
 
 
 class PatchWorkflow(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -81,7 +81,7 @@ async def patch(call: Call, body: PatchWorkflow) -> Any:
     operations = either("patch", body.patch, "operations", body.operations)
     reason = either("reason", body.reason or None, "description", body.description or None) or ""
     view = await call.service.workflows.patch(
-        call.path("name"), operations, base=body.base_version, reason=reason, dry_run=body.dry_run
+        call.path("name"), operations, base_version=body.base_version, reason=reason, dry_run=body.dry_run
     )
     return Answer(view, 201 if view["created"] else 200)
 
@@ -93,7 +93,7 @@ class WhichVersion(Query, frozen=True, kw_only=True, forbid_unknown_fields=True)
 @routes.delete("/workflows/{name}", Permission.WORKFLOWS_DELETE, s.WorkflowDeleted)
 async def delete(call: Call, query: WhichVersion) -> Any:
     """Forget a workflow, or one version. Refused while runs that have not ended need it."""
-    return await call.service.workflows.delete(call.path("name"), query.version)
+    return await call.service.workflows.delete(call.path("name"), version=query.version)
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ async def delete(call: Call, query: WhichVersion) -> Any:
 @routes.get("/workflows", READ, s.WorkflowPage)
 async def list_(call: Call, query: Paged) -> Any:
     """The highest version of each workflow, by name."""
-    return await call.service.workflows.find(limit=query.limit, cursor=query.cursor)
+    return await call.service.workflows.list(limit=query.limit, cursor=query.cursor).first()
 
 
 class GetWorkflow(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -113,13 +113,13 @@ class GetWorkflow(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 @routes.get("/workflows/{name}", READ, s.WorkflowDetails)
 async def get(call: Call, query: GetWorkflow) -> Any:
     """A workflow with its definition; without a version or an alias, the highest one."""
-    return await call.service.workflows.get(call.path("name"), version=query.version, alias=query.alias or "")
+    return await call.service.workflows.get(call.path("name"), version=query.version, alias=query.alias)
 
 
 @routes.get("/workflows/{name}/versions", READ, s.VersionPage)
 async def versions(call: Call, query: Paged) -> Any:
     """The versions of a workflow, highest first: who registered each, when and why."""
-    return await call.service.workflows.versions(call.path("name"), limit=query.limit, cursor=query.cursor)
+    return await call.service.workflows.versions(call.path("name"), limit=query.limit, cursor=query.cursor).first()
 
 
 Which = Annotated[str, Meta(description="A version or an alias.", min_length=1, max_length=64)]
@@ -143,7 +143,8 @@ class Users(Paged, frozen=True, kw_only=True, forbid_unknown_fields=True):
 @routes.get("/workflows/{name}/users", READ, s.UserPage)
 async def users(call: Call, query: Users) -> Any:
     """The runs that have not ended and use a version, or any of the workflow."""
-    return await call.service.workflows.users(call.path("name"), query.version, limit=query.limit, cursor=query.cursor)
+    users = call.service.workflows.users
+    return await users(call.path("name"), version=query.version, limit=query.limit, cursor=query.cursor).first()
 
 
 # -- aliases -----------------------------------------------------------------------------------------------------------
@@ -176,7 +177,7 @@ class PutAlias(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 @routes.get("/workflows/{name}/aliases", READ, s.AliasPage)
 async def aliases(call: Call, query: Paged) -> Any:
     """The aliases of a workflow. `latest` moves by itself and is not listed."""
-    return await call.service.workflows.aliases(call.path("name"), limit=query.limit, cursor=query.cursor)
+    return await call.service.workflows.aliases(call.path("name"), limit=query.limit, cursor=query.cursor).first()
 
 
 @routes.put("/workflows/{name}/aliases/{alias}", WRITE, s.Alias)
@@ -207,9 +208,8 @@ async def delete_alias(call: Call) -> Any:
 @routes.get("/workflows/{name}/aliases/{alias}/moves", READ, s.AliasPage)
 async def alias_moves(call: Call, query: Paged) -> Any:
     """Where an alias pointed, the present first."""
-    return await call.service.workflows.alias_moves(
-        call.path("name"), call.path("alias"), limit=query.limit, cursor=query.cursor
-    )
+    moves = call.service.workflows.alias_moves
+    return await moves(call.path("name"), call.path("alias"), limit=query.limit, cursor=query.cursor).first()
 
 
 class RollbackAlias(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):

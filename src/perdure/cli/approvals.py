@@ -10,7 +10,7 @@ import click
 
 from perdure.cli.exits import say
 from perdure.cli.group import Group, json_option
-from perdure.cli.listing import Listed, find_one, list_options, read_page, show_page
+from perdure.cli.listing import Listed, list_options, on_one, read_page, show_page
 from perdure.cli.output import compact, print_fields, print_json, print_pretty, print_table, shorten, since, until
 from perdure.cli.parameters import data_option
 from perdure.cli.saying import echo
@@ -46,6 +46,7 @@ def _cells(view: dict[str, Any]) -> list[str]:
 
 LISTED = Listed(
     kind="approval",
+    command="perdure approvals list",
     columns=("approval", "state", "for", "asked", "until", "shown"),
     flexible="shown",
     as_cells=_cells,
@@ -132,15 +133,16 @@ async def _get(where: Where, name: str) -> dict[str, Any]:
     from perdure.cli.backend import connected
 
     async with connected(where) as backend:
-        found = await find_one(backend, "approval", name, "perdure approvals list")
-        return await backend.get_approval(found["approval_id"])
+        return await on_one(backend, LISTED, name, backend.approvals.get)
 
 
 # -- deciding ----------------------------------------------------------------------------------------------------------
 
 
-Ask = Callable[["Backend", str], Awaitable[tuple[dict[str, Any], str]]]
-"""What is asked about the approval with this id; the approval then, and what its run is."""
+Ask = Callable[["Backend", str], Awaitable[Any]]
+"""What is asked about the approval with this id; the approval then."""
+_FLAGS = {"not_an_approver": "say so with --by NAME", "invalid_inputs": "give it with --data JSON"}
+"""What a vote that was refused can be mended with, by code."""
 
 
 def _as(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
@@ -186,7 +188,10 @@ def reject(approval_id: str, comments: str, data: Any, by: str | None, where: Wh
 @json_option
 def delegate(approval_id: str, to: str, comments: str, by: str | None, where: Where, as_json: bool) -> None:
     """Let TO decide in your place. The quorum stays, and so do the votes of the others."""
-    ask: Ask = lambda backend, found: backend.delegate(found, to, comments, by)  # noqa: E731
+
+    def ask(backend: Backend, found: str) -> Awaitable[Any]:
+        return backend.approvals.delegate(found, to, comments=comments, approver=by)
+
     view, hint = asyncio.run(_ask(where, approval_id, ask))
     if as_json:
         print_json(view)
@@ -199,7 +204,9 @@ def delegate(approval_id: str, to: str, comments: str, by: str | None, where: Wh
 def _decide(
     where: Where, name: str, decision: Decision, comments: str, data: Any, by: str | None, as_json: bool
 ) -> None:
-    ask: Ask = lambda backend, found: backend.decide(found, decision, comments, data, by)  # noqa: E731
+    def ask(backend: Backend, found: str) -> Awaitable[Any]:
+        return backend.approvals.decide(found, decision, comments=comments, data=data, approver=by)
+
     view, hint = asyncio.run(_ask(where, name, ask))
     if as_json:
         print_json(view)
@@ -225,9 +232,14 @@ def _said(view: dict[str, Any], decision: Decision) -> str:
 
 
 async def _ask(where: Where, name: str, ask: Ask) -> tuple[dict[str, Any], str]:
-    from perdure.cli.backend import connected
+    from perdure.cli.backend import connected, go_on
+    from perdure.errors import PerdureError
 
     async with connected(where) as backend:
-        found = await find_one(backend, "approval", name, "perdure approvals list")
-        view, state = await ask(backend, found["approval_id"])
-        return view, backend.go_on(view["run_id"], state)
+        try:
+            view = await on_one(backend, LISTED, name, lambda found: ask(backend, found))
+        except PerdureError as error:
+            if error.code in _FLAGS and where.find_server() is None:  # a server knows who one is by the key
+                error.message += f" ({_FLAGS[error.code]})"
+            raise
+        return view, await go_on(backend, view["run_id"])

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from perdure.cli.backend import ask, take
 from perdure.cli.exits import ExitCode, say
 from perdure.cli.group import Group, json_option, leave, page_options
-from perdure.cli.keys import execute, tenant_option
+from perdure.cli.keys import tenant_option
 from perdure.cli.output import moment, print_json, print_page, print_table
 from perdure.cli.saying import echo, style
 from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
-    from perdure.service import Service
+    from collections.abc import Awaitable, Callable
+
+    from perdure.cli.backend import Backend
 
 
 @click.group(cls=Group)
@@ -41,17 +45,12 @@ def list_(
     as_json: bool,
 ) -> None:
     """List the entries of a tenant, newest first."""
-    from perdure.archive import AuditFilter
+    about: dict[str, Any] = {"principal": by, "action": action, "object_": target}
 
-    wanted = AuditFilter(principal=by, action=action, object=target)
-    page = execute(
-        where,
-        tenant,
-        lambda service, _: service.audit.find(wanted, limit=limit, cursor=cursor),
-        lambda client: client.audit.list(
-            principal=by, action=action, object_=target, limit=limit, cursor=cursor
-        ).first(),
-    )
+    def read(backend: Backend) -> Awaitable[Any]:
+        return take(lambda most, after: backend.audit.list(**about, limit=most, cursor=after), limit, cursor)
+
+    page = asyncio.run(ask(where, read, tenant=tenant))
     if as_json:
         print_page(page["items"], page["next_cursor"])
         return
@@ -85,7 +84,12 @@ def verify(known: tuple[str, ...], tenant: str, where: Where, as_json: bool) -> 
         raise click.UsageError(
             "--known is compared with a database; a server says its head, which you can compare yourself"
         )
-    verdict = execute(where, tenant, lambda service, _: _verify(service, hashes), lambda client: client.audit.verify())
+
+    def read(backend: Backend) -> Awaitable[Any]:
+        verify: Callable[..., Awaitable[Any]] = backend.audit.verify
+        return verify(hashes) if hashes else verify()
+
+    verdict = asyncio.run(ask(where, read, tenant=tenant))
     entries, head = verdict["entries"], verdict["head"]
     if as_json:
         print_json(verdict)
@@ -96,20 +100,6 @@ def verify(known: tuple[str, ...], tenant: str, where: Where, as_json: bool) -> 
     else:
         say(f"{style('Wrong:', fg='red')} {verdict['problem']}; the {entries:,} before it are as written")
     leave(ExitCode.OK if verdict["intact"] else ExitCode.FAILED)
-
-
-async def _verify(service: Service, known: dict[int, bytes]) -> dict[str, Any]:
-    """As the API says it."""
-    from perdure.access import verify_audit
-
-    verdict = await verify_audit(service.scope.archive, service.scope.tenant, known)
-    return {
-        "intact": verdict.broken_seq is None,
-        "entries": verdict.entries,
-        "head": verdict.head and verdict.head.hash.hex(),
-        "broken_seq": verdict.broken_seq,
-        "problem": verdict.problem,
-    }
 
 
 def _read_known(text: str) -> tuple[int, bytes]:

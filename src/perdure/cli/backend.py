@@ -1,178 +1,121 @@
-"""The seam between commands and what they work on: `connected(where)` gives a `Backend`, here or elsewhere.
+"""What commands work on: a `Backend` is the service of a database here, or the client of a server elsewhere.
 
-Commands ask a backend, and print. The two kinds answer with the same views; what only one of them can do is said by the other.
+Both have the same nouns with the same operations, answers and errors, so a command asks and prints, and knows nothing else. Beside
+opening them there is only what no single operation gives: the whole of a run, shortened ids, pages of any length.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-import msgspec
 
-from perdure.cli.where import Where
+from perdure.cli.where import Server, Where
 
 if TYPE_CHECKING:
-    from perdure.cli.following import Following, Screen
-    from perdure.model import Compiled, Problem
+    from perdure.client import AsyncClient
+    from perdure.model import Compiled
+    from perdure.service import Service
+
+    Backend = Service | AsyncClient
 
 View = dict[str, Any]
-Control = Literal["cancel", "pause", "resume", "rollback"]
-Decision = Literal["approve", "reject"]
-Kind = Literal["approval", "dead_letter"]
 MOST = 1000
 """Items a server gives at once."""
+RETRIES = 2
+"""A person who waits would rather know; a stream that was open once is more patient."""
+_UNFIT = (400, 413, 415, 422)
+"""What was given does not fit: the statuses that a client raises `Invalid` for."""
+_TROUBLES = 20
+DEFAULT_TENANT = "default"
 
+T = TypeVar("T")
 
-class RunsWhere(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs are listed. Everything that is given must hold."""
-
-    states: tuple[str, ...] = ()
-    workflow: str | None = None
-    tag: tuple[str, str] | None = None
-    since: float | None = None
-    until: float | None = None
-    parent: str | None = None
-    children: bool = False
-    """Those of other runs, too; without it and `parent`, only runs that have no parent."""
-
-
-class Backend(Protocol):
-    """Views are those of the API; lists are `{items, next_cursor}`. `by` is who does it; None: whoever this is."""
-
-    def go_on(self, run_id: str, state: str) -> str:
-        """What a person has to know after a change to a run: does anybody work on it? Empty: yes."""
-        ...
-
-    # runs
-    async def find_run(self, run_id: str) -> View | None: ...
-    async def list_runs(self, where: RunsWhere, *, limit: int, cursor: str | None) -> View: ...
-    async def get_run(self, run_id: str, at: int | None = None) -> View: ...
-    async def get_node(self, run_id: str, node: str, at: int | None = None) -> View: ...
-    async def explain(self, run_id: str, node: str | None) -> View:
-        """With `completed` and `total`: how many nodes there are."""
-        ...
-
-    async def read_events(self, run_id: str, after: int, limit: int) -> View: ...
-    async def read_logs(self, run_id: str, node: str | None, after: int, limit: int) -> View: ...
-    async def export(self, run_id: str, *, lines: bool) -> tuple[int, AsyncIterator[str]]:
-        """How many events there are, and the file, piece by piece: one object, or one object a line."""
-        ...
-
-    async def import_run(self, file: Any) -> View: ...
-    async def read_path(self, run_id: str, after: int, limit: int) -> View: ...
-    async def diff_runs(self, run_id: str, other: str | None, at: int | None, to: int | None) -> View: ...
-
-    async def start(
-        self, workflow: str, inputs: Mapping[str, Any], by: str | None, *, tags: Mapping[str, str], correlation_id: str
-    ) -> View: ...
-    async def control(self, kind: Control, run_id: str, by: str | None, **fields: Any) -> View: ...
-    async def signal(self, run_id: str, name: str, payload: Any, signal_id: str, by: str | None) -> View: ...
-    async def retry(self, run_id: str, given: Compiled | None, reason: str, by: str | None) -> View:
-        """`given`: a mended definition. Raises `DefinitionError`, or what a server says."""
-        ...
-
-    async def rerun(
-        self,
-        run_id: str,
-        node: str,
-        inputs: Mapping[str, Any] | None,
-        new_id: str | None,
-        by: str | None,
-        given: Compiled | None = None,
-    ) -> View: ...
-    async def patch(
-        self,
-        run_id: str,
-        given: Compiled | None,
-        operations: Any,
-        *,
-        dry_run: bool,
-        reason: str,
-        by: str | None,
-        note: Callable[[Sequence[Problem]], None],
-    ) -> View:
-        """A whole definition, or a JSON Patch. `note` is told what is wrong with the definition, as far as it is seen here;
-        `DefinitionError` when that is too much."""
-        ...
-
-    def follow(self, run_id: str) -> tuple[Following, Screen]:
-        """The run, and where it is shown line by line."""
-        ...
-
-    # workflows
-    async def push(self, definition: Mapping[str, Any], reason: str) -> View: ...
-    async def list_workflows(self, *, limit: int, cursor: str | None) -> View: ...
-    async def get_workflow(self, name: str, which: str) -> View:
-        """`which` is a version, an alias, or nothing for the highest version."""
-        ...
-
-    async def list_versions(self, name: str, *, limit: int, cursor: str | None) -> View: ...
-    async def list_aliases(self, name: str, *, limit: int, cursor: str | None) -> View: ...
-    async def put_alias(self, name: str, alias: str, shares: Mapping[int, float], reason: str) -> View: ...
-    async def rollback_alias(self, name: str, alias: str, reason: str) -> View: ...
-    async def delete_alias(self, name: str, alias: str) -> View: ...
-    async def patch_workflow(
-        self, name: str, operations: Any, *, base: int | None, reason: str, dry_run: bool
-    ) -> View: ...
-
-    # blobs
-    async def put_blob(self, data: bytes) -> str: ...
-    async def get_blob(self, ref: str) -> bytes: ...
-    async def stat_blob(self, ref: str) -> View:
-        """`{size, modified_at}`; a server does not say when it was put."""
-        ...
-
-    # people
-    async def list_waiting(
-        self, kind: Kind, *, state: str | None, run_id: str | None, limit: int, cursor: str | None
-    ) -> View: ...
-    async def find_waiting(self, kind: Kind, name: str) -> View | None: ...
-    async def get_approval(self, approval_id: str) -> View: ...
-    async def get_dead_letter(self, dead_letter_id: str) -> View: ...
-    async def decide(
-        self, approval_id: str, decision: Decision, comments: str, data: Any, by: str | None
-    ) -> tuple[View, str]:
-        """The approval, and what the run is now."""
-        ...
-
-    async def delegate(self, approval_id: str, to: str, comments: str, by: str | None) -> tuple[View, str]: ...
-    async def repair(
-        self, letters: Sequence[View], fields: dict[str, Any], by: str | None
-    ) -> tuple[list[View], str]: ...
+# -- opening -----------------------------------------------------------------------------------------------------------
 
 
 @asynccontextmanager
-async def connected(where: Where, *, make: bool = False) -> AsyncIterator[Backend]:
-    """`make`: a database that is not there is made."""
+async def connected(
+    where: Where, *, make: bool = False, by: str | None = None, tenant: str = DEFAULT_TENANT
+) -> AsyncIterator[Backend]:
+    """`make`: a database that is not there is made. `by`: who does it; None: the user. `tenant`: of what is new."""
     server = where.find_server()
     if server is not None:
-        from perdure.cli.remote import Remote, reached
-
+        if by is not None:
+            raise click.UsageError("--by is for a database; a server knows who you are by your key")
+        if tenant != DEFAULT_TENANT:
+            raise click.UsageError("on a server the tenant is that of the key you show; leave --tenant out")
         async with reached(server) as client:
-            yield Remote(client)
+            yield client
         return
-    from perdure.cli.database import opened
-    from perdure.cli.local import Local
+    from perdure.cli.database import opened, user
+    from perdure.service import Service
 
     async with opened(where.db, new=make) as engine:
-        yield Local(engine)
+        with explained():
+            yield Service.of_owner(engine, (user() or "local") if by is None else by, tenant)
+
+
+@asynccontextmanager
+async def reached(server: Server) -> AsyncIterator[AsyncClient]:
+    from perdure.client import AsyncClient
+
+    with explained():
+        async with AsyncClient(server.url, api_key=server.api_key, retries=RETRIES) as client:
+            yield client
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """What a service or a server refuses, as commands say it."""
+    from perdure.errors import PerdureError
+
+    try:
+        yield
+    except PerdureError as error:
+        status = getattr(error, "http_status", error.status)
+        if status in _UNFIT:
+            raise Unfit(error) from error
+        if status == 401:
+            error.message = f"{error.message}; give --api-key KEY, or set PERDURE_API_KEY"
+        raise
+
+
+class Unfit(click.UsageError):
+    """What was given does not fit, with everything that is wrong. How the command is used is not what it is about."""
+
+    def __init__(self, error: Any) -> None:
+        found: Any = getattr(error, "troubles", ()) or getattr(error, "problems", ())
+        plain = [(one["path"], one["message"]) if isinstance(one, dict) else (one.path, one.message) for one in found]
+        more = [f"  {path or '(the whole)'}: {message}" for path, message in plain if message not in error.message]
+        rest = [f"  … and {len(more) - _TROUBLES} more"] if len(more) > _TROUBLES else []
+        super().__init__("\n".join([error.message, *more[:_TROUBLES], *rest]))
+        self.code = error.code
+
+    def show(self, file: Any = None) -> None:
+        click.ClickException.show(self, file)
+
+
+def engine_of(backend: Backend) -> Any:
+    """The engine of a database here; None: it is a server."""
+    from perdure.service import Service
+
+    return backend.scope.engine if isinstance(backend, Service) else None
+
+
+# -- runs --------------------------------------------------------------------------------------------------------------
 
 
 async def find_run(backend: Backend, name: str) -> View:
     """The run with this id, or the only one whose id begins so."""
     from perdure.errors import NotFound
 
-    record = await backend.find_run(name)
+    record = await look_up(backend, name) if name else None
     if record is not None:
         return record
-    found = (
-        await read_all(lambda cursor: backend.list_runs(RunsWhere(children=True), limit=MOST, cursor=cursor))
-        if name
-        else []
-    )
+    found = await _list_all(backend) if name else []
     ids = [one["run_id"] for one in found if one["run_id"].startswith(name)]
     # A child is named after its parent: whoever writes the beginning means the parent.
     parents = [one for one in ids if ":" not in one[len(name) :]] or ids
@@ -186,23 +129,81 @@ async def find_run(backend: Backend, name: str) -> View:
     return next(one for one in found if one["run_id"] == parents[0])
 
 
-def errors_of(nodes: Mapping[str, View]) -> View:
-    """The errors of nodes that have not completed, by node."""
-    return {name: one["error"] for name, one in nodes.items() if one.get("error") and one["state"] != "completed"}
+async def look_up(backend: Backend, run_id: str) -> View | None:
+    """What a list says of the run with this id."""
+    from perdure.errors import NotFound, Refused
+    from perdure.service import Service
+
+    try:
+        if isinstance(backend, Service):
+            return await backend.runs.summary(run_id)
+        found: Any = await backend.runs.get(run_id, outputs=False)
+        return found  # type: ignore[no-any-return]
+    except NotFound:
+        return None
+    except Refused as error:  # quarantined, so that its nodes cannot be shown
+        if error.code != "quarantined":
+            raise
+        return next((one for one in await _list_all(backend) if one["run_id"] == run_id), None)
 
 
-async def read_all(read: Callable[[str | None], Awaitable[View]]) -> list[Any]:
-    """Every page of a list."""
-    found: list[Any] = []
-    cursor = None
+async def _list_all(backend: Backend) -> list[View]:
+    found: list[Any] = [one async for one in backend.runs.list(children=True, limit=MOST)]
+    return found
+
+
+async def get_run(backend: Backend, run_id: str, at: int | None = None, *, outputs: bool = True) -> View:
+    """The whole of a run, also of one with very many nodes."""
+    view: Any
+    if at is not None:
+        view = await backend.runs.state_at(run_id, at, outputs=outputs)
+        return view  # type: ignore[no-any-return]
+    view = await backend.runs.get(run_id, outputs=outputs)
+    cursor = view.pop("next_nodes", None)
+    if cursor is not None:
+        more: Any = backend.runs.nodes(run_id, outputs=outputs, limit=MOST, cursor=cursor)
+        async for node in more:
+            view["nodes"][node.pop("node")] = node
+    return view  # type: ignore[no-any-return]
+
+
+async def go_on(backend: Backend, run_id: str) -> str:
+    """What a person has to know after a change to a run that has not ended: does anybody work on it? Empty: yes."""
+    engine = engine_of(backend)  # whoever serves also sees to it that somebody works
+    if engine is None or not engine.holds:
+        return ""
+    record = await engine.journal.find_run(run_id)
+    if record is None or record.row.ended_at is not None:
+        return ""
+    return f"No process works on this database now; `perdure run FILE --run-id {run_id}` goes on with the run."
+
+
+def definition_of(backend: Backend, given: Compiled) -> Any:
+    """What a run is to go on with. What the compiler refuses is refused here; so is everything else that is wrong where it is to
+    run here. The rest a server sees, with its node types."""
+    from perdure.model import DefinitionError
+
+    wrong = any(problem.severity == "error" for problem in given.problems)
+    if given.definition is None or (wrong and engine_of(backend) is not None):
+        raise DefinitionError(given.problems)
+    return given.definition
+
+
+# -- pages -------------------------------------------------------------------------------------------------------------
+
+
+async def take(read: Callable[[int, str | None], Any], limit: int, cursor: str | None) -> View:
+    """A page of `limit`, in as many as it takes. `read` gives a list with pages of so many, from a cursor on."""
+    items: list[Any] = []
     while True:
-        page = await read(cursor)
-        found.extend(page["items"])
+        page = await read(min(limit - len(items), MOST), cursor).first()
+        items.extend(page["items"])
         cursor = page["next_cursor"]
-        if cursor is None:
-            return found
+        if cursor is None or len(items) >= limit:
+            return {"items": items, "next_cursor": cursor}
 
 
-def refuse_by(by: str | None) -> None:
-    if by is not None:
-        raise click.UsageError("--by is for a database; a server knows who you are by your key")
+async def ask(where: Where, work: Callable[[Backend], Awaitable[T]], **about: Any) -> T:
+    """What a command asks that needs nothing else."""
+    async with connected(where, **about) as backend:
+        return await work(backend)

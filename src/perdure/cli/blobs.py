@@ -47,11 +47,11 @@ def _read(file: str) -> bytes:
     return data
 
 
-async def _put(where: Where, data: bytes) -> str:
+async def _put(where: Where, data: bytes) -> Any:
     from perdure.cli.backend import connected
 
     async with connected(where, make=True) as backend:
-        return await backend.put_blob(data)
+        return (await backend.blobs.put(data))["ref"]
 
 
 @blobs.command(short_help="Print the content that a reference names.")
@@ -101,11 +101,14 @@ async def _get(where: Where, ref: str) -> bytes:
     from perdure.cli.backend import connected
 
     async with connected(where) as backend:
-        return await backend.get_blob(ref)
+        return await backend.blobs.get(ref)
 
 
 async def _stat(where: Where, ref: str) -> dict[str, Any]:
     from perdure.cli.backend import connected
+    from perdure.service import Service
 
     async with connected(where) as backend:
-        return await backend.stat_blob(ref)
+        if isinstance(backend, Service):
+            return await backend.blobs.stat(ref)
+        return {"size": len(await backend.blobs.get(ref)), "modified_at": None}  # which a server does not say

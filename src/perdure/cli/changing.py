@@ -16,10 +16,9 @@ from perdure.cli.saying import echo
 from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from perdure.cli.source import Source
-    from perdure.model import Problem
 
 _id = click.argument("run_id", metavar="ID")
 
@@ -60,36 +59,38 @@ async def _patch(
     by: str | None,
     as_json: bool,
 ) -> ExitCode:
-    from perdure.cli.backend import connected, find_run
+    from perdure.cli.backend import connected, definition_of, find_run, get_run, go_on
     from perdure.cli.problems import show_problems
-    from perdure.cli.refusals import refused_for, show_refused
+    from perdure.cli.refusals import read_problems, refused_for, show_refused
     from perdure.client import Invalid
     from perdure.model import DefinitionError
 
-    def note(problems: Sequence[Problem]) -> None:
-        if not as_json:
-            show_problems(given.name, given.text, problems)
-
-    async with connected(where) as backend:
+    async with connected(where, by=by) as backend:
         run_id = (await find_run(backend, name))["run_id"]
-        compiled = given.compiled if operations is None else None
-        about: dict[str, Any] = {"dry_run": dry_run, "reason": reason, "by": by, "note": note}
+        about: dict[str, Any] = {"dry_run": dry_run, "reason": reason}
+        changes: Any
         try:
-            changes = await backend.patch(run_id, compiled, operations, **about)
+            definition = definition_of(backend, given.compiled) if operations is None else None
+            changes = await backend.runs.patch(run_id, operations, definition=definition, **about)
         except (DefinitionError, Invalid) as error:
             if not refused_for(error):
                 raise
             show_refused(given, error, "patched")
             return ExitCode.USAGE
+        problems = [] if operations is not None else list(given.compiled.problems)
+        said = {(one.code, one.message) for one in problems}
+        problems += [one for one in read_problems(changes.pop("problems")) if (one.code, one.message) not in said]
+        if not as_json:
+            show_problems(given.name, given.text, problems)
         if dry_run:
             _show(changes, as_json=as_json)
             return ExitCode.OK if changes["possible"] else ExitCode.FAILED
         if as_json:
-            print_json(await backend.get_run(run_id))
+            print_json(await get_run(backend, run_id))
             return ExitCode.OK
         echo(f"Patched {run_id}; it is {paint(changes['state'])} now")
         _list(changes)
-        if hint := backend.go_on(run_id, changes["state"]):
+        if hint := await go_on(backend, run_id):
             say(hint)
     return ExitCode.OK
 
@@ -159,12 +160,13 @@ def retry(run_id: str, file: str | None, reason: str, by: str | None, where: Whe
 async def _retry(
     where: Where, name: str, given: Source | None, reason: str, by: str | None
 ) -> tuple[dict[str, Any], str]:
-    from perdure.cli.backend import connected, find_run
+    from perdure.cli.backend import connected, definition_of, find_run, get_run, go_on
 
-    async with connected(where) as backend:
+    async with connected(where, by=by) as backend:
         run_id = (await find_run(backend, name))["run_id"]
-        view = await backend.retry(run_id, None if given is None else given.compiled, reason, by)
-        return view, backend.go_on(view["run_id"], view["state"])
+        definition = None if given is None else definition_of(backend, given.compiled)
+        await backend.runs.retry(run_id, definition=definition, reason=reason)
+        return await get_run(backend, run_id), await go_on(backend, run_id)
 
 
 def _read(file: str | None) -> Source | None:
@@ -252,9 +254,15 @@ async def _rerun(
     by: str | None,
     given: Source | None,
 ) -> tuple[dict[str, Any], str]:
-    from perdure.cli.backend import connected, find_run
+    from perdure.cli.backend import connected, definition_of, find_run, get_run, go_on
 
-    async with connected(where) as backend:
+    if new_id is not None and where.find_server() is not None:
+        raise click.UsageError("a server names its runs itself; leave --run-id out")
+    async with connected(where, by=by) as backend:
         run_id = (await find_run(backend, name))["run_id"]
-        view = await backend.rerun(run_id, node, inputs, new_id, by, None if given is None else given.compiled)
-        return view, backend.go_on(view["run_id"], view["state"])
+        definition = None if given is None else definition_of(backend, given.compiled)
+        more: Any = {} if new_id is None else {"new_id": new_id}
+        rerun: Callable[..., Any] = backend.runs.rerun
+        started = await rerun(run_id, from_node=node, inputs=inputs, definition=definition, **more)
+        new = started["run_id"]
+        return {**await get_run(backend, new), "origin": run_id}, await go_on(backend, new)

@@ -94,35 +94,34 @@ def _offer(found: Found, incomplete: str) -> list[CompletionItem]:
 
 
 async def _find_runs(backend: Backend, ctx: click.Context) -> Found:
-    from perdure.cli.backend import RunsWhere
     from perdure.cli.output import ago
 
-    page = await backend.list_runs(RunsWhere(), limit=LOOKED_AT, cursor=None)
+    page = await backend.runs.list(limit=LOOKED_AT).first()
     return [(one["run_id"], f"{one['workflow']}, {one['state']}, {ago(one['created_at'])}") for one in page["items"]]
 
 
 async def _find_approvals(backend: Backend, ctx: click.Context) -> Found:
-    page = await backend.list_waiting("approval", state="pending", run_id=None, limit=LOOKED_AT, cursor=None)
+    page = await backend.approvals.list(state="pending", limit=LOOKED_AT).first()
     return [(one["approval_id"], f"{one['node']} waits") for one in page["items"]]
 
 
 async def _find_dead_letters(backend: Backend, ctx: click.Context) -> Found:
-    page = await backend.list_waiting("dead_letter", state="pending", run_id=None, limit=LOOKED_AT, cursor=None)
+    page = await backend.dead_letters.list(state="pending", limit=LOOKED_AT).first()
     return [(one["dead_letter_id"], f"{one['node']} is parked") for one in page["items"]]
 
 
 async def _find_workflows(backend: Backend, ctx: click.Context) -> Found:
-    page = await backend.list_workflows(limit=LOOKED_AT, cursor=None)
+    page = await backend.workflows.list(limit=LOOKED_AT).first()
     return [(one["name"], f"version {one['version']}") for one in page["items"]]
 
 
 async def _find_nodes(backend: Backend, ctx: click.Context) -> Found:
     """Of the run that is named before."""
-    from perdure.cli.backend import find_run
+    from perdure.cli.backend import find_run, get_run
 
     # A flag that still lacks its value keeps click from giving the arguments before it their names.
     record = await find_run(backend, ctx.params.get("run_id") or "".join(ctx.args[:1]))
-    view = await backend.get_run(record["run_id"])
+    view = await get_run(backend, record["run_id"])
     return [(name, node["state"]) for name, node in view["nodes"].items()]
 
 

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 _id = click.argument("run_id", metavar="ID")
 
 
-Ask = Callable[["Backend", str], Awaitable[dict[str, Any]]]
-"""What is asked of the run with this id; the run as it is then."""
+Ask = Callable[["Backend", str], Awaitable[Any]]
+"""What is asked of the run with this id."""
 
 
-def _decide(where: Where, name: str, as_json: bool, done: str, ask: Ask) -> None:
-    view, hint = asyncio.run(_ask(where, name, ask))
+def _decide(where: Where, name: str, by: str | None, as_json: bool, done: str, ask: Ask) -> None:
+    view, hint = asyncio.run(_ask(where, name, by, ask))
     if as_json:
         print_json(view)
         return
@@ -39,12 +39,13 @@ def _decide(where: Where, name: str, as_json: bool, done: str, ask: Ask) -> None
         say(hint)
 
 
-async def _ask(where: Where, name: str, ask: Ask) -> tuple[dict[str, Any], str]:
-    from perdure.cli.backend import connected, find_run
+async def _ask(where: Where, name: str, by: str | None, ask: Ask) -> tuple[dict[str, Any], str]:
+    from perdure.cli.backend import connected, find_run, get_run, go_on
 
-    async with connected(where) as backend:
-        view = await ask(backend, (await find_run(backend, name))["run_id"])
-        return view, backend.go_on(view["run_id"], view["state"])
+    async with connected(where, by=by) as backend:
+        run_id = (await find_run(backend, name))["run_id"]
+        await ask(backend, run_id)
+        return await get_run(backend, run_id), await go_on(backend, run_id)
 
 
 @click.command(short_help="Start a run of a registered workflow.")
@@ -88,13 +89,13 @@ def start(
 async def _start(
     where: Where, workflow: str, read: Callable[[Any], dict[str, Any]], by: str | None, **about: Any
 ) -> tuple[dict[str, Any], str]:
-    from perdure.cli.backend import connected
+    from perdure.cli.backend import connected, get_run, go_on
+    from perdure.cli.workflows import get_workflow
 
-    async with connected(where) as backend:
-        name, _, which = workflow.partition("@")
-        schema = (await backend.get_workflow(name, which))["definition"].get("inputs")
-        view = await backend.start(workflow, read(schema), by, **about)
-        return view, backend.go_on(view["run_id"], view["state"])
+    async with connected(where, by=by) as backend:
+        schema = (await get_workflow(backend, workflow))["definition"].get("inputs")
+        run_id = (await backend.runs.start(workflow, read(schema), **about))["run_id"]
+        return await get_run(backend, run_id), await go_on(backend, run_id)
 
 
 @click.command()
@@ -106,13 +107,8 @@ async def _start(
 @json_option
 def cancel(run_id: str, force: bool, reason: str, by: str | None, where: Where, as_json: bool) -> None:
     """Stop a run: what is running is told to stop, nothing new begins."""
-    _decide(
-        where,
-        run_id,
-        as_json,
-        "Cancelled",
-        lambda backend, run: backend.control("cancel", run, by, force=force, reason=reason),
-    )
+    ask: Ask = lambda backend, run: backend.runs.cancel(run, force=force, reason=reason)  # noqa: E731
+    _decide(where, run_id, by, as_json, "Cancelled", ask)
 
 
 @click.command()
@@ -123,7 +119,7 @@ def cancel(run_id: str, force: bool, reason: str, by: str | None, where: Where, 
 @json_option
 def pause(run_id: str, reason: str, by: str | None, where: Where, as_json: bool) -> None:
     """Let nothing new begin; what is running may finish."""
-    _decide(where, run_id, as_json, "Paused", lambda backend, run: backend.control("pause", run, by, reason=reason))
+    _decide(where, run_id, by, as_json, "Paused", lambda backend, run: backend.runs.pause(run, reason=reason))
 
 
 @click.command()
@@ -133,7 +129,7 @@ def pause(run_id: str, reason: str, by: str | None, where: Where, as_json: bool)
 @json_option
 def resume(run_id: str, by: str | None, where: Where, as_json: bool) -> None:
     """Let a paused run go on."""
-    _decide(where, run_id, as_json, "Resumed", lambda backend, run: backend.control("resume", run, by))
+    _decide(where, run_id, by, as_json, "Resumed", lambda backend, run: backend.runs.resume(run))
 
 
 @click.command(short_help="Undo a run that has ended, by its compensators.")
@@ -143,7 +139,7 @@ def resume(run_id: str, by: str | None, where: Where, as_json: bool) -> None:
 @json_option
 def rollback(run_id: str, by: str | None, where: Where, as_json: bool) -> None:
     """Undo a run that has ended: its compensators run, last node first."""
-    _decide(where, run_id, as_json, "Rolling back", lambda backend, run: backend.control("rollback", run, by))
+    _decide(where, run_id, by, as_json, "Rolling back", lambda backend, run: backend.runs.rollback(run))
 
 
 @click.command(short_help="Send a signal to a run.")
@@ -161,5 +157,5 @@ def signal(
     from perdure.cli.source import read_value
 
     value = None if payload is None else read_value(payload)
-    send: Ask = lambda backend, run: backend.signal(run, name, value, signal_id, by)  # noqa: E731
-    _decide(where, run_id, as_json, f"Sent {name} to", send)
+    send: Ask = lambda backend, run: backend.runs.signal(run, name, value, signal_id=signal_id or None)  # noqa: E731
+    _decide(where, run_id, by, as_json, f"Sent {name} to", send)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import getpass
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,21 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perdure.errors import NotFound, PerdureError, Refused
+from perdure.errors import NotFound
 from perdure.sdk.opening import load_settings, make_folder, open_engine
 
 if TYPE_CHECKING:
     from perdure.engine import Engine
-    from perdure.runtime.requests import Reply, Request
 
-ANSWER_SECONDS = 30.0
-"""How long the process that holds the database may take to answer a request."""
 CLOSE_SECONDS = 1.0
 
 __all__ = [
-    "ask",
     "by_option",
-    "going_on",
     "holder",
     "load_settings",
     "make_folder",
@@ -57,22 +51,6 @@ async def opened(db: str | None, *, new: bool = False) -> AsyncIterator[Engine]:
         await engine.close(CLOSE_SECONDS)
 
 
-async def ask(engine: Engine, request: Request) -> Reply:
-    """Let whoever holds the database decide; if nobody does, decide here. A refusal is raised."""
-    await engine.hold(work=False)
-    try:
-        async with asyncio.timeout(ANSWER_SECONDS):
-            reply = await engine.request(request)
-    except TimeoutError:
-        raise PerdureError(
-            f"{holder(engine)} holds the database and did not answer within {ANSWER_SECONDS:.0f} s; "
-            "the request is written down, and is decided when that process goes on or ends"
-        ) from None
-    if reply.refused:
-        raise Refused(reply.message, code=reply.code)
-    return reply
-
-
 def holder(engine: Engine) -> str:
     held = engine.holder
     return f"process {held.pid} on {held.host}" if held is not None and held.pid else "another process"
@@ -86,13 +64,6 @@ def tell_end(engine: Engine) -> str:
     if held is None or not held.pid:
         return "Ctrl-C in its terminal"
     return f"kill -INT {held.pid}" + (f"    (on {held.host})" if held.host != this_process()[0] else "")
-
-
-def going_on(engine: Engine, run_id: str, state: str) -> str:
-    """What a person has to know after a change to a run that has not ended: does anybody work on it?"""
-    if not engine.holds or state in ("completed", "failed", "cancelled", "rolled_back"):
-        return ""
-    return f"No process works on this database now; `perdure run FILE --run-id {run_id}` goes on with the run."
 
 
 def user() -> str:

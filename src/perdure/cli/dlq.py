@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -11,7 +12,7 @@ import click
 from perdure.cli.database import by_option
 from perdure.cli.exits import say
 from perdure.cli.group import Group, json_option
-from perdure.cli.listing import Listed, find_one, find_pending, list_options, read_page, show_page
+from perdure.cli.listing import Listed, find_pending, list_options, on_one, read_page, show_page
 from perdure.cli.output import print_fields, print_json, print_page, print_pretty, shorten, since
 from perdure.cli.parameters import data_option
 from perdure.cli.saying import echo
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from perdure.cli.backend import Backend
 
 F = TypeVar("F", bound=Callable[..., Any])
+Ask = Callable[["Backend", str], Awaitable[Any]]
+"""What is asked about the dead letter with this id; the dead letter then."""
 
 
 @click.group(cls=Group, aliases={"reprocess": "requeue", "retry": "requeue"})
@@ -45,6 +48,7 @@ def _cells(view: dict[str, Any]) -> list[str]:
 
 LISTED = Listed(
     kind="dead_letter",
+    command="perdure dlq list",
     columns=("dead letter", "state", "attempt", "parked", "error"),
     flexible="error",
     as_cells=_cells,
@@ -95,8 +99,7 @@ async def _get(where: Where, name: str) -> dict[str, Any]:
     from perdure.cli.backend import connected
 
     async with connected(where) as backend:
-        found = await find_one(backend, "dead_letter", name, "perdure dlq list")
-        return await backend.get_dead_letter(found["dead_letter_id"])
+        return await on_one(backend, LISTED, name, backend.dead_letters.get)
 
 
 # -- repairing ---------------------------------------------------------------------------------------------------------
@@ -127,8 +130,26 @@ def requeue(
     """Try what is parked again: one dead letter, or those of a run. Also called retry and reprocess."""
     if config is not None and dead_letter_id is None and node_id is None:
         raise click.UsageError("--config is for one node: name a dead letter, or its node with --node-id")
-    fields = {"kind": "requeue", **({} if config is None else {"config": config})}
-    _repair(where, dead_letter_id, run_id, node_id, by, as_json, "Requeued", fields)
+
+    from perdure.cli.backend import engine_of
+
+    async def ask(backend: Backend, letter: str) -> Any:
+        if config is not None and engine_of(backend) is not None:
+            _check_call((await backend.dead_letters.get(letter))["node"], config)
+        return await backend.dead_letters.requeue(letter, config=config)
+
+    _repair(where, dead_letter_id, run_id, node_id, by, as_json, "Requeued", ask)
+
+
+def _check_call(node: str, config: Any) -> None:
+    """What `perdure validate` would say of the function, by the files here: where a local run goes on is where they are."""
+    from perdure.cli.calls import check_config
+    from perdure.service.errors import Invalid
+
+    if mistakes := [problem.message for problem in check_config(f"node '{node}'", config, [Path.cwd()])]:
+        refused = Invalid("; ".join(mistakes))
+        refused.code = "bad_call"
+        raise refused
 
 
 @dlq.command()
@@ -148,13 +169,17 @@ def discard(
     dead_letter_id: str | None,
     run_id: str | None,
     node_id: str | None,
-    as_: str,
+    as_: Any,
     by: str | None,
     where: Where,
     as_json: bool,
 ) -> None:
     """Give up what is parked: one dead letter, or those of a run."""
-    _repair(where, dead_letter_id, run_id, node_id, by, as_json, "Discarded", {"kind": "discard", "as_": as_})
+
+    def ask(backend: Backend, letter: str) -> Awaitable[Any]:
+        return backend.dead_letters.discard(letter, as_=as_)
+
+    _repair(where, dead_letter_id, run_id, node_id, by, as_json, "Discarded", ask)
 
 
 def _repair(
@@ -165,13 +190,13 @@ def _repair(
     by: str | None,
     as_json: bool,
     done: str,
-    fields: dict[str, Any],
+    ask: Ask,
 ) -> None:
     if (letter is None) == (run_id is None):
         raise click.UsageError("name one dead letter by its ID, or all of a run with --run-id")
     if node is not None and run_id is None:
         raise click.UsageError("--node-id goes with --run-id")
-    items, hint = asyncio.run(_ask(where, letter, run_id, node, by, fields))
+    items, hint = asyncio.run(_ask(where, letter, run_id, node, by, ask))
     if as_json:
         print_json(items[0]) if letter is not None else print_page(items, None)
         return
@@ -182,24 +207,25 @@ def _repair(
 
 
 async def _ask(
-    where: Where, letter: str | None, name: str | None, node: str | None, by: str | None, fields: dict[str, Any]
+    where: Where, letter: str | None, name: str | None, node: str | None, by: str | None, ask: Ask
 ) -> tuple[list[dict[str, Any]], str]:
-    from perdure.cli.backend import connected
+    from perdure.cli.backend import connected, go_on
 
-    async with connected(where) as backend:
-        found = await _find(backend, letter, name, node)
-        after, state = await backend.repair(found, fields, by)
-        return after, backend.go_on(found[0]["run_id"], state)
+    async with connected(where, by=by) as backend:
+        if letter is not None:
+            after = [await on_one(backend, LISTED, letter, lambda found: ask(backend, found))]
+        else:
+            found = await _find(backend, name or "", node)
+            after = [await ask(backend, one["dead_letter_id"]) for one in found]
+        return after, await go_on(backend, after[0]["run_id"])
 
 
-async def _find(backend: Backend, letter: str | None, name: str | None, node: str | None) -> list[dict[str, Any]]:
+async def _find(backend: Backend, name: str, node: str | None) -> list[dict[str, Any]]:
     from perdure.cli.backend import find_run
     from perdure.errors import NotFound
 
-    if letter is not None:
-        return [await find_one(backend, "dead_letter", letter, "perdure dlq list")]
-    run_id = (await find_run(backend, name or ""))["run_id"]
-    parked = await find_pending(backend, "dead_letter", run_id=run_id)
+    run_id = (await find_run(backend, name))["run_id"]
+    parked = await find_pending(backend, LISTED, run_id=run_id)
     found = [view for view in parked if node is None or view["node"] == node]
     if not found:
         what = f"node {node} of run {run_id}" if node is not None else f"run {run_id}"

@@ -22,6 +22,7 @@ from perdure.kernel.state import State
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from perdure.cli.backend import Backend
     from perdure.cli.waiting import Ask
     from perdure.engine import Engine
 
@@ -98,6 +99,23 @@ def stopping() -> Iterator[Stop]:
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
+
+
+def followed(backend: Backend, run_id: str) -> tuple[Following, Screen]:
+    """The run, and where it is shown line by line."""
+    from perdure.service import Service
+
+    if isinstance(backend, Service):
+        from perdure.cli.lines import Lines
+        from perdure.sdk.following import Follower
+
+        engine = backend.scope.engine
+        return Follower(engine, run_id), Lines(engine.registry)
+    from perdure.cli.remote_following import RemoteFollower, RemoteLines
+    from perdure.nodes import installed
+
+    follower = RemoteFollower(backend, run_id)
+    return follower, RemoteLines(follower, installed())
 
 
 async def follow(

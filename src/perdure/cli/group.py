@@ -119,7 +119,8 @@ class Root(Group):
             clean_error(error)
             if not ctx.meta.get(JSON):
                 raise
-            say_problem("usage" if isinstance(error, click.UsageError) else "error", error.format_message())
+            code = getattr(error, "code", "usage" if isinstance(error, click.UsageError) else "error")
+            say_problem(code, error.format_message())
             raise click.exceptions.Exit(error.exit_code) from None
         except (KeyboardInterrupt, click.Abort):
             echo("Interrupted.", err=True)

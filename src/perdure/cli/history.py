@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -21,6 +21,9 @@ from perdure.clock import system
 from perdure.errors import Refused
 from perdure.plain_text import clean_json, clean_line
 from perdure.runtime.logs import PAUSE_SECONDS
+
+if TYPE_CHECKING:
+    from perdure.cli.backend import Backend
 
 _MANY = 1000
 _LINES_SECONDS = 2 * PAUSE_SECONDS
@@ -65,10 +68,13 @@ def events(run_id: str, after: int, limit: int, where: Where, as_json: bool) -> 
 
 
 async def _read_page(where: Where, name: str, after: int, limit: int) -> dict[str, Any]:
-    from perdure.cli.backend import connected, find_run
+    from perdure.cli.backend import connected, find_run, take
 
     async with connected(where) as backend:
-        return await backend.read_events((await find_run(backend, name))["run_id"], after, limit)
+        run_id = (await find_run(backend, name))["run_id"]
+        return await take(
+            lambda most, cursor: backend.runs.events(run_id, limit=most, cursor=cursor), limit, str(after)
+        )
 
 
 # -- logs --------------------------------------------------------------------------------------------------------------
@@ -118,7 +124,15 @@ async def _read_logs(where: Where, name: str, node: str | None, after: int, limi
     from perdure.cli.backend import connected, find_run
 
     async with connected(where) as backend:
-        return await backend.read_logs((await find_run(backend, name))["run_id"], node, after, limit)
+        return await _read_lines(backend, (await find_run(backend, name))["run_id"], node, after, limit)
+
+
+async def _read_lines(backend: Backend, run_id: str, node: str | None, after: int, limit: int) -> dict[str, Any]:
+    from perdure.cli.backend import take
+
+    return await take(
+        lambda most, cursor: backend.runs.logs(run_id, node=node, limit=most, cursor=cursor), limit, str(after)
+    )
 
 
 async def _follow_logs(where: Where, name: str, node: str | None, after: int, as_json: bool) -> ExitCode:
@@ -133,7 +147,7 @@ async def _follow_logs(where: Where, name: str, node: str | None, after: int, as
         with stopping() as stop:
             ended = False
             while stop.code is None:
-                page = await backend.read_logs(run_id, node, after, _MANY)
+                page = await _read_lines(backend, run_id, node, after, _MANY)
                 for line in page["items"]:
                     after = line["position"]
                     _print_line(line, as_json)
@@ -200,9 +214,26 @@ def _opened_output(output: str | None) -> Iterator[Callable[[str], Any]]:
 
 async def _export(where: Where, name: str, lines: bool, write: Callable[[str], Any]) -> int:
     from perdure.cli.backend import connected, find_run
+    from perdure.service import Service
 
     async with connected(where) as backend:
-        count, pieces = await backend.export((await find_run(backend, name))["run_id"], lines=lines)
-        async for piece in pieces:
+        run_id = (await find_run(backend, name))["run_id"]
+        if isinstance(backend, Service):  # it may be larger than memory
+            async for piece in await backend.runs.export(run_id, lines=lines):
+                write(piece)
+            return (await backend.scope.find_run(run_id)).seq
+        file: Any = await backend.runs.export(run_id)
+        for piece in _pieces(file, lines):
             write(piece)
-        return count
+        return len(file["events"])
+
+
+def _pieces(file: dict[str, Any], lines: bool) -> Iterator[str]:
+    """A file that was read whole, as it is written."""
+    if not lines:
+        yield msgspec.json.encode(file).decode() + "\n"
+        return
+    yield msgspec.json.encode({"kind": "run", "format": file["format"], **file["run"]}).decode() + "\n"
+    for kind in ("definition", "event", "blob"):
+        for one in file[f"{kind}s"]:
+            yield msgspec.json.encode({"kind": kind, **one}).decode() + "\n"

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
+from perdure.cli.backend import DEFAULT_TENANT, ask, take
 from perdure.cli.exits import say
 from perdure.cli.group import Group, json_option, page_options
 from perdure.cli.output import moment, print_json, print_page, print_table
 from perdure.cli.saying import echo
-from perdure.cli.where import Server, Where, where_options
+from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable
 
-    from perdure.access import Audit
-    from perdure.client import AsyncClient
-    from perdure.service import Service
+    from perdure.cli.backend import Backend
 
-Result = TypeVar("Result")
 DAY_SECONDS = 86_400.0
 PREFIX = "perdure_"
 
-DEFAULT_TENANT = "default"
 tenant_option = click.option(
     "--tenant", metavar="NAME", default=DEFAULT_TENANT, show_default=True, help="Whose key it is."
 )
@@ -74,16 +70,13 @@ def create(
 
     seconds = None if expires_days is None else expires_days * DAY_SECONDS
 
-    async def make(service: Service, audit: Audit) -> dict[str, Any]:
-        made = await service.keys.create(name, roles, scopes=scopes, expires_seconds=seconds)
+    async def make(backend: Backend) -> Any:
+        made: Any = await backend.keys.create(name, roles, scopes=scopes, expires_seconds=seconds)
         shown = {field: value for field, value in made.items() if field != "key"}
-        await audit.record(service.scope.principal, "key.created", f"key {made['key_id']}", after=shown)
+        await _note(backend, "key.created", shown)
         return made
 
-    def ask(client: AsyncClient) -> Awaitable[Any]:
-        return client.keys.create(name, roles, scopes=scopes, expires_seconds=seconds)
-
-    made = execute(where, tenant, make, ask, new=True)
+    made = asyncio.run(ask(where, make, tenant=tenant, make=True))
     if as_json:
         print_json(made)
         return
@@ -98,12 +91,11 @@ def create(
 @json_option
 def list_(tenant: str, limit: int, cursor: str | None, where: Where, as_json: bool) -> None:
     """List the keys of a tenant, newest first, revoked ones too. Never a secret."""
-    page = execute(
-        where,
-        tenant,
-        lambda service, _: service.keys.find(limit=limit, cursor=cursor),
-        lambda client: client.keys.list(limit=limit, cursor=cursor).first(),
-    )
+
+    def read(backend: Backend) -> Awaitable[Any]:
+        return take(lambda most, after: backend.keys.list(limit=most, cursor=after), limit, cursor)
+
+    page = asyncio.run(ask(where, read, tenant=tenant))
     if as_json:
         print_page(page["items"], page["next_cursor"])
         return
@@ -125,56 +117,26 @@ def revoke(key_id: str, tenant: str, where: Where, as_json: bool) -> None:
     """Take the key KEY_ID back: within a second no process accepts it any more."""
     key_id = key_id.removeprefix(PREFIX)
 
-    async def take_back(service: Service, audit: Audit) -> dict[str, Any]:
-        revoked = await service.keys.revoke(key_id)
-        await audit.record(service.scope.principal, "key.revoked", f"key {revoked['key_id']}", after=revoked)
+    async def take_back(backend: Backend) -> Any:
+        revoked: Any = await backend.keys.revoke(key_id)
+        await _note(backend, "key.revoked", revoked)
         return revoked
 
-    revoked = execute(where, tenant, take_back, lambda client: client.keys.revoke(key_id))
+    revoked = asyncio.run(ask(where, take_back, tenant=tenant))
     if as_json:
         print_json(revoked)
     else:
         echo(f"Key {revoked['key_id']} of {revoked['name']} is revoked.")
 
 
-def execute(
-    where: Where,
-    tenant: str,
-    here: Callable[[Service, Audit], Awaitable[Any]],
-    there: Callable[[AsyncClient], Awaitable[Any]],
-    *,
-    new: bool = False,
-) -> dict[str, Any]:
-    """In a database here, or on a server, where the tenant is that of the key one shows."""
-    server = where.find_server()
-    if server is None:
-        found: dict[str, Any] = asyncio.run(_in_tenant(where.db, tenant, here, new=new))
-        return found
-    if tenant != DEFAULT_TENANT:
-        raise click.UsageError("on a server the tenant is that of the key you show; leave --tenant out")
-    return asyncio.run(_on_server(server, there))
-
-
-async def _on_server(server: Server, work: Callable[[AsyncClient], Awaitable[Any]]) -> dict[str, Any]:
-    from perdure.cli.remote import reached
-
-    async with reached(server) as client:
-        found: dict[str, Any] = msgspec.to_builtins(await work(client))
-        return found
-
-
-async def _in_tenant(
-    db: str | None, tenant: str, work: Callable[[Service, Audit], Awaitable[Result]], *, new: bool = False
-) -> Result:
-    """Whoever is at the machine works on a tenant of the database; `new`: which is made if there is none."""
-    from perdure.access import Audit, Role, make_principal
-    from perdure.cli.database import opened, user
+async def _note(backend: Backend, action: str, key: dict[str, Any]) -> None:
+    """In the audit; a server does that by itself."""
+    from perdure.access import Audit
     from perdure.service import Service
-    from perdure.service.scope import archive_of
 
-    principal = make_principal(tenant=tenant, name=user() or "local", kind="local", roles=(Role.ADMIN,))
-    async with opened(db, new=new) as engine:
-        return await work(Service(engine, principal), Audit(archive_of(engine), engine.clock))
+    if isinstance(backend, Service):
+        audit = Audit(backend.scope.archive, backend.scope.engine.clock)
+        await audit.record(backend.scope.principal, action, f"key {key['key_id']}", after=key)
 
 
 def _cells(key: dict[str, Any]) -> list[str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 import msgspec
@@ -14,7 +14,7 @@ from perdure.cli.output import print_page, print_table
 from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
-    from perdure.cli.backend import Backend, Kind, View
+    from perdure.cli.backend import Backend, View
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,7 +22,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
     """How one kind of thing is listed."""
 
-    kind: Any  # perdure.cli.backend.Kind
+    kind: Literal["approval", "dead_letter"]
+    command: str
+    """That lists them."""
     columns: tuple[str, ...]
     flexible: str
     as_cells: Callable[[dict[str, Any]], Sequence[str]]
@@ -52,12 +54,17 @@ def list_options(*states: str) -> Callable[[F], F]:
 async def read_page(
     listed: Listed, where: Where, state: str, run_id: str | None, limit: int, cursor: str | None
 ) -> View:
-    from perdure.cli.backend import connected, find_run
+    from perdure.cli.backend import connected, find_run, take
 
     async with connected(where) as backend:
-        run = None if run_id is None else (await find_run(backend, run_id))["run_id"]
-        wanted = None if state == "all" else state
-        return await backend.list_waiting(listed.kind, state=wanted, run_id=run, limit=limit, cursor=cursor)
+        about: dict[str, Any] = {"state": None if state == "all" else state}
+        about["run_id"] = None if run_id is None else (await find_run(backend, run_id))["run_id"]
+        noun = _noun(backend, listed)
+        return await take(lambda most, after: noun.list(**about, limit=most, cursor=after), limit, cursor)
+
+
+def _noun(backend: Backend, listed: Listed) -> Any:
+    return backend.approvals if listed.kind == "approval" else backend.dead_letters
 
 
 def show_page(listed: Listed, page: View, state: str, as_json: bool) -> None:
@@ -78,28 +85,30 @@ def say_more(cursor: str | None) -> None:
         say(f"There are more: --cursor {cursor}")
 
 
-async def find_pending(backend: Backend, kind: Kind, *, run_id: str | None = None) -> list[View]:
+async def find_pending(backend: Backend, listed: Listed, *, run_id: str | None = None) -> list[View]:
     """Every pending one."""
-    from perdure.cli.backend import MOST, read_all
+    from perdure.cli.backend import MOST
 
-    return await read_all(
-        lambda cursor: backend.list_waiting(kind, state="pending", run_id=run_id, limit=MOST, cursor=cursor)
-    )
+    return [one async for one in _noun(backend, listed).list(state="pending", run_id=run_id, limit=MOST)]
 
 
-async def find_one(backend: Backend, kind: Kind, name: str, command: str) -> View:
-    """The one with this id, or the only pending one whose id begins so."""
+async def on_one(backend: Backend, listed: Listed, name: str, act: Callable[[str], Awaitable[Any]]) -> View:
+    """What is done with the one with this id, or with the only pending one whose id begins so."""
     from perdure.errors import NotFound
 
-    exact = await backend.find_waiting(kind, name)
-    if exact is not None:
-        return exact
-    what, key = kind.replace("_", " "), f"{kind}_id"
-    found = [view for view in await find_pending(backend, kind) if view[key].startswith(name)]
+    try:
+        if name:
+            exact: View = await act(name)
+            return exact
+    except NotFound:
+        pass
+    what, key = listed.kind.replace("_", " "), f"{listed.kind}_id"
+    found = [view for view in await find_pending(backend, listed) if view[key].startswith(name)]
     if len(found) > 1:
         some = ", ".join(view[key] for view in found[:3])
         more = ", …" * (len(found) > 3)
         raise NotFound(f"{len(found)} pending {what}s begin with {name} ({some}{more}); write more of the id")
     if not found:
-        raise NotFound(f"there is no pending {what} {name}; `{command}` shows those there are")
-    return found[0]
+        raise NotFound(f"there is no pending {what} {name}; `{listed.command}` shows those there are")
+    only: View = await act(found[0][key])
+    return only

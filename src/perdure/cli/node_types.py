@@ -50,7 +50,7 @@ def _installed() -> list[dict[str, Any]]:
 
 
 async def _ask(server: Server) -> list[dict[str, Any]]:
-    from perdure.cli.remote import reached
+    from perdure.cli.backend import reached
 
     async with reached(server) as client:
         return [dict(one) async for one in client.system.node_types()]

@@ -44,7 +44,7 @@ def check_source(source: Source, where: Where) -> Compiled:
 
 async def _ask(server: Server, source: Source) -> Compiled:
     """What a server says. Which node types there are, and what their configs may be, is for the server to say."""
-    from perdure.cli.remote import reached
+    from perdure.cli.backend import reached
     from perdure.model import Problem, compile_definition, compile_text
 
     compiled: Compiled = source.compiled
@@ -136,13 +136,14 @@ def _refs(compiled: Compiled) -> list[tuple[str, str]]:
 
 def refused_for(error: BaseException | None) -> tuple[Problem, ...]:
     """What a database or a server refused a definition for; empty when it was refused for something else."""
-    found = getattr(error, "problems", ()) or getattr(getattr(error, "__cause__", None), "problems", ())
-    return _as_problems(one if isinstance(one, Mapping) else as_data(one) for one in found)
+    return read_problems(getattr(error, "problems", ()) or getattr(getattr(error, "__cause__", None), "problems", ()))
 
 
-def _as_problems(plain: Iterable[Mapping[str, Any]]) -> tuple[Problem, ...]:
+def read_problems(found: Iterable[Any]) -> tuple[Problem, ...]:
+    """Without lines, which are those of another text."""
     from perdure.model import Problem
 
+    plain = (one if isinstance(one, Mapping) else as_data(one) for one in found)
     return tuple(
         Problem(one["path"], None, None, one["code"], one["message"], one.get("severity", "error")) for one in plain
     )
@@ -151,7 +152,7 @@ def _as_problems(plain: Iterable[Mapping[str, Any]]) -> tuple[Problem, ...]:
 def show_warnings(source: Source, found: Sequence[Mapping[str, Any]], said: Sequence[Problem] = ()) -> None:
     """What was warned about where the definition was registered, at the lines of its file, but for what was said."""
     before = {(one.code, one.message) for one in said}
-    problems = tuple(_name_file(one, source) for one in _as_problems(found))
+    problems = tuple(_name_file(one, source) for one in read_problems(found))
     show_problems(
         source.name, source.text, [one for one in _placed(source, problems) if (one.code, one.message) not in before]
     )

@@ -20,6 +20,7 @@ from perdure.kernel.keys import RUN_ID, RUN_ID_RULE
 
 if TYPE_CHECKING:
     from perdure.cli.source import Source
+    from perdure.service import Service
 
 GRACE_SECONDS = 10.0
 
@@ -175,7 +176,7 @@ class Session:
                 if self.found is not None:
                     follower.state = self.found
                 if self.no_wait and engine.distributed:  # others run it; that it has begun is durable
-                    self.view = await engine.contents.view(await engine.state(self.run_id), raw=True)
+                    self.view = await self._service(engine).runs.get(self.run_id)
                     return self._say_started()
                 await self._follow(follower, stop)
                 if stop.code is not None:
@@ -198,7 +199,7 @@ class Session:
         if follower is not None:
             if not follower.state.terminal:
                 await follower.skip_past()
-            self.view = await follower.engine.contents.view(follower.state, raw=True)
+            self.view = await self._service(follower.engine).runs.get(self.run_id)
 
     def _say_where(self, settings: Any) -> None:
         """Where nobody looks for it: perdure.toml of a folder above says where the database is."""
@@ -217,7 +218,7 @@ class Session:
         from perdure.cli.database import holder, tell_end
         from perdure.cli.others import tell_newer
         from perdure.errors import Refused
-        from perdure.runtime.requests import Request
+        from perdure.service.errors import Invalid
 
         for child in self.source.children:
             await self._note_origin(engine, *await engine.register(child))
@@ -242,24 +243,21 @@ class Session:
             )
             for line in tell_newer(self.source, self.db):
                 self._tell(line)
-        request = Request(
-            kind="start",
-            run_id=self.run_id,
-            ir=ir.hash,
-            workflow_version=version,
-            inputs=self.inputs or {},
-            tags=self.tags,
-            correlation_id=self.correlation_id,
-        )
-        reply = await engine.request(request)
-        if reply.code == "exists":  # somebody was faster
-            await self._find(engine, ir.hash)
-        elif reply.refused:
-            if reply.code == "invalid_inputs":
-                raise click.UsageError(
-                    f"{reply.message}; give them with -i name=value, where the value is JSON, or --inputs FILE"
-                )
-            raise Refused(reply.message, code=reply.code)
+        about: dict[str, Any] = {"tags": self.tags, "correlation_id": self.correlation_id}
+        try:
+            await self._service(engine).runs.start(
+                f"{ir.name}@{version}", self.inputs or {}, run_id=self.run_id, **about
+            )
+        except Refused as error:
+            if error.code != "exists":
+                raise
+            await self._find(engine, ir.hash)  # somebody was faster
+        except Invalid as error:
+            if error.code != "invalid_inputs":
+                raise click.UsageError(error.message) from error
+            raise click.UsageError(
+                f"{error.message}; give them with -i name=value, where the value is JSON, or --inputs FILE"
+            ) from error
         return self.run_id
 
     async def _note_origin(self, engine: Any, ir: Any, version: int) -> None:
@@ -274,6 +272,13 @@ class Session:
         )
         if said is not None:
             warn(said)
+
+    @staticmethod
+    def _service(engine: Any) -> Service:
+        from perdure.cli.database import user
+        from perdure.service import Service
+
+        return Service.of_owner(engine, user() or "local")
 
     async def _check(self, engine: Any) -> Any:
         """What only a database knows is wrong, the blobs it has, is a bad definition as well."""

@@ -32,10 +32,10 @@ async def run_remote(
     as_json: bool,
 ) -> ExitCode:
     """`flags` are what the next command needs to reach the same server."""
-    from perdure.cli.remote import Remote, reached
+    from perdure.cli.backend import reached
 
     async with reached(server) as client:
-        session = Session(Remote(client), source, flags, as_json=as_json)
+        session = Session(client, source, flags, as_json=as_json)
         if run_id is not None:
             await session.find(run_id)
         elif not await session.start(inputs, tags, correlation_id):
@@ -44,9 +44,8 @@ async def run_remote(
 
 
 class Session:
-    def __init__(self, backend: Any, source: Source, flags: str, *, as_json: bool) -> None:
-        self.backend = backend  # perdure.cli.remote.Remote, loaded late
-        self.client: AsyncClient = backend.client
+    def __init__(self, client: AsyncClient, source: Source, flags: str, *, as_json: bool) -> None:
+        self.client = client
         self.source = source
         self.flags = flags
         self.as_json = as_json
@@ -81,7 +80,9 @@ class Session:
 
     async def find(self, run_id: str) -> None:
         """Follow a run that exists, if it is of the same workflow."""
-        record = await self.backend.find_run(run_id)
+        from perdure.cli.backend import look_up
+
+        record = await look_up(self.client, run_id)
         if record is None:
             raise click.UsageError(f"the server has no run {run_id}, and names its runs itself; leave --run-id out")
         name = self.source.compiled.definition["name"]
@@ -93,10 +94,11 @@ class Session:
 
     async def leave(self) -> ExitCode:
         """The start is durable, and that is all that was asked for."""
+        from perdure.cli.backend import get_run
         from perdure.cli.output import print_json
 
         if self.as_json:
-            print_json(await self.backend.get_run(self.run_id))
+            print_json(await get_run(self.client, self.run_id))
         else:
             echo(self.run_id, file=results())
             say(f"Started; follow it with: {self._command('watch')}")
@@ -104,6 +106,7 @@ class Session:
 
     async def watch(self) -> ExitCode:
         from perdure.cli.attending import Attendant, make_tree
+        from perdure.cli.backend import find_run, get_run
         from perdure.cli.following import Silent, follow, stopping
         from perdure.cli.remote_following import PeopleThere, RemoteFollower, RemoteLines
         from perdure.cli.run import asks_on
@@ -122,13 +125,13 @@ class Session:
         async def beside(over: asyncio.Event) -> None:
             async with asyncio.TaskGroup() as group:
                 group.create_task(attendant.run(over))
-                group.create_task(look_for_quarantine(self.backend, follower, over))
+                group.create_task(look_for_quarantine(self.client, follower, over))
 
         with stopping() as stop:
             await follow(follower, screen, stop, work=None, beside=beside)
         if stop.code is None and not follower.state.terminal:
-            await check_going(self.backend, await self.backend.find_run(self.run_id))
-        view = await self.backend.get_run(self.run_id)
+            await check_going(self.client, await find_run(self.client, self.run_id))
+        view = await get_run(self.client, self.run_id)
         if stop.code is not None and not follower.state.terminal:
             say(f"Not followed any more; the run goes on. To follow it again:\n  {self._command('watch')}")
             return stop.code

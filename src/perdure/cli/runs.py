@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-import msgspec
 
+from perdure.cli.backend import connected, find_run, get_run, take
 from perdure.cli.exits import say
 from perdure.cli.group import Group, json_option, page_options
 from perdure.cli.listing import say_more
@@ -17,9 +17,7 @@ from perdure.cli.saying import echo
 from perdure.cli.views import error_of_summary, print_details, print_node, print_run
 from perdure.cli.where import Where, where_options
 from perdure.clock import system
-
-if TYPE_CHECKING:
-    from perdure.cli.backend import RunsWhere
+from perdure.errors import Refused
 
 CONTROL = "perdure.cli.control"
 CHANGING = "perdure.cli.changing"
@@ -87,18 +85,16 @@ def list_(
     Runs that another run started are not among them unless --children or --parent is given. A run that is `waiting` is
     under way, and nothing of it is with a worker: it waits for a person, a signal or a time.
     """
-    from perdure.cli.backend import RunsWhere
-
     if "waiting" in states and len(set(states)) > 1:
         raise click.UsageError("--state waiting goes with no other state; `running` has those that wait, too")
-    more: dict[str, Any] = {"since": begin, "until": end, "parent": parent, "children": children}
-    wanted = RunsWhere(states=states, workflow=workflow, tag=tag, **more)
+    wanted: dict[str, Any] = {"state": states, "workflow": workflow, "tag": tag, "since": begin, "until": end}
+    wanted |= {"parent": parent, "children": children}
     page = asyncio.run(_list(where, wanted, limit, cursor))
     if as_json:
         print_page(page["items"], page["next_cursor"])
         return
     if not page["items"]:
-        say("No runs yet; `perdure run FILE` makes one." if wanted == RunsWhere() else "No such runs.")
+        say("No runs yet; `perdure run FILE` makes one." if not any(wanted.values()) else "No such runs.")
         return
     rows = [
         [
@@ -115,13 +111,11 @@ def list_(
     say_more(page["next_cursor"])
 
 
-async def _list(where: Where, wanted: RunsWhere, limit: int, cursor: str | None) -> dict[str, Any]:
-    from perdure.cli.backend import connected, find_run
-
+async def _list(where: Where, wanted: dict[str, Any], limit: int, cursor: str | None) -> dict[str, Any]:
     async with connected(where) as backend:
-        if wanted.parent is not None:
-            wanted = msgspec.structs.replace(wanted, parent=(await find_run(backend, wanted.parent))["run_id"])
-        return await backend.list_runs(wanted, limit=limit, cursor=cursor)
+        if wanted["parent"] is not None:
+            wanted["parent"] = (await find_run(backend, wanted["parent"]))["run_id"]
+        return await take(lambda most, after: backend.runs.list(**wanted, limit=most, cursor=after), limit, cursor)
 
 
 # -- show --------------------------------------------------------------------------------------------------------------
@@ -134,8 +128,6 @@ _LOOKED_AT = 1000
 
 async def _children(where: Where, view: dict[str, Any]) -> tuple[list[dict[str, Any]], bool]:
     """The runs that a node started, the newest first, and whether there are more than were looked at."""
-    from perdure.cli.backend import RunsWhere, connected
-
     if view["type"] not in ("workflow", "map"):
         return [], False
     run_id, node = view["run_id"], view["node"]
@@ -144,7 +136,7 @@ async def _children(where: Where, view: dict[str, Any]) -> tuple[list[dict[str, 
     cursor, looked_at = None, 0
     async with connected(where) as backend:
         while looked_at < _LOOKED_AT:
-            page = await backend.list_runs(RunsWhere(parent=run_id), limit=100, cursor=cursor)
+            page: Any = await backend.runs.list(parent=run_id, limit=100, cursor=cursor).first()
             found += [one for one in page["items"] if one["run_id"] == first or one["run_id"].startswith(f"{first}~")]
             cursor, looked_at = page["next_cursor"], looked_at + len(page["items"])
             if cursor is None:
@@ -196,11 +188,12 @@ def show(run_id: str, node: str | None, at: int | None, where: Where, as_json: b
 
 
 async def _view(where: Where, name: str, node: str | None, at: int | None) -> dict[str, Any]:
-    from perdure.cli.backend import connected, find_run
-
     async with connected(where) as backend:
         run_id = (await find_run(backend, name))["run_id"]
-        return await (backend.get_run(run_id, at) if node is None else backend.get_node(run_id, node, at))
+        if node is None:
+            return await get_run(backend, run_id, at)
+        found: Any = await backend.runs.node(run_id, node, at=at)
+        return found  # type: ignore[no-any-return]
 
 
 # -- explain -----------------------------------------------------------------------------------------------------------
@@ -231,7 +224,15 @@ def explain(run_id: str, name: str | None, node: str | None, where: Where, as_js
 
 
 async def _explain(where: Where, name: str, node: str | None) -> dict[str, Any]:
-    from perdure.cli.backend import connected, find_run
-
+    """With the errors of nodes that have not completed, and how many there are."""
     async with connected(where) as backend:
-        return await backend.explain((await find_run(backend, name))["run_id"], node)
+        run_id = (await find_run(backend, name))["run_id"]
+        said: Any = await backend.runs.explain(run_id, node)
+        try:
+            nodes = (await get_run(backend, run_id, outputs=False))["nodes"]
+        except Refused:  # nothing is known of its nodes, and why it does not go on is
+            nodes = {}
+        states = [one["state"] for one in nodes.values()]
+        errors = {name: one["error"] for name, one in nodes.items() if one.get("error") and one["state"] != "completed"}
+        counts = {"completed": states.count("completed"), "total": len(states)}
+        return {"quarantined": None, **said, **counts, "errors": errors}

@@ -63,10 +63,11 @@ def path(run_id: str, after: int, limit: int, where: Where, as_json: bool) -> No
 
 
 async def _read_path(where: Where, name: str, after: int, limit: int) -> dict[str, Any]:
-    from perdure.cli.backend import connected, find_run
+    from perdure.cli.backend import connected, find_run, take
 
     async with connected(where) as backend:
-        return await backend.read_path((await find_run(backend, name))["run_id"], after, limit)
+        run_id = (await find_run(backend, name))["run_id"]
+        return await take(lambda most, cursor: backend.runs.path(run_id, limit=most, cursor=cursor), limit, str(after))
 
 
 # -- diff --------------------------------------------------------------------------------------------------------------
@@ -110,7 +111,8 @@ async def _diff(where: Where, name: str, other: str | None, at: int | None, to: 
     async with connected(where) as backend:
         run_id = (await find_run(backend, name))["run_id"]
         second = None if other is None else (await find_run(backend, other))["run_id"]
-        return await backend.diff_runs(run_id, second, at, to)
+        found: Any = await backend.runs.diff(run_id, other=second, at=at, to=to)
+        return found  # type: ignore[no-any-return]
 
 
 # -- import ------------------------------------------------------------------------------------------------------------
@@ -149,4 +151,5 @@ async def _import(where: Where, data: Any) -> dict[str, Any]:
     from perdure.cli.backend import connected
 
     async with connected(where, make=True) as backend:
-        return await backend.import_run(data)
+        found: Any = await backend.runs.import_file(data)
+        return found  # type: ignore[no-any-return]

@@ -39,14 +39,14 @@ def watch(run_id: str, where: Where, as_json: bool) -> None:
 
 async def _watch(where: Where, name: str, as_json: bool) -> ExitCode:
     from perdure.cli.attending import make_tree
-    from perdure.cli.backend import connected, find_run
-    from perdure.cli.following import Silent, follow, stopping
+    from perdure.cli.backend import connected, find_run, get_run
+    from perdure.cli.following import Silent, follow, followed, stopping
 
     async with connected(where) as backend:
         found = await find_run(backend, name)
         run_id = found["run_id"]
         await check_going(backend, found)
-        follower, lines = backend.follow(run_id)
+        follower, lines = followed(backend, run_id)
         tree = None if as_json else make_tree(follower)
         if tree is not None:
             await follower.skip_past()
@@ -55,7 +55,7 @@ async def _watch(where: Where, name: str, as_json: bool) -> ExitCode:
             await follow(follower, screen, stop, work=None, beside=_Beside(backend, follower, tree).run)
         if not follower.state.terminal:
             await check_going(backend, await find_run(backend, run_id))
-        view = await backend.get_run(run_id)
+        view = await get_run(backend, run_id)
     ended = follower.state.terminal
     if as_json:
         print_json(view)
@@ -68,11 +68,13 @@ async def _watch(where: Where, name: str, as_json: bool) -> ExitCode:
 
 async def check_going(backend: Backend, found: dict[str, Any]) -> None:
     """Raises Refused for a quarantined run, unless it has ended and can be shown."""
+    from perdure.cli.backend import get_run
+
     why = found.get("quarantined")
     if why is None:
         return
     run_id = found["run_id"]
-    await backend.get_run(run_id)  # which says why, where it cannot be read
+    await get_run(backend, run_id)  # which says why, where it cannot be read
     if found["ended_at"] is None:
         raise Refused(f"run {run_id} is quarantined, so it does not go on: {why}", code="quarantined")
 
@@ -94,16 +96,15 @@ class _Beside:
 
 async def look_for_quarantine(backend: Backend, follower: Following, over: asyncio.Event) -> None:
     """Until the run is quarantined: then nothing will come any more."""
+    from perdure.cli.backend import look_up
     from perdure.client import ApiError
 
     while True:
         seq = follower.state.seq
         await system.sleep(LOOK_SECONDS)
         try:
-            found = await backend.find_run(follower.state.run_id)
-        except ApiError as error:
-            if error.code == "quarantined":
-                raise
+            found = await look_up(backend, follower.state.run_id)
+        except ApiError:
             continue  # a server that is away: the stream is more patient
         if found is not None and found.get("quarantined") is not None and follower.state.seq == seq:
             over.set()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from perdure.cli.backend import MOST, ask, engine_of, take
 from perdure.cli.exits import ExitCode, say
 from perdure.cli.group import Group, json_option, leave, page_options
 from perdure.cli.listing import say_more
@@ -15,14 +16,13 @@ from perdure.cli.output import moment, print_fields, print_json, print_page, pri
 from perdure.cli.parameters import ParamType
 from perdure.cli.saying import echo
 from perdure.cli.where import Where, where_options
-from perdure.errors import PerdureError
 
 if TYPE_CHECKING:
     from perdure.cli.backend import Backend
     from perdure.cli.source import Source
 
 View = dict[str, Any]
-Ask = Callable[["Backend"], Awaitable[View]]
+Ask = Callable[["Backend"], Awaitable[Any]]
 
 reason_option = click.option("--reason", default="", help="Why; it is written down.")
 
@@ -47,19 +47,16 @@ def workflows() -> None:
     """Workflows: what is registered, in which versions, under which names."""
 
 
-def _ask(where: Where, ask: Ask, *, make: bool = False) -> View:
-    async def run() -> View:
-        from perdure.cli.backend import connected
+def _ask(where: Where, work: Ask, *, make: bool = False) -> View:
+    return asyncio.run(ask(where, work, make=make))
 
-        async with connected(where, make=make) as backend:
-            return await ask(backend)
 
-    try:
-        return asyncio.run(run())
-    except PerdureError as error:
-        if error.status not in (400, 422):
-            raise
-        raise click.UsageError(error.message) from error
+async def get_workflow(backend: Backend, reference: str) -> View:
+    """`NAME`, `NAME@3` or `NAME@alias`."""
+    name, _, which = reference.partition("@")
+    version, alias = (int(which), None) if which.isdecimal() else (None, which or None)
+    found: Any = await backend.workflows.get(name, version=version, alias=alias)
+    return found  # type: ignore[no-any-return]
 
 
 # -- looking -----------------------------------------------------------------------------------------------------------
@@ -71,7 +68,9 @@ def _ask(where: Where, ask: Ask, *, make: bool = False) -> View:
 @json_option
 def list_(limit: int, cursor: str | None, where: Where, as_json: bool) -> None:
     """List workflows by name, each with its highest version."""
-    page = _ask(where, lambda backend: backend.list_workflows(limit=limit, cursor=cursor))
+    page = _ask(
+        where, lambda backend: take(lambda most, after: backend.workflows.list(limit=most, cursor=after), limit, cursor)
+    )
     if as_json:
         print_page(page["items"], page["next_cursor"])
         return
@@ -89,8 +88,7 @@ def list_(limit: int, cursor: str | None, where: Where, as_json: bool) -> None:
 @json_option
 def show(reference: str, where: Where, as_json: bool) -> None:
     """Show a workflow: NAME, NAME@3 or NAME@alias. Its definition is in the canonical form that patches are made for."""
-    name, _, which = reference.partition("@")
-    view = _ask(where, lambda backend: backend.get_workflow(name, which))
+    view = _ask(where, lambda backend: get_workflow(backend, reference))
     if as_json:
         print_json(view)
         return
@@ -143,7 +141,12 @@ def _sorted(data: dict[str, Any], first: tuple[str, ...]) -> dict[str, Any]:
 @json_option
 def versions(name: str, limit: int, cursor: str | None, where: Where, as_json: bool) -> None:
     """List the versions of a workflow, highest first: who registered each, when and why."""
-    page = _ask(where, lambda backend: backend.list_versions(name, limit=limit, cursor=cursor))
+    page = _ask(
+        where,
+        lambda backend: take(
+            lambda most, after: backend.workflows.versions(name, limit=most, cursor=after), limit, cursor
+        ),
+    )
     if as_json:
         print_page(page["items"], page["next_cursor"])
         return
@@ -198,15 +201,17 @@ def _push(where: Where, source: Source, reason: str) -> View | None:
     here = where.find_server() is None and source.path is not None  # what a path means, one machine knows
     origin = describe_origin(str(source.path)) if here else ""
 
-    async def ask(backend: Backend) -> View:
+    async def register(backend: Backend) -> View:
+        view: Any
         for child in source.children:
-            await _note_origin(backend, source, await backend.push(child.definition, reason or origin))
-        view = await backend.push(source.compiled.definition, reason or origin)
+            view = await backend.workflows.register(child.definition, reason=reason or origin)
+            await _note_origin(backend, source, view)
+        view = await backend.workflows.register(source.compiled.definition, reason=reason or origin)
         await _note_origin(backend, source, view)
-        return view
+        return view  # type: ignore[no-any-return]
 
     try:
-        return _ask(where, ask, make=True)
+        return _ask(where, register, make=True)
     except click.UsageError as error:
         if not refused_for(error):
             raise
@@ -219,7 +224,7 @@ async def _note_origin(backend: Backend, source: Source, view: View) -> None:
     from perdure.cli.source import warn
     from perdure.runtime.origins import note_origin
 
-    engine = getattr(backend, "engine", None)
+    engine = engine_of(backend)
     if engine is None or engine.distributed or source.path is None:
         return
     about = {"by": user(), "at": engine.clock.now()}
@@ -246,9 +251,9 @@ def patch(name: str, file: str, base: int | None, dry_run: bool, reason: str, wh
     source, operations = read_source_or_patch(file)
     if operations is None:
         raise click.UsageError(f"{source.name} is no JSON Patch, which is a list; a whole definition is for `push`")
-    about: dict[str, Any] = {"base": base, "reason": reason, "dry_run": dry_run}
+    about: dict[str, Any] = {"base_version": base, "reason": reason, "dry_run": dry_run}
     try:
-        view = _ask(where, lambda backend: backend.patch_workflow(name, operations, **about))
+        view = _ask(where, lambda backend: backend.workflows.patch(name, operations, **about))
     except click.UsageError as error:
         if not refused_for(error):
             raise
@@ -296,17 +301,17 @@ def alias(
     A run started with NAME@ALIAS gets the version it means then. `latest` moves by itself.
     """
     if alias is None:
-        page = _ask(where, lambda backend: backend.list_aliases(name, limit=1000, cursor=None))
+        page = _ask(where, lambda backend: backend.workflows.aliases(name, limit=MOST).first())
         _print_aliases(page, as_json)
         return
     if bool(shares) + rollback + forget != 1:
         raise click.UsageError("give a VERSION, or --rollback, or --delete")
     if forget:
-        view = _ask(where, lambda backend: backend.delete_alias(name, alias))
+        view = _ask(where, lambda backend: backend.workflows.delete_alias(name, alias))
     elif rollback:
-        view = _ask(where, lambda backend: backend.rollback_alias(name, alias, reason))
+        view = _ask(where, lambda backend: backend.workflows.rollback_alias(name, alias, reason=reason))
     else:
-        view = _ask(where, lambda backend: backend.put_alias(name, alias, dict(shares), reason))
+        view = _ask(where, lambda backend: backend.workflows.put_alias(name, alias, dict(shares), reason=reason))
     if as_json:
         print_json(view)
     else:

@@ -68,7 +68,7 @@ class DeadLettersCalls:
     def list(
         self,
         *,
-        state: Literal["pending", "resolved"] | None = None,
+        state: Literal["pending", "requeued", "discarded"] | None = None,
         run_id: str | None = None,
         limit: int = PAGE,
         cursor: str | None = None,

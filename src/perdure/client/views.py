@@ -262,6 +262,7 @@ class PatchResult(TypedDict):
     edges_added: list[str]
     edges_removed: list[str]
     refused: str
+    problems: list[Problem]
 
 
 class Workers(TypedDict):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from perdure.access import Principal
     from perdure.engine import Engine
-    from perdure.service.administration import AuditTrail, Keys, Logs
+    from perdure.service.administration import AuditTrail, Keys
     from perdure.service.approvals import Approvals
     from perdure.service.blobs import Blobs
     from perdure.service.dead_letters import DeadLetters
@@ -22,17 +22,23 @@ if TYPE_CHECKING:
     from perdure.service.runs import Runs
     from perdure.service.scope import Scope
     from perdure.service.system import System
-    from perdure.service.transfer import Transfer
     from perdure.service.workflows import Workflows
 
 __all__ = ["Service"]
 
 
 class Service:
-    def __init__(self, engine: Engine, principal: Principal, feed: Feed | None = None) -> None:
+    def __init__(self, engine: Engine, principal: Principal, feed: Feed | None = None, *, owner: bool = False) -> None:
         from perdure.service.scope import Scope
 
-        self.scope: Scope = Scope(engine, principal, feed)
+        self.scope: Scope = Scope(engine, principal, feed, owner=owner)
+
+    @classmethod
+    def of_owner(cls, engine: Engine, by: str = "", tenant: str = "default") -> Service:
+        """For who has the database itself, its administrator: every tenant's runs, and `tenant` for what is new."""
+        from perdure.access import Role, make_principal
+
+        return cls(engine, make_principal(tenant=tenant, name=by, kind="local", roles=(Role.ADMIN,)), owner=True)
 
     @cached_property
     def runs(self) -> Runs:
@@ -81,15 +87,3 @@ class Service:
         from perdure.service.administration import AuditTrail
 
         return AuditTrail(self.scope)
-
-    @cached_property
-    def logs(self) -> Logs:
-        from perdure.service.administration import Logs
-
-        return Logs(self.scope)
-
-    @cached_property
-    def transfer(self) -> Transfer:
-        from perdure.service.transfer import Transfer
-
-        return Transfer(self.scope)

@@ -1,17 +1,18 @@
-"""Keys, audit and logs: what administrators of a tenant see and give. It must not know HTTP.
+"""Keys and audit: what administrators of a tenant see and give. It must not know HTTP.
 
 Nobody gives what they do not have: a new key may do no more than its maker.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from perdure.access import Forbidden, Principal, check_roles, issue_key, permissions_of, verify_audit
 from perdure.archive import ApiKey, AuditFilter, AuditRecord
+from perdure.service.pages import listing
 from perdure.service.views import View, page_view
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ class Keys:
         )
         return {**_key_view(issued.key), "key": issued.text}
 
-    async def find(self, *, limit: int = 100, cursor: str | None = None) -> View:
+    @listing
+    async def list(self, *, limit: int = 100, cursor: str | None = None) -> View:
         """Newest first, revoked ones too; never the keys themselves."""
         return page_view(await self._scope.archive.list_keys(self._scope.tenant, limit=limit, cursor=cursor), _key_view)
 
@@ -58,14 +60,26 @@ class AuditTrail:
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
 
-    async def find(self, where: AuditFilter, *, limit: int = 100, cursor: str | None = None) -> View:
+    @listing
+    async def list(
+        self,
+        *,
+        principal: str | None = None,
+        action: str | None = None,
+        object_: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> View:
         """Newest first."""
+        where = AuditFilter(principal=principal, action=action, object=object_, since=since, until=until)
         page = await self._scope.archive.list_audit(self._scope.tenant, where, limit=limit, cursor=cursor)
         return page_view(page, _audit_view)
 
-    async def verify(self) -> View:
-        """Whether any entry was changed or removed since it was written."""
-        verdict = await verify_audit(self._scope.archive, self._scope.tenant)
+    async def verify(self, known: Mapping[int, bytes] | None = None) -> View:
+        """Whether any entry was changed or removed since it was written; `known` are hashes that were kept elsewhere."""
+        verdict = await verify_audit(self._scope.archive, self._scope.tenant, known)
         return {
             "intact": verdict.broken_seq is None,
             "entries": verdict.entries,
@@ -73,20 +87,6 @@ class AuditTrail:
             "broken_seq": verdict.broken_seq,
             "problem": verdict.problem,
         }
-
-
-class Logs:
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
-
-    async def read(self, run_id: str, *, node: str | None = None, after: int = 0, limit: int = 1000) -> View:
-        """What handlers of a run printed, logged and said with `ctx.log`, in order."""
-        record = await self._scope.find_run(run_id)
-        lines = await self._scope.archive.read_logs(
-            self._scope.tenant, record.run_id, node=node, after=after, limit=limit + 1
-        )
-        items = [{"position": one.position, **_line_view(one.line)} for one in lines[:limit]]
-        return {"items": items, "next_cursor": str(lines[limit - 1].position) if len(lines) > limit else None}
 
 
 def principal_view(principal: Principal) -> View:
@@ -126,8 +126,3 @@ def _audit_view(record: AuditRecord) -> View:
         "request_id": entry.request_id,
         "hash": record.hash.hex(),
     }
-
-
-def _line_view(line: object) -> View:
-    view: View = msgspec.to_builtins(line)
-    return {name: value for name, value in view.items() if name not in ("tenant", "run_id")}

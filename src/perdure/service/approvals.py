@@ -23,6 +23,7 @@ from perdure.service.decisions import find_decisions, find_requesters
 from perdure.service.diffs import diff_values
 from perdure.service.history import read_all
 from perdure.service.notifications import notification_view
+from perdure.service.pages import listing
 from perdure.service.scope import Scope
 from perdure.service.views import View, approval_view, page_view
 
@@ -42,12 +43,13 @@ class Approvals:
         self._scope = scope
         self._engine = scope.engine
 
-    async def find(
+    @listing
+    async def list(
         self, *, state: str | None = None, run_id: str | None = None, limit: int = 100, cursor: str | None = None
     ) -> View:
         """Oldest first."""
         page = await self._engine.journal.list_approvals(
-            state=state, tenant=self._scope.tenant, run_id=run_id, limit=limit, cursor=cursor
+            state=state, tenant=self._scope.listed, run_id=run_id, limit=limit, cursor=cursor
         )
         return page_view(page, approval_view)
 

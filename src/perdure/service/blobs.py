@@ -21,10 +21,23 @@ class Blobs:
         """Exactly what was put. What another tenant has is not there."""
         try:
             return await self._contents.blobs.get(self._tenant, full_ref(ref))
-        except (BlobMissing, InvalidBlobRef):
-            raise NotFound(f"there is no blob {ref[:100]}") from None
+        except (BlobMissing, InvalidBlobRef) as error:
+            raise _missing(ref, error) from None
+
+    async def stat(self, ref: str) -> View:
+        """How large it is, and when it was put last."""
+        try:
+            found = await self._contents.blobs.stat(self._tenant, full_ref(ref))
+        except (BlobMissing, InvalidBlobRef) as error:
+            raise _missing(ref, error) from None
+        return {"size": found.size, "modified_at": found.modified_at}
 
     async def put(self, data: bytes) -> View:
         """Keep it; what to call it in a definition."""
         ref = await self._contents.blobs.put(self._tenant, data)
         return {"ref": ref, "size": len(data)}
+
+
+def _missing(ref: str, error: BlobMissing | InvalidBlobRef) -> NotFound:
+    why = f": {error.message}" if isinstance(error, InvalidBlobRef) else ""
+    return NotFound(f"there is no blob {ref[:100]}{why}")

@@ -4,6 +4,7 @@ a filter. It must not know HTTP.
 
 from __future__ import annotations
 
+import builtins
 from typing import Any, Literal
 
 import msgspec
@@ -13,6 +14,7 @@ from perdure.journal import DeadLetterRow
 from perdure.runtime.parked import describe
 from perdure.runtime.requests import Request
 from perdure.service.history import state_at
+from perdure.service.pages import listing
 from perdure.service.scope import Scope
 from perdure.service.views import View, dead_letter_view, page_view
 
@@ -41,12 +43,13 @@ class DeadLetters:
         self._scope = scope
         self._engine = scope.engine
 
-    async def find(
+    @listing
+    async def list(
         self, *, state: str | None = None, run_id: str | None = None, limit: int = 100, cursor: str | None = None
     ) -> View:
         """Oldest first."""
         page = await self._engine.journal.list_dead_letters(
-            state=state, tenant=self._scope.tenant, run_id=run_id, limit=limit, cursor=cursor
+            state=state, tenant=self._scope.listed, run_id=run_id, limit=limit, cursor=cursor
         )
         return page_view(page, dead_letter_view)
 
@@ -64,11 +67,11 @@ class DeadLetters:
             given = await describe(engine.registry, engine.blobs, state, activation, undo=about["undo"])
         return {**dead_letter_view(row), **given}
 
-    async def requeue(self, dead_letter_id: str, config: Any = None) -> View:
+    async def requeue(self, dead_letter_id: str, *, config: Any = None) -> View:
         """Try it again, with another config if one is given; that is written down."""
         return await self._change(dead_letter_id, {"kind": "requeue"} | ({} if config is None else {"config": config}))
 
-    async def discard(self, dead_letter_id: str, as_: As = "skip") -> View:
+    async def discard(self, dead_letter_id: str, *, as_: As = "skip") -> View:
         """Give it up: as skipped, failed, or failed with the run going on."""
         return await self._change(dead_letter_id, {"kind": "discard", "as_": as_})
 
@@ -115,12 +118,12 @@ class DeadLetters:
                 refused.append({"dead_letter_id": row.dead_letter_id, "code": error.code, "message": error.message})
         return {"matched": len(rows), "done": done, "refused": refused}
 
-    async def _matching(self, which: Which) -> list[DeadLetterRow]:
-        found: list[DeadLetterRow] = []
+    async def _matching(self, which: Which) -> builtins.list[DeadLetterRow]:
+        found: builtins.list[DeadLetterRow] = []
         cursor = None
         while True:
             page = await self._engine.journal.list_dead_letters(
-                state="pending", tenant=self._scope.tenant, run_id=which.run_id, limit=_PAGE, cursor=cursor
+                state="pending", tenant=self._scope.listed, run_id=which.run_id, limit=_PAGE, cursor=cursor
             )
             found.extend(row for row in page.items if which.fits(row))
             cursor = page.next_cursor

@@ -6,17 +6,15 @@ It must not know HTTP or permissions. Everything goes through a `Scope`, and so 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-from collections.abc import AsyncGenerator, Iterable, Mapping
+import builtins
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from perdure import functions
-from perdure.contents import ANSWER_BYTES, Room
+from perdure.contents import ANSWER_BYTES
 from perdure.errors import NotFound, Refused
-from perdure.functions import FunctionNotAllowed
 from perdure.journal import Page, RunFilter, RunRecord, StoredEvent
 from perdure.kernel import events as e
 from perdure.kernel.explain import explain
@@ -24,27 +22,28 @@ from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.state import State
 from perdure.kernel.view import nodes_view
 from perdure.model import Compiled, DefinitionError
-from perdure.model.ir import IR
-from perdure.nodes.checks import find_refused_functions
-from perdure.routing.inputs import find_unknown
 from perdure.runtime.children import explain_children
 from perdure.runtime.projections import only_waits
-from perdure.runtime.requests import KEY_USED, Request, key_outlived
+from perdure.runtime.requests import Request
 from perdure.runtime.sight import list_seen
 from perdure.service.approvals import Approvals
 from perdure.service.attempts import attempts_of
 from perdure.service.diffs import diff_runs
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.history import last_event_at, state_at, steps_of
+from perdure.service.pages import listing
 from perdure.service.patching import PatchInvalid, apply_patch, current_definition, preview
-from perdure.service.scope import Scope, refuse_sealed
-from perdure.service.versions import Resolved, resolve
+from perdure.service.scope import refuse_sealed
+from perdure.service.starts import Starts
+from perdure.service.transfer import Transfer, export_run
 from perdure.service.views import (
     View,
     find_node,
+    line_view,
     node_with_visits,
     outline_view,
     page_view,
+    problem_view,
     run_summary,
     without_outputs,
 )
@@ -60,11 +59,6 @@ NODES_SHOWN = 1000
 EXPLAINED = 100
 OUTLINED = 100
 """Runs whose first events are in memory at once; each has up to 32 KB and more."""
-WARNED = 20
-"""Inputs that nobody knows, of which a start says so."""
-LONGEST_WAIT_SECONDS = 300.0
-MOST_TAGS = 100
-_TRIES = 64
 IDLE_SECONDS = 15.0
 """A stream says that it lives when nothing happened for so long."""
 WORKING_SECONDS = 0.5
@@ -77,139 +71,63 @@ class WorkingTasks(msgspec.Struct, frozen=True):
     tasks: list[dict[str, Any]]
 
 
-class Started(msgspec.Struct, frozen=True):
-    view: View
-    created: bool
-    """False: an earlier start with the same idempotency key made it."""
-
-
-class Runs:
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
-        self._engine = scope.engine
-
-    # -- starting ------------------------------------------------------------------------------------------------------
-
-    async def start(
-        self,
-        *,
-        workflow: str = "",
-        definition: Any = None,
-        inputs: Any = None,
-        tags: Mapping[str, str] | None = None,
-        deadline_seconds: float | None = None,
-        wait_seconds: float = 0.0,
-        key: str | None = None,
-        run_id: str | None = None,
-        rollout_key: str | None = None,
-        correlation_id: str = "",
-    ) -> Started:
-        """Start a run of a registered workflow (`name`, `name@3`, `name@alias`) or of a definition, which is not registered by
-        that. The same `key` again gives the run it started, if the same was asked for. Where an alias means several
-        versions, the same `rollout_key` (a customer, …) gets the same one until the alias moves."""
-        if bool(workflow) == (definition is not None):
-            message = "give either workflow or definition"
-            raise Invalid(message, [Trouble("workflow", "conflicting_keys" if workflow else "missing_key", message)])
-        if tags is not None and len(tags) > MOST_TAGS:
-            message = (
-                f"a run has at most {MOST_TAGS} tags, these are {len(tags)}; what a run works on belongs in its inputs"
-            )
-            raise Invalid(message, [Trouble("tags", "wrong_value", message)])
-        scope = self._scope
-        asked = None if key is None else (key, _hash([workflow, definition, inputs, tags, deadline_seconds]))
-        if asked is not None and (earlier := await self._earlier(*asked)) is not None:
-            return Started(await self._started(earlier, wait_seconds), created=False)
-        run_id = run_id or self._new_id()
-        found = await (resolve(scope, workflow, rollout_key or key or run_id) if workflow else self._keep(definition))
-        if workflow and functions.allowed() is not None:  # it may have been registered when more was allowed
-            self._check_functions(await self._engine.library.get(found.ir))
-        request = Request(
-            kind="start",
-            run_id=run_id,
-            tenant=scope.tenant,
-            key=asked,
-            by=scope.by,
-            ir=found.ir,
-            workflow_version=found.version,
-            inputs=inputs,
-            tags=dict(tags or {}),
-            deadline_seconds=deadline_seconds,
-            alias=found.alias,
-            correlation_id=correlation_id,
-        )
-        reply = await scope.ask(request)
-        said = await self._find_unknown(found.ir, inputs)
-        if reply.run_id != run_id:  # somebody with the same key was faster
-            return Started(await self._started(reply.run_id, wait_seconds), created=False)
-        if wait_seconds > 0:
-            return Started({**await self._started(run_id, wait_seconds), **said}, created=True)
-        view = {"run_id": run_id, "workflow": found.name, "version": found.version, "state": reply.state}
-        return Started({**view, "outputs": None, "error": None, **said}, created=True)
-
-    async def _find_unknown(self, ir: str, inputs: Any) -> View:
-        """What looks like a typo: an input that the schema neither knows nor forbids."""
-        said = find_unknown((await self._engine.library.get(ir)).inputs_schema, inputs) if inputs else []
-        return {"warnings": said[:WARNED]} if said else {}
-
-    def _check_functions(self, ir: IR) -> None:
-        if refused := find_refused_functions(ir):
-            raise FunctionNotAllowed("; ".join(refused[:5]))
-
-    def _new_id(self) -> str:
-        """An id whose run this process decides itself, if it decides for any: nobody has to be asked then."""
-        run_id = self._engine.clock.new_id()
-        coordinator = self._engine.coordinator
-        for _ in range(_TRIES):
-            if coordinator is None or coordinator.share.holds(run_id):
-                break
-            run_id = self._engine.clock.new_id()
-        return run_id
-
-    async def _earlier(self, key: str, body_hash: str) -> str | None:
-        found = await self._engine.journal.find_idempotency(self._scope.tenant, key)
-        if found is None:
-            return None
-        if found[1] != body_hash:
-            raise Refused(KEY_USED, code="idempotency_conflict")
-        if await self._engine.journal.find_run(found[0]) is None:
-            raise Refused(key_outlived(found[0]), code="idempotency_conflict")
-        return found[0]
-
-    async def _keep(self, definition: Any) -> Resolved:
-        tenant = self._scope.tenant
-        compiled = await self._engine.checker.check_data(definition, tenant=tenant)
-        ir = await self._engine.keep(compiled, tenant=tenant, checked=True)
-        return Resolved(name=ir.name, version=0, ir=ir.hash)
-
-    async def _started(self, run_id: str, wait_seconds: float) -> View:
-        scope = self._scope
-        if wait_seconds > 0 and scope.feed is not None:
-            await scope.feed.wait_for_end(run_id, min(wait_seconds, LONGEST_WAIT_SECONDS))
-        record = await scope.find_run(run_id)
-        view = {name: run_summary(record)[name] for name in ("run_id", "workflow", "version", "state", "error")}
-        view["outputs"] = None
-        if record.row.ended_at is not None:
-            state = await self._engine.state_of(record)
-            view["outputs"] = (
-                await self._engine.contents.view(state, raw=True, nodes=False, room=Room.of_an_answer())
-            )["outputs"]
-        return view
-
+class Runs(Starts):
     # -- looking -------------------------------------------------------------------------------------------------------
 
-    async def find(self, where: RunFilter, *, limit: int = 100, cursor: str | None = None) -> View:
-        """Newest first. The tenant of the filter is that of the principal, whatever it says."""
-        mine = msgspec.structs.replace(where, tenant=self._scope.tenant)
-        page = await self._engine.journal.list_runs(mine, limit=limit, cursor=cursor)
-        return await runs_view(self._engine, page, only_waiting=where.idle)
+    @listing
+    async def list(
+        self,
+        *,
+        state: str | Sequence[str] = (),
+        workflow: str | None = None,
+        tag: tuple[str, str] | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        parent: str | None = None,
+        children: bool = False,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> View:
+        """Newest first; children only with `children` or of a `parent`. `waiting`, alone, is `running` with nothing to do but
+        wait."""
+        states = (state,) if isinstance(state, str) else tuple(state)
+        idle = "waiting" in states
+        if idle and len(set(states)) > 1:
+            message = "'waiting' is a part of 'running' and goes with no other state"
+            raise Invalid(message, [Trouble("state", "conflicting_keys", message)])
+        where = RunFilter(
+            tenant=self._scope.listed,
+            states=("running",) if idle else states,
+            idle=idle,
+            top=parent is None and not children,
+            workflow=workflow,
+            tag=tag,
+            since=since,
+            until=until,
+            parent=parent,
+        )
+        page = await self._engine.journal.list_runs(where, limit=limit, cursor=cursor)
+        return await runs_view(self._engine, page, only_waiting=idle)
 
-    async def get(self, run_id: str, *, at: int | None = None, outputs: bool = True) -> View:
+    async def summary(self, run_id: str) -> View:
+        """What a list says of it, and no more: also where its events cannot be read."""
+        return run_summary(await self._scope.find_run(run_id))
+
+    async def get(self, run_id: str, *, outputs: bool = True) -> View:
         """The whole of a run; of one with very many nodes the first, and `next_nodes` to go on from."""
+        return await self._get(run_id, outputs)
+
+    async def state_at(self, run_id: str, seq: int, *, outputs: bool = True) -> View:
+        """A run as it was when event `seq` had just happened."""
+        return await self._get(run_id, outputs, seq)
+
+    async def _get(self, run_id: str, outputs: bool, at: int | None = None) -> View:
         record = await self._scope.find_run(run_id)
         state = await (self._engine.state_of(record) if at is None else state_at(self._engine, record, at))
         seen = await self._seen(state, at)
-        view = await self._engine.contents.view(state, raw=True, nodes=False, seen=seen, room=Room.of_an_answer())
-        nodes = await self.nodes_of(state, limit=NODES_SHOWN, outputs=outputs, seen=seen)
+        view = await self._engine.contents.view(state, raw=True, nodes=False, seen=seen, room=self._room())
+        shown = len(state.ir.nodes) if self._scope.owner else NODES_SHOWN
+        nodes = await self.nodes_of(state, limit=shown, outputs=outputs, seen=seen)
         view["nodes"] = nodes["items"]
         if nodes["next_cursor"] is not None:
             view["next_nodes"] = nodes["next_cursor"]
@@ -221,6 +139,7 @@ class Runs:
             view["at"] = at
         return view
 
+    @listing
     async def nodes(self, run_id: str, *, limit: int = 100, cursor: str | None = None, outputs: bool = False) -> View:
         """A page of nodes, as a list with their ids (PROTOCOL 33)."""
         _, state = await self._scope.load(run_id)
@@ -246,7 +165,8 @@ class Runs:
             views.popitem()
         if outputs:
             await self._engine.contents.preview(state.tenant, views)
-            _keep_within(views, ANSWER_BYTES)
+            if not self._scope.owner:
+                _keep_within(views, ANSWER_BYTES)
         else:
             without_outputs(views.values())
         return {"items": views, "next_cursor": next(reversed(views)) if more and views else None}
@@ -256,7 +176,7 @@ class Runs:
         record = await self._scope.find_run(run_id)
         state = await (self._engine.state_of(record) if at is None else state_at(self._engine, record, at))
         view = node_with_visits(state, node, await self._seen(state, at))
-        room = Room.of_an_answer()
+        room = self._room()
         for one in (view, *view["visits"]):
             if "size" in one:
                 one["output"] = await self._engine.contents.load(
@@ -274,15 +194,17 @@ class Runs:
         _, state = await self._scope.load(run_id)
         return {"tasks": list_seen(state, await self._seen(state))}
 
-    async def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> View:
+    @listing
+    async def events(self, run_id: str, *, after: int = 0, limit: int = 1000, cursor: str | None = None) -> View:
         record = await self._scope.find_run(run_id)
+        after = after if cursor is None else int(cursor)
         stored = await self._engine.journal.read_events(record.run_id, after, limit + 1)
         items = [public_event(one) for one in stored[:limit]]
         return {"items": items, "next_cursor": str(stored[limit - 1].seq) if len(stored) > limit else None}
 
     async def follow(
         self, run_id: str, after: int = 0, *, working: bool = False
-    ) -> AsyncGenerator[list[StoredEvent] | WorkingTasks, None]:
+    ) -> AsyncGenerator[builtins.list[StoredEvent] | WorkingTasks, None]:
         """As the feed gives them, for a run of this tenant: stored events, and an empty list now and then. With `working` also
         what is executed, first as it is and then whenever it is something else. Close it."""
         record = await self._scope.find_run(run_id)
@@ -294,7 +216,7 @@ class Runs:
 
     async def _follow_working(
         self, feed: Feed, run_id: str, after: int
-    ) -> AsyncGenerator[list[StoredEvent] | WorkingTasks, None]:
+    ) -> AsyncGenerator[builtins.list[StoredEvent] | WorkingTasks, None]:
         told: WorkingTasks | None = None
         looks = 0
         async with aclosing(feed.follow(run_id, after, idle_seconds=WORKING_SECONDS)) as batches:
@@ -310,9 +232,29 @@ class Runs:
                     looks = 0
                     yield []
 
-    async def path(self, run_id: str, *, after: int = 0, limit: int = 1000) -> View:
+    @listing
+    async def logs(
+        self,
+        run_id: str,
+        *,
+        node: str | None = None,
+        after: int = 0,
+        limit: int = 1000,
+        cursor: str | None = None,
+    ) -> View:
+        """What handlers of a run printed, logged and said with `ctx.log`, in order."""
+        record = await self._scope.find_run(run_id)
+        after = after if cursor is None else int(cursor)
+        about = (record.row.tenant, record.run_id)
+        lines = await self._scope.archive.read_logs(*about, node=node, after=after, limit=limit + 1)
+        items = [{"position": one.position, **line_view(one.line)} for one in lines[:limit]]
+        return {"items": items, "next_cursor": str(lines[limit - 1].position) if len(lines) > limit else None}
+
+    @listing
+    async def path(self, run_id: str, *, after: int = 0, limit: int = 1000, cursor: str | None = None) -> View:
         """Which edges were taken, in order, and the rule that chose them."""
         record = await self._scope.find_run(run_id)
+        after = after if cursor is None else int(cursor)
         steps, more = await steps_of(self._engine, record, after, limit)
         return {"items": steps, "next_cursor": None if more is None else str(more)}
 
@@ -329,7 +271,7 @@ class Runs:
         below = await explain_children(self._engine.journal, state)
         said = {
             name: text + below.get(name, "") + self._queued(state, name)
-            for name, text in explain_nodes(state, node, seen).items()
+            for name, text in explain_nodes(state, node, seen, None if self._scope.owner else EXPLAINED).items()
         }
         view = {"run_id": run_id, "state": state.state.value, "nodes": said}
         return view if record.quarantined is None else {**view, "quarantined": record.quarantined}
@@ -355,31 +297,51 @@ class Runs:
 
     # -- changing ------------------------------------------------------------------------------------------------------
 
-    async def control(self, kind: Control, run_id: str, *, reason: str = "", force: bool = False) -> View:
+    async def cancel(self, run_id: str, *, reason: str = "", force: bool = False) -> View:
+        """Stop it. `force`: do not wait for what is running, and undo nothing."""
+        return await self._control("cancel", run_id, reason=reason, force=force)
+
+    async def pause(self, run_id: str, *, reason: str = "") -> View:
+        return await self._control("pause", run_id, reason=reason)
+
+    async def resume(self, run_id: str) -> View:
+        return await self._control("resume", run_id)
+
+    async def rollback(self, run_id: str) -> View:
+        """Undo a run that has ended: its compensators run, last node first."""
+        return await self._control("rollback", run_id)
+
+    async def _control(self, kind: Control, run_id: str, **fields: Any) -> View:
         record = await self._scope.find_run(run_id)
-        await self._scope.ask(Request(kind=kind, run_id=record.run_id, by=self._scope.by, reason=reason, force=force))
+        await self._scope.ask(Request(kind=kind, run_id=record.run_id, by=self._scope.by, **fields))
         return run_summary(await self._scope.find_run(run_id))
 
     async def retry(self, run_id: str, *, definition: Any = None, reason: str = "") -> View:
         """A failed run again: what completed is kept, what failed runs again, by a mended definition if one is given."""
         record = await self._scope.find_run(run_id)
-        ir = "" if definition is None else (await self._keep(definition)).ir
+        ir = "" if definition is None else (await self._keep(definition, record.row.tenant)).ir
         await self._scope.ask(Request(kind="retry", run_id=record.run_id, by=self._scope.by, reason=reason, ir=ir))
         return run_summary(await self._scope.find_run(run_id))
 
-    async def signal(self, run_id: str, name: str, payload: Any = None, *, signal_id: str = "") -> View:
+    async def signal(self, run_id: str, name: str, payload: Any = None, *, signal_id: str | None = None) -> View:
         record = await self._scope.find_run(run_id)
         about: dict[str, Any] = {"run_id": record.run_id, "by": self._scope.by}
-        await self._scope.ask(Request(kind="signal", name=name, payload=payload, signal=signal_id, **about))
+        await self._scope.ask(Request(kind="signal", name=name, payload=payload, signal=signal_id or "", **about))
         return run_summary(await self._scope.find_run(run_id))
 
     async def rerun(
-        self, run_id: str, *, from_node: str = "", inputs: Mapping[str, Any] | None = None, definition: Any = None
+        self,
+        run_id: str,
+        *,
+        from_node: str = "",
+        inputs: Mapping[str, Any] | None = None,
+        definition: Any = None,
+        new_id: str | None = None,
     ) -> View:
         """A new run out of an old one: from a node on, or from the start with `inputs` on top of the old ones. With a
         `definition`, by that."""
         record, state = await self._scope.load(run_id)
-        kept = None if definition is None else await self._keep(definition)
+        kept = None if definition is None else await self._keep(definition, record.row.tenant)
         values = None if inputs is None else dict(inputs)
         if from_node and kept is None:
             find_node(state, from_node)
@@ -391,8 +353,8 @@ class Runs:
             refuse_sealed("inputs", values)
             before = await self._engine.contents.resolve(record.row.tenant, state.inputs, masked=False)
             values = {**(before if isinstance(before, dict) else {}), **values}
-        new = self._new_id()
-        about: dict[str, Any] = {"run_id": new, "by": self._scope.by, "tenant": self._scope.tenant}
+        new = new_id or self._new_id()
+        about: dict[str, Any] = {"run_id": new, "by": self._scope.by, "tenant": record.row.tenant}
         reply = await self._scope.ask(
             Request(
                 kind="rerun",
@@ -411,9 +373,9 @@ class Runs:
     async def patch(
         self,
         run_id: str,
+        operations: Any = None,
         *,
         definition: Any = None,
-        operations: Any = None,
         dry_run: bool = False,
         reason: str = "",
     ) -> View:
@@ -426,9 +388,10 @@ class Runs:
         compiled = await self._patched(state, definition, operations)
         changes = preview(state, compiled.get_ir(), self._engine.clock.now())
         view = {"run_id": run_id, "possible": not changes.refused, "applied": False, **msgspec.to_builtins(changes)}
+        view["problems"] = [problem_view(one) for one in compiled.problems]
         if dry_run:
             return {**view, "state": state.state.value}
-        ir = await self._engine.keep(compiled, tenant=self._scope.tenant, checked=True)
+        ir = await self._engine.keep(compiled, tenant=state.tenant, checked=True)
         about: dict[str, Any] = {"run_id": record.run_id, "by": self._scope.by, "reason": reason}
         reply = await self._scope.ask(Request(kind="patch", ir=ir.hash, patch=operations, **about))
         return {**view, "possible": True, "applied": True, "state": reply.state}
@@ -437,7 +400,17 @@ class Runs:
         if operations is not None:
             before = await current_definition(self._engine.library, state)
             definition = await asyncio.to_thread(apply_patch, before, operations)
-        return await self._engine.checker.check_data(definition, tenant=self._scope.tenant)
+        return await self._engine.checker.check_data(definition, tenant=state.tenant)
+
+    # -- elsewhere -----------------------------------------------------------------------------------------------------
+
+    async def export(self, run_id: str, *, lines: bool = False) -> AsyncIterator[str]:
+        """A run as one file, piece by piece: one object, or one object a line."""
+        return await export_run(self._engine, await self._scope.find_run(run_id), lines=lines)
+
+    async def import_file(self, file: Any) -> View:
+        """Make a run out of a file that was exported, to look at it: nothing of it is executed."""
+        return await Transfer(self._scope).read(file)
 
 
 async def runs_view(engine: Engine, page: Page[RunRecord], *, only_waiting: bool = False) -> View:
@@ -466,13 +439,15 @@ async def find_starts(engine: Engine, records: Iterable[RunRecord]) -> dict[str,
     return await engine.sight.find_starts(waiting) if waiting else {}
 
 
-def explain_nodes(state: State, node: str | None = None, seen: Seen = JOURNAL) -> dict[str, str]:
+def explain_nodes(
+    state: State, node: str | None = None, seen: Seen = JOURNAL, most: int | None = EXPLAINED
+) -> dict[str, str]:
     """Sentences by node: of this one, or of those that have not completed."""
     if node is not None:
         return {node: explain(state, node, seen)}
     views = nodes_view(state)
     waiting = [name for name, view in views.items() if view["state"] != "completed"]
-    return {name: explain(state, name, seen) for name in waiting[:EXPLAINED]}
+    return {name: explain(state, name, seen) for name in waiting[:most]}
 
 
 def public_event(stored: StoredEvent) -> dict[str, Any]:
@@ -483,11 +458,7 @@ def public_event(stored: StoredEvent) -> dict[str, Any]:
         return {**about, "data": {"problem": f"this event cannot be read: {error}"[:500]}}
 
 
-def _hash(asked: Any) -> str:
-    return hashlib.sha256(msgspec.json.encode(asked, order="deterministic")).hexdigest()
-
-
-__all__ = ["DefinitionError", "NotFound", "PatchInvalid", "Runs", "Started", "explain_nodes"]
+__all__ = ["DefinitionError", "NotFound", "PatchInvalid", "Runs", "explain_nodes"]
 
 
 def _keep_within(views: dict[str, View], most: int) -> None:

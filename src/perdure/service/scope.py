@@ -41,12 +41,23 @@ def archive_of(engine: Engine) -> Archive:
 
 
 class Scope:
-    def __init__(self, engine: Engine, principal: Principal, feed: Feed | None = None) -> None:
+    def __init__(self, engine: Engine, principal: Principal, feed: Feed | None = None, *, owner: bool = False) -> None:
         self.engine = engine
         self.principal = principal
         self.tenant = principal.tenant
         self.by = principal.name
         self.feed = feed
+        self.owner = owner
+        """Who asks has the database itself: they see every tenant's things, answers have no bounds, and what nobody holds is decided
+        here."""
+
+    @property
+    def listed(self) -> str | None:
+        """Whose things are in lists. None: everybody's."""
+        return None if self.owner else self.tenant
+
+    def _sees(self, tenant: str) -> bool:
+        return self.owner or tenant == self.tenant
 
     @property
     def archive(self) -> Archive:
@@ -56,7 +67,7 @@ class Scope:
 
     async def find_run(self, run_id: str) -> RunRecord:
         record = await self.engine.journal.find_run(run_id) if self._sane(run_id) else None
-        if record is None or record.row.tenant != self.tenant:
+        if record is None or not self._sees(record.row.tenant):
             raise NotFound(f"there is no run {run_id[:200]}")
         return record
 
@@ -66,7 +77,7 @@ class Scope:
 
     async def find_approval(self, approval_id: str) -> ApprovalRow:
         row = await self._get_approval(approval_id) if self._sane(approval_id) else None
-        if row is None or row.tenant != self.tenant:
+        if row is None or not self._sees(row.tenant):
             raise NotFound(f"there is no approval {approval_id[:200]}")
         return row
 
@@ -78,7 +89,7 @@ class Scope:
 
     async def find_dead_letter(self, dead_letter_id: str) -> DeadLetterRow:
         row = await self._get_dead_letter(dead_letter_id) if self._sane(dead_letter_id) else None
-        if row is None or row.tenant != self.tenant:
+        if row is None or not self._sees(row.tenant):
             raise NotFound(f"there is no dead letter {dead_letter_id[:200]}")
         return row
 
@@ -102,13 +113,17 @@ class Scope:
                 request.kind != "rerun" or request.node
             ):  # one from the start may have sealed inputs of its own; see `Runs.rerun`
                 refuse_sealed(name, getattr(request, name))
+        if self.owner:
+            await self.engine.hold(work=False)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 reply = await self.engine.request(request)
         except TimeoutError:
+            held = self.engine.holder if self.owner else None
+            who = f"process {held.pid} on {held.host} did not answer" if held and held.pid else "nobody answered"
             raise AnswerLate(
-                f"run {request.run_id}: nobody answered within {ANSWER_SECONDS:.0f} s; the request is written down, and is "
-                "decided when the process that holds the run goes on"
+                f"run {request.run_id}: {who} within {ANSWER_SECONDS:.0f} s; the request is written down, and is "
+                "decided when the process that holds the run goes on or ends"
             ) from None
         if not reply.refused:
             return reply

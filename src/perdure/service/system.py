@@ -9,6 +9,7 @@ from perdure.access import Permission
 from perdure.errors import NotFound
 from perdure.model.problems import Problems
 from perdure.nodes.view import trouble_view, type_view
+from perdure.service.administration import principal_view
 from perdure.service.views import View
 from perdure.transport import WorkerSeen
 
@@ -20,8 +21,13 @@ if TYPE_CHECKING:
 class System:
     def __init__(self, scope: Scope) -> None:
         self._engine = scope.engine
+        self._principal = scope.principal
         self._whole = scope.principal.may(Permission.SYSTEM_OPERATE)
         """What speaks of every tenant's work is told."""
+
+    async def me(self) -> View:
+        """Who one is here, and what one may do."""
+        return principal_view(self._principal)
 
     def node_types(self) -> View:
         """What a workflow can be made of here; what is installed and cannot be loaded, with the reason."""

@@ -138,10 +138,6 @@ class Transfer:
         self._scope = scope
         self._engine = scope.engine
 
-    async def export(self, run_id: str) -> AsyncIterator[str]:
-        record = await self._scope.find_run(run_id)
-        return await export_run(self._engine, record)
-
     async def read(self, data: Any) -> View:
         """Make a run out of a file, under a new id."""
         try:

@@ -138,3 +138,9 @@ def without_outputs(views: Iterable[View]) -> None:
         if "output" in view:
             view.setdefault("size", len(msgspec.json.encode(view.pop("output"))))
             view.pop("output", None)
+
+
+def line_view(line: object) -> View:
+    """A line that a handler said."""
+    view: View = msgspec.to_builtins(line)
+    return {name: value for name, value in view.items() if name not in ("tenant", "run_id")}

@@ -7,7 +7,7 @@ know HTTP or permissions.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -19,10 +19,14 @@ from perdure.model import Compiled, DefinitionError
 from perdure.model.reader import Format
 from perdure.service.diffs import diff_definitions
 from perdure.service.errors import Invalid, Trouble
+from perdure.service.pages import listing
 from perdure.service.patching import apply_patch
 from perdure.service.scope import Scope
 from perdure.service.versions import MOST_VERSION, find_version
 from perdure.service.views import View, page_view, problem_view, run_summary
+
+Definition = Mapping[str, Any] | str | bytes
+"""Data, or text in a format."""
 
 
 class Workflows:
@@ -36,17 +40,23 @@ class Workflows:
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
-    async def validate(self, text: bytes, kind: Format) -> View:
+    async def validate(self, definition: Definition, *, format: Format = "yaml") -> View:
         """Compile only: every problem at once. Nothing is executed and nothing stored."""
-        compiled = await self._engine.checker.check_text(text, kind, tenant=self._scope.tenant)
+        compiled = await self._compile(definition, format)
         problems = [problem_view(one) for one in compiled.problems]
         return {"valid": compiled.ir is not None, "hash": compiled.ir and compiled.ir.hash, "problems": problems}
 
-    async def register(self, text: bytes, kind: Format, *, reason: str = "") -> View:
-        compiled = await self._engine.checker.check_text(text, kind, tenant=self._scope.tenant)
+    async def register(self, definition: Definition, *, format: Format = "yaml", reason: str = "") -> View:
+        compiled = await self._compile(definition, format)
         if compiled.ir is None:
             raise DefinitionError(compiled.problems)
         return await self._register(compiled, reason)
+
+    async def _compile(self, definition: Definition, format: Format) -> Compiled:
+        if isinstance(definition, Mapping):
+            definition, format = msgspec.json.encode(definition), "json"
+        text = definition.encode() if isinstance(definition, str) else definition
+        return await self._engine.checker.check_text(text, format, tenant=self._scope.tenant)
 
     async def _register(self, compiled: Compiled, reason: str) -> View:
         scope = self._scope
@@ -65,15 +75,17 @@ class Workflows:
         }
 
     async def patch(
-        self, name: str, operations: Any, *, base: int | None = None, reason: str = "", dry_run: bool = False
+        self, name: str, operations: Any, *, base_version: int | None = None, reason: str = "", dry_run: bool = False
     ) -> View:
-        """A JSON Patch of the highest version is the next one. With `base`, only if that is the highest still."""
+        """A JSON Patch of the highest version is the next one. With `base_version`, only if that is the highest still."""
         found = await find_version(self._scope, name)
         if operations is None:  # asked only now: who may not see the workflow learns nothing by a wrong body
             message = "give patch, a list of operations"
             raise Invalid(message, [Trouble("patch", "missing_key", message)])
-        if base is not None and found.version != base:
-            raise Conflict(f"workflow {name} is at version {found.version}, not {base}; read it and patch again")
+        if base_version is not None and found.version != base_version:
+            raise Conflict(
+                f"workflow {name} is at version {found.version}, not {base_version}; read it and patch again"
+            )
         before = await self._definition(found)
         compiled = await self._engine.checker.check_data(
             await asyncio.to_thread(apply_patch, before, operations), tenant=self._scope.tenant
@@ -88,7 +100,7 @@ class Workflows:
             return {**view, "problems": [problem_view(one) for one in compiled.problems], "changes": changes}
         return {**await self._register(compiled, reason), "changes": changes}
 
-    async def delete(self, name: str, version: int | None = None) -> View:
+    async def delete(self, name: str, *, version: int | None = None) -> View:
         """Forget a workflow, or one version. Refused while runs that have not ended need it."""
         await find_version(self._scope, name, "" if version is None else str(version))
         deleted = await self._archive.delete_workflow(self._scope.tenant, name, version)
@@ -96,19 +108,21 @@ class Workflows:
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
-    async def find(self, *, limit: int = 100, cursor: str | None = None) -> View:
+    @listing
+    async def list(self, *, limit: int = 100, cursor: str | None = None) -> View:
         """The highest version of each, by name."""
         page = await self._engine.journal.list_workflows(tenant=self._scope.tenant, limit=limit, cursor=cursor)
         return page_view(page, _version_view)
 
-    async def get(self, name: str, *, version: int | None = None, alias: str = "") -> View:
+    async def get(self, name: str, *, version: int | None = None, alias: str | None = None) -> View:
         """A version with its definition, in the canonical form that always has `nodes` and `edges`."""
         if version is not None and alias:
             message = "give either version or alias"
             raise Invalid(message, [Trouble("alias", "conflicting_keys", message)])
-        found = await find_version(self._scope, name, alias if version is None else str(version))
+        found = await find_version(self._scope, name, alias or "" if version is None else str(version))
         return {**await self._with_note(found), "definition": await self._definition(found)}
 
+    @listing
     async def versions(self, name: str, *, limit: int = 100, cursor: str | None = None) -> View:
         """Highest first, each with who registered it, when and why."""
         await find_version(self._scope, name)
@@ -126,8 +140,9 @@ class Workflows:
         changes = await asyncio.to_thread(diff_definitions, old, new)
         return {"name": name, "before": first.version, "after": second.version, **changes}
 
+    @listing
     async def users(
-        self, name: str, version: int | None = None, *, limit: int = 100, cursor: str | None = None
+        self, name: str, *, version: int | None = None, limit: int = 100, cursor: str | None = None
     ) -> View:
         """Runs that have not ended and use this version, or any; and how many there are."""
         await find_version(self._scope, name, "" if version is None else str(version))
@@ -149,6 +164,7 @@ class Workflows:
 
     # -- aliases -------------------------------------------------------------------------------------------------------
 
+    @listing
     async def aliases(self, name: str, *, limit: int = 100, cursor: str | None = None) -> View:
         """By name. `latest` moves by itself and is not among them."""
         await find_version(self._scope, name)
@@ -159,24 +175,27 @@ class Workflows:
         self,
         name: str,
         alias: str,
-        shares: Sequence[tuple[int, float]],
+        version: int | Mapping[int, float] | Sequence[tuple[int, float]],
         *,
         reason: str = "",
         expected_revision: int | None = None,
     ) -> View:
         """Let an alias mean one version, or several, each for a percentage of the starts."""
         await find_version(self._scope, name)
+        given = {version: 100.0} if isinstance(version, int) else version
+        shares = given.items() if isinstance(given, Mapping) else given
         wanted = Alias(
             tenant=self._scope.tenant,
             workflow=name,
             alias=alias,
-            shares=tuple(Share(min(version, MOST_VERSION), percent) for version, percent in shares),
+            shares=tuple(Share(min(number, MOST_VERSION), percent) for number, percent in shares),
             by=self._scope.by,
             at=self._engine.clock.now(),
             reason=reason,
         )
         return _alias_view(await self._archive.put_alias(wanted, expected_revision=expected_revision))
 
+    @listing
     async def alias_moves(self, name: str, alias: str, *, limit: int = 100, cursor: str | None = None) -> View:
         """Where an alias pointed, the present first."""
         await self._find_alias(name, alias)

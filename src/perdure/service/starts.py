@@ -1,0 +1,160 @@
+"""Starting runs: which version is meant, under which id and key, and what is said at once. It must not know HTTP or permissions."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from perdure import functions
+from perdure.contents import Room
+from perdure.errors import Refused
+from perdure.functions import FunctionNotAllowed
+from perdure.model.ir import IR
+from perdure.nodes.checks import find_refused_functions
+from perdure.routing.inputs import find_unknown
+from perdure.runtime.requests import KEY_USED, Request, key_outlived
+from perdure.service.errors import Invalid, Trouble
+from perdure.service.scope import Scope
+from perdure.service.versions import Resolved, resolve
+from perdure.service.views import View, run_summary
+
+WARNED = 20
+"""Inputs that nobody knows, of which a start says so."""
+LONGEST_WAIT_SECONDS = 300.0
+MOST_TAGS = 100
+_TRIES = 64
+
+
+class Started(msgspec.Struct, frozen=True):
+    view: View
+    created: bool
+    """False: an earlier start with the same idempotency key made it."""
+
+
+class Starts:
+    """The part of `Runs` that makes one: whoever starts a run, it is asked for here."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._engine = scope.engine
+
+    async def start(self, workflow: str = "", inputs: Any = None, **about: Any) -> View:
+        """As `begin`, for who need not know whether it was begun before."""
+        return (await self.begin(workflow, inputs, **about)).view
+
+    async def begin(
+        self,
+        workflow: str = "",
+        inputs: Any = None,
+        *,
+        definition: Any = None,
+        tags: Mapping[str, str] | None = None,
+        deadline_seconds: float | None = None,
+        wait_seconds: float = 0.0,
+        key: str | None = None,
+        run_id: str | None = None,
+        rollout_key: str | None = None,
+        correlation_id: str | None = None,
+    ) -> Started:
+        """Start a run of a registered workflow (`name`, `name@3`, `name@alias`) or of a definition, which is not registered by
+        that. The same `key` again gives the run it started, if the same was asked for. Where an alias means several
+        versions, the same `rollout_key` (a customer, …) gets the same one until the alias moves."""
+        if bool(workflow) == (definition is not None):
+            message = "give either workflow or definition"
+            raise Invalid(message, [Trouble("workflow", "conflicting_keys" if workflow else "missing_key", message)])
+        if tags is not None and len(tags) > MOST_TAGS:
+            message = (
+                f"a run has at most {MOST_TAGS} tags, these are {len(tags)}; what a run works on belongs in its inputs"
+            )
+            raise Invalid(message, [Trouble("tags", "wrong_value", message)])
+        scope = self._scope
+        asked = None if key is None else (key, _hash([workflow, definition, inputs, tags, deadline_seconds]))
+        if asked is not None and (earlier := await self._earlier(*asked)) is not None:
+            return Started(await self._started(earlier, wait_seconds), created=False)
+        run_id = run_id or self._new_id()
+        found = await (
+            resolve(scope, workflow, rollout_key or key or run_id) if workflow else self._keep(definition, scope.tenant)
+        )
+        if workflow and functions.allowed() is not None:  # it may have been registered when more was allowed
+            self._check_functions(await self._engine.library.get(found.ir))
+        request = Request(
+            kind="start",
+            run_id=run_id,
+            tenant=scope.tenant,
+            key=asked,
+            by=scope.by,
+            ir=found.ir,
+            workflow_version=found.version,
+            inputs=inputs,
+            tags=dict(tags or {}),
+            deadline_seconds=deadline_seconds,
+            alias=found.alias,
+            correlation_id=correlation_id or "",
+        )
+        reply = await scope.ask(request)
+        said = await self._find_unknown(found.ir, inputs)
+        if reply.run_id != run_id:  # somebody with the same key was faster
+            return Started(await self._started(reply.run_id, wait_seconds), created=False)
+        if wait_seconds > 0:
+            return Started({**await self._started(run_id, wait_seconds), **said}, created=True)
+        view = {"run_id": run_id, "workflow": found.name, "version": found.version, "state": reply.state}
+        return Started({**view, "outputs": None, "error": None, **said}, created=True)
+
+    async def _find_unknown(self, ir: str, inputs: Any) -> View:
+        """What looks like a typo: an input that the schema neither knows nor forbids."""
+        said = find_unknown((await self._engine.library.get(ir)).inputs_schema, inputs) if inputs else []
+        return {"warnings": said[:WARNED]} if said else {}
+
+    def _check_functions(self, ir: IR) -> None:
+        if refused := find_refused_functions(ir):
+            raise FunctionNotAllowed("; ".join(refused[:5]))
+
+    def _new_id(self) -> str:
+        """An id whose run this process decides itself, if it decides for any: nobody has to be asked then."""
+        run_id = self._engine.clock.new_id()
+        coordinator = self._engine.coordinator
+        for _ in range(_TRIES):
+            if coordinator is None or coordinator.share.holds(run_id):
+                break
+            run_id = self._engine.clock.new_id()
+        return run_id
+
+    async def _earlier(self, key: str, body_hash: str) -> str | None:
+        found = await self._engine.journal.find_idempotency(self._scope.tenant, key)
+        if found is None:
+            return None
+        if found[1] != body_hash:
+            raise Refused(KEY_USED, code="idempotency_conflict")
+        if await self._engine.journal.find_run(found[0]) is None:
+            raise Refused(key_outlived(found[0]), code="idempotency_conflict")
+        return found[0]
+
+    async def _keep(self, definition: Any, tenant: str) -> Resolved:
+        compiled = await self._engine.checker.check_data(definition, tenant=tenant)
+        ir = await self._engine.keep(compiled, tenant=tenant, checked=True)
+        return Resolved(name=ir.name, version=0, ir=ir.hash)
+
+    async def _started(self, run_id: str, wait_seconds: float) -> View:
+        scope = self._scope
+        if wait_seconds > 0 and scope.feed is not None:
+            await scope.feed.wait_for_end(run_id, min(wait_seconds, LONGEST_WAIT_SECONDS))
+        record = await scope.find_run(run_id)
+        view = {name: run_summary(record)[name] for name in ("run_id", "workflow", "version", "state", "error")}
+        view["outputs"] = None
+        if record.row.ended_at is not None:
+            state = await self._engine.state_of(record)
+            view["outputs"] = (await self._engine.contents.view(state, raw=True, nodes=False, room=self._room()))[
+                "outputs"
+            ]
+        return view
+
+    def _room(self) -> Room:
+        """What one answer may hold of large values."""
+        return Room() if self._scope.owner else Room.of_an_answer()
+
+
+def _hash(asked: Any) -> str:
+    return hashlib.sha256(msgspec.json.encode(asked, order="deterministic")).hexdigest()
