@@ -1,6 +1,6 @@
 """One attempt while a worker has it: its state, and the results it can come to.
 
-It owns what is known of the attempt inside the worker. It must not know slots, queues or transports.
+This file owns what is known of an attempt inside the worker. It must not know slots, queues or transports.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ class Attempt:
         self.slot = slot
         self.handle: asyncio.Task[Result]
         self.started: float | None = None
-        """Monotonic; None until the handler is called."""
+        """When the handler was called, by the monotonic clock; None until then."""
         self.started_at: float | None = None
         self.last_heartbeat = 0.0
         self.ending: End = ""
-        """Why it was told to end, if it was; the first reason stays."""
+        """Why the attempt was told to end, if it was; the first reason stays."""
         self.unwind_by: float | None = None
-        """When the worker stops waiting for a handler that was cancelled."""
+        """When the worker stops waiting for the cancelled handler."""
         self.threads = 0
-        """Calls in threads that have not returned; the slot stays taken as long (rule 32)."""
+        """The number of calls in threads that have not returned; the slot stays taken as long (rule 32)."""
         self.returned = False
-        """The handler did its work; what it gave is being stored and reported."""
+        """Whether the handler has done its work; its value is being stored and reported."""
         self.saving: asyncio.Task[None] | None = None
-        """The last checkpoint that had to be stored first; the next one waits for it."""
+        """The task that stores the last checkpoint; the next checkpoint waits for it."""
         self.checkpoints = 0
         self.reported = False
         self.released = False
 
     def deadline(self) -> float | None:
-        """When the next thing about it is due: a timeout, or the end of patience with its clean-up."""
+        """When the attempt next has to be looked at: at a timeout, or when its handler must have cleaned up."""
         if self.started is None or self.reported:
             return None
         if self.ending and self.unwind_by is not None:
@@ -74,7 +74,7 @@ class Attempt:
         return due
 
     def overdue(self, now: float) -> End:
-        """Which timeout is over."""
+        """The timeout that has passed; "" if none has."""
         task = self.task
         if self.started is None:
             return ""
@@ -86,7 +86,7 @@ class Attempt:
 
     @property
     def is_late(self) -> bool:
-        """Too late is too late, whether the handler was interrupted or not."""
+        """Whether a timeout has ended the attempt: its result is too late even if the handler was not interrupted."""
         return self.ending in {"timeout", "heartbeat_timeout"}
 
     def completed(self, left: Left, worker: str, choice: tuple[str, ...] | None, reasoning: str) -> Result:

@@ -1,11 +1,12 @@
 """Claims: which tasks run in this process, in a file that outlives it.
 
-Each slot of a worker has 512 bytes in a shared mapping: it writes the id of the task it runs and since when, and clears it
-afterwards. Nothing is flushed, because a process that is killed leaves the page cache behind. The next process reads what
-was left, and counts a crash for exactly those attempts. A power cut may lose it: then a crash is not counted, nothing more.
+Each slot of a worker has 512 bytes in a shared mapping: it holds the id of the task that runs and since when, and is
+cleared afterwards. Nothing is flushed, because a process that is killed leaves the page cache behind. The next process
+reads what was left, and counts a crash for exactly those attempts. A power cut may lose the file: then a crash is not
+counted, nothing more.
 
-Other processes read it too, to say what runs now. The worker has a lock on the file as long as it lives, which the system
-gives back when it dies: what stands in a file without one is of the dead.
+Other processes read the file too, to say what runs now. The worker holds a lock on it for as long as it lives, which
+the system releases when it dies: claims in a file without a lock are those of a dead worker.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _SINCE = struct.Struct("<d")
 _SINCE_AT = SLOT_BYTES - _SINCE.size
 _MAX_NAME = _SINCE_AT - 2
 _OWNER = 0xFFFF
-"""The length of the last slot, which says whose file it is: as the name of a task it would be too long."""
+"""The length field that marks the last slot, which says whose file it is. No name of a task is that long."""
 
 _TRIES = 10_000
 
@@ -40,7 +41,7 @@ _locks: weakref.WeakSet[Claims] = weakref.WeakSet()
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """The worker whose claims they are."""
+    """The worker that owns a file of claims."""
 
     worker: str
     host: str = ""
@@ -48,12 +49,12 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 def this_process() -> tuple[str, int]:
-    """Its host and its number, for people."""
+    """The host and the id of this process, for people."""
     return socket.gethostname(), os.getpid()
 
 
 def refuse_linked(descriptor: int, path: Path) -> None:
-    """Raises OSError for a file that has another name as well: whoever put it there would have that one emptied."""
+    """Raise OSError for a file that has another name as well: it may be a link made to have the other file emptied."""
     if os.fstat(descriptor).st_nlink > 1:
         raise OSError(errno.EMLINK, "it has another name as well (a hard link); move it away", str(path))
 
@@ -67,22 +68,22 @@ def describe_process() -> str:
 
 class Running(NamedTuple):
     name: str
-    """As `claim_name` names the task."""
+    """The name of the task, by `claim_name`."""
     since: float
 
 
 class Claims:
-    """Use `read_left` before opening: opening clears."""
+    """The claims file of this process. Call `read_left` first: opening the file clears it."""
 
     def __init__(self, path: Path | str, slots: int, kept: Sequence[str] = (), owner: Owner | None = None) -> None:
-        """`kept`: what was left of attempts that nobody here looks after; it stays for whoever does."""
+        """`kept`: tasks left in the file that this process does not look after; they stay for the process that does."""
         self.path = Path(path)
         self.slots = slots
         self._kept = b"".join(_slot(name) for name in kept)
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             refuse_linked(descriptor, self.path)
-            # Of its own, since the mapping has a copy of the other that a forked child would keep.
+            # A descriptor of its own for the lock: a forked child would keep the mapping's copy of the other one.
             lock = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
             self.unlock = weakref.finalize(self, os.close, lock)
             _take(lock)
@@ -109,7 +110,7 @@ class Claims:
         self._map[start : start + 2] = b"\0\0"
 
     def close(self) -> None:
-        """Nothing runs any more: the file goes, unless there is something to keep."""
+        """Remove the file, since nothing runs any more; what has to be kept stays in it."""
         if not self._map.closed:
             self._map.close()
             with contextlib.suppress(FileNotFoundError):
@@ -122,7 +123,7 @@ class Claims:
 
     @staticmethod
     def read_left(path: Path | str) -> list[str]:
-        """The tasks (as `claim_name` names them) that ran when the process before this one died."""
+        """The tasks (by `claim_name`) that ran when the process before this one died."""
         try:
             content = Path(path).read_bytes()
         except FileNotFoundError:
@@ -131,7 +132,7 @@ class Claims:
 
     @staticmethod
     def read_live(path: Path | str) -> tuple[Owner, list[Running]] | None:
-        """What runs now, and whose it is. None: no worker has the file. Raises OSError where it may not be read."""
+        """The owner of the file and what it runs; None if no worker has it. Raises OSError if it may not be read."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -139,14 +140,15 @@ class Claims:
         with open(descriptor, "rb") as file:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                return None  # nobody holds it, so whoever wrote it is dead
+                return None  # no process holds the lock, so the worker that wrote the file is dead
             except BlockingIOError:
                 content = file.read()
-        return _read_owner(content), [one for one in _read(content) if one.since]  # the rest was left by others
+        # A slot without a time was left by an earlier process.
+        return _read_owner(content), [one for one in _read(content) if one.since]
 
 
 def _take(lock: int) -> None:
-    """A reader has it for some microseconds at most. Whoever has it for longer is no reader; then others see nothing run."""
+    """Take the lock. A reader holds it for microseconds; if another holder keeps it, others see nothing run here."""
     for _ in range(_TRIES):
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -154,7 +156,7 @@ def _take(lock: int) -> None:
 
 
 def _read(content: bytes) -> list[Running]:
-    """A slot that changes meanwhile gives the name of no task, and so nothing."""
+    """The slots that name a task. One that changes while it is read gives a name that no task has."""
     found = []
     for start in range(0, len(content) - SLOT_BYTES + 1, SLOT_BYTES):
         length = int.from_bytes(content[start : start + 2], "little")
@@ -177,7 +179,7 @@ def _unlock_all() -> None:
         claims.unlock()
 
 
-# A forked child shares the lock; if it outlived its parent, the dead would seem to work.
+# A forked child shares the lock; if it outlived its parent, the dead worker would seem to work.
 os.register_at_fork(after_in_child=_unlock_all)
 
 
@@ -187,12 +189,12 @@ def _slot(name: str) -> bytes:
 
 
 def root_of(name: str) -> str:
-    """The run that a person started, of a run or of a task: children are named after their parents."""
+    """The root run of a run or task, which a person started: children are named after their parents."""
     return keys.root_of(name.partition("/")[0])
 
 
 def claim_name(task_id: str) -> str:
-    """The id itself; one too long for a slot is cut and told apart by its hash."""
+    """The name of a task in a slot: its id. An id too long for a slot is cut and told apart by its hash."""
     encoded = task_id.encode()
     if len(encoded) <= _MAX_NAME:
         return task_id

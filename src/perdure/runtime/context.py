@@ -4,7 +4,7 @@ It owns the user's view of one attempt: ids, keys, checkpoints, steps, heartbeat
 transports or how the handler is run; a worker and an isolated process each have a subclass that does.
 
 `checkpoint` and `step` work in both worlds: on the worker's loop they give something to await, in a thread they block
-until it is done.
+until the value is durable.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _logger = logging.getLogger("perdure.task")
 
 
 class Context:
-    """One attempt, seen by its handler."""
+    """One attempt, as its handler sees it."""
 
     __slots__ = ("_data", "_inputs", "_steps", "_task", "_used", "cancelled")
     __perdure_context__ = True
@@ -38,8 +38,8 @@ class Context:
         self._data, self._steps = _split(task.checkpoint)
         self._used: set[str] | None = None
         self.cancelled = False
-        """Somebody wants this attempt to stop. A handler that gives up because of it should raise: what returns has
-        completed."""
+        """Whether this attempt has been asked to stop. A handler that gives up for that reason should raise: one that
+        returns has completed."""
 
     @property
     def run_id(self) -> str:
@@ -55,12 +55,12 @@ class Context:
 
     @property
     def scope(self) -> tuple[int, ...]:
-        """The iterations of the loops around this node."""
+        """The iteration of each loop around this node."""
         return self._task.scope
 
     @property
     def item(self) -> int | None:
-        """The index of the item, inside a map."""
+        """The index of the item, inside a map; None elsewhere."""
         return self._task.item
 
     @property
@@ -69,17 +69,17 @@ class Context:
 
     @property
     def idempotency_key(self) -> str:
-        """The same over all attempts (rule 3)."""
+        """A key that stays the same over all attempts (rule 3)."""
         return self._task.idempotency_key
 
     @property
     def correlation_id(self) -> str:
-        """What whoever started the run calls this work; children have that of their parent. Empty: nothing was given."""
+        """The name that the caller gave this work when it started the run; empty if none. Children have their parent's."""
         return self._task.correlation_id
 
     @property
     def timeout_seconds(self) -> float | None:
-        """What the node allows an attempt; the worker ends it then."""
+        """How long the node allows an attempt to take before the worker ends it; None if it sets no limit."""
         return self._task.timeout_seconds
 
     def key(self, name: str) -> str:
@@ -88,7 +88,7 @@ class Context:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The outputs of the taken edges, by node. A copy: changing it changes nothing else."""
+        """The outputs that came along the taken edges, by node. It is a copy: changing it changes nothing else."""
         if self._inputs is None:
             try:
                 self._inputs = copy_plain(self._task.inputs)
@@ -101,50 +101,50 @@ class Context:
         return self._inputs
 
     async def load_inputs(self) -> dict[str, Any]:
-        """The same, for node types that are async and load inputs on demand."""
+        """The same as `inputs`, for async node types that load inputs on demand."""
         return self.inputs
 
     async def prepare_inputs(self) -> None:
-        """See to it that `inputs` can be read on the loop; where nothing has to be loaded, nothing happens."""
+        """Load what is stored elsewhere, if anything is, so that `inputs` can be read on the loop."""
         if self._inputs is None and has_refs(self._task.inputs):
             await self.load_inputs()
 
     def _fetch_inputs(self) -> dict[str, Any]:
-        """In a thread: load what is stored elsewhere."""
+        """Load the inputs that are stored elsewhere. Called in a thread."""
         raise NotImplementedError
 
     @property
     def last_checkpoint(self) -> Any:
-        """What this or an earlier attempt stored last; None at first."""
+        """The checkpoint that this or an earlier attempt stored last; None at first."""
         return self._data
 
     @property
     def log(self) -> Log:
-        """`ctx.log("…")`, `ctx.log.warning("…")`: lines are kept with the run, from `info` on, and go where Python's logging sends
-        them."""
+        """The log of the run: `ctx.log("…")`, `ctx.log.warning("…")`. Lines from `info` on are kept with the run, and
+        all go where Python's logging sends them."""
         about = {"run_id": self.run_id, "node": self.node, "attempt": self.attempt, "tenant": self._task.tenant}
         return Log(_logger, about, self._keep_line)
 
     def _keep_line(self, level: int, text: str) -> None:
-        """Where lines are kept; nowhere, outside of a worker."""
+        """Keep a line with the run; outside of a worker there is no place to keep it."""
 
     def heartbeat(self) -> None:
-        """Still alive; starts `heartbeat_timeout_seconds` anew."""
+        """Say that the handler is still alive, which starts `heartbeat_timeout_seconds` anew."""
         raise NotImplementedError
 
     def checkpoint(self, data: Any) -> Any:
-        """Keep this for the next attempt. To be awaited on the loop; blocks in a thread."""
+        """Keep a value for the next attempt, replacing the last one. To be awaited on the loop; blocks in a thread."""
         checked = check_output(data, "checkpoint").value
         self._data = checked
         return self._save(checked)
 
     def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Call the function unless an earlier attempt has; gives its result, once that is durable.
+        """Call the function, unless an earlier attempt already has, and give its result once that is durable.
 
-        Names are unique within a handler, and the same in every attempt: they say which result is whose. To be awaited on the
-        loop; blocks in a thread. The function may be sync or async (async only in an async handler).
+        Names are unique within a handler and the same in every attempt: a result is found by the name of its step. To
+        be awaited on the loop; blocks in a thread. The function may be sync or async (async only in an async handler).
         """
-        given: object = name  # an annotation keeps nobody from passing something else
+        given: object = name  # an annotation does not keep a caller from passing something else
         if not isinstance(given, str) or not given:
             raise TypeError(f"a step needs a name, got {name!r}: ctx.step('charge', charge, order)")
         if not callable(function):
@@ -169,14 +169,14 @@ class Context:
         return self._keep(name, value)[0]
 
     async def run_in_thread(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """For node types: call a blocking function off the loop, in the worker's bounded pool.
+        """Call a blocking function off the loop, in the worker's bounded pool. For node types.
 
-        A stop while it runs does not interrupt; look at `cancelled` afterwards.
+        A request to stop does not interrupt the function; look at `cancelled` afterwards.
         """
         raise NotImplementedError
 
     def watched(self, awaited: Awaitable[Any], function: str) -> Awaitable[Any]:
-        """For node types: what an async function gives, watched while it is awaited on a loop that others need."""
+        """Watch the awaitable of an async function, lest it block the loop that other attempts need. For node types."""
         return awaited
 
     async def _step(
@@ -192,18 +192,18 @@ class Context:
                 value = await value
         kept, saved = self._keep(name, value)
         await saved
-        if self.cancelled:  # told while the step ran in a thread; the step is kept, the next one does not begin
+        if self.cancelled:  # asked to stop while the step ran in a thread: it is kept, the next one does not begin
             raise asyncio.CancelledError(f"stopped after step {name!r}")
         return kept
 
     def _keep(self, name: str, value: Any) -> tuple[Any, Awaitable[None]]:
         checked = check_output(value, f"step {name!r}").value
         self._steps[name] = checked
-        # Only this step is sent: what is kept of a handler with a thousand steps grows with them, not with their square.
+        # Only this step is sent, so that what a handler with a thousand steps sends does not grow with their square.
         return msgspec.to_builtins(checked), self._save(checked, name)
 
     def _save(self, checkpoint: Any, step: str = "") -> Any:
-        """Send the result of a step, or (without one) what is kept beside steps. An awaitable on the loop; blocks in a thread."""
+        """Send the result of a step or, without a name, the checkpoint. To be awaited on the loop; blocks in a thread."""
         raise NotImplementedError
 
     def _on_loop(self) -> bool:
@@ -211,7 +211,7 @@ class Context:
 
 
 class LocalContext(Context):
-    """For a function called directly, outside of any run: steps and checkpoints work and nothing is kept."""
+    """The context of a function called directly, outside of any run: steps and checkpoints work but are not kept."""
 
     __slots__ = ("_is_async",)
 
@@ -239,7 +239,8 @@ def _done() -> asyncio.Future[None]:
 
 
 def _split(checkpoint: Any) -> tuple[Any, dict[str, Any]]:
-    """Checkpoint and steps share one place in the journal. One made by a worker in another language is all data."""
+    """Split what the journal keeps into checkpoint and steps, which share one place. What a worker in another language
+    wrote is all checkpoint."""
     if checkpoint is None:
         return None, {}
     if isinstance(checkpoint, dict) and checkpoint.keys() == {"data", "steps"}:
@@ -248,7 +249,7 @@ def _split(checkpoint: Any) -> tuple[Any, dict[str, Any]]:
 
 
 class Log(logging.LoggerAdapter[logging.Logger]):
-    """Records carry `run_id`, `node`, `attempt` and `tenant`; what the caller adds stays."""
+    """A logger whose records carry `run_id`, `node`, `attempt` and `tenant` besides what the caller adds."""
 
     def __init__(self, logger: logging.Logger, extra: dict[str, Any], keep: Callable[[int, str], None]) -> None:
         super().__init__(logger, extra)
@@ -261,7 +262,7 @@ class Log(logging.LoggerAdapter[logging.Logger]):
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         if level >= logging.INFO:
             if len(args) == 1 and isinstance(args[0], Mapping) and args[0]:
-                self._keep(level, describe(msg, args[0], kwargs.get("exc_info")))  # as logging has it: "%(name)s"
+                self._keep(level, describe(msg, args[0], kwargs.get("exc_info")))  # "%(name)s", as in logging
             else:
                 self._keep(level, describe(msg, args, kwargs.get("exc_info")))
         super().log(level, msg, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""One attempt, executed: on the loop, in a thread, or in a process of its own.
+"""The execution of one attempt: on the loop, in a thread, or in a process of its own.
 
 It owns the way from a task to the value or error of its handler, and the context the handler sees. It must not know
 slots, claiming or shutdown.
@@ -74,10 +74,10 @@ class Execution:
         self._contexts: dict[str, WorkerContext] = {}
         self.monotonic = clock.monotonic
         self._blocked: set[str] = set()
-        """Functions that were seen to keep the loop."""
+        """Functions that were seen to block the loop, each of which is reported once."""
 
     async def execute(self, attempt: Attempt) -> Result:
-        """Its result; raises only when cancelled."""
+        """Execute an attempt and give its result. Raises only when cancelled."""
         task = attempt.task
         try:
             functions.follow_changes(self._clock.monotonic())
@@ -85,7 +85,7 @@ class Execution:
             if found is None:
                 raise Failure("unknown_type", self._handlers.explain(task.type))
             if task.isolation == "process" and not task.sealed:
-                config = self._filling.reveal(task, task.config)  # blobs go to the process as they are
+                config = self._filling.reveal(task, task.config)  # the isolated process loads its blobs itself
             else:
                 config = await self._filling.fill(task, task.config)
             problem = found.check(config)
@@ -94,7 +94,7 @@ class Execution:
             if task.effect == "at_most_once" and not await self._is_granted(attempt):
                 return attempt.handed_back(self.worker_id)
             calling = self._call(attempt, found, config)
-            del config  # a large one is the handler's alone
+            del config  # a large config should be held by the handler alone
             with heard(functools.partial(self.keep_line, task)):
                 value = await calling
             leaving = self._leave(attempt, value)
@@ -102,15 +102,15 @@ class Execution:
             return await leaving
         except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
             raise
-        except BaseException as error:  # noqa: BLE001  a handler may raise anything, SystemExit too: it is its failure
+        except BaseException as error:  # noqa: BLE001  a handler may raise anything, even SystemExit; it failed
             return self._leaving.clean(attempt.failed(error, self.worker_id))
         finally:
             self._contexts.pop(attempt.task_id, None)
             if attempt.saving is not None:
-                attempt.saving.cancel()  # a checkpoint nobody waited for
+                attempt.saving.cancel()  # a checkpoint the handler did not wait for
 
     async def _leave(self, attempt: Attempt, value: Any) -> Result:
-        """What the handler gave, on its way out. From here on no timeout applies: the work is done."""
+        """Make a result of what the handler returned. From here on no timeout applies: the work is done."""
         if attempt.is_late:
             return attempt.ended(self.worker_id)
         attempt.returned = True
@@ -118,11 +118,11 @@ class Execution:
         if isinstance(value, Chosen):
             value, choice, reasoning = value.output, tuple(value.next_nodes), value.reasoning
         sending = self._leaving.send(attempt.task, value)
-        del value  # a large output is not kept while it is stored
+        del value  # a large output should not be held while it is stored
         return self._leaving.clean(attempt.completed(await sending, self.worker_id, choice, reasoning))
 
     def tell(self, attempt: Attempt) -> None:
-        """Let the handler know that it should stop."""
+        """Tell the handler that it should stop."""
         context = self._contexts.get(attempt.task_id)
         if context is not None:
             context.cancelled = True
@@ -138,7 +138,7 @@ class Execution:
         return attempt.saving
 
     async def _save(self, attempt: Attempt, data: Left | Encoded, step: str, before: asyncio.Task[None] | None) -> None:
-        """A large checkpoint is stored first; whatever comes after it waits, so that the last one is the last one."""
+        """Store a large checkpoint, then report it. Later checkpoints wait for it, so that they arrive in order."""
         if before is not None:
             await asyncio.wait([before])
         left = await self._leaving.send(attempt.task, data, "checkpoint") if isinstance(data, Encoded) else data
@@ -156,7 +156,7 @@ class Execution:
         try:
             return await self._transport.begin(attempt.task, self.worker_id)
         except TransportUnavailable as error:
-            # Perhaps the start is in the journal; it is certain that nothing was started, and the result says so.
+            # The start may be in the journal, but nothing was started here, and the result says so.
             _log.warning("worker %s cannot ask to begin %s: %s", self.worker_id, attempt.task_id, error)
             return False
 
@@ -194,7 +194,7 @@ class Execution:
             self._watch.add(attempt)
 
     def keep_line(self, task: Task, level: int, text: str) -> None:
-        """From any thread. Nothing that was revealed in this process is kept."""
+        """Keep a line with the run, cleaned of secrets that were revealed in this process. From any thread."""
         if self._keep_line is None:
             return
         self._keep_line(
@@ -210,7 +210,7 @@ class Execution:
         )
 
     def tell_blocked(self, task: Task, function: str, seconds: float) -> None:
-        if function not in self._blocked:  # once: a map may call it a thousand times
+        if function not in self._blocked:  # reported once: a map may call the function a thousand times
             self._blocked.add(function)
             _log.warning(
                 "run %s, node %s: the async function %s kept the event loop for %.1f s, and everything else in this process "
@@ -243,7 +243,7 @@ class WorkerContext(Context):
         return Timed(awaited, self._execution.monotonic, tell)
 
     def heartbeat(self) -> None:
-        """In a thread whose attempt is over, this raises, so that the slot becomes free."""
+        """Restart the heartbeat timeout. Raises in a thread whose attempt is over, so that the slot becomes free."""
         if self._attempt.reported:
             raise asyncio.CancelledError(f"{self._attempt.task_id} is over")
         self._execution.heartbeat(self._attempt)
@@ -258,7 +258,7 @@ class WorkerContext(Context):
         except asyncio.CancelledError:
             if not attempt.ending or answer.cancelled() or not answer.done():
                 raise
-            # The function had returned when it was told to stop: what it did is done, and must be said to be.
+            # The function had returned before it was told to stop: its work is done and must be reported as done.
             returned, value = answer.result()
             attempt.handle.uncancel()
         if returned:
@@ -305,6 +305,7 @@ def _pass_on(done: concurrent.futures.Future[None], saved: asyncio.Future[None])
 
 
 def _look_at(saving: asyncio.Task[None]) -> None:
-    """Whoever awaits it sees its error too; if nobody does, the handler did not ask whether it was kept."""
+    """Mark the error of a checkpoint as seen. A handler that awaits it sees the error too; one that does not has not
+    asked whether it was kept."""
     if not saving.cancelled():
         saving.exception()

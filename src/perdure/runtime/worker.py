@@ -1,7 +1,7 @@
 """The worker: takes tasks, executes handlers, reports results.
 
 It owns its slots and what runs in them. It must not know graphs, journals or what a result leads to. One attempt is one
-asyncio task; when it is done, however that came about, `_settle` reports its result and frees its slot.
+asyncio task; however that task ends, `_settle` reports its result and frees its slot.
 
 Bounds: at most `concurrency` attempts, threads and isolated processes; results not yet delivered are at most one per
 slot, plus one checkpoint per running attempt, and nothing is claimed while delivery fails.
@@ -38,19 +38,19 @@ from perdure.tempo import TEMPO
 from perdure.transport import Result, Task, Transport, TransportClosed, TransportUnavailable, WorkerBeat
 
 UNWIND_SECONDS = 5.0
-"""How long an async handler may take to end once it was cancelled, before its end is reported without it."""
+"""How long a cancelled async handler may take to end before the worker reports its end without waiting for it."""
 FLUSH_SECONDS = 5.0
 """How long the last results may take to be delivered at shutdown."""
 LONGEST_PAUSE_SECONDS = 5.0
 MOST_LACKING = 1000
 TOLD_SECONDS = 0.1
-"""What has run for so long is told to others; what is faster is over before anybody could look."""
+"""How long an attempt has run before a beat names it as begun; a faster one is over before anyone could look."""
 
 _log = logging.getLogger(__name__)
 
 
 class WorkerStopped(PerdureError):
-    """A part of the worker gave up; what it had claimed lapses, and is tried again."""
+    """A part of the worker gave up; the tasks it had claimed lapse and are tried again."""
 
     code = "worker_stopped"
 
@@ -77,9 +77,10 @@ class Worker:
         tells_starts: bool = False,
         process: tuple[str, int] = ("", 0),
     ) -> None:
-        """`types`: only these are taken, and of `task` only the functions this process has; None: whatever comes, since nobody
-        else is there to take it. `heartbeat_in_thread=False` beats on the loop and by the clock, for simulation. `tells_starts`: what
-        has run for a moment is told before the next beat is due. `process`: the host and the number of this process, for people."""
+        """`types`: the node types this worker takes, of `task` only the functions this process has; None takes every
+        task, for the only worker there is. `heartbeat_in_thread=False` beats on the loop and by the clock, for
+        simulation. `tells_starts`: an attempt that has run for a moment is told before the next beat is due. `process`:
+        host and process id, for people."""
         if concurrency < 1:
             raise ValueError(f"expected concurrency of at least 1, got {concurrency}")
         if claims is not None and claims.slots < concurrency:
@@ -102,13 +103,13 @@ class Worker:
         self._tells_starts = tells_starts
         self._process = process
         self._lacking: dict[str, None] = {}
-        """Functions that this process cannot import, oldest first: it is given none of them where somebody else may have them."""
+        """Functions this process cannot import, oldest first: it is given none while another worker may have them."""
         self._told: frozenset[str] = frozenset()
-        """What the last beat named as begun."""
+        """The tasks that the last beat named as begun."""
         self._handlers = Handlers(registry)
         self._free = list(range(concurrency - 1, -1, -1))
         self._running: dict[str, Attempt] = {}
-        """Claimed and not yet reported, by task id."""
+        """The attempts that are claimed and not yet reported, by task id."""
         self._reporter = Reporter(transport, clock, worker_id)
         self._reporter.changed = self._wake
         self._room: asyncio.Future[None] | None = None
@@ -116,7 +117,7 @@ class Worker:
         self._drained = asyncio.Event()
         self._claiming: asyncio.Task[None] | None = None
         self._over: asyncio.Event | None = None
-        """`run` has ended, everything it opened is closed; None until it begins."""
+        """Set when `run` has ended and everything it opened is closed; None until `run` begins."""
         self._draining = False
         self._dropping = False
         self._lag: LoopLag | None = None
@@ -126,7 +127,7 @@ class Worker:
     # life
 
     async def run(self) -> None:
-        """Work until `drain`, until the transport is closed, or until cancelled, which drops everything at once."""
+        """Work until `drain`, until the transport is closed, or until cancelled, which drops all attempts at once."""
         loop = self._loop = asyncio.get_running_loop()
         self._over = asyncio.Event()
         self._lag = LoopLag(loop, self._clock)
@@ -184,7 +185,7 @@ class Worker:
                 self._over.set()
 
     def _agent_ended(self, agent: asyncio.Task[None]) -> None:
-        """A worker without its reporter, or its claims, would look alive and do nothing."""
+        """End the worker when a part of it ends: without its reporter or claims it would look alive and do nothing."""
         if not self._draining:
             self._drained.set()
 
@@ -200,7 +201,7 @@ class Worker:
         return self._reporter.delivered
 
     async def drain(self, grace_seconds: float | None = None) -> None:
-        """Claim nothing more; what runs gets its grace, and what runs then is cancelled and handed back."""
+        """Claim nothing more; attempts that still run after the grace period are cancelled and handed back."""
         grace = self._grace_seconds if grace_seconds is None else grace_seconds
         self._draining = True
         if self._claiming is not None:
@@ -214,15 +215,15 @@ class Worker:
             await self._wait_until_ended(self._unwind_seconds + 1.0)
         if self._reporter.count and not self._drained.is_set():
             if not await wait_at_most(self._clock, FLUSH_SECONDS, self._reporter.flushed):
-                # Nobody hears of these: the attempts lapse when this worker is found dead, and are tried again.
+                # These results are lost: the attempts lapse when this worker is found dead, and are tried again.
                 _log.warning("worker %s ends with %d results undelivered", self.worker_id, self._reporter.count)
         self._drained.set()
-        if self._over is not None:  # whoever cancels `run` next must not interrupt it at closing
+        if self._over is not None:  # a caller that cancels `run` next must not interrupt its closing
             await self._over.wait()
 
     def beat(self) -> None:
-        """Say that this worker lives, and stop what the answer names. From the heartbeat thread, or on the loop."""
-        running = tuple(self._running)  # one operation, so it is whole also from another thread
+        """Say that this worker lives, and stop the tasks that the answer names. In the heartbeat thread or on the loop."""
+        running = tuple(self._running)  # one operation, and so consistent also from another thread
         started = self._list_started(TOLD_SECONDS)
         self._told = frozenset(started)
         answer = self._transport.beat(
@@ -253,11 +254,11 @@ class Worker:
         return tuple(self._running)
 
     def list_working(self) -> dict[str, Working]:
-        """Whose handlers are at it now, by task."""
+        """The tasks whose handlers run now, with who runs them and since when."""
         return {name: Working(self.worker_id, since, *self._process) for name, since in self._list_started(0.0).items()}
 
     def _list_started(self, seconds: float) -> dict[str, float]:
-        """Those that have been at it for so long, and since when. From any thread."""
+        """The tasks whose handlers have run for at least so long, and since when. May be called from any thread."""
         latest = self._clock.monotonic() - seconds
         attempts = list(self._running.values())
         return {
@@ -277,7 +278,7 @@ class Worker:
 
     async def _claim(self) -> None:
         pause = 0.05
-        await self._seen.wait()  # a worker that holds tasks is known, so that its death would be noticed
+        await self._seen.wait()  # a worker must be known before it holds tasks, so that its death would be noticed
         while not self._draining:
             while not self._free or self._reporter.failing:
                 self._room = self._loop.create_future()
@@ -300,11 +301,11 @@ class Worker:
 
     def _start(self, task: Task) -> None:
         attempt = Attempt(task, self._free.pop())
-        if attempt.task_id in self._running:  # a repeated delivery: the one that runs will report
+        if attempt.task_id in self._running:  # a repeated delivery: the attempt that runs will report
             self._free.append(attempt.slot)
             return
         self._running[attempt.task_id] = attempt
-        # Awaited by `_settle`, which sees its error; a group would wait for a handler that ignores its cancellation.
+        # `_settle` sees the error of this task; a task group would wait for a handler that ignores its cancellation.
         attempt.handle = self._loop.create_task(self._execution.execute(attempt))
         attempt.handle.add_done_callback(_Settled(self._settle, attempt))
 
@@ -316,7 +317,7 @@ class Worker:
     # ending
 
     def _settle(self, attempt: Attempt, handle: asyncio.Task[Result]) -> None:
-        """The attempt's task is done: report what it came to, once."""
+        """Report, once, the result of an attempt whose asyncio task is done, and free its slot."""
         if not attempt.reported and not self._dropping:
             if handle.cancelled():
                 result = attempt.ended(self.worker_id)
@@ -327,7 +328,7 @@ class Worker:
                 result = handle.result()
             self._report(attempt, result)
         elif not handle.cancelled():
-            handle.exception()  # seen: it came after its attempt was over
+            handle.exception()  # marks the error as seen: it came after the attempt was over
         self._release(attempt)
 
     def _report(self, attempt: Attempt, result: Result) -> None:
@@ -342,7 +343,7 @@ class Worker:
             self._all_ended.set()
 
     def _release(self, attempt: Attempt) -> None:
-        """Free the slot, once nothing of the attempt runs any more: neither its task nor a thread of it."""
+        """Free the slot once nothing of the attempt runs any more, neither its asyncio task nor a thread of it."""
         if attempt.released or attempt.threads or not attempt.handle.done():
             return
         attempt.released = True
@@ -359,7 +360,7 @@ class Worker:
                 self._end(attempt, "cancelled")
 
     def _expire(self, attempt: Attempt, now: float) -> None:
-        """Its deadline has passed: a timeout, or the time it had to clean up."""
+        """End an attempt whose deadline has passed: a timeout, or the time its handler had to clean up."""
         if attempt.ending and attempt.unwind_by is not None:
             _log.warning(
                 "worker %s: %s ignores its cancellation; its slot stays taken", self.worker_id, attempt.task_id
@@ -373,14 +374,14 @@ class Worker:
             attempt.ending = reason
         self._execution.tell(attempt)
         if reason == "cancelled" and (attempt.threads or attempt.returned):
-            return  # it has been told; a thread ends when it wants to, and then its result is the true one
-        if attempt.unwind_by is None:  # told again, with the next beat, it is not disturbed in cleaning up
+            return  # the handler has been told; a thread cannot be interrupted, and its own result is the true one
+        if attempt.unwind_by is None:  # told again by the next beat, a handler is not interrupted in its clean-up
             attempt.unwind_by = self._clock.monotonic() + self._unwind_seconds
             self._watch.add(attempt)
             attempt.handle.cancel()
 
     def _drop(self) -> None:
-        """Whatever still runs is nobody's any more: cancelled, not reported."""
+        """Cancel what still runs; its results are not reported."""
         self._dropping = True
         for attempt in self._running.values():
             attempt.handle.cancel()
@@ -395,7 +396,7 @@ class Worker:
         while True:
             try:
                 self.beat()
-            except TransportUnavailable as error:  # as the thread does: it may come back
+            except TransportUnavailable as error:  # as in the thread: the transport may come back
                 _log.warning("worker %s cannot beat: %s", self.worker_id, error)
             await self._clock.sleep(self._heartbeat_seconds)
 
