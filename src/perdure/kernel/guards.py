@@ -4,7 +4,8 @@ An approval guards a node when the node cannot run unless the approval is given:
 timed out. For every node one number is computed, with a bit for each approval: set when the node may run although
 that approval is not given. Edges may be taken or skipped as their sources allow; a completed node keeps the way it
 took. What is not known (a condition, a failure) may turn out either way, so a bit too many may be set, never one too
-few: of two exclusive ways, both count.
+few: of two exclusive ways, both count. All of it is asked twice, of both definitions: by what runs do by themselves,
+and with all that repair can do to them (rule 28).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ N = NodeState
 
 _SHOWN = frozenset({"title", "show", "approval_ui_url"})
 """Keys of an approval's config that approvers are shown. The others say who approves and what counts as a yes."""
+_ANSWERED = frozenset({"human", "input", "map", "output", "wait", "workflow"})
+"""Node types that no worker ever has: the engine answers for them."""
 _THE_RUN = -1
 """The root of nodes without dependencies: the run itself."""
 _HAS_RUN = OPEN | {N.COMPLETED, N.FAILED, N.COMPENSATED}
@@ -39,8 +42,26 @@ def check(state: State, old: IR, new: IR) -> Iterator[str]:
         if index in forced_before and index not in forced_after:
             yield f"the approval {state.name(index)!r} was unavoidable and would no longer be"
     given = sum(bit[index] for index in people if _is_given(state, index))
-    trusted = {i for i in people if _branch(old, i) == _branch(new, i)}
-    after = _Ways(state, new, bit, trusted).free
+    told = set[int]()
+    for repaired in (False, True):
+        for index, lost in _lost(state, old, new, bit, repaired=repaired):
+            person = next((person for person in people if bit[person] & lost & ~given), None)
+            if person is None or index in told:
+                continue
+            told.add(index)
+            name = state.name(person)
+            why = f"{state.name(index)!r} runs only after the approval {name!r}; it would run without it"
+            if repaired:
+                why += f" where a person discards what comes before {name!r}; require what leads there (required: true)"
+            yield why
+
+
+def _lost(state: State, old: IR, new: IR, bit: dict[int, int], *, repaired: bool) -> Iterator[tuple[int, int]]:
+    """The nodes that may run after the patch without approvals that guard them, with those. Both definitions are read in
+    the same way: what only repair gets around is guarded against everything else, and what not even repair gets around
+    stays so."""
+    trusted = {i for i in bit if _branch(old, i) == _branch(new, i)}
+    after = _Ways(state, new, bit, trusted, repaired=repaired).free
     known: dict[int, _Ways] = {}
     for index, node in enumerate(new.nodes):
         before = next((n for n in range(len(state.irs) - 1, -1, -1) if _node(state.irs[n], index) is not None), None)
@@ -48,11 +69,10 @@ def check(state: State, old: IR, new: IR) -> Iterator[str]:
             continue
         ways = known.get(before)
         if ways is None:
-            ways = known[before] = _Ways(state, state.irs[before], bit, set(people))
-        lost = ways.above[index] & ~ways.free[index] & after[index] & ~given
+            ways = known[before] = _Ways(state, state.irs[before], bit, set(bit), repaired=repaired)
+        lost = ways.above[index] & ~ways.free[index] & after[index]
         if lost:
-            person = next(person for person in people if bit[person] & lost)
-            yield f"{node.id!r} runs only after the approval {state.name(person)!r}; it would run without it"
+            yield index, lost
 
 
 def _asks_otherwise(state: State, old: IR, new: IR) -> Iterator[str]:
@@ -145,12 +165,14 @@ def _has_run(state: State, index: int) -> bool:
 class _Ways:
     """Which nodes may run, and which may be skipped, although an approval is not given."""
 
-    def __init__(self, state: State, ir: IR, bit: dict[int, int], trusted: set[int]) -> None:
-        """`trusted`: approvals whose branch has not changed, and leads on without approval only if it did so before."""
+    def __init__(self, state: State, ir: IR, bit: dict[int, int], trusted: set[int], *, repaired: bool) -> None:
+        """`trusted`: approvals whose branch has not changed, and leads on without approval only if it did so before.
+        `repaired`: workers may die and effects be uncertain, so that a person discards what should have run (rule 28)."""
         self._state = state
         self._ir = ir
         self._bit = bit
         self._trusted = trusted
+        self._repaired = repaired
         self._all = (1 << len(bit)) - 1
         size = len(ir.nodes)
         self.free = [0] * size
@@ -208,11 +230,13 @@ class _Ways:
                     self._root[index] = index
         if node.when is not None:
             self._skip[index] |= self.free[index]
+        if _was_skipped(self._state, node, index):
+            self._skip[index] = self._all
         if node.when is not None or node.loop is not None or called:
             self._root[index] = index
         for edge in edges:
             self._broken[index] |= self._breaks(edge, node)
-        if self._broken[index] and node.on_failure in ("continue", "path"):
+        if self._broken[index] and node.on_failure != "fail":
             self._root[index] = index
 
     def _join_all(self, index: int, seen: list[tuple[Edge, int, int, int]]) -> None:
@@ -266,15 +290,18 @@ class _Ways:
         take = free
         if _asks(state, source, edge.source) and not _without_approval(source, edge, edge.source in self._trusted):
             take &= ~self._bit.get(edge.source, 0)
-        aside = free if edge.named or _may_go_aside(self._ir, source, edge) else 0
-        if aside and source.on_failure in ("continue", "path"):
+        if _was_skipped(state, source, edge.source):
+            return take | handled, self._all, self._all
+        goes = edge.named or _may_go_aside(self._ir, source, edge)
+        aside = free if goes or _may_park(source, repaired=self._repaired) else 0
+        if goes and source.on_failure != "fail":
             aside |= self._broken[edge.source]
         return take | handled, self._skip[edge.source] | aside, aside
 
     def _breaks(self, edge: Edge, node: Node) -> int:
         """Approvals without which the edge may be what makes the join of `node` fail."""
         source = self._ir.nodes[edge.source]
-        if source is None or not _may_break(source, edge, node):
+        if source is None or not _may_break(source, edge, node, repaired=self._repaired):
             return 0
         done = _settled(self._state, source, edge.source)
         if done is not None:
@@ -290,6 +317,12 @@ def _settled(state: State, node: Node, index: int) -> Activation | None:
     if found is None or not found.routed or found.route is None:
         return None
     return found if found.state is N.COMPLETED or (found.state is N.FAILED and found.handled) else None
+
+
+def _was_skipped(state: State, node: Node, index: int) -> bool:
+    """Whether the node was skipped, and its edges with it, for whatever reason it had then."""
+    found = None if node.loops else state.activations.get(key_of(index, ()))
+    return found is not None and found.routed and found.state in (N.SKIPPED, N.CANCELLED)
 
 
 def _went(state: State, ir: IR, done: Activation, edge: Edge) -> int:
@@ -332,14 +365,21 @@ def _without_approval(node: Node, edge: Edge, trusted: bool) -> bool:
     return False
 
 
-def _may_break(source: Node, edge: Edge, node: Node) -> bool:
+def _may_park(node: Node, *, repaired: bool) -> bool:
+    """Whether the node may park, and so be discarded: as skipped, or as a failure that its `on_failure` does not handle
+    (rule 28). Beyond its policy that is what a worker may have begun: a lost effect parks, and so does poison."""
+    begins = node.effect == "at_most_once" or node.type not in _ANSWERED
+    return node.on_failure == "park" or (repaired and begins)
+
+
+def _may_break(source: Node, edge: Edge, node: Node, *, repaired: bool) -> bool:
     """Whether the source may fail and the run go on, so that the join of `node` fails: the source leads only into
     races, or into one that is over; it failed in a closing iteration, and the end of its loop says so; or its error
     counts for nothing there (rules 9 to 11, 17)."""
-    if source.on_failure in ("continue", "path"):
-        return node.join.at_least is not None
+    if source.on_failure in ("continue", "path") and node.join.at_least is not None:
+        return True
     absorbed = source.lenient or source.region is not None or edge.common < len(source.loops)
-    return source.on_failure == "fail" and absorbed
+    return absorbed and (source.on_failure == "fail" or _may_park(source, repaired=repaired))
 
 
 def _may_go_aside(ir: IR, node: Node, edge: Edge) -> bool:
@@ -364,7 +404,7 @@ def _unavoidable(state: State, ir: IR) -> set[int]:
         for number in node.edges_in:
             edge = ir.edges[number]
             source = ir.nodes[edge.source]
-            broken = broken or (source is not None and _may_break(source, edge, node))
+            broken = broken or (source is not None and _may_break(source, edge, node, repaired=False))
             if skippable[edge.source] or edge.named or source is None or _may_go_aside(ir, source, edge):
                 refusable = refusable or edge.required
             else:

@@ -55,3 +55,70 @@ def test_rule_39_a_no_that_leaves_its_loop_leads_on_to_nothing_that_a_patch_lets
     run = start(*body, node("q", required, "o"), node("pay", "q"))
     patch(run, *body, node("q", required, "o", on_failure="continue"), node("pay", "q"))
     assert WITHOUT in run.refused.message
+
+
+# -- repair --------------------------------------------------------------------------------------------------------------
+
+ONCE = {"effect": "at_most_once"}
+NEEDED = {"node": "ask", "required": True}
+
+
+@pytest.mark.parametrize("first", [node("a", **ONCE), node("a"), node("a", on_failure="continue")])
+def test_rule_39_a_patch_leads_around_no_approval_by_way_of_a_discard(first):
+    """Whatever a worker runs may be parked, and then skipped by a person: so is `ask`, which leads on to `pay`."""
+    run = start(first, human("ask", "a"), node("pay", "ask"))
+    patch(run, first, human("ask", "a"), node("b"), node("pay", "ask", "b"))
+    assert WITHOUT in run.refused.message
+    assert "required" in run.refused.message
+    patch(run, first, human("ask", "a"), node("b"), node("pay", NEEDED, "b"))
+    assert run.refused is None
+    run.complete("b")
+    for _ in range(5):
+        run.begin("a")
+        run.lapse("a", reason="crashed")
+    assert run.state_of("a") == "parked"
+    run.discard("a")
+    assert (run.state_of("ask"), run.state_of("pay")) == ("skipped", "skipped")
+
+
+def test_rule_39_a_discard_can_be_of_anything_that_a_quorum_before_the_approval_needs():
+    before = (node("a", **ONCE), node("b"), human("ask", "a", "b", join={"at_least": 2}))
+    run = start(*before, node("pay", "ask"))
+    run.complete("b")
+    run.begin("a")
+    run.fail("a")
+    assert run.state_of("a") == "parked"
+    patch(run, *before, node("c"), node("pay", "ask", "c"))
+    assert WITHOUT in run.refused.message
+
+
+def test_rule_39_what_could_be_got_around_by_a_discard_is_guarded_against_all_else():
+    """`pay` waits for a yes, unless somebody skips `a` by repair: that is no reason to let a patch go without asking."""
+    nodes = (node("s"), node("a", "s"), human("ask", "a"), node("b", "s"))
+    run = start(*nodes, node("pay", "ask", "b"))
+    patch(run, *nodes, node("pay", "b"))
+    assert WITHOUT in run.refused.message
+    patch(run, *nodes, node("pay", "ask", "b"), node("z"))
+    assert run.refused is None
+
+
+def test_rule_39_an_approval_that_a_condition_skipped_is_not_given_when_a_patch_drops_the_condition():
+    run = start(human("ask", when="inputs.big"), node("pay", "ask"), node("w"), answers={"when": False})
+    assert (run.state_of("ask"), run.state_of("pay")) == ("skipped", "skipped")
+    patch(run, human("ask"), node("x"), node("pay", "ask", "x"), node("w"))
+    assert WITHOUT in run.refused.message
+
+
+def test_rule_39_nor_by_the_discard_of_a_node_whose_join_failed_for_want_of_the_approval():
+    before = (human("ask"), node("b"))
+    run = start(*before, node("mid", "ask", "b", join={"at_least": 2}), node("pay", "mid"))
+    parks = node("mid", "ask", "b", join={"at_least": 2}, on_failure="park")
+    patch(run, *before, parks, node("x"), node("pay", "mid", "x"))
+    assert WITHOUT in run.refused.message
+
+
+def test_rule_39_nor_by_the_discard_of_the_approval_as_a_failure_that_a_race_absorbs():
+    run = start(human("ask"), node("mid", "ask", join="any"), node("pay", "mid"))
+    mid = node("mid", "ask", join="any", on_failure="continue")
+    patch(run, human("ask", on_failure="park"), mid, node("pay", "mid"))
+    assert WITHOUT in run.refused.message
