@@ -57,7 +57,7 @@ def test_an_input_that_the_schema_does_not_name_is_warned_about(schema):
     assert check(giving("{{ inputs.dya }}"), inputs=schema) == [("nodes.a.config.value", "unknown_field", DAY)]
     assert check(giving(1, when="inputs.dya != ''"), inputs=schema) == [("nodes.a.when", "unknown_field", DAY)]
     (problem,) = check(giving(1), inputs=schema, outputs={"day": "{{ inputs.dya }}"})
-    assert problem == ("outputs.day", "unknown_field", DAY.replace("node 'a'", "outputs"))
+    assert problem == ("outputs.day", "unknown_field", DAY.replace("node 'a' reads", "the outputs read"))
     assert check(giving("{{ inputs.day }}", when="inputs.day != ''"), inputs=schema) == []
 
 
@@ -212,6 +212,19 @@ def test_nodes_that_are_a_mapping_are_told_how_a_list_is_written(shell, tmp_path
     (tmp_path / "w.yaml").write_text("name: w\nnodes:\n  a: {type: transform, config: {value: 1}}\n")
     (problem,) = shell.json("validate", "w.yaml", code=2)["problems"]
     assert problem["message"] == "'nodes' of the workflow must be a list, got a mapping; begin each with '- id: NAME'"
+
+
+def test_the_children_of_a_python_file_are_looked_at_with_it(shell, tmp_path):
+    (tmp_path / "flow.py").write_text(
+        "import perdure\n\n@perdure.workflow\ndef ask():\n"
+        '    return perdure.approval(title="Pay?", approvers=["ann"])["decison"]\n\n'
+        "@perdure.workflow\ndef top():\n    return ask()\n"
+    )
+    said = (
+        "child workflow 'ask': the outputs read 'approval.decison', and there is no 'decison'; did you mean 'decision'?"
+    )
+    assert [one["message"] for one in shell.json("validate", "flow.py:top")["problems"]] == [said]
+    assert said.partition(";")[0] in shell.run("run", "flow.py:top", "--no-wait", code=3).stderr
 
 
 # -- children ----------------------------------------------------------------------------------------------------------

@@ -81,6 +81,8 @@ def refusal(body, **inputs: Any) -> str:
         (lambda h: fetch(), ["fetch(city: 'str')", "missing a required argument: 'city'"]),
         (lambda h: fetch("a", town=1), ["unexpected keyword argument 'town'"]),
         (lambda h: fetch.options(retries=3)("a"), ["no option 'retries'", "did you mean 'retry'"]),
+        (lambda h: perdure.approval(aprovers=["ann"]), ["no option 'aprovers'", "did you mean 'approvers'"]),
+        (lambda h: perdure.approval(titel="Pay?"), ["no option 'titel'", "did you mean 'title'"]),
         (lambda h: echo.options(id="fetch")(1), ["id 'fetch' is taken"]),
         (lambda h: echo.options(after="fetch")(1), ["after= takes what a call gave", "got str"]),
         (lambda h: echo.options(when=3)(1), ["expected a condition, got int", "an ordinary `if`"]),

@@ -73,7 +73,21 @@ def _read_python(file: str) -> Source:
             loaded = loading.load(file)
     except loading.LoadError as error:
         raise click.UsageError(error.message) from error
-    return Source(file, loaded.text, _check(loaded.compiled), loaded.children)
+    return Source(file, loaded.text, _check_children(_check(loaded.compiled), loaded.children), loaded.children)
+
+
+def _check_children(compiled: Compiled, children: Sequence[Compiled]) -> Compiled:
+    """Adds what is wrong with the workflows that come with it as children, since they are registered with it."""
+    from perdure.nodes import installed
+    from perdure.nodes.checks import find_more_problems, joined
+
+    problems = [
+        msgspec.structs.replace(problem, message=f"child workflow '{child.ir.name}': {problem.message}")
+        for child in children
+        if child.ir is not None
+        for problem in find_more_problems(child, installed())
+    ]
+    return joined(compiled, tuple(problems))
 
 
 def _check(compiled: Compiled, data: bytes | None = None, kind: Any = None) -> Compiled:

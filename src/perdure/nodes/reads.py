@@ -100,8 +100,8 @@ class _Shapes:
         depth, known = gap
         field = str(reference.path[depth])
         what = ".".join(map(str, (name, *reference.path[: depth + 1])))
-        who = f"node '{reader}'" if reader else "outputs"
-        missing = f"{who} reads '{cut(what, 120)}'"
+        who = f"node '{reader}' reads" if reader else "the outputs read"
+        missing = f"{who} '{cut(what, 120)}'"
         if reference.root == "inputs" and depth == 0:
             return f"{missing}, which the inputs of the workflow do not name; {suggest(field, known)}"
         return f"{missing}, and there is no '{cut(field, 80)}'; {suggest(field, known)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypedDict, Unpack, cast
 
@@ -34,9 +34,12 @@ def node(type: str, config: Mapping[str, Any] | None = None, **options: Unpack[N
     return _node("perdure.node", type, type.replace(".", "_"), dict(config or {}), options)
 
 
-def _node(what: str, type: str, name: str, config: dict[str, Any], options: NodeOptions) -> Any:
+def _node(
+    what: str, type: str, name: str, config: dict[str, Any], options: NodeOptions, own: Iterable[str] = ()
+) -> Any:
+    """`own`: the further arguments that `what` takes, which a misspelled one may have been meant to be."""
     builder = current(what)
-    check_names(options, NODE_OPTIONS, what)
+    check_names(options, NODE_OPTIONS.union(own), what)
     reads = Reads()
     lenient = is_lenient(options)
     rendered = builder.render(config, reads, lenient=lenient, place=f"the config of {what}")
@@ -91,12 +94,13 @@ def http(
         "auth": auth,
     }
     config = {name: value for name, value in given.items() if value is not None}
-    return cast("Response", _node("perdure.http", "http", "http", config, options))
+    return cast("Response", _node("perdure.http", "http", "http", config, options, given))
 
 
 def approval(
     show: Any = None,
     *,
+    title: str | None = None,
     approvers: Sequence[str] | str | None = None,
     quorum: int | None = None,
     on_timeout: Literal["reject", "approve", "fail", "escalate"] | None = None,
@@ -114,6 +118,7 @@ def approval(
     """
     given = {
         "show": show,
+        "title": title,
         "approvers": approvers,
         "quorum": quorum,
         "on_timeout": on_timeout,
@@ -122,7 +127,7 @@ def approval(
         "notify": notify,
     }
     config = {name: list(v) if isinstance(v, tuple) else v for name, v in given.items() if v is not None}
-    handle = _node("perdure.approval", "human", "approval", config, options)
+    handle = _node("perdure.approval", "human", "approval", config, options, (*given, "on_reject"))
     if on_reject is not None:
         builder, root = current("perdure.approval"), root_of(handle)
         if not isinstance(root, NodeRoot) or builder.capture is not None:
