@@ -1,6 +1,6 @@
-"""Whether a coroutine keeps the loop: each of its steps is timed, and one that takes too long is told.
+"""Noticing a coroutine that blocks the loop: each of its steps is timed, and one that takes too long is reported.
 
-A step cannot be interrupted, so it is told when it is over. It must not know what the coroutine does.
+A step cannot be interrupted, so it is reported when it is over. This file must not know what the coroutine does.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ TOO_LONG_SECONDS = 1.0
 
 
 class Timed:
-    """Awaits the same as what it is given."""
+    """An awaitable that does what the one it is given does, and times each step."""
 
     __slots__ = ("_awaited", "_monotonic", "_tell")
 
@@ -40,5 +40,5 @@ class Timed:
                     self._tell(took)
             try:
                 value, error = (yield wanted), None
-            except BaseException as thrown:  # noqa: BLE001  it is for the coroutine, CancelledError too
+            except BaseException as thrown:  # noqa: BLE001  every error is for the coroutine, CancelledError too
                 value, error = None, thrown

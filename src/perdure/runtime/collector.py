@@ -1,13 +1,14 @@
 """The collector: takes away blobs that no journal names any more.
 
-Two steps, each a collection and a grace period apart. *Mark*: everything the journals name, in events, definitions, commands and
-notices; a text that looks like a reference counts as one. *Sweep*: what is unnamed and older than the grace is discarded, which
-leaves it readable; what was discarded a grace ago and is still unnamed is deleted; what was discarded and is named after all is
-restored. Nothing is deleted that two marks, a grace apart, have not both found unnamed.
+A collection has two steps. *Mark* finds everything the journals name, in events, snapshots, definitions, commands and
+notices; a text that looks like a reference counts as one. *Sweep* discards a blob that is unnamed and older than the
+grace period, which leaves it readable; deletes one that was discarded a grace period ago and is still unnamed; and
+restores one that was discarded and is named after all. Nothing is deleted that two marks, a grace period apart, have
+not both found unnamed.
 
 So a run may name an old blob at any moment of a collection: if the mark came too early to see it, the blob is at worst
-discarded, is read from there, and the next collection puts it back. What is assumed: whoever puts a blob, or reads a reference
-in a journal, writes the event that names it before a grace has passed.
+discarded, can still be read, and the next collection restores it. The assumption: a process that puts a blob, or reads
+a reference in a journal, writes the event that names it before a grace period has passed.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ GRACE_SECONDS = 24 * 3600.0
 _PAGE = 500
 _REF = re.compile(rb"sha256:([0-9a-f]{64})(\+refs)?")
 _EVERYONE = ""
-"""What is named in commands and notices counts for all tenants: they are few, and whose they are is not looked up."""
+"""The tenant of what commands and notices name: it counts for all tenants, since it is little and has no owner here."""
 
 
 class Named(msgspec.Struct):
-    """What the journals name, by tenant: hashes."""
+    """The hashes of the blobs that the journals name, by tenant."""
 
     tenants: dict[str, set[str]]
     runs: int = 0
     missing: list[str] = []
-    """Named, and not there."""
+    """References to blobs that are not in the store."""
 
     def keys(self, tenant: str) -> set[str]:
         digests = self.tenants.get(tenant, set()) | self.tenants.get(_EVERYONE, set())
@@ -150,7 +151,7 @@ class Collector:
             return
         known.add(digest)
         await self._mark_definition(named, tenant, f"sha256:{digest}")
-        if refs:  # what it holds is named too
+        if refs:  # what the blob names is named too
             ref = f"{SCHEME}sha256:{digest}{WITH_REFS}"
             for owner in [tenant] if tenant != _EVERYONE else [name for name in named.tenants if name != _EVERYONE]:
                 try:
@@ -159,7 +160,7 @@ class Collector:
                     named.missing.append(ref)
 
     async def _mark_definition(self, named: Named, tenant: str, name: str) -> None:
-        """If this is the hash of an IR: where it is kept, and what it names."""
+        """Mark a definition, if `name` is the hash of an IR: the blob it is kept in, and what it names."""
         if name not in self._definitions:
             found = self._definitions[name] = set()
             for one in (name, f"definition:{name}"):
@@ -193,7 +194,7 @@ class Collector:
                 done.discarded += 1
                 done.discarded_bytes += blob.size
                 if not dry_run:
-                    # Crash here, or a run that names it now: it can be read all the same, and is restored if it is named.
+                    # Crash here, or a run that names the blob now: it can be read, and is restored if named.
                     await self._blobs.discard(tenant, blob.key)
         if not dry_run:
             done.unfinished = await self._blobs.tidy(before)
@@ -223,7 +224,7 @@ class Collector:
                 return
 
     async def _check_owner(self) -> bool:
-        """Another database's blobs would all look unnamed from here."""
+        """Check that the blob store belongs to this database: the blobs of another would all look unnamed from here."""
         mine = await database_identity(self._journal, self._clock)
         found = await self._blobs.claim(mine)
         if found != mine:

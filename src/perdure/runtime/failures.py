@@ -1,5 +1,5 @@
-"""An exception of a handler, as the fields of a result, and what people are shown of it. Bounded, and without payloads
-beyond what the message says."""
+"""Exceptions of handlers as the fields of a result, and what people are shown of them. The fields are bounded and hold
+no payloads beyond what the message says."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_MESSAGE = 1_000
 MAX_TRACEBACK = 4_000
 MAX_FRAMES = 8
 MAX_DETAILS = 16 * 1024
-"""JSON in bytes: they stand in the event of the failure."""
+"""The most bytes of details, as JSON: they are part of the event of the failure."""
 
 _OWN = str(Path(__file__).parents[1])
 _STDLIB = str(Path(traceback.__file__).parent)
@@ -29,8 +29,8 @@ _MOST_SHOWN = 1_000
 
 
 def describe(error: BaseException, *, knows_secrets: bool = True) -> dict[str, Any]:
-    """The fields of `Result` that tell of this error. Where secrets are not known, as in an isolated process, whoever knows them
-    cuts, after taking them out."""
+    """The fields of `Result` that describe an error. A process that does not know the secrets, such as an isolated one,
+    leaves the cutting to the worker, which takes them out first."""
     code, message = (MAX_CODE, MAX_MESSAGE) if knows_secrets else (LOOKED_AT, LOOKED_AT)
     if isinstance(error, Failure):
         return {
@@ -67,7 +67,7 @@ def _message(error: BaseException, most: int) -> str:
 
 
 def _frames(error: BaseException) -> str:
-    """Where it was raised; for what Perdure itself raised, where the error of the user's that it came from was."""
+    """Where the error was raised; for an error of Perdure's own, where the user's error that caused it was raised."""
     frames, cause = _user_frames(error), error.__cause__
     while not any(not _is_installed(frame) for frame in frames) and cause is not None:
         found = _user_frames(cause)
@@ -78,14 +78,14 @@ def _frames(error: BaseException) -> str:
 
 
 def _show(frame: traceback.FrameSummary) -> str:
-    """As Python shows it, without the marks below: they differ between versions."""
+    """A frame as Python shows it, but without the marks below the line, which differ between versions."""
     code = f"    {frame.line}\n" if frame.line else ""
     return f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}\n{code}'
 
 
 def _user_frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """The innermost frames that are the user's own, without their variables; and the last one, where a library they installed
-    raised the error. Neither Perdure's nor those of the standard library."""
+    """The innermost frames of the user's own code, without their variables, and the last one if an installed library
+    raised the error. Frames of Perdure and of the standard library are left out."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -103,14 +103,14 @@ def _is_installed(frame: traceback.FrameSummary) -> bool:
 
 
 def show_details(details: Any) -> list[str]:
-    """What is shown below an error: where it was raised, or what its node type says about it."""
+    """The lines shown below an error: where it was raised, or what its node type says about it."""
     if isinstance(details, str):
         return details.rstrip("\n").split("\n") if details.strip() else []
     return [] if details is None else [f"  {_cut(msgspec.json.encode(details).decode(), _MOST_SHOWN)}"]
 
 
 def show_place(details: Any) -> str:
-    """`tasks.py:6`: the last line of the traceback that `describe` wrote, for where there is room for no more."""
+    """The place of an error in short, such as `tasks.py:6`: the last frame of the traceback that `describe` wrote."""
     found = _FRAME.findall(details) if isinstance(details, str) else ()
     return f"{Path(found[-1][0]).name}:{found[-1][1]}" if found else ""
 

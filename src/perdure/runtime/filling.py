@@ -1,7 +1,7 @@
-"""How values come to a handler: its config, inputs and checkpoint, with every segment in them filled in.
+"""How values reach a handler: its config, inputs and checkpoint, with every segment in them filled in.
 
-Owns the one place where blobs (and secrets) become values. It happens in the worker, at the last moment: a coordinator only
-passes references on.
+This file owns the one place where blobs (and secrets) become values. That happens in the worker, at the last moment:
+a coordinator only passes references on.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from perdure.transport import Task
 from perdure.weight import WHY, is_heavy
 
 FETCH_SECONDS = 60.0
-"""How long a store may be away before the attempt counts as failed, to be tried again."""
+"""How long the blob store may be away before the attempt counts as failed, to be tried again."""
 
 _log = logging.getLogger(__name__)
 
 
 def copy_plain(value: Any) -> Any:
-    """A copy nobody else holds: a handler may change what it is given. Raises HoldsSegments."""
+    """A copy for the handler alone, which may change what it is given. Raises HoldsSegments."""
     return msgspec.to_builtins(value, enc_hook=segments.refuse)
 
 
 def loading(
     value: Any, secret: Callable[[str], Any], open_sealed: Callable[[str], str] | None = None, *, alone: bool = False
 ) -> Generator[str, bytes | bytearray, Any]:
-    """Fills in every segment: asks for the content of one blob after the other, each once, and returns the value.
+    """Fill in every segment: ask for the content of one blob after the other, each once, and return the value.
 
-    `alone`: in a process that does nothing else, where nobody waits while much is read.
+    `alone`: the process does nothing else, so that no other work waits while much is read.
     """
     loaded: dict[str, Any] = {}
     missing = segments.find_refs(value)
     while missing:
-        ref = min(missing)  # the same one first in every process, so that histories repeat
+        ref = min(missing)  # the same order in every process, so that histories repeat
         missing.remove(ref)
         _, refs = parse_ref(ref)
         data = yield ref
@@ -63,7 +63,7 @@ def loading(
 
 
 def load(value: Any, get: Callable[[str], bytes]) -> Any:
-    """With every blob in it, by a `get` that waits."""
+    """The value with every blob in it, by a `get` that blocks."""
     steps = loading(value, _find_secret, alone=True)
     try:
         ref = next(steps)
@@ -80,7 +80,7 @@ class Filling:
         self._vault = vault
 
     async def fill(self, task: Task, value: Any) -> Any:
-        """For a handler. Raises Failure, which says that nothing was done."""
+        """The value as the handler gets it. Raises Failure, which says that nothing was done."""
         try:
             return self._open(task, copy_plain(value))
         except HoldsSegments:
@@ -93,7 +93,7 @@ class Filling:
             return self._open(task, done.value)
 
     def reveal(self, task: Task, value: Any) -> Any:
-        """Secrets only, for whoever loads blobs by itself. Raises Failure."""
+        """The value with its secrets only, for an isolated process, which asks for blobs by itself. Raises Failure."""
         try:
             return fill(value, self._secret(task), open_sealed=partial(self._open_text, task))
         except TemplateError as error:
@@ -105,7 +105,7 @@ class Filling:
         return partial(self._vault.reveal, tenant=task.tenant, queue=task.queue)
 
     def _open(self, task: Task, value: Any) -> Any:
-        """Sealed fields, for the handler that reads them."""
+        """The value with its sealed fields opened, for a handler that may read them."""
         if not task.sealed or not find_sealed(value):
             return value
         try:

@@ -1,4 +1,4 @@
-"""The form of an approval: a JSON Schema of what whoever approves has to give."""
+"""The form of an approval: a JSON Schema of the data that an approver has to give."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DEEPEST = 5
 
 
 async def find_form(journal: Journal, contents: Contents, run_id: str, approval_id: str) -> Any:
-    """The form as it was asked with; None: there is none, or no such approval."""
+    """The form that the approval was requested with; None if it has no form or there is no such approval."""
     record = await journal.find_run(run_id)
     after = 0
     while record is not None and (stored := await journal.read_events(run_id, after, _PAGE)):
@@ -31,7 +31,7 @@ async def find_form(journal: Journal, contents: Contents, run_id: str, approval_
 
 
 def check_form(form: Any, data: Any) -> list[str]:
-    """What is wrong with the data of somebody who approves. To give none is to leave every field out."""
+    """What is wrong with the data of an approver. Giving no data leaves every field out."""
     if form is None:
         return []
     try:
@@ -40,12 +40,12 @@ def check_form(form: Any, data: Any) -> list[str]:
         if data is None and not check(form, None):
             return []
         return check(form, {} if data is None else data)
-    except SchemaInvalid as error:  # what cannot be checked is not passed
+    except SchemaInvalid as error:  # data that cannot be checked is refused
         return [f"the form of this approval cannot be used, so nobody can approve: {error}"]
 
 
 def fields_of(form: Any) -> dict[str, Any]:
-    """The fields a person is asked for one by one, with the schema of each."""
+    """The fields that a person is asked for one by one, with the schema of each."""
     if not isinstance(form, dict):
         return {}
     fields, required = form.get("properties"), form.get("required")
@@ -55,7 +55,7 @@ def fields_of(form: Any) -> dict[str, Any]:
 
 
 def example_of(form: Any) -> dict[str, Any]:
-    """What could be given, of the fields that have to be; empty where none has to."""
+    """An example of the data: a value for each required field; empty if none is required."""
     fields = fields_of(form)
     required = form.get("required") if isinstance(form, dict) else None
     return (
@@ -89,7 +89,7 @@ def _example(schema: Any, depth: int) -> Any:
 
 
 def read_fields(form: Any, answers: Mapping[str, str]) -> dict[str, Any] | None:
-    """What somebody wrote, as data: JSON where it is JSON and the form asks for no text. Empty answers are left out."""
+    """A person's answers as data: parsed as JSON if possible, unless the form asks for text. Without empty ones."""
     fields = fields_of(form)
     if not fields:
         return None

@@ -1,4 +1,4 @@
-"""The handlers of a worker, by node type: loaded when first asked for, so that what is installed but not used costs nothing.
+"""The handlers of a worker, by node type. Each is loaded when first asked for, so that unused ones cost nothing.
 
 It owns what a worker knows of a type: the handler, how it is called, and what a config must look like. It must not know
 tasks or attempts.
@@ -25,7 +25,7 @@ class Found(NamedTuple):
     handler: Handler
     is_async: bool
     check: Callable[[Any], str]
-    """What is wrong with a rendered config; empty when nothing is."""
+    """Says what is wrong with a rendered config; gives "" when nothing is."""
     inputs_on_demand: bool
 
 
@@ -33,7 +33,7 @@ class Handlers(Mapping[str, Found]):
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._found: dict[str, Found] = {}
-        registry.worker_names()  # what is installed is read now, not by the first heartbeat
+        registry.worker_names()  # installed types are looked up now, not by the first heartbeat
 
     def __getitem__(self, name: str) -> Found:
         found = self._found.get(name)
@@ -54,7 +54,7 @@ class Handlers(Mapping[str, Found]):
         return len(self._registry.worker_names())
 
     def explain(self, name: str) -> str:
-        """Why there is no handler of this name here."""
+        """Why this worker has no handler of this name."""
         if self._registry.is_broken(name):
             return self._registry.explain(name)
         known = ", ".join(self) or "none"
@@ -64,7 +64,7 @@ class Handlers(Mapping[str, Found]):
         )
 
     async def close(self) -> None:
-        """Let types close what their handlers share."""
+        """Let each loaded node type close what its handlers share."""
         for node_type in self._registry.loaded():
             if node_type.close is not None:
                 try:

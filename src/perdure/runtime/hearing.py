@@ -1,9 +1,9 @@
-"""What handlers print and log, heard per attempt: `print` and Python's `logging` say it where they always do, and it is kept
-with the run as well.
+"""Hearing what handlers print and log, by attempt: `print` and Python's `logging` write where they always do, and the
+lines are kept with the run as well.
 
-Owns the two places where it is overheard, standard output and the making of log records, for as long as somebody in this
-process listens; standard error is only kept free of secrets. Who speaks is a context variable, which coroutines and the
-threads of a worker inherit. It must not know where lines go.
+This file owns the two places where handlers are overheard, standard output and the making of log records, for as long
+as this process has a listener (from `begin` to `end`); standard error is only kept free of secrets. Which attempt
+speaks is a context variable, which coroutines and the threads of a worker inherit. It must not know where lines go.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from typing import Any
 from perdure.plain_text import clean_text, hide
 
 MOST_LINES = 2_000
-"""Of what one attempt prints and logs; a run has a budget of its own in the archive."""
+"""The most lines kept of what one attempt prints and logs; a run has a budget of its own in the archive."""
 _LONGEST_PART = 10_000
-"""Characters without an end of line; then it is a line."""
+"""The most characters without an end of line; a longer part counts as a line."""
 
 Keep = Callable[[int, str], None]
 
 
 class Speaker:
-    """One attempt, heard."""
+    """One attempt whose lines are heard."""
 
     __slots__ = ("_count", "_keep", "_lock", "_part")
 
@@ -38,7 +38,7 @@ class Speaker:
         self._lock = threading.Lock()
 
     def print(self, text: str) -> None:
-        """Whole lines are kept; the rest waits for its end."""
+        """Keep whole lines; the rest waits for its end."""
         with self._lock:
             *lines, self._part = (self._part + text).split("\n")
             if len(self._part) > _LONGEST_PART:
@@ -74,7 +74,7 @@ _speaker: ContextVar[Speaker | None] = ContextVar("perdure_speaker", default=Non
 
 @contextmanager
 def heard(keep: Keep) -> Iterator[None]:
-    """What is printed and logged in here is also given to `keep`, from whatever thread it comes."""
+    """Give what is printed and logged in this block to `keep` as well, also from the worker's threads."""
     speaker = Speaker(keep)
     token = _speaker.set(speaker)
     try:
@@ -88,8 +88,8 @@ def heard(keep: Keep) -> Iterator[None]:
 
 
 class Tee:
-    """A stream that says no secret, whoever writes to it, and that is also overheard if `kept`; for the rest, the stream it stands
-    for. Others may put theirs in the place of `inner`."""
+    """A stream in place of `inner`: it takes secrets out of whatever is written to it and, if `kept`, lets the
+    attempt's speaker overhear it. In all else it is `inner`, which other code may replace."""
 
     def __init__(self, inner: Any, *, kept: bool = True) -> None:
         self.inner = inner
@@ -99,7 +99,7 @@ class Tee:
         speaker = _speaker.get()
         if speaker is not None and self._kept:
             speaker.print(text)
-        text = hide(text)  # also of a thread that a handler started, of which nobody knows whose it is
+        text = hide(text)  # also in a thread that a handler started, whose attempt is not known
         return self.inner.write(text if speaker is None or not self.inner.isatty() else clean_text(text))
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -130,7 +130,8 @@ class _Listening:
             self._records = _Records(logging.getLogRecordFactory())
             logging.setLogRecordFactory(self._records)
             root = logging.getLogger()
-            # Nobody has said what is to be logged: `info` is made, and heard. Python shows no more than before without a handler.
+            # The program has not configured logging: records of `info` are made, and heard. Without a handler Python
+            # shows no more than before.
             self._lowered = not root.handlers and root.level == logging.WARNING
             if self._lowered:
                 root.setLevel(logging.INFO)
@@ -152,8 +153,8 @@ class _Listening:
 
 
 class _Records:
-    """Makes log records as whoever made them before. Somebody else may have put theirs around it, and may put it back when
-    nobody listens any more: it does no harm then, and the next one takes its place."""
+    """A log record factory around the one before it. Other code may have wrapped it in turn, and may put it back after
+    the last listener has gone: it does no harm then, and the next one takes its place."""
 
     def __init__(self, before: Callable[..., logging.LogRecord]) -> None:
         self.before: Callable[..., logging.LogRecord] = before.before if isinstance(before, _Records) else before
@@ -161,14 +162,15 @@ class _Records:
     def __call__(self, *args: Any, **kwargs: Any) -> logging.LogRecord:
         record = self.before(*args, **kwargs)
         speaker = _speaker.get()
-        # What Perdure says is not the handler's; `ctx.log` keeps its lines itself.
+        # What Perdure logs is not the handler's; `ctx.log` keeps its lines itself.
         if speaker is not None and record.levelno >= logging.INFO and record.name.partition(".")[0] != "perdure":
             speaker.log(record.levelno, describe(record.msg, record.args, record.exc_info))
         return record
 
 
 def describe(msg: object, args: Any, exc_info: Any) -> str:
-    """The line, with the error it is about. One that cannot be formatted is kept as it stands: logging fails nothing."""
+    """The line of a log record, with the error it is about. One that cannot be formatted is kept as it is: logging must
+    not fail a handler."""
     try:
         text = str(msg) % args if args else str(msg)
     except (TypeError, ValueError, KeyError):

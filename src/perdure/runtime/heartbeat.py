@@ -1,6 +1,7 @@
-"""The heartbeat: says from a thread of its own that the worker lives, and hears what it should stop (PROTOCOL 18).
+"""The heartbeat: says from a thread of its own that the worker lives, and hears which tasks to stop (PROTOCOL 18).
 
-It owns when to beat and how late the loop is. A wedged loop does not stop it: the lag it reports is how that is seen.
+This file owns when to beat and how the lag of the loop is measured. A wedged loop does not stop the beats: it shows in
+the lag they report.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 class LoopLag:
-    """How long the loop takes to come around. Marked from the heartbeat thread, answered on the loop."""
+    """How long the loop takes to come around: asked from the heartbeat thread, answered on the loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         self._loop = loop
@@ -25,7 +26,7 @@ class LoopLag:
         self._seconds = 0.0
 
     def measure(self) -> float:
-        """The last lag known, or how long the loop has been silent if that is longer; and ask anew."""
+        """The last known lag, or how long the loop has not answered if that is longer. Asks anew if it has answered."""
         now = self._clock.monotonic()
         asked = self._asked
         if asked is not None:
@@ -51,7 +52,7 @@ class Heartbeat:
         has_news: Callable[[], bool] | None = None,
         look_seconds: float = 0.5,
     ) -> None:
-        """`has_news`: looked at every `look_seconds`; where it holds, the next beat comes at once."""
+        """`has_news` is asked every `look_seconds`; if it is true, the next beat comes at once."""
         self._beat = beat
         self._seconds = seconds
         self._has_news = has_news
@@ -65,7 +66,7 @@ class Heartbeat:
         self._thread.start()
 
     def wake(self) -> None:
-        """Beat now. From any thread."""
+        """Beat now. May be called from any thread."""
         self._wake.set()
 
     def stop(self) -> None:

@@ -1,7 +1,7 @@
 """The other end of `isolation.py`: the process that a handler with `isolation: process` runs in.
 
-It owns nothing that matters: it may be killed at any moment. One call at a time; when the socket ends, the parent is dead
-or done, and this process exits at once, whatever it was doing.
+It owns nothing that matters, since it may be killed at any moment. It serves one call at a time; when the socket ends,
+the parent is dead or done, and this process exits at once, whatever it was doing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class Channel:
-    """The wire, and the thread that reads it."""
+    """The socket to the parent, and the thread that reads it."""
 
     def __init__(self, descriptor: int) -> None:
         self._socket = socket.socket(fileno=descriptor)
@@ -69,7 +69,7 @@ class Channel:
             self._saved.get()
 
     def fetch(self, ref: str) -> bytes:
-        """The content of a blob, by way of the parent. Raises Failure."""
+        """The content of a blob, fetched by the parent. Raises Failure."""
         with self._asking:
             self.send({"op": "blob", "ref": ref})
             answer = self._blobs.get()
@@ -165,12 +165,12 @@ async def _execute(message: dict[str, Any], channel: Channel) -> tuple[dict[str,
             answer |= {"next_nodes": value.next_nodes, "reasoning": value.reasoning}
             value = value.output
         return answer, encode_output(value)
-    except BaseException as error:  # noqa: BLE001  whatever it was, it is the handler's, and the parent is told
+    except BaseException as error:  # noqa: BLE001  any error is the handler's, and the parent is told
         return {"op": "failed", "error": describe(error, knows_secrets=False)}, b""
 
 
 def _prepare(message: dict[str, Any], task: Task) -> None:
-    """Import what registered functions in the parent, so that their names are known here too."""
+    """Import the modules that registered functions in the parent, so that their names are known here too."""
     if (allowed := message.get("allowed")) is not None:
         functions.restrict(allowed)
     if message.get("reloads"):
@@ -186,13 +186,13 @@ def _prepare(message: dict[str, Any], task: Task) -> None:
                 _load_main(message.get("main"))
             else:
                 functions.load_module(name)
-        except Exception:  # noqa: BLE001  if this call needs it, finding the function fails with better words
+        except Exception:  # noqa: BLE001  if this call needs it, the lookup fails with better words
             _log.warning("importing %s in an isolated process failed", name, exc_info=True)
 
 
 @functools.cache
 def _load_main(path: str | None) -> None:
-    """The parent's script, run under another name, as `multiprocessing` does it: its main guard stays shut."""
+    """Run the parent's script under another name, as `multiprocessing` does, so that its main guard stays shut."""
     if path is not None:
         module = types.ModuleType("__perdure_main__")
         sys.modules["__main__"] = sys.modules["__perdure_main__"] = module
@@ -204,7 +204,7 @@ def main(descriptor: int) -> None:
     channel = Channel(descriptor)
     channel.start()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # the parent reads it
+        sys.stdout.reconfigure(line_buffering=True)  # the parent passes on whole lines
     hearing.begin()
     with asyncio.Runner() as runner:
         runner.get_loop()

@@ -1,10 +1,13 @@
-"""Isolated processes: handlers with `isolation: process` run in one of these, which can be killed.
+"""Isolated processes: a handler with `isolation: process` runs in one of these, which can be killed.
 
-It owns the processes and the wire to them: a socket pair, each message four bytes of length and then JSON; one that has `bytes`
-is followed by so many, which are passed on as they are (the JSON of an output, the content of a blob). Nothing is pickled. A process is started when first needed, used again while it behaves, and killed with everything it started when
-its attempt times out, is stopped, or breaks the protocol. What it prints comes by way of this process, which takes out the
-secrets it gave it. At most one per slot of the worker. A process whose parent
-died sees its socket end and exits.
+This file owns the processes and the wire to them, a socket pair. A message is four bytes of length and then JSON; one
+with `bytes` is followed by that many, which are passed on as they are (the JSON of an output, the content of a blob).
+Nothing is pickled.
+
+A process is started when first needed and reused while it behaves. It is killed, with everything it started, when its
+attempt times out, is stopped, or breaks the protocol. What it prints passes through the worker's process, which takes
+out the secrets it revealed. There is at most one process per slot of the worker. One whose parent died sees its socket
+end and exits.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ _BOOTSTRAP = (
 
 class ProcessPool:
     def __init__(self, clock: Clock, clean: Callable[[str], str] = str) -> None:
-        """`clean` is applied to what processes print."""
+        """`clean` takes secrets out of what the processes print."""
         self._clock = clock
         self._clean = clean
         self._idle: list[IsolatedProcess] = []
@@ -60,7 +63,7 @@ class ProcessPool:
 
     @contextlib.asynccontextmanager
     async def process(self) -> AsyncIterator[IsolatedProcess]:
-        """One of its own. If the body fails in any way but the handler's, it is killed."""
+        """A process for the caller alone. It is killed if the body fails in any way but by a failure of the handler."""
         process = self._find_idle() or await self._start()
         try:
             yield process
@@ -128,7 +131,7 @@ class IsolatedProcess:
         self._reader = reader
         self._writer = writer
         self.is_clean = True
-        """No call is under way: it can be used for the next."""
+        """Whether no call is under way, so that the process can take the next one."""
 
     @classmethod
     async def start(cls, clean: Callable[[str], str]) -> IsolatedProcess:
@@ -140,7 +143,7 @@ class IsolatedProcess:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,  # so that Ctrl-C does not reach it, and killing it kills what it started
+                start_new_session=True,  # Ctrl-C does not reach it, and killing it kills what it started
             )
         except BaseException:
             ours.close()
@@ -149,7 +152,7 @@ class IsolatedProcess:
             theirs.close()
         reader, writer = await asyncio.open_connection(sock=ours)
         said = [
-            # In a context of its own: lines are kept with the attempt by the process itself.
+            # In a context of its own: the process itself keeps the lines with its attempt, and once is enough.
             asyncio.get_running_loop().create_task(_pass_on(pipe, name, clean), context=contextvars.Context())
             for pipe, name in ((popen.stdout, "stdout"), (popen.stderr, "stderr"))
         ]
@@ -174,7 +177,7 @@ class IsolatedProcess:
         blob: Callable[[str], Awaitable[bytes | bytearray]],
         keep_line: Callable[[int, str], None],
     ) -> Any:
-        """What the handler returned there; raises `Failure` with what it raised."""
+        """Call the handler in the process and give what it returns. Raises `Failure` with what it raised."""
         self.is_clean = False
         await self._send(
             {
@@ -218,7 +221,7 @@ class IsolatedProcess:
         await self._send({"op": "blob", "bytes": len(data)}, data)
 
     def kill(self) -> None:
-        """It and whatever it started; at once."""
+        """Kill the process and whatever it started, at once."""
         if self._popen.poll() is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._popen.pid, signal.SIGKILL)
@@ -227,10 +230,10 @@ class IsolatedProcess:
         try:
             await asyncio.to_thread(self._popen.wait, REAP_SECONDS)
         except subprocess.TimeoutExpired:
-            pass  # stuck in the kernel; it is dead to us, and `Popen` collects it when the next one starts
+            pass  # stuck in the kernel: it counts as dead, and `Popen` collects it when the next one starts
 
     async def heard(self) -> None:
-        """What it printed has been passed on."""
+        """Wait until everything the process printed has been passed on."""
         await asyncio.wait(self._said)
 
     def close(self) -> None:
@@ -243,14 +246,14 @@ class IsolatedProcess:
         try:
             self._writer.write(len(body).to_bytes(4, "big") + body)
             await self._writer.drain()
-            for start in range(0, len(data), _CHUNK):  # in parts, or the writer would keep a copy of all of it
+            for start in range(0, len(data), _CHUNK):  # in parts, or the writer would hold a copy of the whole
                 self._writer.write(data[start : start + _CHUNK])
                 await self._writer.drain()
         except OSError as error:
             raise await self._died() from error
 
     async def _receive_bytes(self, message: dict[str, Any]) -> Encoded:
-        """What follows a message: the JSON of a value."""
+        """Receive what follows a message: the JSON of a value."""
         length = message.get("bytes")
         if not isinstance(length, int) or not 0 < length <= MAX_BYTES:
             raise self._broken(f"it announced {length!r} bytes, at most {MAX_BYTES} are allowed")
@@ -282,7 +285,7 @@ class IsolatedProcess:
 
     async def _died(self) -> Failure:
         self.is_clean = False
-        # Its end of the socket may close a moment before it does; a last breath, then it is helped along.
+        # The socket may close a moment before the process ends: it gets half a second, then it is killed.
         with contextlib.suppress(subprocess.TimeoutExpired):
             await asyncio.to_thread(self._popen.wait, 0.5)
         self.kill()
@@ -300,7 +303,7 @@ class IsolatedProcess:
 
 
 async def _pass_on(pipe: Any, name: str, clean: Callable[[str], str]) -> None:
-    """To the stream of that name, whole lines at a time: half a secret is not known."""
+    """Pass what a pipe says on to the stream of that name, in whole lines: half a secret would not be recognized."""
     reader = asyncio.StreamReader()
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), pipe
@@ -345,5 +348,5 @@ def _failure(fields: Any) -> Failure:
 
 
 def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one error of a group that a wait was wrapped in."""
+    """The only error of a group that `wait_at_most` wrapped it in; the group if there are several."""
     return group.exceptions[0] if len(group.exceptions) == 1 else group

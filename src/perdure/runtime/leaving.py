@@ -1,8 +1,8 @@
 """How values leave a worker: the one way of outputs and checkpoints from a handler to a result.
 
-Owns the order of what happens to them: made into JSON and checked, then (where that is asked for) scrubbed and sealed, and
-last, when it is large, stored as a blob before anybody is told of it: a reference that was reported is never to something that
-was not written.
+This file owns the order of what happens to a value: it is made into JSON and checked, then (where that is asked for)
+scrubbed and sealed, and last, if it is large, stored as a blob. It is stored before it is reported, so that no reported
+reference names a blob that was not written.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from perdure.secrets.vault import Vault
 from perdure.transport import Result, Task
 
 STORE_SECONDS = 60.0
-"""How long a store may be away before work that is done counts as failed, to be done again."""
+"""How long the blob store may be away before work that is done counts as failed, to be done again."""
 
 _log = logging.getLogger(__name__)
 _decode = msgspec.json.Decoder().decode
 
 
 class Left(msgspec.Struct, frozen=True, gc=False):
-    """A value as a result carries it: itself, or the reference to it."""
+    """A value as a result carries it: inline, or as a reference to a blob."""
 
     value: Any
     ref: str | None
@@ -45,7 +45,7 @@ class Protected(Encoded, frozen=True, gc=False):
 
 class Leaving:
     def __init__(self, blobs: BlobStore | None, clock: Clock, vault: Vault | None = None) -> None:
-        """Without a store everything stays in the results, however large."""
+        """Without a blob store every value stays in its result, however large."""
         self._blobs = blobs
         self._clock = clock
         self._vault = vault
@@ -60,7 +60,7 @@ class Leaving:
         return Protected(data)
 
     def clean(self, result: Result) -> Result:
-        """A result whose words hold nothing that was revealed in this process."""
+        """The result with every secret that was revealed in this process taken out of its texts and details."""
         if (
             self._vault is None
             or not self._vault.scrubber
@@ -80,7 +80,7 @@ class Leaving:
         return text if self._vault is None or not self._vault.scrubber else self._vault.scrubber.text(text)
 
     def _protect(self, task: Task, data: bytes | bytearray, what: str) -> bytes | bytearray:
-        """Scrubbed and sealed. Raises Failure for what pretends to be sealed already."""
+        """The JSON of a value, scrubbed and sealed. Raises Failure for a value that pretends to be sealed already."""
         if _MARK in data:
             message = f"the {what} has a key {SEALED!r}, which is Perdure's own; give the field another name"
             raise Failure("bad_output", message, retryable=False)
@@ -95,13 +95,13 @@ class Leaving:
         return data
 
     async def send(self, task: Task, value: Any, what: str = "output") -> Left:
-        """Raises Failure."""
+        """The value as the result carries it, stored as a blob if it is large. Raises Failure."""
         small = value if type(value) is Protected else self.send_small(task, value, what)
         if type(small) is Left:
             return small
         assert isinstance(small, Protected)
         assert self._blobs is not None
-        del value  # a large one; its JSON is enough
+        del value  # a large value; its JSON is enough
         return Left(None, await self._store(self._blobs, task, small.data, what), len(small.data))
 
     async def _store(self, blobs: BlobStore, task: Task, data: bytes | bytearray, what: str) -> str:

@@ -1,7 +1,8 @@
-"""What handlers print, log and say with `ctx.log`, kept with their runs.
+"""Keeping what handlers print, log and say with `ctx.log` with their runs.
 
-Lines wait in a bounded buffer and are written in batches, so that a handler never waits for the database; while it is away
-the oldest are dropped, and how many is said. It must not know handlers or workers: whoever has a line calls `add`, from any thread.
+Lines wait in a bounded buffer and are written in batches, so that a handler never waits for the database. When the
+buffer is full the oldest lines are dropped, and their number is logged. This file must not know handlers or workers:
+they call `add`, from any thread.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ logger = logging.getLogger("perdure.logs")
 MOST_WAITING = 20_000
 BATCH = 1000
 LONGEST = 10_000
-"""Characters of one line; the rest is cut."""
+"""The most characters of one line; the rest is cut."""
 PAUSE_SECONDS = 0.5
 
 
@@ -47,7 +48,8 @@ class LogKeeper:
                 logger.warning("logs of handlers: %s", error)
 
     async def flush(self) -> None:
-        """Write what waits. What could not be written waits on: it may be there twice then, and is not lost."""
+        """Write the lines that wait. Lines that could not be written are kept for the next try: they may be stored
+        twice, but are not lost."""
         while True:
             with self._lock:
                 lines = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
@@ -66,7 +68,7 @@ class LogKeeper:
                 raise
 
     async def flush_last(self) -> None:
-        """At the end: what cannot be written now is lost, and that is said."""
+        """Write the last lines of a process. Lines that cannot be written now are lost, and a warning says so."""
         try:
             await self.flush()
         except StoreUnavailable as error:

@@ -1,8 +1,8 @@
 """The notifier: tells other systems of approvals that wait, by signed webhooks, at least once.
 
-The database wrote each notification down together with its approval. Every coordinator may run a notifier: what one claims the
-others do not get until its time has passed. How a message is signed is in `perdure.secrets.signing`, where it may be sent in
-`perdure.egress`. What is answered does not decide anything; a decision comes back as a request of its own.
+Each notification was stored together with its approval. Every coordinator may run a notifier: what one claims, the
+others do not get until the time of the claim has passed. How a message is signed is in `perdure.secrets.signing`, where
+it may be sent in `perdure.egress`. The response to a message decides nothing; a decision is a request of its own.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from perdure.secrets.vault import Vault
 logger = logging.getLogger("perdure.notifier")
 
 QUEUE = "webhooks"
-"""The queue that secrets of webhooks are looked up for: one may be kept from everything that is executed."""
+"""The queue that webhook secrets are looked up for, so that such a secret can be kept from every handler."""
 PAUSE_SECONDS = 5.0
-"""How often it looks for what another process left; what is asked for here is sent at once."""
+"""How often the notifier looks for what another process left; what this process asks for is sent at once."""
 ANSWER_SECONDS = 10.0
 CLAIM_SECONDS = 60.0
 FIRST_RETRY_SECONDS = 5.0
 LONGEST_RETRY_SECONDS = 3600.0
 GIVE_UP_SECONDS = 86_400.0
 SILENT_SECONDS = 30.0
-"""How long a host that did not answer is left alone, so that those of others need not wait behind it."""
+"""How long a host that did not answer is left alone, so that messages to other hosts need not wait behind it."""
 BATCH = 100
 _MOST_SILENT = 10_000
 _ANSWER_BYTES = 1024 * 1024
@@ -61,7 +61,7 @@ class Notifier:
         pause_seconds: float = PAUSE_SECONDS,
         first_retry_seconds: float = FIRST_RETRY_SECONDS,
     ) -> None:
-        """`public_url`: where others reach the API; without it they are told the path alone."""
+        """`public_url`: where other systems reach the API; without it they are told the path alone."""
         self._journal = journal
         self._archive = archive
         self._vault = vault
@@ -71,11 +71,12 @@ class Notifier:
         self._first_retry = first_retry_seconds
         self._wake = asyncio.Event()
         self._silent: dict[tuple[str, str, str, int], float] = {}
-        """Tenant and origin, and until when nobody calls there."""
+        """Until when each origin that did not answer is left alone, by tenant and origin."""
         self._complaints = Complaints(clock, logger, "notifying")
 
     def note(self, state: State, events: list[Any]) -> None:
-        """Something became durable here. Runs that ask nobody pay nothing for this."""
+        """Wake the notifier if events that became durable in this process ask for a message. Runs without approvals pay
+        nothing for this."""
         if state.approvals and any(isinstance(one, e.ApprovalRequested) and one.notify is not None for one in events):
             self._wake.set()
 
@@ -93,10 +94,10 @@ class Notifier:
             await egress.close()
 
     async def deliver(self) -> int:
-        """Try everything that is due once: how many that were."""
+        """Try each message that is due once, at most a batch, and give their number."""
         now = self._clock.now()
         claimed = await self._archive.claim_notifications(now, now + CLAIM_SECONDS, BATCH)
-        # Crash here, or at any place below: what was claimed is due again when the time of the claim has passed.
+        # Crash here, or anywhere below: what was claimed is due again when the time of the claim has passed.
         await asyncio.gather(*(self._try(one) for one in claimed))
         return len(claimed)
 
@@ -108,13 +109,13 @@ class Notifier:
             return
         except PerdureError as error:
             settled = self._later(claimed, error.message)
-        except Exception as error:  # one that cannot be sent must not stop the others
+        except Exception as error:  # a message that cannot be sent must not stop the others
             logger.exception("approval %s: its notification failed", claimed.approval_id)
             settled = self._later(claimed, type(error).__name__)
         try:
             await self._archive.settle_notification(settled)
         except StoreUnavailable as error:
-            self._complaints.say(error)  # it is sent again, which the receiver knows by its id
+            self._complaints.say(error)  # the message is sent again, and the receiver recognizes its id
 
     async def _send(self, claimed: Notification) -> Notification:
         try:
@@ -162,7 +163,7 @@ class Notifier:
             raise
 
     async def _body(self, url: Url, row: ApprovalRow) -> bytes:
-        """What is told: what people are shown, with sealed fields masked as it is stored, and no secret known here."""
+        """The message: what people are shown, with sealed fields masked as stored, and without secrets known here."""
         about = msgspec.json.decode(row.body)
         run = await self._journal.find_run(row.run_id)
         first = await self._journal.read_events(row.run_id, 0, 1)
@@ -187,23 +188,23 @@ class Notifier:
         return bytes(self._vault.scrubber.json(msgspec.json.encode(message)))
 
     def _later(self, claimed: Notification, why: str) -> Notification:
-        """Another time, each pause about twice the last; given up after a day."""
+        """The notification, to be tried again after a pause about twice the last one; given up after a day."""
         now = self._clock.now()
         why = cut(why, _LONGEST_ERROR)
         if now - claimed.created_at >= GIVE_UP_SECONDS:
             return _settle(claimed, "failed", last_error=why)
         pause = min(self._first_retry * 2 ** min(claimed.attempts - 1, 30), LONGEST_RETRY_SECONDS)
-        # Jitter: those that failed together must not come back together.
+        # Jitter: messages that failed together must not come back together.
         return _settle(claimed, "waiting", next_at=now + pause * (0.5 + self._clock.random()), last_error=why)
 
 
 def message_id(row: ApprovalRow) -> str:
-    """The same however often it is sent, and in the letters that a header has."""
+    """The id of a message: the same however often it is sent, in characters that a header may have."""
     return "msg_" + hashlib.sha256(f"{row.tenant}\0{row.approval_id}".encode()).hexdigest()[:32]
 
 
 def webhook_name(url: Url) -> str:
-    """Who decides, when that system answers."""
+    """The name of the approver when the system at this URL answers."""
     return f"webhook:{url.host}"
 
 

@@ -1,6 +1,6 @@
-"""What a handler returned, made into JSON data, or refused with words that find the place.
+"""Checking what a handler returned: it becomes JSON data, or is refused with a message that names the place.
 
-It owns the limits of one output. Values come back as plain data that nobody else holds.
+This file owns the limits of one output. Checked values are plain data that no other code holds.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _decoder = msgspec.json.Decoder()
 class Checked(msgspec.Struct, frozen=True, gc=False):
     value: Any
     size: int
-    """As JSON, in bytes."""
+    """The size as JSON, in bytes."""
 
 
 class Encoded(msgspec.Struct, frozen=True, gc=False):
-    """A value that is JSON already, and was checked where it was made."""
+    """A value that is JSON already and was checked where it was made."""
 
     data: bytes | bytearray
 
@@ -46,14 +46,14 @@ def check_output(value: Any, what: str = "output") -> Checked:
 
 
 def encode_output(value: Any, what: str = "output") -> bytes:
-    """As JSON that says what the value says. Of a large value no second copy is made."""
+    """The value as JSON that means the same. Raises Failure. No second copy of a large value is made."""
     try:
         encoded = _encode(value)
         if len(encoded) > MAX_BYTES:
             raise _refuse(f"{what} is {len(encoded)} bytes of JSON, {MAX_BYTES} are allowed; store it and return where")
         if has_many(encoded):
             raise _refuse(f"{what}: {WHY}")
-        # Nesting cannot be deeper than there are brackets, so that most outputs need no walk.
+        # Nesting cannot be deeper than the number of brackets, so most outputs need no walk.
         deep = encoded.count(b"[") + encoded.count(b"{") > MAX_DEPTH
         if deep and not _is_shallow(value):
             raise _refuse(f"{what} is nested more than {MAX_DEPTH} levels deep")
@@ -104,7 +104,7 @@ _LEAVES = (str, int, float, bool, bytes, type(None))
 
 
 def _look_inside(found: Any) -> Collection[Any]:
-    """What a value holds; of objects that know how to become data, what they become."""
+    """The values inside a value; for an object that can become data, what it becomes."""
     if isinstance(found, _LEAVES):
         return ()
     if isinstance(found, dict):
@@ -116,7 +116,7 @@ def _look_inside(found: Any) -> Collection[Any]:
 
 
 def _find_problem(value: Any, error: Exception) -> str:
-    """Where the first thing stands that JSON cannot hold; the error's own words if that cannot be said."""
+    """Where something stands that JSON cannot hold, and what is wrong with it; else the type of the error."""
     if isinstance(error, RecursionError):
         return f"it is nested more than {MAX_DEPTH} levels deep, or contains itself"
     pending: list[tuple[str, Any]] = [("$", value)]
@@ -139,7 +139,7 @@ def _find_problem(value: Any, error: Exception) -> str:
 
 def _find_leaf_problem(value: Any) -> str | None:
     try:
-        if _encode(value) == b"null" and value is not None:  # a scalar of numpy's, most often
+        if _encode(value) == b"null" and value is not None:  # most often a scalar of numpy
             return "is not a number, or infinite, which JSON has no number for"
     except UnicodeEncodeError:
         return "is text that is not valid Unicode"

@@ -1,7 +1,7 @@
-"""The pruner: forgets what is past its time. Ended runs after the retention, old answers, idempotency keys, links, callbacks.
+"""The pruner: deletes ended runs after the retention, and old answers, idempotency keys, links and callbacks.
 
-Every coordinator may run it: what one deletes the others do not find. It works in small transactions and rests between them, so
-that runs do not wait for it. Blobs are `perdure gc`'s.
+Every coordinator may run a pruner: what one deletes the others do not find. It works in small transactions and rests
+between them, so that runs do not wait for it. Blobs are left to `perdure gc`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ logger = logging.getLogger("perdure.pruner")
 
 DAY = 86_400.0
 ANSWERS_SECONDS = 3600.0
-"""Whoever asked has looked by then."""
+"""How long a command and its answer are kept; the caller has read it by then."""
 KEYS_SECONDS = 7 * DAY
-"""How long an idempotency key is remembered after the end of its run; longer where that run is kept longer (PROTOCOL 11)."""
+"""How long an idempotency key is kept after the end of its run, or longer if the run itself is (PROTOCOL 11)."""
 LINKS_SECONDS = 7 * DAY
 CALLBACKS_SECONDS = DAY
-"""Signatures are refused long before."""
+"""How long callbacks are remembered; their signatures are refused long before."""
 PAUSE_SECONDS = 600.0
 _REST_SECONDS = 0.05
 
@@ -38,7 +38,7 @@ class Pruner:
 
     async def run(self) -> None:
         while True:
-            # Not all at once after a common start.
+            # Jitter: coordinators that started together should not prune together.
             await self._clock.sleep(PAUSE_SECONDS * (0.5 + self._clock.random()))
             try:
                 await self.prune()
@@ -46,7 +46,7 @@ class Pruner:
                 logger.warning("pruning: %s", error)
 
     async def prune(self) -> int:
-        """How many runs went."""
+        """Delete what is past its time, and give the number of runs deleted."""
         now = self._clock.now()
         runs = await self._repeat(partial(self._archive.prune_runs, now - self._retention))
         await self._repeat(partial(self._journal.prune_commands, now - ANSWERS_SECONDS))
@@ -58,9 +58,9 @@ class Pruner:
         return runs
 
     async def count(self) -> int:
-        """How many runs would go, as far as can be said without trying: some wait for a child or a parent."""
+        """How many runs would be deleted, as far as can be told without trying: some wait for a child or a parent."""
         before, total, cursor = self._clock.now() - self._retention, 0, None
-        ended = RunFilter(until=before, quarantined=False)  # created before then, at least
+        ended = RunFilter(until=before, quarantined=False)  # a run that ended before then was created before then
         while True:
             page = await self._journal.list_runs(ended, limit=1000, cursor=cursor)
             total += sum(one.row.ended_at is not None and one.row.ended_at < before for one in page.items)

@@ -1,4 +1,4 @@
-"""The reclaimer: finds work nobody does any more. Workers that fell silent, and messages that vanished."""
+"""The reclaimer: finds work that is no longer done, because its worker fell silent or its message vanished."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class Reclaimer:
         now = self._clock.monotonic()
         stood_still = self._swept_at is not None and now - self._swept_at > self._pause + self._dead_seconds
         if self._readable_since is None or self._blind or stood_still:
-            # This process has just begun to look, the transport could not be read, or this process stood still: silence before now proves nothing (PROTOCOL 15).
+            # This process has just begun to look, could not read the transport, or stood still: silence before now
+            # proves nothing (PROTOCOL 15).
             self._readable_since, self._blind = now, False
         for run_id in await self._coordinator.transport.settle():
             self._coordinator.put(Resumed(run_id, None))
@@ -63,7 +64,7 @@ class Reclaimer:
         self._swept_at = self._clock.monotonic()
 
     def lapse(self, name: str) -> None:
-        """The attempt died with its worker."""
+        """Tell the coordinator that an attempt died with its worker."""
         entry = self._coordinator.publisher.dispatcher.get(name)
         if entry is None:
             return
@@ -72,7 +73,7 @@ class Reclaimer:
         self._coordinator.put(Asked(entry.address.run_id, lambda state: lapse, None))
 
     def _send_again(self, name: str) -> None:
-        """The transport lost it: the same attempt, once more. Counts as no failure."""
+        """Send an attempt that the transport lost once more. It is the same attempt and counts as no failure."""
         entry = self._coordinator.publisher.dispatcher.get(name)
         if entry is not None:
             self._coordinator.send_again(entry.address)

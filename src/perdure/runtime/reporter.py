@@ -1,7 +1,7 @@
-"""The reporter: delivers results, in order, those that are ready together in one call.
+"""The reporter: delivers results in order; those that are ready together go in one call.
 
-It owns what is finished and not yet delivered. While delivery fails it keeps them and says so, and the worker claims
-nothing more (PROTOCOL 19); the number kept is bounded by the worker's slots, since checkpoints wait for delivery.
+It owns the results that are finished and not yet delivered. While delivery fails it keeps them and says so, and the
+worker claims nothing more (PROTOCOL 19). Their number is bounded by the slots, since checkpoints wait for delivery.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ class Reporter:
         self._ready: list[Result] = []
         self._delivering: list[Result] = []
         self._waiters: list[tuple[asyncio.Future[None], str]] = []
-        """For what is ready, and whose checkpoint they wait for."""
+        """Futures that wait for the results that are ready, each with the task whose checkpoint it waits for."""
         self._delivery_waiters: list[tuple[asyncio.Future[None], str]] = []
-        """For what is being delivered."""
+        """Futures that wait for the results that are being delivered, likewise."""
         self._wake: asyncio.Future[None] | None = None
         self.delivered = 0
         """Results, so far."""
         self.failing = False
         self.changed: Callable[[], None] = lambda: None
-        """Called when delivery begins to work again."""
+        """Called when delivery works again."""
 
     @property
     def count(self) -> int:
-        """Results not yet delivered."""
+        """The number of results not yet delivered."""
         return len(self._ready) + len(self._delivering)
 
     def add(self, result: Result) -> None:
@@ -49,7 +49,8 @@ class Reporter:
             wake.set_result(None)
 
     def add_and_wait(self, result: Result) -> asyncio.Future[None]:
-        """Done when everything added so far was delivered; cancelled when it is a checkpoint that counts for nothing."""
+        """Add a result. The future is done when everything added so far is delivered, and cancelled if it was a
+        checkpoint of an attempt that is no longer current."""
         self.add(result)
         return self.flushed(result.task_id)
 
@@ -83,12 +84,12 @@ class Reporter:
                 waiter.cancel()
 
     async def _deliver(self) -> Collection[str]:
-        """The tasks whose checkpoints were refused."""
+        """Deliver, however long it takes, and give the tasks whose checkpoints were refused."""
         pause, refused = FIRST_PAUSE_SECONDS, frozenset[str]()
         while True:
             try:
                 await self._transport.report(self._delivering)
-            except CheckpointsRefused as found:  # all were delivered
+            except CheckpointsRefused as found:  # every result was delivered nevertheless
                 refused = found.task_ids
             except TransportClosed:
                 raise
@@ -99,7 +100,7 @@ class Reporter:
                 await self._clock.sleep(pause * (0.5 + self._clock.random() / 2))
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
                 continue
-            # Crash here: delivered twice at most, and the second is ignored (T2).
+            # Crash here: results are delivered twice at most, and the second delivery is ignored (T2).
             self.delivered += len(self._delivering)
             self._delivering = []
             if self.failing:

@@ -1,7 +1,7 @@
 """Threads for sync handlers: a bounded pool that reports back to one event loop in batches.
 
 It owns the threads. A call cannot be killed, so a thread counts as busy until it returns, whatever became of the
-attempt. Threads are daemons: one that never returns does not keep the process from ending.
+attempt. Threads are daemons: a call that never returns does not keep the process from ending.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from typing import Any
 
 Answer = tuple[bool, Any]
-"""Whether it returned, and what it returned or raised."""
+"""Whether a call returned, and what it returned or raised."""
 
 
 class _Job:
@@ -41,14 +41,14 @@ class ThreadPool:
         self._closed = False
         self._threads: list[threading.Thread] = []
         self._open = 0
-        """Calls submitted and not ended."""
+        """The number of calls that were submitted and have not ended."""
 
     @property
     def busy(self) -> int:
         return self._open
 
     def submit(self, call: Callable[[], Any], ended: Callable[[], None]) -> asyncio.Future[Answer]:
-        """`ended` is called on the loop when the thread is free again, also when nobody waits for the answer."""
+        """Run a call in a thread. `ended` is called on the loop when the thread is free, awaited or not."""
         future: asyncio.Future[Answer] = self._loop.create_future()
         self._open += 1
         self._jobs.put(_Job(call, ended, future))
@@ -60,13 +60,13 @@ class ThreadPool:
         return future
 
     def close(self) -> None:
-        """Threads end when they are free; those that are not are left alone."""
+        """Let threads end when they are free; busy ones are left alone."""
         self._closed = True
         for _ in self._threads:
             self._jobs.put(None)
 
     def join(self) -> None:
-        """Wait for the threads that are free. Blocks, though never for a handler."""
+        """Wait until the threads have ended, unless a call is under way: this blocks, but never for a handler."""
         if self._open == 0:
             for thread in self._threads:
                 thread.join()
@@ -79,10 +79,10 @@ class ThreadPool:
                 except BaseException as error:  # noqa: BLE001  a handler may raise anything, the attempt decides what it means
                     job.answer = (False, error)
             self._announce(job)
-            del job  # or the last answer would live as long as the thread is idle
+            del job  # otherwise the last answer would live as long as the thread is idle
 
     def _announce(self, job: _Job) -> None:
-        """One wake-up of the loop for all that ended before it came around."""
+        """Tell the loop that a call has ended, with one wake-up for all that end before it comes around."""
         with self._lock:
             self._ended.append(job)
             if self._announced:
@@ -90,7 +90,7 @@ class ThreadPool:
             self._announced = True
         try:
             self._loop.call_soon_threadsafe(self._collect)
-        except RuntimeError:  # the loop is closed: nobody is interested any more
+        except RuntimeError:  # the loop is closed, and nothing waits for the answer
             pass
 
     def _collect(self) -> None:

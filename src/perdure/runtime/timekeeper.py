@@ -1,4 +1,4 @@
-"""The timekeeper: tells the coordinator which timers are due. Sleeps until the next one; polls nothing."""
+"""The timekeeper: tells the coordinator which timers are due. It sleeps until the next one instead of polling."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perdure.runtime.waiting import Complaints, first_of
 logger = logging.getLogger("perdure.timekeeper")
 
 _LONGEST_SLEEP = 60.0
-"""A wall clock may jump, a database be restored; looking once a minute bounds what that costs."""
+"""A wall clock may jump and a database be restored; looking once a minute bounds what that costs."""
 _LIMIT = 1000
 _TROUBLE_SECONDS = 0.2
 
@@ -26,7 +26,7 @@ class Timekeeper:
         self._coordinator = coordinator
         self._clock = clock
         self._next: float | None = clock.now()
-        """When to look next. At first now: something may have become due while nobody ran."""
+        """When to look next. At first now: a timer may have become due while no process ran."""
         self._checked = clock.monotonic()
         self._changed = asyncio.Event()
         self._told: set[tuple[str, str, float]] = set()
@@ -34,17 +34,17 @@ class Timekeeper:
         coordinator.timer_set = self.note
 
     def note(self, due_at: float) -> None:
-        """A timer was made durable."""
+        """Take note of a timer that became durable."""
         if self._next is None or due_at < self._next:
             self._next = due_at
             self._changed.set()
 
     def look_soon(self) -> None:
-        """Runs were taken over: something of theirs may be due."""
+        """Look at once, because runs were taken over and their timers may be due."""
         self.note(0.0)
 
     async def _look(self) -> None:
-        """Read when the next one is due. One that is noted meanwhile may be missing in what is read."""
+        """Read when the next timer is due. One noted meanwhile may be missing in what is read, and stays noted."""
         self._next = None
         found = await self._journal.next_timer(self._coordinator.share.partitions)
         if found is not None:
@@ -67,7 +67,7 @@ class Timekeeper:
             except StoreUnavailable as error:
                 self._complaints.say(error)
                 if wait <= 0:
-                    self._next = 0.0  # at once, also when the clock is set back meanwhile
+                    self._next = 0.0  # look again at once, even if the clock is set back meanwhile
                 await self._clock.sleep(_TROUBLE_SECONDS)
 
     async def _tell(self) -> None:
@@ -75,7 +75,8 @@ class Timekeeper:
         fresh = [one for one in due if (one.run_id, one.timer_id, one.due_at) not in self._told]
         for one in fresh:
             self._coordinator.put(TimerDue(one.run_id, one.timer_id, one.due_at))
-        # Told but still due: the coordinator is on it. Forget once the journal no longer lists it.
+        # A timer that was told and is still due is with the coordinator. It is forgotten once the journal no longer
+        # lists it.
         self._told = {(one.run_id, one.timer_id, one.due_at) for one in due}
         await self._coordinator.drained()
         await self._look()

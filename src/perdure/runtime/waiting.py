@@ -1,4 +1,4 @@
-"""Waiting for something with an end: a time, the first of several things, a store that is away. Nothing is left behind."""
+"""Ways to wait that leave no task behind: for a limited time, for the first of several things, for an absent store."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 2.0
 COMPLAINT_SECONDS = 10.0
 AT_ONCE = 32
-"""Calls to a store side by side."""
+"""How many calls to a store run side by side."""
 T = TypeVar("T")
 
 
 class Complaints:
-    """What keeps failing is said when it begins and every ten seconds: loops look many times a second, and an outage takes long."""
+    """A log of what keeps failing: a line when it begins and every ten seconds after, since loops look many times a
+    second and outages last."""
 
     def __init__(self, clock: Clock, log: logging.Logger, what: str) -> None:
         self._clock = clock
@@ -43,7 +44,7 @@ class Complaints:
 
 
 async def insist(clock: Clock, call: Callable[[], Awaitable[T]]) -> T:
-    """Its answer, however long the store or transport it asks is away. For calls that may be repeated."""
+    """Repeat a call until its store or transport answers, however long that is away. For calls that may be repeated."""
     pause = FIRST_PAUSE_SECONDS
     while True:
         try:
@@ -59,7 +60,7 @@ async def insist(clock: Clock, call: Callable[[], Awaitable[T]]) -> T:
 async def side_by_side(
     call: Callable[[str], Awaitable[Any]], names: Sequence[str], at_once: int = AT_ONCE
 ) -> dict[str, Exception]:
-    """Call it for each of these, some at a time; what went wrong, by name."""
+    """Make a call for each name, some at a time, and give the errors by name."""
     problems: dict[str, Exception] = {}
     for first in range(0, len(names), at_once):
         some = names[first : first + at_once]
@@ -67,13 +68,13 @@ async def side_by_side(
         for name, result in zip(some, results, strict=True):
             if isinstance(result, Exception):
                 problems[name] = result
-            elif isinstance(result, BaseException):  # cancelled by whom ever: that is no answer
+            elif isinstance(result, BaseException):  # the call was cancelled, which is no answer
                 problems[name] = StoreUnavailable(f"reading {name} was interrupted")
     return problems
 
 
 async def wait_at_most(clock: Clock, seconds: float, begin: Callable[[], Awaitable[Any]]) -> bool:
-    """Whether what `begin` gives was done in time; it is cancelled otherwise. Its error is raised here."""
+    """Whether what `begin` starts is done in time; if not, it is cancelled. Its error is raised here, in a group."""
 
     async def wait() -> None:
         await begin()
@@ -89,7 +90,7 @@ async def wait_at_most(clock: Clock, seconds: float, begin: Callable[[], Awaitab
 
 
 async def first_of(*waits: Coroutine[Any, Any, Any]) -> None:
-    """Return when one of these is done; the others are cancelled."""
+    """Return when one of the waits is done; the others are cancelled."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(wait) for wait in waits]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,8 +1,8 @@
 """The watch: ends attempts whose time is over.
 
-It owns no list of its own: it looks at what runs, which is at most as many as the worker has slots, and sleeps until the
-earliest deadline it saw. An attempt that begins with an earlier one wakes it. Heartbeats only move deadlines back, so
-they need not tell anybody.
+It owns no list of its own: it looks at the attempts that run, at most as many as the worker has slots, and sleeps until
+the earliest deadline it saw. An attempt that begins with an earlier deadline wakes it. Heartbeats only postpone
+deadlines, so they need not wake it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Watch:
         self._next: float | None = None
 
     def add(self, attempt: Attempt) -> None:
-        """Its deadline is new, or nearer than it was."""
+        """Take account of an attempt whose deadline is new, or nearer than it was."""
         deadline = attempt.deadline()
         if deadline is not None and (self._next is None or deadline < self._next):
             self._next = deadline
