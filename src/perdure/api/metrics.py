@@ -1,4 +1,4 @@
-"""Figures for Prometheus. Labels come from closed sets only: routes as templates, states, event types; never ids or names.
+"""Figures for Prometheus. Labels come from closed sets only (route templates, states, event types): no ids, no names.
 
 A label with ids would add time series without end.
 """

@@ -227,7 +227,7 @@ class RunStarted(View, frozen=True, kw_only=True):
     error: Error | None
     origin: Maybe[str] = UNSET
     warnings: Maybe[list[str]] = UNSET
-    """Inputs that the schema of the workflow neither knows nor forbids: perhaps typos. The run has begun all the same."""
+    """Inputs that the workflow's schema neither knows nor forbids: perhaps typos. The run has begun all the same."""
 
 
 class Event(View, frozen=True, kw_only=True):

@@ -74,7 +74,7 @@ class Context:
 
     @property
     def correlation_id(self) -> str:
-        """The name that the caller gave this work when it started the run; empty if none. Children have their parent's."""
+        """The name the caller gave this work when it started the run; empty if none. Children have their parent's."""
         return self._task.correlation_id
 
     @property
@@ -203,7 +203,8 @@ class Context:
         return msgspec.to_builtins(checked), self._save(checked, name)
 
     def _save(self, checkpoint: Any, step: str = "") -> Any:
-        """Send the result of a step or, without a name, the checkpoint. To be awaited on the loop; blocks in a thread."""
+        """Send the result of a step or, without a name, the checkpoint. An awaitable on the loop; blocks in a
+        thread."""
         raise NotImplementedError
 
     def _on_loop(self) -> bool:

@@ -76,7 +76,7 @@ class ThreadPool:
             if not job.future.cancelled():
                 try:
                     job.answer = (True, job.context.run(job.call))
-                except BaseException as error:  # noqa: BLE001  a handler may raise anything, the attempt decides what it means
+                except BaseException as error:  # noqa: BLE001  the attempt decides what any error means
                     job.answer = (False, error)
             self._announce(job)
             del job  # otherwise the last answer would live as long as the thread is idle

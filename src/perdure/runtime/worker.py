@@ -222,7 +222,7 @@ class Worker:
             await self._over.wait()
 
     def beat(self) -> None:
-        """Say that this worker lives, and stop the tasks that the answer names. In the heartbeat thread or on the loop."""
+        """Say that this worker lives, and stop the tasks the answer names. From the heartbeat thread or on the loop."""
         running = tuple(self._running)  # one operation, and so consistent also from another thread
         started = self._list_started(TOLD_SECONDS)
         self._told = frozenset(started)
@@ -254,7 +254,7 @@ class Worker:
         return tuple(self._running)
 
     def list_working(self) -> dict[str, Working]:
-        """The tasks whose handlers run now, with who runs them and since when."""
+        """The tasks whose handlers run now, each with this worker, its process, and since when."""
         return {name: Working(self.worker_id, since, *self._process) for name, since in self._list_started(0.0).items()}
 
     def _list_started(self, seconds: float) -> dict[str, float]:
