@@ -203,8 +203,7 @@ class Context:
         return msgspec.to_builtins(checked), self._save(checked, name)
 
     def _save(self, checkpoint: Any, step: str = "") -> Any:
-        """Send the result of a step or, without a name, the checkpoint. An awaitable on the loop; blocks in a
-        thread."""
+        """Send the result of a step, or the checkpoint if it has no name. Awaitable on the loop; blocks in a thread."""
         raise NotImplementedError
 
     def _on_loop(self) -> bool:
