@@ -4,9 +4,11 @@ VENV := .venv
 PY   := $(VENV)/bin/python
 JOBS ?= 2
 ARGS ?=
+# Tests of processes and servers wait nearly as long as they work.
+WORKERS ?= $(shell expr 2 \* $(JOBS))
 
 # A crashed worker ends the run: with loadgroup, xdist would wait for the tests that it still had.
-PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --max-worker-restart=0
+PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart=0
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check stress sim chaos cluster fuzz api attack bench pictures format lock clean
@@ -37,7 +39,7 @@ check: setup ## format, lint, types and the fast tests (pyright is one); before 
 	@$(PY) -m ruff format --check --quiet . || { echo "check: run 'make format'" >&2; exit 1; }
 	@$(PY) -m ruff check --quiet .
 	@$(PY) -m mypy
-	@$(PYTEST) -q -m "not slow" --hypothesis-profile=fast --durations=3 --durations-min=2 $(ARGS)
+	@$(PYTEST) -n $(JOBS) -q -m "not slow" --hypothesis-profile=fast --durations=3 --durations-min=1 $(ARGS)
 
 stress: setup ## every test in random order beside simulated histories, ROUNDS=3 times; SEED=… has an order again
 	@$(PY) -m tests.stress --jobs $(JOBS) --rounds $(or $(ROUNDS),3) $(if $(SEED),--seed $(SEED)) $(ARGS)

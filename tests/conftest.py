@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.fast import pytest_collection_modifyitems
+from tests.memory import room_in_memory
 from tests.servers.fixtures import postgres_servers, pytest_addoption, redis_server, redis_servers
 
 __all__ = [
@@ -19,6 +20,10 @@ __all__ = [
     "redis_server",
     "redis_servers",
 ]
+
+# Folders of tests are in memory, where nobody waits for a disk: what a database would lose with the machine is not asked here.
+if "PYTEST_DEBUG_TEMPROOT" not in os.environ and (memory := room_in_memory()) is not None:
+    os.environ["PYTEST_DEBUG_TEMPROOT"] = str(memory)
 
 # Tests start many interpreters: compiling everything anew in each takes longer than what they test.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

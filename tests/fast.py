@@ -1,7 +1,7 @@
 """What `make check` runs: every test that is not `slow`. No folder is listed anywhere.
 
 A test is slow when it says so, and by itself when it takes a server or a program from a fixture. So a test that nobody thought
-about is run by `make check`, which shows the longest ones at its end: mark what takes more than about a second.
+about is run by `make check`, which shows the longest ones at its end: mark what takes more than about a tenth of a second.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 import os
 import subprocess
 
+import pytest
+
 from tests.forking import REAL, commands
 
 
@@ -19,6 +21,7 @@ def asked(program, *arguments, folder, **environment):
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_folder_arguments_environment_output_and_exit_code_are_the_same(tmp_path):
     (tmp_path / "b.yaml").write_text(
         "name: b\nnodes:\n  - {id: a, type: transform, config: {value: '{{ inputs.x + 1 }}'}}\n"

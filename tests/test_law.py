@@ -88,10 +88,12 @@ def uncited(names: list[str], found: list[tuple[str, str, bool]]) -> list[str]:
     return [name for name in names if name not in used]
 
 
+@pytest.mark.slow
 def test_whatever_is_cited_is_on_a_page_of_the_law():
     assert unknown(ROOT) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", sorted(page.name for page in LAW.glob("*.md") if page.name != "security.md"))
 def test_every_rule_is_cited_by_code_or_tests(page):
     """What nothing refers to is either not kept or not found by whoever breaks it. The page of security names its tests itself."""
@@ -125,6 +127,7 @@ def headings(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", re.sub(r"<[^>]*>", "", text)).strip().lower().replace(" ", "-") for text in found}
 
 
+@pytest.mark.slow
 def test_no_document_is_named_that_is_not_here():
     """Documents beside the source are called so; whoever reads the source has only these."""
     named = {

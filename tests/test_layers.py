@@ -176,6 +176,7 @@ def violations(root: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_imports_point_in_one_direction():
     assert violations(SRC) == []
 

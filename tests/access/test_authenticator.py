@@ -105,6 +105,7 @@ async def test_the_archive_is_asked_at_most_once_in_the_time_a_key_is_remembered
     assert counting.asked.count("find_key") == 4
 
 
+@pytest.mark.slow
 async def test_what_is_remembered_is_bounded(archive, clock):
     class Nothing:
         async def find_key(self, key_id: str) -> None:

@@ -91,6 +91,7 @@ async def test_the_table_of_routes_and_permissions_is_as_it_was_decided(server):
     assert "\n".join(sorted(lines)) + "\n" == GOLDEN.read_text()
 
 
+@pytest.mark.slow
 async def test_without_credentials_nothing_but_the_public_answers(server):
     seen = 0
     server.app.state.context.failures = Failures(server.engine.clock, rate=0)
@@ -105,6 +106,7 @@ async def test_without_credentials_nothing_but_the_public_answers(server):
     assert seen > 100
 
 
+@pytest.mark.slow
 async def test_every_role_does_what_the_table_says_and_nothing_else(server):
     seen = {"allowed": 0, "denied": 0}
     for method, path, operation, document in operations(server):
@@ -125,6 +127,7 @@ async def test_every_role_does_what_the_table_says_and_nothing_else(server):
     assert seen["denied"] > 50
 
 
+@pytest.mark.slow
 async def test_a_role_that_is_none_may_nothing(server):
     for method, path, operation, document in operations(server):
         if "x-permission" in operation:
@@ -179,6 +182,7 @@ SHARED = {"/api/v1/node-types/{name}"}
 """Names of what is installed; nothing of a tenant."""
 
 
+@pytest.mark.slow
 async def test_ids_of_another_tenant_in_a_path_are_not_found_and_no_byte_of_it_is_shown(server):
     ids = await furnish(server)
     theirs, ours = bearer("eve", tenant="other"), bearer()
@@ -326,6 +330,7 @@ async def test_too_many_requests_are_told_when_to_come_back(tmp_path):
         assert (await server.get("/runs", headers=bearer("somebody else"))).status_code == 200
 
 
+@pytest.mark.slow
 async def test_a_key_that_is_revoked_is_good_for_nothing_within_a_second(tmp_path):
     async with serving(tmp_path) as server:
         archive, clock = archive_of(server.engine), server.engine.clock

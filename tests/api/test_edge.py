@@ -155,6 +155,7 @@ async def test_pages_of_the_address_people_use_may_ask_for_changes(tmp_path):
         assert (await server.post("/runs", {"definition": TWO}, headers=headers)).status_code == 403
 
 
+@pytest.mark.slow
 async def test_whoever_has_no_credential_learns_nothing_by_odd_paths(tmp_path):
     async with serving(tmp_path, tokens=True, real=True) as server:
         tricks = [
@@ -288,6 +289,7 @@ def _cursors():
     return [*made, "", "' OR 1=1 --", "%", "\u0661", "a" * 2000]
 
 
+@pytest.mark.slow
 async def test_a_cursor_that_somebody_made_up_is_refused_or_gives_a_page(server):
     await server.start(TWO, {"q": 1})
     document = (await server.client.get("/openapi.json")).json()

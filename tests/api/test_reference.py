@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import msgspec
+import pytest
 
 from tests.api.helpers import serving
 from tests.documents import blocks
@@ -73,6 +74,7 @@ def fill(names, name, target):
     return value if target.startswith("$") else quote(value, safe="")
 
 
+@pytest.mark.slow
 async def test_every_request_of_the_page_gives_the_answer_it_shows(tmp_path):
     names: dict[str, str] = {}
     kept: dict[str, str] = {}

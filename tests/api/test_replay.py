@@ -46,6 +46,7 @@ async def file(server):
     return (await server.client.get(f"{API}/runs/{run_id}/export")).json()
 
 
+@pytest.mark.slow
 async def test_a_run_goes_the_same_way_again_and_nothing_is_executed(file):
     executed = len(tasks.seen)
     again = replay(file)

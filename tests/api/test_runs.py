@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from perdure.model import compile_definition
 from perdure.runtime.pruner import DAY, Pruner
 from tests.api.helpers import serving
@@ -223,6 +225,7 @@ async def test_a_patch_is_tried_before_it_is_taken(server):
     assert (neither.status_code, neither.json()["problems"][0]["path"]) == (422, "patch")
 
 
+@pytest.mark.slow
 async def test_nodes_of_a_large_run_are_paged_and_their_outputs_given_on_demand(server):
     nodes = [transform(f"n{number}", "x" * 100) for number in range(1200)]
     run_id = (await server.start(workflow(*nodes)))["run_id"]

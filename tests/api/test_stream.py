@@ -78,6 +78,7 @@ async def test_events_arrive_while_they_happen(server):
     await until_true(lambda: feed.followed == 0, "nobody follows any more")
 
 
+@pytest.mark.slow
 async def test_another_process_that_decides_nothing_serves_the_same_stream(tmp_path):
     async with serving(tmp_path, real=True) as holder:
         run_id = (await holder.start(SIGNALLED, wait=0))["run_id"]
@@ -167,6 +168,7 @@ async def frames(response):
             fields = {}
 
 
+@pytest.mark.slow
 async def test_what_is_executed_is_streamed_without_a_number_and_changes_with_it(server):
     tasks.gates.pop("g1", None)
     run = await server.start(GATED, wait=0)

@@ -23,6 +23,7 @@ def looping():
     )
 
 
+@pytest.mark.slow
 async def test_a_run_is_the_same_elsewhere_and_nothing_is_executed(tmp_path):
     for name in ("here", "there"):
         (tmp_path / name).mkdir()

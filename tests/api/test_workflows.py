@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 import yaml
 
 from tests.api.helpers import bearer, serving
@@ -109,6 +110,7 @@ async def test_an_alias_that_cannot_be_is_refused_with_everything_that_is_wrong(
     assert (await put("/api/v1/workflows/orders/aliases/7up", json={"version": 1})).status_code == 422
 
 
+@pytest.mark.slow
 async def test_a_rollout_gives_each_version_its_share_and_raising_it_takes_nobody_back(server):
     for value in (1, 2):
         await register(server, value)

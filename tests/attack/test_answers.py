@@ -15,6 +15,7 @@ from tests.attack.watchdog import watching
 MIB = 1024 * 1024
 
 
+@pytest.mark.slow
 @attack("S13", "a small definition whose answer is hundreds of megabytes")
 async def test_an_answer_holds_so_much_and_refers_to_the_rest(tmp_path):
     definition = {
@@ -50,6 +51,7 @@ async def test_outputs_of_many_nodes_are_left_out_behind_the_first_megabytes(tmp
         assert (await server.ok(f"/runs/{run['run_id']}/nodes/{'n49'}"))["output"] == "x" * 1_000
 
 
+@pytest.mark.slow
 @attack("S18", "blobs that name each other twice, forty levels deep")
 async def test_references_that_multiply_are_counted(tmp_path):
     from perdure.kernel import segments
@@ -76,6 +78,7 @@ LARGE = {
 }
 
 
+@pytest.mark.slow
 @attack("S19", "a patch of many operations on a large definition")
 async def test_a_patch_copies_the_definition_once_and_holds_up_nobody(tmp_path):
     async with serving(tmp_path) as server:

@@ -84,6 +84,7 @@ async def test_what_comes_before_the_end_of_the_headers_has_a_size(tmp_path, mak
         assert (await server.client.get("/healthz")).status_code == 200
 
 
+@pytest.mark.slow
 @attack("S07", "headers that never end")
 async def test_headers_have_a_time(tmp_path, monkeypatch):
     monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.2)
@@ -94,6 +95,7 @@ async def test_headers_have_a_time(tmp_path, monkeypatch):
                 assert (await answer_to(reader)).startswith(b"HTTP/1.1 408 ")
 
 
+@pytest.mark.slow
 async def test_a_request_may_take_its_time_once_its_headers_are_there(tmp_path, monkeypatch):
     monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.2)
     async with serving(tmp_path, real=True) as server:

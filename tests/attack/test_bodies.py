@@ -26,6 +26,7 @@ BODIES = {
 }
 
 
+@pytest.mark.slow
 @attack("S03", "a megabyte of small values, and an answer twenty times as large")
 @pytest.mark.parametrize("name", BODIES)
 async def test_a_body_of_many_values_holds_up_nobody_and_its_answer_is_short(tmp_path, name):
@@ -111,5 +112,6 @@ def _head(length):
     ).encode()
 
 
+@pytest.mark.slow
 def test_the_bodies_of_these_tests_are_taken_by_their_size():
     assert all(json.loads(body) is not None and len(body) < MIB for body in BODIES.values())

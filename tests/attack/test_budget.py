@@ -41,6 +41,7 @@ DEFINITIONS = {
 }
 
 
+@pytest.mark.slow
 @attack("S03", "a viewer freezes the server with a definition to validate")
 @pytest.mark.parametrize("name", DEFINITIONS)
 async def test_a_definition_holds_up_nobody(tmp_path, name):
@@ -212,6 +213,7 @@ def test_an_honest_search_is_made(expression):
     assert evaluate(ask(expression, output), RUN).value is True
 
 
+@pytest.mark.slow
 @attack("S06", "conditions of one decision, each within its limit")
 async def test_many_conditions_share_a_budget(tmp_path):
     rule = {"condition": "output.rows.all(r, r.s.contains('b') || r.i >= 0) && false", "next_nodes": ["b"]}

@@ -25,6 +25,7 @@ SOURCE = Path(perdure.__file__).parent
 AGENT = {"type": "agent_driven", "available_next_nodes": ["b", "d"], "default": ["e"]}
 
 
+@pytest.mark.slow
 @attack("X14", "an agent that names any node, and anything else")
 def test_nothing_is_scheduled_outside_what_the_definition_offers():
     chance = random.Random(14)
@@ -185,6 +186,7 @@ ELSEWHERE = [
 ]
 
 
+@pytest.mark.slow
 @attack("X27", "a route that leads elsewhere")
 async def test_no_answer_leads_anywhere(tmp_path):
     async with serving(tmp_path, tokens=True, real=True) as server:

@@ -142,6 +142,7 @@ async def parked(server, headers):
     return found["dead_letter_id"]
 
 
+@pytest.mark.slow
 @attack("S02", "an operator requeues a dead letter with a config of their own")
 async def test_a_requeue_with_a_config_needs_the_right_to_write_workflows_and_leaves_a_trace(tmp_path):
     async with serving(tmp_path, tokens=True) as server:
@@ -178,6 +179,7 @@ WAITS: dict[str, Any] = {"name": "w", "nodes": [{"id": "a", "type": "wait", "con
 LATER: dict[str, Any] = {"id": "c", "type": "transform", "dependencies": ["a"], "config": {"value": 666}}
 
 
+@pytest.mark.slow
 @attack("S02", "a key that may patch and not write workflows gives a run a definition of its own")
 @pytest.mark.parametrize(
     ("definition", "action", "body"),

@@ -26,6 +26,7 @@ EXTREMES = {
 }
 
 
+@pytest.mark.slow
 @attack("S03", "a megabyte of numbers, each of which takes as long as hundreds")
 @pytest.mark.parametrize("name", EXTREMES)
 async def test_numbers_that_take_long_to_read_hold_up_nobody(tmp_path, name):
@@ -53,6 +54,7 @@ def test_some_of_them_are_fine_and_texts_that_look_so_too():
     assert not holds_many([0.0, 1.5e10, float(10**20)] * 5_000)
 
 
+@pytest.mark.slow
 @attack("S03", "a few of them in each of many values")
 async def test_many_values_with_a_few_of_them_hold_up_nobody(tmp_path):
     def node(id, value, *needs):

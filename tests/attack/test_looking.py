@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.api.helpers import serving
 from tests.attack.marks import attack
 from tests.attack.watchdog import LONGEST_SECONDS, watching
@@ -13,6 +15,7 @@ def flow(value):
     return {"name": "w", "nodes": [{"id": "a", "type": "transform", "config": {"value": value}}]}
 
 
+@pytest.mark.slow
 @attack("S03", "two versions with long lists that are almost equal")
 async def test_a_difference_of_two_large_versions_holds_up_nobody(tmp_path):
     async with serving(tmp_path) as server:
@@ -24,6 +27,7 @@ async def test_a_difference_of_two_large_versions_holds_up_nobody(tmp_path):
         assert dog.longest < LONGEST_SECONDS / 2, dog.what
 
 
+@pytest.mark.slow
 @attack("S03", "two runs with long outputs that are almost equal")
 async def test_a_difference_of_two_large_runs_holds_up_nobody(tmp_path):
     async with serving(tmp_path) as server:
@@ -37,6 +41,7 @@ async def test_a_difference_of_two_large_runs_holds_up_nobody(tmp_path):
         assert dog.longest < LONGEST_SECONDS / 2, dog.what
 
 
+@pytest.mark.slow
 @attack("S03", "a file of thousands of small events")
 async def test_an_import_of_many_events_holds_up_nobody(tmp_path):
     async with serving(tmp_path) as server:
@@ -64,6 +69,7 @@ async def test_a_run_has_so_many_tags(tmp_path):
         assert (await server.post("/runs", body)).is_success
 
 
+@pytest.mark.slow
 @attack("S04", "a list of objects that are all to be different")
 async def test_a_schema_that_compares_each_with_each_holds_up_nobody(tmp_path):
     definition = {**flow(1), "inputs": {"properties": {"x": {"type": "array", "uniqueItems": True}}}}

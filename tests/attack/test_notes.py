@@ -132,6 +132,7 @@ async def test_no_key_has_such_a_name(tmp_path):
 # -- guessing ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @attack("S30", "guesses at keys, tokens, links and signatures without end")
 async def test_wrong_credentials_of_an_address_have_a_rate_and_a_valid_one_is_never_kept_out(tmp_path):
     engine = await Engine.open(f"sqlite:///{tmp_path / 'perdure.db'}")
@@ -162,6 +163,7 @@ async def test_wrong_credentials_of_an_address_have_a_rate_and_a_valid_one_is_ne
         await engine.close(0.5)
 
 
+@pytest.mark.slow
 def test_addresses_do_not_count_for_one_another_and_are_forgotten():
     failures = Failures(FakeClock(), rate=1, burst=1)
     for number in range(20_000):
@@ -206,6 +208,7 @@ async def test_a_viewer_is_not_told_what_others_do(tmp_path):
         assert worker["pid"] > 0
 
 
+@pytest.mark.slow
 @attack("S30", "a key in the list of processes")
 def test_a_key_on_the_command_line_is_warned_of():
     command = ["runs", "list", "--server", "http://127.0.0.1:1", "--api-key", "perdure_x"]

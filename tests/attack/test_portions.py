@@ -1,5 +1,7 @@
 """Runs that are large: no turn of the loop grows with them (S05)."""
 
+import pytest
+
 from tests.api.helpers import serving
 from tests.attack.marks import attack
 from tests.attack.watchdog import watching
@@ -17,6 +19,7 @@ MAP = {
 }
 
 
+@pytest.mark.slow
 @attack("S05", "a map of as many items as it may have")
 async def test_the_items_of_a_map_are_started_in_portions_and_hold_up_nobody(tmp_path):
     async with serving(tmp_path) as server:

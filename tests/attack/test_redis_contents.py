@@ -335,6 +335,7 @@ async def test_a_rate_whose_counts_are_no_numbers_lets_pass(opened):
     assert [type(one) for one in await transport.limits.enter([Ask("o", (limit,))])] == [Entered]
 
 
+@pytest.mark.slow
 @attack("S20", "a part that breaks: the process could not listen again, and ended")
 async def test_a_process_of_which_a_part_broke_begins_again_on_the_same_port(tmp_path):
     """Whatever breaks a part: the process begins again, on the same port, with somebody connected."""

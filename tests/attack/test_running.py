@@ -324,6 +324,7 @@ async def test_who_follows_a_quarantined_run_is_told_why_and_need_not_wait(tmp_p
             assert (done.exit_code, BAD in done.output) == (1, True), done.output
 
 
+@pytest.mark.slow
 @attack("S27", "a run that is quarantined while it is followed")
 async def test_who_follows_a_run_is_told_when_it_is_quarantined(tmp_path, monkeypatch):
     following, run = threading.Event(), watching._Beside.run

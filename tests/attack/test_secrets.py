@@ -160,6 +160,7 @@ def test_what_is_written_beside_the_database_is_its_owners_alone(tmp_path):
 FLOW = "{name: w, nodes: [{id: a, type: transform, config: {value: 1}}]}"
 
 
+@pytest.mark.slow
 @attack("S26", "a file of .perdure that is a link to another file")
 @pytest.mark.parametrize(
     ("name", "link"),
@@ -277,6 +278,7 @@ def calls(function, **more):
     return {"id": function, "type": "task", "retry": {"max_attempts": 1}, "config": config, **more}
 
 
+@pytest.mark.slow
 @attack("S21", "a secret that a task prints, logs or raises in a thread of the worker")
 def test_a_worker_says_no_secret_on_its_own_output(tmp_path):
     said = run_perdure(tmp_path, [calls("chatter")])
@@ -285,6 +287,7 @@ def test_a_worker_says_no_secret_on_its_own_output(tmp_path):
     assert not [form for form in encodings(SECRET) if form in said], said
 
 
+@pytest.mark.slow
 @attack("S21", "a secret as the code of an error, and nothing else")
 @pytest.mark.parametrize("isolation", ["thread", "process"])
 def test_a_secret_is_no_code_of_an_error(tmp_path, isolation):
@@ -295,6 +298,7 @@ def test_a_secret_is_no_code_of_an_error(tmp_path, isolation):
     assert not [form for form in encodings(SECRET) if form.encode() in stored]
 
 
+@pytest.mark.slow
 @attack("S21", "a secret that an isolated process prints, logs or raises")
 def test_an_isolated_process_says_no_secret(tmp_path):
     said = run_perdure(tmp_path, [calls("leak", isolation="process")])

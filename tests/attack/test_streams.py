@@ -64,6 +64,7 @@ async def until_closed(response):
             pass
 
 
+@pytest.mark.slow
 @attack("S15", "a revoked key goes on reading a stream it had opened")
 async def test_a_stream_ends_with_its_key(tmp_path):
     engine = await Engine.open(f"sqlite:///{tmp_path / 'perdure.db'}")
@@ -88,6 +89,7 @@ async def test_a_stream_ends_with_its_key(tmp_path):
         await asyncio.wait_for(engine.close(0.5), DEADLINE)
 
 
+@pytest.mark.slow
 @attack("S15", "a start that waits answers a key that was revoked meanwhile")
 @pytest.mark.parametrize("again", [False, True], ids=["the first", "the same again"])
 async def test_a_start_that_waits_answers_no_key_that_was_revoked(tmp_path, again):
@@ -120,6 +122,7 @@ async def test_a_start_that_waits_answers_no_key_that_was_revoked(tmp_path, agai
         await asyncio.wait_for(engine.close(0.5), DEADLINE)
 
 
+@pytest.mark.slow
 @attack("S15", "a token that has expired goes on reading")
 async def test_a_stream_ends_with_its_token(tmp_path):
     async with serving(tmp_path, real=True, tokens=True) as server:
@@ -132,6 +135,7 @@ async def test_a_stream_ends_with_its_token(tmp_path):
         assert (await server.get(f"/runs/{run_id}", headers=short)).status_code == 401
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [with_tokens])
 async def test_a_stream_ends_when_the_right_is_gone(tmp_path, make):
     """The same check as for any request: a credential that may no longer read ends its stream."""

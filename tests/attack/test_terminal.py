@@ -77,6 +77,7 @@ def test_json_is_escaped_and_means_the_same():
     assert json.loads(clean_json(text)) == {HOSTILE: [HOSTILE, "\U000e0041"]}
 
 
+@pytest.mark.slow
 def test_every_command_prints_through_one_function():
     for path in sorted(CLI.glob("*.py")):
         if path.name == "saying.py":

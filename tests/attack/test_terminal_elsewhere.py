@@ -7,6 +7,7 @@ import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 
 from perdure import Client
@@ -34,6 +35,7 @@ def invoke(*command):
     return said
 
 
+@pytest.mark.slow
 @attack("S22", "comments and reasons of people, descriptions, names that nothing has, lists that are empty")
 def test_no_exit_path_prints_what_people_wrote(shell):  # noqa: F811
     bad, _ = prepare(shell)
@@ -134,6 +136,7 @@ def poisoned(value):
             return value
 
 
+@pytest.mark.slow
 @attack("S22", "a server whose every answer has escape sequences in every text")
 def test_no_command_obeys_what_a_server_answers(shell, tmp_path_factory):  # noqa: F811
     park = task("park", "boom", "a", on_failure="park", retry={"max_attempts": 1})

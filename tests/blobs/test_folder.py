@@ -102,6 +102,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_a_file_system_that_takes_no_more_is_said_to_be_full(tmp_path):
     """Really: the operating system refuses the write in the middle of a file."""
     url = f"file:{tmp_path / 'blobs'}"
@@ -132,6 +133,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_while_it_writes_leaves_whole_blobs_and_nothing_that_looks_like_one(tmp_path):
     url = f"file:{tmp_path / 'blobs'}"
     refs: list[str] = []

@@ -8,27 +8,17 @@ import subprocess
 import sys
 import termios
 import threading
-import time
 from pathlib import Path
 
 from click.testing import CliRunner
 
 from perdure.cli.app import app
+from tests.waiting import PATIENCE_SECONDS as DEADLINE_SECONDS
+from tests.waiting import wait_until
+
+__all__ = ["DEADLINE_SECONDS", "wait_until"]
 
 ROOT = Path(__file__).parent.parent.parent
-DEADLINE_SECONDS = 120.0
-
-
-def wait_until(condition, what, seconds=DEADLINE_SECONDS):
-    """What the condition gives once it is true."""
-    deadline = time.monotonic() + seconds
-    pause = threading.Event()
-    while True:
-        found = condition()
-        if found:
-            return found
-        assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
-        pause.wait(0.03)
 
 
 FAILING = {"boom", "fail_until"}

@@ -68,6 +68,7 @@ def test_help_and_version_import_nothing_heavy(args):
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["run", "runs list", "graph", "init"])
 def test_help_of_a_command_does_not_import_the_engine(name):
     code = (

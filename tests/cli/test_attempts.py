@@ -94,6 +94,7 @@ def test_an_attempt_whose_process_died_says_no_more_than_is_known(shell, tmp_pat
     assert (done["attempt"], done["state"]) == (2, "completed")
 
 
+@pytest.mark.slow
 def test_a_server_says_the_same(shell, tmp_path, tmp_path_factory):
     file = flaky(tmp_path, retry={"max_attempts": 3, "backoff_ms": 10})
     with Background(tmp_path_factory.mktemp("server")) as server:

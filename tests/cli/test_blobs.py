@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.cli.helpers import task, workflow
 
 BIG = "x" * 100_000
@@ -37,6 +39,7 @@ def test_mistakes_are_said_in_words(shell):
     assert "there is no database" in shell.error("blobs", "get", "sha256:" + "0" * 64, "--db", "other.db")
 
 
+@pytest.mark.slow
 def test_a_run_shows_its_outputs_whole_and_of_its_nodes_the_beginning(shell, tmp_path):
     file = workflow(tmp_path, "large", repeat("a"), repeat("b", "a"))
     view = shell.json("run", file, "-i", f"text={BIG}", "--run-id", "r1")

@@ -207,6 +207,7 @@ def test_a_dry_run_of_a_patch_of_a_workflow_says_what_the_patch_says(anywhere, t
     assert "b" in dry
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_dry_run_of_a_patch_of_a_run_says_what_the_patch_says(anywhere, tmp_path, name):
     file = workflow(tmp_path, "live", human("ask"))

@@ -51,6 +51,7 @@ def damage(database, *statements):
 KEY = "(SELECT run_key FROM runs WHERE run_id = '{}')"
 
 
+@pytest.mark.slow
 def test_a_sound_database_is_all_well(shell, database):
     report = shell.json("doctor")
     assert report == {
@@ -157,6 +158,7 @@ def test_a_file_that_is_no_database_is_named(shell, tmp_path):
     assert "x.db" in shell.error("doctor", "--db", "x.db")
 
 
+@pytest.mark.slow
 def test_it_may_run_while_runs_go_on(shell, tmp_path):
     gate = tmp_path / "gate"
     file = workflow(tmp_path, "long", task("a", "wait_until", args={"path": str(gate)}))

@@ -45,6 +45,7 @@ def outcome(shell, *args):
     return json.loads(shell.run("run", *args).stdout)["a"]
 
 
+@pytest.mark.slow
 def test_defaults_of_the_schema_are_there_and_recorded(anywhere, tmp_path):
     file = flow(tmp_path)
     assert outcome(anywhere, file) == {"n": 3}
@@ -75,6 +76,7 @@ def test_children_and_programs_get_defaults_too(shell, tmp_path):
     assert perdure.testing.run(child).outputs == {"a": {"n": 3}}
 
 
+@pytest.mark.slow
 def test_text_that_looks_like_a_number_is_text_where_text_is_wanted(anywhere, tmp_path):
     file = flow(tmp_path)
     assert outcome(anywhere, file, "-i", "order=123")["order"] == "123"

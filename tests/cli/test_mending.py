@@ -41,6 +41,7 @@ def end(shell, run_id):
     return shell.json("runs", "show", run_id)
 
 
+@pytest.mark.slow
 def test_a_run_that_failed_over_a_typo_goes_on_by_the_mended_file(anywhere, tmp_path):
     file, run_id, told = broken(anywhere, tmp_path)
     assert f"perdure runs retry {run_id} --definition " in told
@@ -58,6 +59,7 @@ def test_a_run_that_failed_over_a_typo_goes_on_by_the_mended_file(anywhere, tmp_
     assert (patched["data"]["mends"], patched["data"]["reason"]) == (True, "typo")
 
 
+@pytest.mark.slow
 def test_a_rerun_takes_a_mended_definition_too(anywhere, tmp_path):
     file, run_id, _ = broken(anywhere, tmp_path)
     flow(tmp_path, "{{ slow }}?")
@@ -68,6 +70,7 @@ def test_a_rerun_takes_a_mended_definition_too(anywhere, tmp_path):
     assert (tmp_path / "ran.txt").read_text() == "x\n"
 
 
+@pytest.mark.slow
 def test_what_has_no_place_for_the_work_that_is_done_is_refused_with_all_reasons(anywhere, tmp_path):
     _, run_id, _ = broken(anywhere, tmp_path)
     other = {"id": "other", "type": "transform", "config": {"value": 1}}

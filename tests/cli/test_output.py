@@ -155,6 +155,7 @@ def test_the_tree_never_has_more_lines_than_there_is_room_for(run, height):
     assert "flow  running" in lines[0]
 
 
+@pytest.mark.slow
 async def test_a_tree_that_is_too_high_folds_what_has_ended_and_what_is_to_come(shell, tmp_path):
     nodes = [task(f"n{number}", "echo") for number in range(60)]
     later = [task(f"z{number}", "echo", "review") for number in range(40)]

@@ -4,6 +4,7 @@ import io
 import sys
 import threading
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
@@ -33,6 +34,7 @@ def cut(line, width=COLUMNS):
     return (line if len(line) <= width else line[: width - 1] + "…").rstrip()
 
 
+@pytest.mark.slow
 @given(st.lists(STEP, min_size=1, max_size=8))
 def test_the_screen_shows_what_was_printed_and_below_it_the_last_lines(steps):
     file, _, painter = make()
@@ -49,6 +51,7 @@ def test_the_screen_shows_what_was_printed_and_below_it_the_last_lines(steps):
     assert screen.cursor_visible
 
 
+@pytest.mark.slow
 @given(st.lists(FRAME, min_size=2, max_size=6))
 def test_nothing_is_taken_off_before_the_new_is_there(frames):
     file, _, painter = make()

@@ -6,6 +6,7 @@ import signal
 import pytest
 
 from tests.cli.helpers import human, task, wait_until, workflow
+from tests.processes import stop_between_writes
 
 pytestmark = pytest.mark.slow
 
@@ -80,7 +81,7 @@ def test_a_takeover_names_the_run_that_is_left_alone(shell, tmp_path):
 def test_a_start_that_the_holder_never_answered_is_decided_by_who_takes_over(shell, tmp_path):
     never = {"path": str(tmp_path / "never")}
     holder = shell.start("run", workflow(tmp_path, "one", task("a", "wait_until", args=never)), "--run-id", "r1")
-    holder.wait_for("queued").signal(signal.SIGSTOP)
+    stop_between_writes(holder.wait_for("queued").pid, tmp_path / ".perdure" / "perdure.db")
     file = workflow(tmp_path, "two", task("b", "echo", args={"value": 7}))
     second = shell.start("run", file, "--run-id", "r2").wait_for("is handed to it")
     holder.kill()

@@ -110,6 +110,7 @@ def test_a_charge_of_the_documents_is_undone_by_its_compensator(shell, tmp_path,
     assert Path("refunded.txt").read_text() == "yes"
 
 
+@pytest.mark.slow
 def test_the_patch_of_the_documents_is_a_version_and_a_change_of_a_live_run(shell, tmp_path):
     (tmp_path / "mail.py").write_text(
         "import perdure\n\n@perdure.task(name='email')\ndef email(to):\n    return f'sent to {to}'\n"

@@ -37,6 +37,7 @@ def waiting(shell, folder, name="refund"):
     return run_id, approvals[0]["approval_id"]
 
 
+@pytest.mark.slow
 def test_a_file_is_pushed_started_and_followed_there(remote, tmp_path):
     file = workflow(tmp_path, "good", task("a", "echo", args={"value": "{{ inputs.n }}"}), task("b", "echo", "a"))
     result = remote.run("run", file, "-i", "n=7", "--tag", "team=blue")
@@ -51,12 +52,14 @@ def test_a_file_is_pushed_started_and_followed_there(remote, tmp_path):
     assert remote.run("runs", "list", "--workflow", "good").stdout.count("completed") == 2
 
 
+@pytest.mark.slow
 def test_the_correlation_id_gets_there(remote, tmp_path):
     file = workflow(tmp_path, "named", task("a", "echo", args={"value": 1}))
     assert remote.json("run", file, "--correlation-id", "order-17")["correlation_id"] == "order-17"
     assert remote.json("runs", "start", "named", "--correlation-id", "order-18")["correlation_id"] == "order-18"
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_there_exits_with_1_and_says_what_to_do(remote, server, tmp_path, monkeypatch):
     file = workflow(tmp_path, "bad", task("a", "boom", retry={"max_attempts": 1}))
     told = remote.error("run", file, code=1)
@@ -70,6 +73,7 @@ def test_a_run_that_fails_there_exits_with_1_and_says_what_to_do(remote, server,
     assert json.loads(retried.stdout)["generation"] == 2
 
 
+@pytest.mark.slow
 def test_without_waiting_the_id_comes_back_and_the_same_command_follows_it(remote, tmp_path):
     file = workflow(tmp_path, "short", task("a", "echo", args={"value": 1}))
     result = remote.run("run", file, "--no-wait")
@@ -128,6 +132,7 @@ def _timeless(text):
     return re.sub(r"\d+(\.\d)? (s|ms)\b", "", text)
 
 
+@pytest.mark.slow
 def test_large_and_sealed_values_are_as_in_a_database(remote, server, tmp_path):
     big = "x" * 100_000
     sealed = task("b", "echo", "a", args={"value": {"ssn": "{{ inputs.ssn }}", "city": "Oslo"}}, sensitive=["ssn"])
@@ -144,6 +149,7 @@ def test_large_and_sealed_values_are_as_in_a_database(remote, server, tmp_path):
     assert remote.json("runs", "watch", run_id)["inputs"]["text"] == big
 
 
+@pytest.mark.slow
 def test_the_course_of_a_run_is_changed_from_afar(remote, tmp_path):
     run_id, _ = waiting(remote, tmp_path, "course")
     assert f"Paused {run_id}; it is paused now" in remote.run("runs", "pause", run_id, "--reason", "lunch").stdout
@@ -169,6 +175,7 @@ def test_the_course_of_a_run_is_changed_from_afar(remote, tmp_path):
     assert "a server knows who you are" in remote.error("runs", "cancel", run_id, "--by", "eve", code=2)
 
 
+@pytest.mark.slow
 def test_a_decision_is_made_from_afar(remote, tmp_path):
     run_id, approval = waiting(remote, tmp_path, "deciding")
     assert approval in remote.run("approvals", "list").stdout
@@ -178,6 +185,7 @@ def test_a_decision_is_made_from_afar(remote, tmp_path):
     assert remote.json("runs", "watch", run_id)["outputs"]["ask"]["decided_by"] == "anna"
 
 
+@pytest.mark.slow
 def test_dead_letters_are_repaired_from_afar(remote, tmp_path):
     free = tmp_path / "free"
     parked = {"retry": {"max_attempts": 1}, "on_failure": "park"}
@@ -194,6 +202,7 @@ def test_dead_letters_are_repaired_from_afar(remote, tmp_path):
     assert "nothing of run" in remote.error("dlq", "requeue", "--run-id", run_id)
 
 
+@pytest.mark.slow
 def test_a_run_of_a_definition_that_is_not_registered_is_followed_event_by_event(remote, server):
     definition = {"name": "loose", "nodes": [{"id": "a", "type": "transform", "config": {"value": 3}}]}
     with Client(server.url) as client:
@@ -218,6 +227,7 @@ def test_a_run_with_very_many_nodes_is_shown_whole(remote, server, tmp_path):
     assert "There are more nodes" in remote.run("runs", "show", run_id, "--at", "5").stderr
 
 
+@pytest.mark.slow
 def test_a_run_there_is_drawn_and_its_logs_are_read(remote, server, tmp_path):
     run_id, _ = waiting(remote, tmp_path, "drawn")
     drawn = remote.run("graph", "--run", run_id).stdout
@@ -231,6 +241,7 @@ def test_a_run_there_is_drawn_and_its_logs_are_read(remote, server, tmp_path):
     assert "Nothing was said" in remote.run("runs", "logs", run_id, "--node", "ask").stderr
 
 
+@pytest.mark.slow
 def test_tab_completes_what_is_on_the_server(remote, tmp_path):
     run_id, approval = waiting(remote, tmp_path, "completed-by-tab")
     assert run_id in values("runs", "show", run_id[:20])
@@ -290,6 +301,7 @@ def test_a_database_that_is_named_wins_over_a_server_that_is_set(remote, tmp_pat
     assert "there is no database" in remote.error("runs", "list", "--server", "")
 
 
+@pytest.mark.slow
 def test_a_key_is_shown_to_the_server_it_belongs_to(shell, monkeypatch):
     empty = answer({"items": [], "next_cursor": None})
     monkeypatch.setenv("PERDURE_API_KEY", "perdure_secret")
@@ -326,6 +338,7 @@ def test_what_is_for_databases_takes_none_that_nobody_named(remote, command):
     assert not os.path.exists(".perdure")
 
 
+@pytest.mark.slow
 def test_with_keys_each_person_does_what_their_role_allows(shell, tmp_path, monkeypatch):
     folder = tmp_path / "there"
     folder.mkdir()
@@ -347,6 +360,7 @@ def test_with_keys_each_person_does_what_their_role_allows(shell, tmp_path, monk
         assert "give --api-key KEY" in shell.error("runs", "list", "--server", server.url)
 
 
+@pytest.mark.slow
 def test_keys_and_the_audit_are_those_of_the_server(remote):
     made = remote.json("keys", "create", "ci", "--role", "operator")
     assert made["key"].startswith("perdure_")

@@ -229,6 +229,7 @@ def test_maps_retries_and_handled_failures_are_lines_too(shell, tmp_path):
     assert "shaky     failed     the run goes on, " in text
 
 
+@pytest.mark.slow
 def test_children_of_a_map_are_counted_and_the_columns_stay(shell, tmp_path):
     child = workflow(tmp_path, "child", task("a", "echo", args={"value": "{{ inputs.n }}"}))
     shell.run("run", child, "-i", "n=0")

@@ -35,6 +35,7 @@ def parked(shell, tmp_path):
 # -- looking -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_list_is_newest_first_filtered_and_paged(shell, tmp_path):
     good, bad = workflow(tmp_path, "good", task("a", "echo")), workflow(tmp_path, "bad", task("a", "boom"))
     for number in range(3):
@@ -430,6 +431,7 @@ def test_a_no_that_decides_nothing_says_who_may_still_approve(shell, tmp_path):
 # -- dead letters ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_dead_letter_is_listed_and_requeued(shell, tmp_path, parked):
     item = shell.json("dlq", "list")["items"][0]
     assert (item["dead_letter_id"], item["node"], item["state"]) == ("parked-1:a", "a", "pending")

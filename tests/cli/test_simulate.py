@@ -111,6 +111,7 @@ def test_inputs_that_do_not_fit_exit_with_2(shell):
     assert "quantity" in shell.error("simulate", ORDER, "-i", "quantity=many", code=2)
 
 
+@pytest.mark.slow
 def test_progress_is_for_terminals(shell):
     process = shell.start_on_terminal("simulate", BRIEFING, "--seeds", 20)
     text = process.wait()

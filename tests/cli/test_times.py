@@ -33,6 +33,7 @@ def test_a_time_is_utc_wherever_the_clock_stands(elsewhere):
     assert hour(NOON) == "12:00:00"
 
 
+@pytest.mark.slow
 def test_lists_show_explain_logs_and_events_say_the_same_times(elsewhere, shell, tmp_path):
     nodes = (
         task("say", "say", args={"text": "hello"}),

@@ -22,6 +22,7 @@ def anywhere(request, shell, server, monkeypatch):
     return shell
 
 
+@pytest.mark.slow
 def test_versions_come_and_names_point_to_them(anywhere, tmp_path):
     file = workflow(tmp_path, "orders", task("a", "echo", args={"value": 1}))
     assert anywhere.run("workflows", "push", file, "--reason", "the first").stdout == "orders is now version 1\n"
@@ -55,6 +56,7 @@ def test_versions_come_and_names_point_to_them(anywhere, tmp_path):
     assert anywhere.json("workflows", "alias", "orders")["items"] == []
 
 
+@pytest.mark.slow
 def test_a_patch_is_the_next_version(anywhere, tmp_path):
     anywhere.run("workflows", "push", workflow(tmp_path, "patched", task("a", "echo")))
     added = {"id": "b", "type": "transform", "dependencies": ["a"], "config": {"value": 1}}
@@ -71,6 +73,7 @@ def test_a_patch_is_the_next_version(anywhere, tmp_path):
     assert "is no JSON Patch" in anywhere.error("workflows", "patch", "patched", file, code=2)
 
 
+@pytest.mark.slow
 def test_mistakes_are_said_in_words(anywhere, tmp_path):
     anywhere.run("workflows", "push", workflow(tmp_path, "mistaken", task("a", "echo")))
     assert "there is no workflow nosuch" in anywhere.error("workflows", "show", "nosuch")
@@ -84,6 +87,7 @@ def test_mistakes_are_said_in_words(anywhere, tmp_path):
     assert "worse.yaml:2:" in anywhere.error("workflows", "push", "worse.yaml", code=2)
 
 
+@pytest.mark.slow
 def test_blobs_and_node_types_are_those_of_where_one_looks(anywhere, tmp_path):
     (tmp_path / "data.bin").write_bytes(b"\x00\xff content")
     ref = anywhere.run("blobs", "put", "data.bin").stdout.strip()
@@ -98,6 +102,7 @@ def test_blobs_and_node_types_are_those_of_where_one_looks(anywhere, tmp_path):
     assert "did you mean 'human'?" in anywhere.error("node-types", "humn")
 
 
+@pytest.mark.slow
 def test_a_run_of_a_registered_workflow_is_started_by_its_name(anywhere, tmp_path):
     typed = {"type": "object", "properties": {"n": {"type": "integer"}}}
     file = workflow(tmp_path, "named", task("a", "echo", args={"value": "{{ inputs.n }}"}), inputs=typed)
@@ -116,6 +121,7 @@ def started(shell, file, *flags):
     return shell.json("run", file, *flags)["run_id"]
 
 
+@pytest.mark.slow
 def test_the_way_and_the_differences_of_runs_are_shown(anywhere, tmp_path):
     file = workflow(tmp_path, "ways", task("a", "echo", args={"value": "{{ inputs.n }}"}), task("b", "echo", "a"))
     one, two = (started(anywhere, file, "-i", f"n={n}") for n in (1, 2))
@@ -131,6 +137,7 @@ def test_the_way_and_the_differences_of_runs_are_shown(anywhere, tmp_path):
     assert "name OTHER" in anywhere.error("runs", "diff", one, code=2)
 
 
+@pytest.mark.slow
 def test_a_run_is_exported_and_imported_to_look_at(anywhere, tmp_path):
     run_id = started(anywhere, workflow(tmp_path, "moved", task("a", "echo", args={"value": 7})))
     anywhere.run("runs", "export", run_id, "-o", "run.json")
@@ -146,6 +153,7 @@ def test_a_run_is_exported_and_imported_to_look_at(anywhere, tmp_path):
     assert "not an exported run" in anywhere.error("runs", "import", "run.json", code=2)
 
 
+@pytest.mark.slow
 def test_a_decision_is_handed_to_somebody_else(anywhere, tmp_path):
     file = workflow(tmp_path, "handed", human("ask", approvers=["anna"]))
     run_id = anywhere.json("run", file, "--no-wait", code=3 if "PERDURE_SERVER_URL" not in os.environ else 0)["run_id"]

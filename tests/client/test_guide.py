@@ -1,5 +1,6 @@
 """The guide to clients is executed against a server: what it shows is what comes out."""
 
+import pytest
 from click.testing import CliRunner
 
 from perdure.cli.app import app
@@ -11,6 +12,7 @@ GUIDE = ROOT / "docs" / "guides" / "client.md"
 ADDRESS = "http://127.0.0.1:8700"
 
 
+@pytest.mark.slow
 def test_the_guide_is_true(tmp_path, monkeypatch, capsys):
     names: dict[str, object] = {}
     checked = commands = 0

@@ -132,6 +132,7 @@ def test_the_types_of_answers_are_those_of_the_server():
     assert ast.dump(expected) == ast.dump(found), "run: python -m tests.client.generate"
 
 
+@pytest.mark.slow
 def test_a_client_needs_neither_engine_nor_server():
     import subprocess
     import sys

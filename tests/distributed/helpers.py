@@ -12,8 +12,11 @@ from perdure.engine import Engine
 from tests.engine.helpers import open_engine
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
+from tests.waiting import PATIENCE_SECONDS as DEADLINE
+from tests.waiting import until_true
 
-DEADLINE = 120.0
+__all__ = ["DEADLINE"]
+
 PARTITIONS = 16
 
 
@@ -70,11 +73,4 @@ async def deployed(postgres: PostgresServer, redis: RedisServer, folder: Path) -
 
 async def eventually(what: Callable[[], Awaitable[Any]] | Callable[[], Any], seconds: float = DEADLINE) -> Any:
     """Wait until it is true."""
-    async with asyncio.timeout(seconds):
-        while True:
-            found = what()
-            if asyncio.iscoroutine(found):
-                found = await found
-            if found:
-                return found
-            await asyncio.sleep(0.01)
+    return await until_true(what, "it is true", seconds)

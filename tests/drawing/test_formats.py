@@ -39,6 +39,7 @@ def groups(root, name):
     return [group for group in root.iter(f"{SVG}g") if name in group.get("class", "").split()]
 
 
+@pytest.mark.slow
 @given(pictures())
 def test_svg_has_every_box_and_every_arrow_once(picture):
     root = parse(draw_svg(picture))
@@ -49,6 +50,7 @@ def test_svg_has_every_box_and_every_arrow_once(picture):
     assert len(groups(root, "label")) == sum(bool(arrow.label) for arrow in picture.arrows)
 
 
+@pytest.mark.slow
 @given(pictures())
 def test_mermaid_has_every_box_and_every_arrow_once(picture):
     lines = draw_mermaid(picture).splitlines()
@@ -60,6 +62,7 @@ def test_mermaid_has_every_box_and_every_arrow_once(picture):
     assert len(re.findall(r"^  n\d+ -", text, re.MULTILINE)) == len(picture.arrows)
 
 
+@pytest.mark.slow
 @given(pictures())
 def test_dot_has_every_box_and_every_arrow_once(picture):
     text = draw_dot(picture)

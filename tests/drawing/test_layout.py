@@ -36,6 +36,7 @@ def inside(point, place, margin=0.6):
     )
 
 
+@pytest.mark.slow
 @given(pictures(), DIRECTIONS)
 def test_boxes_and_labels_never_overlap_and_stand_on_the_paper(picture, direction):
     layout = plan_layout(picture, direction=direction)
@@ -48,6 +49,7 @@ def test_boxes_and_labels_never_overlap_and_stand_on_the_paper(picture, directio
         assert place.y + place.height <= layout.height
 
 
+@pytest.mark.slow
 @given(pictures(), DIRECTIONS)
 def test_every_arrow_goes_from_its_source_to_its_target_and_through_no_box(picture, direction):
     layout = plan_layout(picture, direction=direction)
@@ -75,6 +77,7 @@ def test_every_label_has_a_place_on_its_line(picture, direction):
             assert any(inside(point, place, -0.2) for point in along(route))
 
 
+@pytest.mark.slow
 @given(pictures())
 def test_arrows_lead_on_and_ways_back_lead_back(picture):
     layout = plan_layout(picture, direction="down")
@@ -180,6 +183,7 @@ def test_more_arrows_than_can_be_led_around_are_drawn_all_the_same():
     assert all(route.curves for route in layout.routes)
 
 
+@pytest.mark.slow
 def test_the_same_workflow_is_drawn_the_same_in_every_process():
     code = (
         "import hashlib\nfrom tests.drawing.test_layout import large\nfrom perdure.drawing import draw\n"

@@ -71,6 +71,7 @@ async def test_a_redirect_to_a_url_of_any_form_does_not_reach_it(status):
     assert len(public.seen) == len(FORMS)
 
 
+@pytest.mark.slow
 async def test_a_name_that_moves_to_any_address_does_not_reach_it():
     async with serving(lambda seen: reply()) as public, serving(lambda seen: reply()) as canary:
         for _, address in FORMS:

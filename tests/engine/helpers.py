@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,8 +25,10 @@ from perdure.runtime.loaded import load
 from perdure.runtime.projections import row_of
 from perdure.runtime.requests import Reply, Request
 from perdure.settings import NAMES, Settings
+from tests.waiting import PATIENCE_SECONDS as DEADLINE
+from tests.waiting import until_true
 
-DEADLINE = 120.0
+__all__ = ["DEADLINE", "until_true"]
 ENDS = {"run.completed", "run.failed", "run.cancelled", "run.rolled_back"}
 
 
@@ -143,18 +144,6 @@ async def until(
         state = await engine.state(run_id)
         nodes = {name: state_of(state, name) for name in (node.id for node in state.ir.nodes)}
         raise AssertionError(f"{run_id} is {state.state.value} and stays so: {nodes}, {state.error}") from None
-
-
-async def until_true(condition: Callable[[], Any], what: str, seconds: float = DEADLINE) -> Any:
-    deadline = asyncio.get_running_loop().time() + seconds
-    while not (found := await _value(condition())):
-        assert asyncio.get_running_loop().time() < deadline, f"{what}: it did not come to that in {seconds} s"
-        await asyncio.sleep(0.002)
-    return found
-
-
-async def _value(found: Any) -> Any:
-    return await found if inspect.isawaitable(found) else found
 
 
 async def ended(engine: Engine, run_id: str = "r1", seconds: float = DEADLINE) -> State:

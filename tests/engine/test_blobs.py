@@ -226,6 +226,7 @@ async def test_a_trivial_node_may_give_a_large_value(tmp_path):
         assert output_of(state, "c")["value"] == 10
 
 
+@pytest.mark.slow
 async def test_a_map_over_a_large_list_whose_items_give_large_outputs(tmp_path):
     node = {
         "type": "task",

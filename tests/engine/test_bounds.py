@@ -2,12 +2,15 @@
 
 import asyncio
 
+import pytest
+
 from perdure.engine import Engine
 from perdure.model import compile_definition
 from perdure.runtime import coordinator
 from perdure.runtime.requests import Request
 
 
+@pytest.mark.slow
 async def test_more_requests_than_the_inbox_takes_wait_and_are_all_answered(tmp_path, monkeypatch):
     monkeypatch.setattr(coordinator, "MOST_WAITING", 3)
     engine = await Engine.open(f"sqlite:///{tmp_path / 'perdure.db'}")

@@ -138,6 +138,7 @@ async def test_a_map_of_a_thousand_items_keeps_order_and_its_limit(tmp_path):
         assert 1 < tasks.crowds["most"] <= 7
 
 
+@pytest.mark.slow
 async def test_a_map_without_a_limit_and_one_without_items(tmp_path):
     inner = {"type": "task", "config": {"function": "tests.engine.tasks:crowd", "args": {"item": "{{ item }}"}}}
     definition = workflow({"id": "m", "type": "map", "config": {"over": "{{ inputs.list }}", "node": inner}})
@@ -362,6 +363,7 @@ async def test_a_paused_run_starts_nothing_and_resumes_where_it_was(tmp_path):
         assert len(tasks.seen) == 2
 
 
+@pytest.mark.slow
 async def test_pause_and_resume_in_one_batch_lose_no_queued_task(tmp_path):
     nodes = [task(f"n{number}", "echo") for number in range(40)]
     async with running(tmp_path, concurrency=1) as engine:
@@ -608,6 +610,7 @@ async def test_outputs_that_cannot_be_rendered_fail_the_run(tmp_path):
         assert (state.state, state.error.code) == (R.FAILED, "output_error")
 
 
+@pytest.mark.slow
 async def test_idle_runs_leave_memory_and_come_back(tmp_path):
     definition = workflow(
         task("a"),

@@ -224,6 +224,7 @@ async def test_the_items_of_a_map_say_why_they_wait(tmp_path):
 # -- rates -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_rate_is_kept_over_runs(tmp_path):
     rate = {"key": "mail", "limit": 4, "per_seconds": 0.25}
     async with running(tmp_path) as engine:
@@ -264,6 +265,7 @@ async def test_a_task_that_waits_for_its_queue_says_so(tmp_path):
 # -- tenants -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_tenant_with_very_much_to_do_does_not_keep_another_waiting(tmp_path):
     async with running(tmp_path, concurrency=4) as engine:
         await start(engine, workflow(map_of(2000, work("x"))), "loud", tenant="loud")
@@ -317,6 +319,7 @@ def test_queue_limits_are_read_and_every_mistake_is_named():
     assert raised.value.code == "settings_invalid"
 
 
+@pytest.mark.slow
 async def test_two_hundred_runs_with_keys_of_their_own_do_not_hinder_each_other(tmp_path):
     definition = workflow(work("x", concurrency={"key": "{{ inputs.k }}", "limit": 1}))
     async with running(tmp_path) as engine:

@@ -53,6 +53,7 @@ async def test_children_and_grandchildren_of_a_run_that_fails_end_with_it_and_go
         assert len([key for key, _ in tasks.seen if key.startswith(INNER)]) == 1, "what was done is not done again"
 
 
+@pytest.mark.slow
 async def test_runs_nested_too_deep_fail_by_name_and_quarantine_nothing(tmp_path):
     async with running(tmp_path) as engine:
         deep = workflow(calls("w", "deep"), name="deep")

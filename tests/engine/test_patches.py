@@ -90,6 +90,7 @@ async def test_a_patch_that_would_lose_something_is_refused_with_every_reason(tm
         assert (await patch(engine, GATED)).code == "not_running"
 
 
+@pytest.mark.slow
 async def test_a_patch_of_an_unknown_definition_or_run_is_refused(tmp_path):
     async with running(tmp_path) as engine:
         await start(engine, GATED)
@@ -105,6 +106,7 @@ async def test_what_cannot_be_evaluated_is_refused_before_anybody_hears_of_it(tm
             await engine.keep(compiled(bad))
 
 
+@pytest.mark.slow
 async def test_a_kept_definition_is_no_version_of_its_workflow(tmp_path):
     async with running(tmp_path) as engine:
         await start(engine, GATED)
@@ -155,6 +157,7 @@ async def test_a_patch_whose_answer_was_lost_in_a_crash_is_not_decided_twice(tmp
     await follower.close()
 
 
+@pytest.mark.slow
 def test_a_second_process_hands_its_patch_to_the_holder(tmp_path):
     folder = Folder(tmp_path)
     folder.spec["stay"] = True

@@ -59,6 +59,7 @@ async def prepare(path, number, definition=WAITING):
             await until(engine, lambda state: state_of(state, "w") == "waiting", f"r{one}")
 
 
+@pytest.mark.slow
 async def test_one_corrupt_run_of_twenty_is_quarantined_and_the_others_complete(tmp_path):
     await prepare(tmp_path, 20)
     corrupt(tmp_path, ["r7"], first=2)
@@ -93,6 +94,7 @@ async def test_events_that_are_missing_are_noticed(tmp_path):
         assert (await ended(engine, "r1")).state is R.COMPLETED
 
 
+@pytest.mark.slow
 async def test_too_many_quarantines_stop_the_engine_and_nobody_waits_for_ever(tmp_path):
     await prepare(tmp_path, 20)
     corrupt(tmp_path, [f"r{one}" for one in range(15)], first=2)

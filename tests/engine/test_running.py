@@ -36,6 +36,7 @@ async def until_running(engine, node="a", run_id="r1"):
     return await until_true(look, f"{node} is running")
 
 
+@pytest.mark.slow
 def test_a_second_process_sees_what_the_first_runs_and_nothing_once_that_is_killed(folder):
     flag = folder.path / "flag"
     folder.add("r1", workflow(task("a", "wait_for_file", args={"path": str(flag)}), task("b", "echo", ["a"])))

@@ -25,6 +25,7 @@ from tests.engine.helpers import (
     workflow,
 )
 from tests.engine.runner import Folder
+from tests.processes import stop_between_writes
 
 pytestmark = pytest.mark.slow
 
@@ -152,7 +153,7 @@ def test_a_request_is_answered_though_the_holder_dies_before_it_hears_of_it(fold
             engine = await opened(folder.path)
             try:
                 assert not await engine.hold()
-                process.send_signal(signal.SIGSTOP)
+                await asyncio.to_thread(stop_between_writes, process.pid, folder.path / "perdure.db")
                 asking = asyncio.create_task(ask(engine, "pause"))
                 await until_true(engine.journal.read_commands, "the command is there")
                 process.kill()

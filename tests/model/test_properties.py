@@ -4,6 +4,7 @@ import copy
 import json
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,6 +57,7 @@ junk_workflows = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(junk_workflows | junk)
 def test_any_data_gives_an_ir_or_errors_and_never_an_exception(data):
     result = compile_definition(data)
@@ -71,6 +73,7 @@ def test_any_data_gives_an_ir_or_errors_and_never_an_exception(data):
         assert {(p.path, p.code) for p in from_text.problems} == {(p.path, p.code) for p in result.problems}
 
 
+@pytest.mark.slow
 @given(definitions())
 def test_json_yaml_and_data_are_one_meaning(data):
     ir = compile_definition(data).get_ir()
@@ -80,6 +83,7 @@ def test_json_yaml_and_data_are_one_meaning(data):
     assert decode(encode(ir)) == ir
 
 
+@pytest.mark.slow
 @given(definitions(), st.data())
 def test_equal_meaning_has_an_equal_hash(data, draw):
     result = compile_definition(data)
@@ -157,12 +161,14 @@ def respell(data: dict[str, Any], draw: st.DataObject) -> dict[str, Any]:
     return dict(reversed(data.items()))
 
 
+@pytest.mark.slow
 @given(definitions(), definitions())
 def test_different_definitions_have_different_hashes(one, other):
     first, second = compile_definition(one), compile_definition(other)
     assert (first.definition == second.definition) == (first.get_ir().hash == second.get_ir().hash)
 
 
+@pytest.mark.slow
 @given(definitions())
 def test_the_ir_is_consistent(data):
     ir = compile_definition(data).get_ir()

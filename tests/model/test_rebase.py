@@ -1,5 +1,6 @@
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,12 +52,14 @@ def names(ir: Any) -> object:
     return every, edges, node_ids(ir.entries), node_ids(ir.terminals), ir.hash
 
 
+@pytest.mark.slow
 @given(definitions())
 def test_an_ir_rebased_on_itself_is_itself(data):
     ir = compile_definition(data).get_ir()
     assert rebase(ir, ir) == ir
 
 
+@pytest.mark.slow
 @given(definitions(), definitions())
 def test_rebasing_keeps_indexes_and_meaning(one, other):
     base, ir = compile_definition(one).get_ir(), compile_definition(other).get_ir()
@@ -70,6 +73,7 @@ def test_rebasing_keeps_indexes_and_meaning(one, other):
     assert rebase(ir, rebased) == rebased
 
 
+@pytest.mark.slow
 @given(definitions(), st.data())
 def test_a_chain_of_patches_keeps_every_index(data, draw):
     ir = compile_definition(data).get_ir()

@@ -88,6 +88,7 @@ def seconds_for(text):
 SHAPES = [chain, fan, loops, ladder, branches]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_five_thousand_nodes_compile_in_a_moment(shape):
     assert seconds_for(json.dumps({"name": "w", "nodes": shape(5000)})) < 5

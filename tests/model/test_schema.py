@@ -161,6 +161,7 @@ def test_what_the_compiler_takes_fits(name):
     assert mistakes(FINE[name]) == []
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=100)
 @given(strategies.definitions())
 def test_whatever_the_compiler_takes_fits(data):

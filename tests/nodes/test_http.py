@@ -447,6 +447,7 @@ async def test_a_call_in_a_process_of_its_own_obeys_the_settings(tmp_path, monke
     assert (error.code, other.connections) == ("egress_refused", 0)
 
 
+@pytest.mark.slow
 async def test_many_calls_at_once_all_come_back(tmp_path):
     async with serving(
         lambda seen: reply(body=json.dumps(seen.target).encode(), content_type="application/json")

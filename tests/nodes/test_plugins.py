@@ -127,6 +127,14 @@ def packages(tmp_path, monkeypatch):
             del sys.modules[name]
 
 
+def test_what_is_installed_or_removed_meanwhile_is_seen_by_the_next_who_asks(packages):
+    assert "later" not in installed().names()
+    offer(packages, "comes-later", GOOD.format("later", ""), later="TYPE")
+    assert "later" in installed().names()
+    shutil.rmtree(packages / "comes_later-2.0.dist-info")
+    assert "later" not in installed().names()
+
+
 BROKEN = {
     "raises at import": (
         "import no_such_module_anywhere",

@@ -259,6 +259,7 @@ async def test_a_rendered_config_that_is_wrong_fails_the_node_and_nobody_is_told
         assert await notification(engine.journal) is None
 
 
+@pytest.mark.slow
 async def test_a_host_that_does_not_answer_is_left_alone_for_a_moment_and_others_are_told(tmp_path):
     never = asyncio.Event()
 

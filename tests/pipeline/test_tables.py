@@ -188,6 +188,7 @@ def test_fields_that_are_joined_on_under_one_name_appear_once():
     assert join(left, {"with": right, "on": ["k", "v"]}) == []
 
 
+@pytest.mark.slow
 def test_a_join_that_explodes_is_stopped():
     many = [{"k": 1}] * 2000
     with pytest.raises(PipelineError, match="200,000 are allowed"):

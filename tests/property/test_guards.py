@@ -81,6 +81,7 @@ def test_without_the_proof_the_checker_finds_a_way_around() -> None:
     pytest.fail("300 walks, and nothing ran that an approval guarded")
 
 
+@pytest.mark.slow
 def test_a_patch_of_a_large_graph_is_proven_in_one_pass() -> None:
     """Many approvals in a wide graph: work grows with the edges, not with the edges of each approval."""
     from tests.kernel.driver import Run, compiled

@@ -17,11 +17,13 @@ def _budget() -> int:
     return settings().max_examples
 
 
+@pytest.mark.slow
 @given(st.randoms(use_true_random=False))
 def test_every_graph_the_generator_makes_compiles(random: Random) -> None:
     graphs.generate(random)
 
 
+@pytest.mark.slow
 @given(st.randoms(use_true_random=False), st.integers(0, 30))
 def test_no_history_breaks_an_invariant(random: Random, steps: int) -> None:
     """Driven by Hypothesis, which shrinks what it finds: a small graph and few steps."""
@@ -42,6 +44,7 @@ def test_no_long_history_breaks_an_invariant(part: int) -> None:
             raise
 
 
+@pytest.mark.slow
 def test_no_history_with_mended_definitions_breaks_an_invariant() -> None:
     for seed in range(7_000_000, 7_000_000 + _budget() * 3):
         try:

@@ -211,6 +211,7 @@ def test_numbers_that_only_look_equal_stay_what_they_are():
     assert show("{{ a + 1 }}", completed(2**53)) == 2**53 + 1
 
 
+@pytest.mark.slow
 def test_plain_paths_need_no_template_engine():
     code = (
         "import sys; from perdure.routing.templates import render; from perdure.routing.scope import Run, Scope\n"

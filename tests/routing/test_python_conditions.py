@@ -198,6 +198,7 @@ def test_bad_code_is_a_problem_of_the_definition_with_its_path():
     assert [(problem.path, problem.code) for problem in check_parts(ir)] == [("nodes.a.when", "bad_condition")]
 
 
+@pytest.mark.slow
 async def test_while_a_condition_runs_the_loop_goes_on(sandbox):
     """A coordinator would be stuck otherwise."""
     question = ask_about(python("def evaluate(output, context):\n    while True: pass", timeout_ms=700))

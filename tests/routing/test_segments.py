@@ -112,6 +112,7 @@ configs = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(configs)
 def test_every_config_survives_the_wire(config):
     assert loads(dumps(config)) == config

@@ -13,6 +13,9 @@ from perdure.nodes.registry import NodeType, Registry
 from perdure.runtime.worker import Worker
 from perdure.transport import Result, Task, Transport
 from perdure.transports.local import LocalTransport
+from tests.waiting import until_true as wait_until
+
+__all__ = ["wait_until"]
 
 T = TypeVar("T")
 
@@ -30,15 +33,6 @@ def call(function: str, node: str = "n", **fields: Any) -> Task:
 
 async def soon(awaitable: Awaitable[T]) -> T:
     return await asyncio.wait_for(awaitable, SOON)
-
-
-async def wait_until(condition: Callable[[], Any], what: str) -> None:
-    try:
-        async with asyncio.timeout(SOON):
-            while not condition():  # noqa: ASYNC110  conditions of threads and processes have no event
-                await asyncio.sleep(0.001)
-    except TimeoutError:
-        raise AssertionError(f"waited {SOON:g} s in vain until {what}") from None
 
 
 class Harness:

@@ -20,6 +20,7 @@ async def lines(engine, run_id="r1", count=1):
     return [(line.line.node, line.line.level, line.line.message) for line in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["says", "says_in_thread", "says_in_process"])
 async def test_what_a_handler_says_is_kept_with_its_run(tmp_path, how):
     more = {"isolation": "process"} if how == "says_in_process" else {}

@@ -54,6 +54,7 @@ async def test_the_next_attempt_sees_what_the_last_one_kept():
         assert (await h.do(make_task(attempt=3, checkpoint="of another language"))).output == "of another language"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isolation", ["thread", "process"])
 async def test_a_sync_function_does_no_step_twice_over_its_attempts(isolation):
     async with working() as h:
@@ -71,6 +72,7 @@ async def test_a_sync_function_does_no_step_twice_over_its_attempts(isolation):
     assert [one.number for one in kept] == [1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isolation", ["thread", "process"])
 async def test_an_async_function_awaits_its_steps_and_checkpoints(isolation):
     async with working() as h:

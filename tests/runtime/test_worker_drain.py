@@ -3,6 +3,8 @@
 import asyncio
 import threading
 
+import pytest
+
 from tests.doubles.fake_clock import FakeClock
 from tests.runtime.harness import call, make_task, soon, wait_until, working
 
@@ -69,6 +71,7 @@ async def test_a_thread_that_outlasts_its_grace_does_not_hold_up_the_shutdown():
         go.set()
 
 
+@pytest.mark.slow
 async def test_an_isolated_process_that_outlasts_its_grace_is_killed(tmp_path):
     began = tmp_path / "began"
     async with working() as h:

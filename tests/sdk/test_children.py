@@ -6,6 +6,8 @@ import threading
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 import perdure
 from perdure.kernel.state import NodeState, RunState
 from perdure.sdk.asks import look
@@ -73,6 +75,7 @@ async def test_a_run_may_go_on_while_its_children_are_looked_at():
     assert found.busy
 
 
+@pytest.mark.slow
 def test_children_that_take_their_time_may_start_and_end_while_the_run_is_looked_at():
     run = perdure.run(family, numbers=list(range(60)), db=MEMORY)
     assert run.result() == list(range(60))

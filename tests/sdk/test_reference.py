@@ -34,6 +34,7 @@ def test_every_field_of_a_run_is_on_the_page():
     assert [name for name in vars(run) if not name.startswith("_") and f"`{name}`" not in TEXT] == []
 
 
+@pytest.mark.slow
 def test_every_line_gives_what_the_page_says(capsys):
     names: dict[str, Any] = {"__name__": "reference_page"}
     code = [text for language, _, text in blocks(TEXT) if language == "python"]

@@ -146,6 +146,7 @@ async def test_run_inside_a_loop_says_what_to_write():
         perdure.run(briefing, city="Oslo", db=MEMORY)
 
 
+@pytest.mark.slow
 async def test_many_runs_in_one_loop_each_with_a_database_of_its_own(tmp_path):
     runs = await asyncio.gather(
         *(perdure.arun(briefing, city=f"c{number}", db=tmp_path / f"{number}.db") for number in range(5))
@@ -176,6 +177,7 @@ def test_one_workflow_is_built_once_for_many_threads(tmp_path):
     assert len(built) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False])
 def test_threads_run_side_by_side(tmp_path, shared):
     def work(number: int) -> Any:

@@ -178,6 +178,7 @@ def test_a_thousand_steps_take_room_for_a_thousand_results(tmp_path):
     assert size < 1_000_000
 
 
+@pytest.mark.slow
 def test_every_step_is_durable_before_the_next_begins(tmp_path):
     """Read from outside, by another connection, in the middle of the task."""
 

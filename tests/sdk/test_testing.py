@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import perdure
 import perdure.testing
 from perdure.testing import Stub, approve, assert_run, simulate
@@ -37,6 +39,7 @@ def test_a_workflow_is_tested_with_its_real_functions():
     assert_run(run, state="completed", outputs={"result": "Oslo: 21, 3 news"}, never=["grow"])
 
 
+@pytest.mark.slow
 def test_a_workflow_survives_simulated_trouble():
     report = simulate(briefing, inputs={"city": "Oslo"}, stubs={"combine": "long", "approval": approve()}, seeds=20)
     assert report.ok, report

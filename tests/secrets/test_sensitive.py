@@ -43,6 +43,7 @@ def files_with(folder, *texts):
     ]
 
 
+@pytest.mark.slow
 async def test_a_handler_reads_what_was_sealed_whole_in_a_part_and_in_a_text(tmp_path):
     nodes = [
         call("part", "look", "person", args={"value": "{{ person.ssn }}"}),
@@ -145,6 +146,7 @@ async def test_it_cannot_be_computed_with_in_a_template_and_the_error_says_so(tm
             assert "sealed" in state.find("x", ()).error.message
 
 
+@pytest.mark.slow
 async def test_an_output_schema_sees_the_value_and_a_forged_field_is_refused(tmp_path):
     schema = {"type": "object", "properties": {"ssn": {"type": "string", "minLength": 11}}}
     async with running(tmp_path) as engine:

@@ -19,6 +19,7 @@ import asyncpg  # type: ignore[import-untyped]
 
 from perdure.journals.postgres import migrate_postgres
 from perdure.private_servers import Postgres, ServerFailed, find_installations
+from tests.memory import room_in_memory
 
 FAST = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "on"}
 """Nothing is lost when a process dies, only when the machine does."""
@@ -54,10 +55,8 @@ def installations() -> dict[str, Path]:
 
 def _parent(settings: dict[str, str]) -> str:
     """Who does not ask for a disk may have memory, which does not wait for the disks of others."""
-    memory = Path("/dev/shm")
-    if settings.get("fsync") == "off" and memory.is_dir() and shutil.disk_usage(memory).free > 2 * 2**30:
-        return str(memory)
-    return "/tmp"
+    memory = room_in_memory() if settings.get("fsync") == "off" else None
+    return str(memory or "/tmp")
 
 
 def free_port() -> int:

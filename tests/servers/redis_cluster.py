@@ -17,7 +17,7 @@ from perdure.transports.redis.slots import SLOTS, slot_of
 from tests.proxy import Proxy
 from tests.servers.postgres import free_port
 from tests.servers.redis import RedisServer, unexplained_keys
-from tests.servers.waiting import wait_until
+from tests.waiting import wait_until
 
 NODE_TIMEOUT_MS = 2000
 """A server that is silent for so long is taken for dead by the others; less than that, and a busy machine kills some."""

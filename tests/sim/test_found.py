@@ -37,6 +37,7 @@ R = RunState
 PLANS = sorted((Path(__file__).parent / "plans").glob("*.json"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", PLANS, ids=lambda file: file.stem)
 def test_a_plan_that_was_made_shorter_breaks_no_promise(file: Path) -> None:
     outcome = simulate(msgspec.json.decode(file.read_bytes(), type=Plan))

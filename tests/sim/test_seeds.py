@@ -93,6 +93,7 @@ def test_every_rule_of_the_semantics_has_its_evidence() -> None:
     assert sorted(EVIDENCE) == list(range(1, 45))
 
 
+@pytest.mark.slow
 def test_every_workflow_of_the_generator_compiles_and_so_do_most_changes_of_it() -> None:
     good = 0
     for seed in range(300):

@@ -56,6 +56,7 @@ def test_a_function_sees_the_call():
     assert call.key == "run0/second/do"
 
 
+@pytest.mark.slow
 def test_a_function_may_be_async_and_sleeps_in_virtual_time():
     async def slow(call):
         await asyncio.sleep(3600)
@@ -99,6 +100,7 @@ def test_a_delay_beyond_the_timeout_is_a_timeout():
     assert_run(run(definition, stubs={"a": Stub(delay=math.inf)}), state="failed", error="timeout")
 
 
+@pytest.mark.slow
 def test_one_of_is_chosen_by_the_seed():
     definition, stubs = flow(task("a")), {"a": one_of(1, 2, 3)}
     outputs = [run(definition, stubs=stubs, seed=seed).outputs["a"] for seed in range(20)]
@@ -349,6 +351,7 @@ def test_a_concurrency_limit_lets_so_many_in_at_once():
     assert found.seconds >= 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per_seconds", [1, 60, 3600])
 def test_a_rate_lets_so_many_begin_in_a_time(per_seconds):
     inner = {"type": "task", "config": {"function": "a:b"}, "rate": {"limit": 2, "per_seconds": per_seconds}}

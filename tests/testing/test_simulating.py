@@ -79,12 +79,14 @@ def test_what_gets_stuck_in_some_histories_is_shown():
     assert "shortest bad history (seed" in str(report)
 
 
+@pytest.mark.slow
 def test_without_a_script_people_and_signals_come():
     report = simulate(APPEAL, seeds=30)
     assert report.ok, report
     assert report.never_reached == ()
 
 
+@pytest.mark.slow
 def test_a_loop_without_end_is_endless(monkeypatch):
     monkeypatch.setattr("perdure.simulation.user_world.MAX_EVENTS", 300)
     looping = task(
@@ -96,6 +98,7 @@ def test_a_loop_without_end_is_endless(monkeypatch):
     assert len(report.bad.history) <= 101
 
 
+@pytest.mark.slow
 def test_a_handler_that_hangs_is_stuck():
     report = simulate(flow(task("a")), stubs={"a": Stub(delay=float("inf"))}, seeds=3)
     assert [(end.state, end.reason) for end in report.ends] == [("stuck", "a waits")]
@@ -107,6 +110,7 @@ def test_nodes_never_reached_are_listed():
     assert report.never_reached == ("appeal",)
 
 
+@pytest.mark.slow
 def test_what_is_parked_is_decided_by_the_seed():
     parking = task("a", on_failure="park", retry={"max_attempts": 1})
     report = simulate(flow(parking, task("b", "a")), stubs={"a": RuntimeError("x")}, seeds=30)
@@ -145,6 +149,7 @@ def test_children_maps_agents_and_compensation_end():
     assert report.never_reached == ()
 
 
+@pytest.mark.slow
 def test_a_rule_that_perdure_breaks_is_the_worst(monkeypatch):
     feed = Checker.feed
 

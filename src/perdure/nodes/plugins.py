@@ -9,6 +9,9 @@ first asked for; a module is imported when its type is used. It must not know th
 
 from __future__ import annotations
 
+import functools
+import os
+import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -63,9 +66,22 @@ class Plugins:
 
 
 def find_installed() -> list[Plugin]:
+    return list(_list_installed(tuple((place, _changed_at(place)) for place in sys.path)))
+
+
+@functools.lru_cache(maxsize=1)
+def _list_installed(places: tuple[tuple[str, int], ...]) -> tuple[Plugin, ...]:
+    """Every distribution is opened for this, and every engine asks: again only when something was installed or removed."""
     from importlib.metadata import entry_points
 
-    return [Plugin(entry.name, entry.value, _source(entry), entry) for entry in entry_points(group=GROUP)]
+    return tuple(Plugin(entry.name, entry.value, _source(entry), entry) for entry in entry_points(group=GROUP))
+
+
+def _changed_at(place: str) -> int:
+    try:
+        return os.stat(place or ".").st_mtime_ns
+    except OSError:  # it is not there, and nobody minds
+        return 0
 
 
 def _source(entry: EntryPoint) -> str:

@@ -3,6 +3,8 @@
 import asyncio
 import time
 
+import pytest
+
 from perdure.limits import Ask, Full, Limit
 from tests.conformance.limits.test_slots import enter
 from tests.conformance.transport.messages import soon
@@ -43,6 +45,7 @@ async def test_slots_are_left_when_a_rate_refuses(pair):
     assert await enter(pair.one, "e", slots) == ["e"]
 
 
+@pytest.mark.slow
 async def test_no_stretch_of_its_length_sees_more_than_the_limit(pair):
     """Asked as fast as it goes, for several lengths; each answer lies between the times before and after it."""
     limit = Limit("t", "fast", 5, 0.2)

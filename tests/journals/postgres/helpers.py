@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,8 +10,10 @@ import asyncpg  # type: ignore[import-untyped]
 
 from perdure.journals.postgres import migrate_postgres
 from tests.servers.postgres import PostgresServer
+from tests.waiting import until_true as until
 
-PATIENCE_SECONDS = 60.0
+__all__ = ["until"]
+
 
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 CONNECTIONS = (
@@ -27,15 +27,6 @@ async def new_journal(server: PostgresServer) -> str:
     name = await server.create_database()
     await migrate_postgres(server.url(name), partitions=8)
     return server.url(name)
-
-
-async def until(condition: Callable[[], Awaitable[Any]], what: str) -> Any:
-    """The first true answer."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (found := await condition()):
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        await asyncio.sleep(0.005)
-    return found
 
 
 @asynccontextmanager

@@ -288,6 +288,7 @@ def _certificate(folder, name: str, address: str):
     return path
 
 
+@pytest.mark.slow
 def test_without_the_driver_the_way_to_get_it_is_told():
     program = (
         "import sys, asyncio; sys.modules['asyncpg'] = None\n"

@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from perdure.journal import Accepted, Commit, JournalFull
 from perdure.journals.sqlite import SqliteJournal
 from tests.conformance.journal.commits import append, commit, event
@@ -39,6 +41,7 @@ async def test_a_full_database_refuses_the_whole_append_and_goes_on_when_there_i
     await journal.close()
 
 
+@pytest.mark.slow
 def test_files_that_may_not_grow_lose_nothing_that_was_answered(tmp_path):
     path = tmp_path / "perdure.db"
     with child("fill", path) as process:

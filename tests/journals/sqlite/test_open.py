@@ -121,6 +121,7 @@ async def test_a_journal_opened_for_reading_refuses_to_write(tmp_path):
     await journal.close()
 
 
+@pytest.mark.slow
 def test_a_read_only_file_says_so_and_can_still_be_read():
     # Not tmp_path: the child gives up its rights, and pytest's folders are closed to others.
     folder = Path(tempfile.mkdtemp())

@@ -148,6 +148,7 @@ def test_rule_15_an_endless_loop_goes_on_without_a_maximum():
     assert run.state_of("w", (30,)) == "queued"
 
 
+@pytest.mark.slow
 def test_rule_15_an_endless_run_continues_as_a_new_run_when_its_journal_grows_long():
     loop = {"condition": "output.again", "loop_back_to": "w"}
     ir = compiled({"id": "w", "type": "wait", "config": {"signal": "go"}}, node("x", "w", loop=loop), endless=True)

@@ -10,10 +10,12 @@ from perdure.tempo import TEMPO, Tempo
 from perdure.transport import Task, TransportClosed, TransportUnavailable
 from perdure.transports.redis import RedisTransport
 from tests.conformance.transport.messages import result
+from tests.waiting import PATIENCE_SECONDS
+from tests.waiting import until_true as wait_until
+
+__all__ = ["wait_until"]
 
 T = TypeVar("T")
-
-PATIENCE_SECONDS = 120.0
 
 
 async def insist(call: Callable[..., Awaitable[T]], *arguments: Any) -> T:
@@ -26,15 +28,6 @@ async def insist(call: Callable[..., Awaitable[T]], *arguments: Any) -> T:
                 raise
             except TransportUnavailable:
                 await asyncio.sleep(0.005)
-
-
-async def wait_until(condition: Callable[[], Any], what: str) -> None:
-    try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while not condition():  # noqa: ASYNC110  conditions of servers and threads have no event
-                await asyncio.sleep(0.002)
-    except TimeoutError:
-        raise AssertionError(f"waited {PATIENCE_SECONDS:g} s in vain until {what}") from None
 
 
 async def wait_for_more(things: Sequence[Any], number: int = 1) -> None:

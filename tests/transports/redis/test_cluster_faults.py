@@ -14,9 +14,9 @@ from perdure.transports.redis import RedisTransport, cluster_link
 from perdure.transports.redis.keys import Keys
 from tests.conformance.transport.messages import beat, result, soon, task
 from tests.servers.redis_cluster import Node, RedisCluster
-from tests.servers.waiting import wait_until as wait_in_thread
 from tests.transports.redis.conftest import Opener
 from tests.transports.redis.helpers import Coordinator, insist, wait_until
+from tests.waiting import wait_until as wait_in_thread
 
 QUEUES = [f"q{number}" for number in range(9)]
 TASKS = [task(f"n{n:03}", queue=QUEUES[n % 9], run_id=f"run{n % 17}") for n in range(600)]

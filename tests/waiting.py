@@ -1,0 +1,40 @@
+"""Waiting for what a test means: until a condition holds, but not for ever.
+
+Threads, processes and servers have no event that a test could await, so it looks again and again. How often is here alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+PATIENCE_SECONDS = 120.0
+"""A slow machine is no failure."""
+
+
+def wait_until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> Any:
+    """What the condition gives once it is true."""
+    deadline, tick = time.monotonic() + seconds, threading.Event()
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"waited {seconds:g} s in vain for this: {what}"
+        tick.wait(0.02)
+    return found
+
+
+async def until_true(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> Any:
+    """The same on an event loop, where the condition may be a coroutine function; that too is given up in the end."""
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                found = condition()
+                if inspect.isawaitable(found):
+                    found = await found
+                if found:
+                    return found
+                await asyncio.sleep(0.002)
+    except TimeoutError:
+        raise AssertionError(f"waited {seconds:g} s in vain for this: {what}") from None
