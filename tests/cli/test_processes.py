@@ -15,6 +15,13 @@ def finish(shell, run_id):
     return shell.json("runs", "show", run_id)
 
 
+def executing(shell, file, run_id="r1"):
+    """`perdure run`, once its node a is executed: what is only queued is missed by nobody and needs no time to finish."""
+    process = shell.start("run", file, "--run-id", run_id).wait_for("queued")
+    wait_until(lambda: shell.json("runs", "show", run_id)["nodes"]["a"]["state"] == "running", "a to be executed")
+    return process
+
+
 def test_an_approval_is_decided_from_a_second_process_while_the_first_holds_the_file(shell, tmp_path):
     file = workflow(tmp_path, "refund", human("review", approvers=["finance"]), task("pay", "echo", "review"))
     first = shell.start("run", file, "--run-id", "r1")
@@ -54,7 +61,7 @@ def test_a_follower_takes_over_when_the_holder_is_killed(shell, tmp_path):
 def test_who_goes_on_with_a_run_while_another_process_holds_the_database_is_told_so(shell, tmp_path):
     gate = tmp_path / "gate"
     one = workflow(tmp_path, "one", task("a", "wait_until", args={"path": str(gate)}))
-    shell.start("run", one, "--run-id", "r1").wait_for("queued").kill()
+    executing(shell, one).kill()
     two = workflow(tmp_path, "two", task("b", "wait_until", args={"path": str(gate)}))
     holder = shell.start("run", two, "--run-id", "r2").wait_for("It is left alone here")
     follower = shell.start("run", one, "--run-id", "r1")
@@ -69,7 +76,7 @@ def test_a_takeover_names_the_run_that_is_left_alone(shell, tmp_path):
     gate = tmp_path / "gate"
     one = workflow(tmp_path, "one", task("a", "wait_until", args={"path": str(gate)}))
     two = workflow(tmp_path, "two", {"id": "ask", "type": "human", "config": {}}, task("b", "echo", "ask"))
-    holder = shell.start("run", one, "--run-id", "r1").wait_for("queued")
+    holder = executing(shell, one)
     second = shell.start("run", two, "--run-id", "r2").wait_for("approvals approve")
     holder.kill()
     second.wait_for("going on here")
@@ -104,13 +111,6 @@ def test_a_killed_run_goes_on_with_the_same_command_and_repeats_nothing_that_com
     assert "going on with it" in text
     assert notes.read_text() == "x\n"
     assert shell.json("doctor")["ok"]
-
-
-def executing(shell, file):
-    """`perdure run`, once its node a is executed: what is only queued needs no time to finish."""
-    process = shell.start("run", file, "--run-id", "r1").wait_for("a     queued")
-    wait_until(lambda: shell.json("runs", "show", "r1")["nodes"]["a"]["state"] == "running", "a to be executed")
-    return process
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
