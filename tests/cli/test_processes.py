@@ -66,7 +66,7 @@ def test_who_goes_on_with_a_run_while_another_process_holds_the_database_is_told
     holder = shell.start("run", two, "--run-id", "r2").wait_for("It is left alone here")
     follower = shell.start("run", one, "--run-id", "r1")
     follower.wait_for(f"process {holder.pid} on")
-    follower.wait_for("nothing happens until it ends")
+    follower.wait_for("If nothing happens, end it")
     gate.touch()
     holder.wait(0)
     assert "completed" in follower.wait(0)
