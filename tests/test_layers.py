@@ -59,8 +59,9 @@ ALLOWED: dict[str, set[str]] = {
     "runtime": BASE | {"kernel", "settings", "turns", "contents", "weight"} | PORTS | MIDDLE,
     "deployment": BASE | {"settings", "envelopes", "runtime"} | PORTS | ADAPTERS | MIDDLE,  # from URLs to adapters
     "engine": BASE | {"deployment", "kernel", "settings", "contents", "runtime"} | PORTS | ADAPTERS | MIDDLE,
+    "opening": {"settings", "deployment", "engine", "egress"},  # for programs and commands alike
     "sdk": BASE
-    | {"deployment", "kernel", "settings", "runtime", "engine"}
+    | {"opening", "kernel", "settings", "runtime", "engine"}
     | PORTS
     | MIDDLE,  # it also runs what it builds
     "doctor": BASE | {"kernel", "settings", "runtime", "engine", "invariants"} | PORTS,
@@ -79,6 +80,7 @@ ALLOWED: dict[str, set[str]] = {
     "cli": BASE
     | {
         "deployment",
+        "opening",
         "kernel",
         "settings",
         "runtime",

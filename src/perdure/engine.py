@@ -460,6 +460,11 @@ class Engine:
             self.coordinator.library.add(ir)
         return ir
 
+    def new_run_id(self) -> str:
+        """An id whose run this process decides for itself, if it decides for any: no other has to be asked then."""
+        new_id = self.clock.new_id
+        return new_id() if self.coordinator is None else self.coordinator.share.draw(new_id)
+
     async def request(self, request: Request) -> Reply:
         """Decide a request here, or let the holder decide it."""
         if request.kind == "start" and not self.distributed:

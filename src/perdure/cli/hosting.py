@@ -99,7 +99,7 @@ async def _begin(engine: Engine, begin: Begin, stop: asyncio.Event) -> None:
 
 async def _open(settings: Settings, stop: asyncio.Event) -> Engine | None:
     """The engine, as soon as the servers it needs are there; None when somebody stopped the wait."""
-    from perdure.sdk.opening import open_engine
+    from perdure.opening import open_engine
     from perdure.transport import TransportUnavailable
 
     pause = FIRST_PAUSE_SECONDS

@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Mapping
 
 from perdure.journal import Epoch, partition_of
 
+_DRAWS = 64
+
 
 class Share:
     def __init__(self, partition_count: int, monotonic: Callable[[], float]) -> None:
@@ -64,6 +66,15 @@ class Share:
             return True
         partition = self.partition(run_id)
         return partition in self._epochs and partition not in self._doubted and not self.lapsed
+
+    def draw(self, new_id: Callable[[], str]) -> str:
+        """A new id of a run that is held here. Where few partitions are, or none, it may be another's after all."""
+        run_id = new_id()
+        for _ in range(_DRAWS):
+            if self.holds(run_id):
+                break
+            run_id = new_id()
+        return run_id
 
     def still_holds(self, run_id: str) -> bool:
         """After something that may have taken long: before what is durable is acted upon. Otherwise another does, or has."""

@@ -23,6 +23,7 @@ from perdure.errors import PerdureError, Refused
 from perdure.kernel.keys import RUN_ID, RUN_ID_RULE
 from perdure.kernel.state import NodeState
 from perdure.model import Compiled, compile_definition, compile_text
+from perdure.opening import load_settings, make_folder, open_engine
 from perdure.plain import NotData, to_data
 from perdure.routing.inputs import find_unknown
 from perdure.runtime.context import running_loop
@@ -30,7 +31,6 @@ from perdure.runtime.failures import show_details
 from perdure.sdk.builder import find_current
 from perdure.sdk.errors import BuildError, RunFailed
 from perdure.sdk.following import Follower
-from perdure.sdk.opening import load_settings, make_folder, open_engine
 from perdure.sdk.schemas import convert_value, needs_conversion
 from perdure.sdk.single import as_workflow
 from perdure.sdk.tasks import Task

@@ -353,7 +353,7 @@ class Runs(Starts):
             refuse_sealed("inputs", values)
             before = await self._engine.contents.resolve(record.row.tenant, state.inputs, masked=False)
             values = {**(before if isinstance(before, dict) else {}), **values}
-        new = new_id or self._new_id()
+        new = new_id or self._engine.new_run_id()
         about: dict[str, Any] = {"run_id": new, "by": self._scope.by, "tenant": record.row.tenant}
         reply = await self._scope.ask(
             Request(

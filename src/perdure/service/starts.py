@@ -25,7 +25,6 @@ WARNED = 20
 """Inputs that nobody knows, of which a start says so."""
 LONGEST_WAIT_SECONDS = 300.0
 MOST_TAGS = 100
-_TRIES = 64
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -74,7 +73,7 @@ class Starts:
         asked = None if key is None else (key, _hash([workflow, definition, inputs, tags, deadline_seconds]))
         if asked is not None and (earlier := await self._earlier(*asked)) is not None:
             return Started(await self._started(earlier, wait_seconds), created=False)
-        run_id = run_id or self._new_id()
+        run_id = run_id or self._engine.new_run_id()
         found = await (
             resolve(scope, workflow, rollout_key or key or run_id) if workflow else self._keep(definition, scope.tenant)
         )
@@ -111,16 +110,6 @@ class Starts:
     def _check_functions(self, ir: IR) -> None:
         if refused := find_refused_functions(ir):
             raise FunctionNotAllowed("; ".join(refused[:5]))
-
-    def _new_id(self) -> str:
-        """An id whose run this process decides itself, if it decides for any: nobody has to be asked then."""
-        run_id = self._engine.clock.new_id()
-        coordinator = self._engine.coordinator
-        for _ in range(_TRIES):
-            if coordinator is None or coordinator.share.holds(run_id):
-                break
-            run_id = self._engine.clock.new_id()
-        return run_id
 
     async def _earlier(self, key: str, body_hash: str) -> str | None:
         found = await self._engine.journal.find_idempotency(self._scope.tenant, key)

@@ -1,4 +1,7 @@
-"""The database a program or a command works on: its settings, its folder, an engine on it."""
+"""The database a program or a command works on: its settings, its folder, an engine on it.
+
+Adapters and the engine are imported late: commands that only read settings need none of them.
+"""
 
 from __future__ import annotations
 
