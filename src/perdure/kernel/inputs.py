@@ -19,7 +19,7 @@ from perdure.model.ir import IR, Reference
 N = NodeState
 
 
-class Seen(msgspec.Struct, frozen=True):
+class Seen(msgspec.Struct, frozen=True, gc=False):  # it holds data only, and a map has 100,000 of them
     """One node's outcome as other nodes see it. A skipped node is seen with no output."""
 
     state: str

@@ -116,7 +116,7 @@ def key_of(node: int, scope: Scope, item: int = -1) -> Key:
     return node if not scope and item < 0 else (node, scope, item)
 
 
-class Activation(msgspec.Struct, kw_only=True, omit_defaults=True):
+class Activation(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     node: int
     scope: Scope = ()
     item: int = -1
