@@ -61,9 +61,9 @@ ALLOWED: dict[str, set[str]] = {
     "engine": BASE | {"deployment", "kernel", "settings", "contents", "runtime"} | PORTS | ADAPTERS | MIDDLE,
     "opening": {"settings", "deployment", "engine", "egress"},  # for programs and commands alike
     "sdk": BASE
-    | {"opening", "kernel", "settings", "runtime", "engine"}
+    | {"opening", "kernel", "settings", "runtime", "engine", "service"}
     | PORTS
-    | MIDDLE,  # it also runs what it builds
+    | MIDDLE,  # it also runs what it builds, and asks for that what everybody asks: the service
     "doctor": BASE | {"kernel", "settings", "runtime", "engine", "invariants"} | PORTS,
     "repair": BASE | {"kernel", "runtime", "doctor"} | PORTS,
     "simulation": BASE

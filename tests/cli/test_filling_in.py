@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from perdure.cli import asking
-from perdure.cli.waiting import Ask
+from perdure.sdk.asks import Ask
 
 ASK = Ask("approval", "r1:ask:1", "r1", "ask", "perdure approvals approve r1:ask:1")
 FORM = {

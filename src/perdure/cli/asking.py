@@ -12,9 +12,9 @@ from perdure.cli.database import user
 from perdure.cli.exits import say
 from perdure.cli.output import shorten
 from perdure.cli.saying import echo, style
-from perdure.cli.waiting import Ask
 from perdure.runtime.forms import fields_of, read_fields
-from perdure.runtime.requests import Request
+from perdure.sdk.asks import Ask
+from perdure.sdk.running import Decision
 
 _APPROVE, _REJECT, _LATER = ("a", "approve", "y", "yes"), ("r", "reject", "n", "no"), ("l", "later", "")
 
@@ -37,8 +37,8 @@ async def read_line(prompt: str) -> str | None:
     return line.strip() if line else None
 
 
-async def ask_person(ask: Ask, form: Any = None) -> Request | None:
-    """What the person decides, as a request; None: not now."""
+async def ask_person(ask: Ask, form: Any = None) -> Decision | None:
+    """What the person decides; None: not now."""
     say()
     people = f" (for {', '.join(ask.approvers)})" if ask.approvers else ""
     say(style("? ", fg="yellow", bold=True) + style(ask.node, bold=True) + f" asks for a decision{people}")
@@ -52,15 +52,7 @@ async def ask_person(ask: Ask, form: Any = None) -> Request | None:
         return None
     data = await _fill_in(form) if decision == "approve" else None
     comments = await read_line("  Comments (enter for none): ")
-    return Request(
-        kind="vote",
-        run_id=ask.run_id,
-        approval=ask.name,
-        decision=decision,
-        by=by,
-        comments=comments or "",
-        data=data,
-    )
+    return Decision(decision=decision, by=by, comments=comments or "", data=data)
 
 
 async def _fill_in(form: Any) -> dict[str, Any] | None:

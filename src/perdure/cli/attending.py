@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from perdure.cli.backend import engine_of
 from perdure.cli.exits import say, say_error
-from perdure.cli.waiting import Ask, Waiting, look
+from perdure.errors import PerdureError
 from perdure.kernel.state import NodeState, RunState, State
-from perdure.runtime.forms import find_form
+from perdure.sdk.asks import Ask, Waiting, approve_command, look
 
 if TYPE_CHECKING:
+    from perdure.cli.backend import Backend
     from perdure.cli.following import Following
     from perdure.cli.tree import Tree
-    from perdure.engine import Engine
-    from perdure.runtime.requests import Request
+    from perdure.sdk.running import Decision
 
 CHILDREN_SECONDS = 0.5
 """Children have events of their own, which are not followed; they are looked at this often."""
@@ -40,36 +41,44 @@ def may_wait(state: State) -> bool:
     return stopped or bool(tally.get(NodeState.WAITING) or tally.get(NodeState.PARKED))
 
 
-class People(Protocol):
-    """How what waits for a person is found, and how the answer gets there."""
+class People:
+    """Who is waited for: how that is found, and how the answer gets there, on a database and on a server."""
 
-    async def look(self) -> Waiting: ...
-    async def form(self, ask: Ask) -> Any:
-        """What whoever approves has to fill in; None: nothing."""
-        ...
-
-    async def vote(self, request: Request) -> str:
-        """Why it was refused; empty: it was not."""
-        ...
-
-
-class PeopleHere:
-    """People who wait for a run of this engine, children included."""
-
-    def __init__(self, engine: Engine, follower: Following) -> None:
-        self._engine = engine
+    def __init__(self, backend: Backend, follower: Following) -> None:
+        self._backend = backend
         self._follower = follower
 
     async def look(self) -> Waiting:
         state = self._follower.state
-        return await look(self._engine, state) if may_wait(state) else Waiting(busy=True)
+        if not (self._follower.blind or may_wait(state)):
+            return Waiting(busy=True)
+        engine = engine_of(self._backend)
+        if engine is not None:
+            return await look(engine, state)
+        found: Any = await self._backend.approvals.list(state="pending", run_id=state.run_id).first()
+        # Whoever else works there is not seen from here: something may always go on.
+        return Waiting([_ask(one) for one in found["items"]], busy=True)
 
     async def form(self, ask: Ask) -> Any:
-        return await find_form(self._engine.journal, self._engine.contents, ask.run_id, ask.name)
+        """What whoever approves has to fill in; None: nothing."""
+        return (await self._backend.approvals.get(ask.name))["form"]
 
-    async def vote(self, request: Request) -> str:
-        reply = await self._engine.request(request)
-        return reply.message if reply.refused else ""
+    async def vote(self, ask: Ask, vote: Decision) -> str:
+        """Why it was refused; empty: it was not. Who decides is who the key says; where none is asked for, who sits here."""
+        me = await self._backend.system.me()
+        by = (vote.by or None) if me["kind"] == "local" else None
+        about: dict[str, Any] = {"comments": vote.comments, "data": vote.data}
+        try:
+            await self._backend.approvals.decide(ask.name, vote.decision, approver=by, **about)
+        except PerdureError as error:
+            return error.message
+        return ""
+
+
+def _ask(view: dict[str, Any]) -> Ask:
+    approvers = tuple(view["approvers"])
+    command = approve_command(view["approval_id"], approvers, view.get("form"))
+    return Ask("approval", view["approval_id"], view["run_id"], view["node"], command, approvers, view["shown"])
 
 
 class Attendant:
@@ -120,10 +129,10 @@ class Attendant:
             self._tree.pause()
         try:
             form = await self._people.form(ask)
-            request = await self._unless_decided(ask, ask_person(ask, form))
-            if request is None:
+            vote = await self._unless_decided(ask, ask_person(ask, form))
+            if vote is None:
                 return
-            refused = await self._people.vote(request)
+            refused = await self._people.vote(ask, vote)
             if refused:
                 say_error(refused)
                 self._asked.discard(ask.name)
@@ -131,7 +140,7 @@ class Attendant:
             if self._tree is not None:
                 self._tree.go_on()
 
-    async def _unless_decided(self, ask: Ask, question: Coroutine[Any, Any, Request | None]) -> Request | None:
+    async def _unless_decided(self, ask: Ask, question: Coroutine[Any, Any, Decision | None]) -> Decision | None:
         """The answer, or None when somebody else decided meanwhile or the person wants to leave it."""
         try:
             return await self._unless_gone(ask, question)
@@ -140,7 +149,7 @@ class Attendant:
             say("" if approval is None or approval.state == "pending" else "\n  Decided elsewhere.")
             raise
 
-    async def _unless_gone(self, ask: Ask, question: Coroutine[Any, Any, Request | None]) -> Request | None:
+    async def _unless_gone(self, ask: Ask, question: Coroutine[Any, Any, Decision | None]) -> Decision | None:
         follower = self._follower
         async with asyncio.TaskGroup() as group:
             asking = group.create_task(question)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from perdure.cli.backend import Backend
-    from perdure.cli.waiting import Ask
     from perdure.engine import Engine
+    from perdure.sdk.asks import Ask
 
 __all__ = ["Following", "Screen", "Silent", "Stop", "follow", "stopping"]
 
@@ -37,6 +37,8 @@ class Following(Protocol):
     state: State
     changed: asyncio.Event
     asks: list[Ask]
+    blind: bool
+    """The definition cannot be had: of the state only what events say by themselves is true."""
 
     async def skip_past(self) -> None: ...
     async def look(self) -> Seen:

@@ -6,13 +6,13 @@ from typing import Any
 
 from perdure.cli.exits import say
 from perdure.cli.output import duration, hour, paint, say_zone, shorten
-from perdure.cli.waiting import approve_command
 from perdure.kernel import events as e
 from perdure.kernel.keys import place
 from perdure.kernel.state import State
 from perdure.kernel.values import Error
 from perdure.nodes.registry import Registry
 from perdure.runtime.failures import show_place
+from perdure.sdk.asks import approve_command
 
 _NAMED = 5
 _RUN = "run"

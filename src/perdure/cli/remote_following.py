@@ -12,11 +12,9 @@ from typing import Any
 
 import msgspec
 
-from perdure.cli.attending import may_wait
 from perdure.cli.exits import say
 from perdure.cli.lines import Lines
 from perdure.cli.output import hour
-from perdure.cli.waiting import Ask, Waiting, approve_command
 from perdure.client import ApiError, AsyncClient
 from perdure.clock import system
 from perdure.errors import NotFound
@@ -27,7 +25,7 @@ from perdure.kernel.seen import JOURNAL, Seen, Working
 from perdure.kernel.state import Key, RunState, State
 from perdure.model import compile_definition
 from perdure.model.ir import IR
-from perdure.runtime.requests import Request
+from perdure.sdk.asks import Ask
 
 LOOK_SECONDS = 1.0
 _STATES = {
@@ -128,42 +126,6 @@ class RemoteLines(Lines):
             return
         subject = place(event.node, event.scope, event.item) if isinstance(event, e.NodeEvent) else "run"
         say(f"{hour(event.at)}  {subject.ljust(12)}  {event.type}")
-
-
-class PeopleThere:
-    """People who wait for a run on a server. Whoever else works there is not seen from here: something may always go on."""
-
-    def __init__(self, client: AsyncClient, follower: RemoteFollower) -> None:
-        self._client = client
-        self._follower = follower
-
-    async def look(self) -> Waiting:
-        if not (self._follower.blind or may_wait(self._follower.state)):
-            return Waiting(busy=True)
-        run_id = self._follower.state.run_id
-        asked = (await self._client.approvals.list(state="pending", run_id=run_id).first())["items"]
-        return Waiting([_ask(dict(one)) for one in asked], busy=True)
-
-    async def form(self, ask: Ask) -> Any:
-        return (await self._client.approvals.get(ask.name))["form"]
-
-    async def vote(self, request: Request) -> str:
-        """Who decides is who the key says; where the server asks for none, who sits here."""
-        me = await self._client.system.me()
-        by = (request.by or None) if me["kind"] == "local" else None
-        try:
-            await self._client.approvals.decide(
-                request.approval, request.decision, comments=request.comments, data=request.data, approver=by
-            )
-        except ApiError as error:
-            return error.message
-        return ""
-
-
-def _ask(view: dict[str, Any]) -> Ask:
-    approvers = tuple(view["approvers"])
-    command = approve_command(view["approval_id"], approvers, view.get("form"))
-    return Ask("approval", view["approval_id"], view["run_id"], view["node"], command, approvers, view["shown"])
 
 
 def read_event(shown: dict[str, Any]) -> e.Event:

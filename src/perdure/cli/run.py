@@ -320,8 +320,8 @@ class Session:
 
     async def _find(self, engine: Any, ir: str) -> None:
         """Go on with a run that exists, if it is the same workflow with the same inputs."""
-        from perdure.cli.waiting import look
         from perdure.routing.inputs import apply_defaults
+        from perdure.sdk.asks import look
 
         record = await engine.journal.get_run(self.run_id)
         if record.quarantined is not None:
@@ -361,11 +361,11 @@ class Session:
     # -- following -----------------------------------------------------------------------------------------------------
 
     async def _follow(self, follower: Any, stop: Any) -> None:
-        from perdure.cli.attending import Attendant, PeopleHere, make_tree
+        from perdure.cli.attending import Attendant, People, make_tree
         from perdure.cli.following import Silent, follow
         from perdure.cli.lines import Lines
 
-        people = PeopleHere(follower.engine, follower)
+        people = People(self._service(follower.engine), follower)
         if self.as_json:
             attendant = Attendant(follower, people, no_wait=self.no_wait, tree=None, asks=False)
             await follow(follower, Silent(), stop, work=follower.engine, beside=attendant.run)

@@ -105,10 +105,10 @@ class Session:
         return ExitCode.OK
 
     async def watch(self) -> ExitCode:
-        from perdure.cli.attending import Attendant, make_tree
+        from perdure.cli.attending import Attendant, People, make_tree
         from perdure.cli.backend import find_run, get_run
         from perdure.cli.following import Silent, follow, stopping
-        from perdure.cli.remote_following import PeopleThere, RemoteFollower, RemoteLines
+        from perdure.cli.remote_following import RemoteFollower, RemoteLines
         from perdure.cli.run import asks_on
         from perdure.cli.watching import check_going, look_for_quarantine
         from perdure.model import compile_definition
@@ -117,7 +117,7 @@ class Session:
         ir = compile_definition(self.source.compiled.definition).get_ir()
         follower = RemoteFollower(self.client, self.run_id, {ir.hash: ir})
         tree = None if self.as_json else make_tree(follower)
-        people = PeopleThere(self.client, follower)
+        people = People(self.client, follower)
         asks = tree is not None and asks_on(sys.stdin)
         attendant = Attendant(follower, people, no_wait=False, tree=tree, asks=asks)
         screen = Silent() if self.as_json else tree or RemoteLines(follower, installed())

@@ -24,6 +24,7 @@ class Follower:
         self.state = State(run_id=run_id)
         self.changed = asyncio.Event()
         """Set after every event; whoever waits for it clears it."""
+        self.blind = False
         self.asks: list[Ask] = []
         """What only a person can give, when it was last looked for."""
 

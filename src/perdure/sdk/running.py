@@ -11,7 +11,7 @@ import inspect
 import logging
 import os
 import tempfile
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from perdure.engine import Engine
     from perdure.kernel.state import State
     from perdure.model.ir import IR
-    from perdure.runtime.requests import Request
     from perdure.sdk.asks import Ask, Waiting
 
 R = TypeVar("R")
@@ -323,7 +322,10 @@ class _Session:
     """One call of `perdure.run` on an open engine."""
 
     def __init__(self, engine: Engine, on_approval: OnApproval | None) -> None:
+        from perdure.service import Service
+
         self._engine = engine
+        self._service = Service.of_owner(engine)
         self._on_approval = on_approval
         self._left: set[str] = set()
         """Approvals that `on_approval` did not want to decide."""
@@ -338,8 +340,6 @@ class _Session:
         tags: dict[str, str],
         retry_failed: bool,
     ) -> State:
-        from perdure.runtime.requests import Request
-
         engine = self._engine
         for child in children:
             await engine.register(child)
@@ -362,18 +362,14 @@ class _Session:
         if not existed:
             for said in find_unknown(ir.inputs_schema, inputs):
                 logger.warning("%s", said)
-            start = Request(
-                kind="start", run_id=run_id, ir=ir.hash, workflow_version=version, inputs=_plain(inputs), tags=tags
-            )
-            reply = await engine.request(start)
-            if reply.refused and reply.code != "exists":  # "exists": somebody was faster
-                raise Refused(reply.message, code=reply.code)
+            start = self._service.runs.start(f"{ir.name}@{version}", _plain(inputs), run_id=run_id, tags=tags)
+            await _unless("exists", start)  # somebody was faster
         state = await engine.state(run_id)
         if existed:
             mends = retry_failed and state.state == "failed"
             await self._check_same(state, ir, inputs, mends=mends)
             if mends:
-                await self._request(Request(kind="retry", run_id=run_id, ir=ir.hash))
+                await _unless("", self._service.runs.retry(run_id, definition=compiled.definition))
                 state = await engine.state(run_id)
         return state
 
@@ -447,49 +443,49 @@ class _Session:
             return None
         for ask in waiting.asks:
             if ask.kind == "approval" and ask.name not in self._left:
-                request = await self._ask(self._on_approval, ask)
-                if request is None:
+                vote = await self._ask(self._on_approval, ask)
+                if vote is None:
                     self._left.add(ask.name)
                     continue
-                await self._request(request)
+                about: dict[str, Any] = {"approver": vote.by or None, "comments": vote.comments, "data": vote.data}
+                decide = self._service.approvals.decide(ask.name, vote.decision, **about)
+                await _unless("already_decided", decide)  # by somebody else, meanwhile
                 return ask.run_id
         return None
 
-    async def _ask(self, on_approval: OnApproval, ask: Ask) -> Request | None:
-        from perdure.runtime.forms import find_form
-        from perdure.runtime.requests import Request
-
-        voted = (await self._engine.state(ask.run_id)).approvals[ask.name].votes
+    async def _ask(self, on_approval: OnApproval, ask: Ask) -> Decision | None:
+        view = await self._service.approvals.get(ask.name)
         question = Approval(
             approval_id=ask.name,
             run_id=ask.run_id,
             node=ask.node,
             approvers=ask.approvers,
             shown=ask.shown,
-            form=await find_form(self._engine.journal, self._engine.contents, ask.run_id, ask.name),
+            form=view["form"],
         )
         if inspect.iscoroutinefunction(on_approval):
             answer = await on_approval(question)
         else:  # it may well wait for a person, and the engine must not wait with it
             answer = await asyncio.to_thread(on_approval, question)
         decision = _read_decision(answer)
-        if decision is None:
-            return None
-        by = decision.by or next((name for name in ask.approvers if name not in voted), "")
-        return Request(
-            kind="vote",
-            run_id=ask.run_id,
-            approval=ask.name,
-            decision=decision.decision,
-            by=by,
-            comments=decision.comments,
-            data=decision.data,
+        if decision is None or decision.by:
+            return decision
+        return msgspec.structs.replace(
+            decision, by=next((one for one in ask.approvers if one not in view["votes"]), "")
         )
 
-    async def _request(self, request: Request) -> None:
-        reply = await self._engine.request(request)
-        if reply.refused and reply.code != "already_decided":  # by somebody else, meanwhile
-            raise Refused(reply.message, code=reply.code)
+
+async def _unless(code: str, asked: Awaitable[Any]) -> None:
+    """What is refused is raised, as `Refused`, unless it is for this."""
+    from perdure.service.errors import Invalid
+
+    try:
+        await asked
+    except Refused as error:
+        if error.code != code:
+            raise
+    except Invalid as error:
+        raise Refused(error.message, code=error.code) from None
 
 
 def _is_quiet(state: State) -> bool:

@@ -63,7 +63,7 @@ class Approvals:
         async for event in self._about(row):
             match event:
                 case e.ApprovalRequested():
-                    view["form"], shown = show(event.form), show(event.shown)
+                    view["form"], shown = await self._form(row, event.form), show(event.shown)
                     view["escalate_to"] = list(event.escalate_to)
                 case e.ApprovalVoted():
                     ballot = {"by": event.person or event.by, "decision": event.decision, "at": event.at}
@@ -79,6 +79,10 @@ class Approvals:
         else:  # a megabyte of each, as large as people and definitions like: beside the loop
             view["changes"] = await asyncio.to_thread(diff_values, _subject(shown), view["data"])
         return view
+
+    async def _form(self, row: ApprovalRow, form: Any) -> Any:
+        """A large one is stored as a blob, and whoever fills it in needs the whole."""
+        return await self._engine.contents.resolve(row.tenant, form, room=self._scope.room())
 
     async def _about(self, row: ApprovalRow) -> AsyncIterator[Any]:
         async for event in read_all(self._engine, row.run_id):

@@ -125,7 +125,7 @@ class Runs(Starts):
         record = await self._scope.find_run(run_id)
         state = await (self._engine.state_of(record) if at is None else state_at(self._engine, record, at))
         seen = await self._seen(state, at)
-        view = await self._engine.contents.view(state, raw=True, nodes=False, seen=seen, room=self._room())
+        view = await self._engine.contents.view(state, raw=True, nodes=False, seen=seen, room=self._scope.room())
         shown = len(state.ir.nodes) if self._scope.owner else NODES_SHOWN
         nodes = await self.nodes_of(state, limit=shown, outputs=outputs, seen=seen)
         view["nodes"] = nodes["items"]
@@ -176,7 +176,7 @@ class Runs(Starts):
         record = await self._scope.find_run(run_id)
         state = await (self._engine.state_of(record) if at is None else state_at(self._engine, record, at))
         view = node_with_visits(state, node, await self._seen(state, at))
-        room = self._room()
+        room = self._scope.room()
         for one in (view, *view["visits"]):
             if "size" in one:
                 one["output"] = await self._engine.contents.load(

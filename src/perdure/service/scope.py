@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from perdure.archive import Archive
+from perdure.contents import Room
 from perdure.errors import NotFound, Refused
 from perdure.journal import ApprovalRow, DeadLetterRow, RunRecord
 from perdure.kernel.segments import SEALED, find_sealed
@@ -55,6 +56,10 @@ class Scope:
     def listed(self) -> str | None:
         """Whose things are in lists. None: everybody's."""
         return None if self.owner else self.tenant
+
+    def room(self) -> Room:
+        """What one answer may hold of large values."""
+        return Room() if self.owner else Room.of_an_answer()
 
     def _sees(self, tenant: str) -> bool:
         return self.owner or tenant == self.tenant

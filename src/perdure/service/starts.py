@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from perdure import functions
-from perdure.contents import Room
 from perdure.errors import Refused
 from perdure.functions import FunctionNotAllowed
 from perdure.model.ir import IR
@@ -135,14 +134,10 @@ class Starts:
         view["outputs"] = None
         if record.row.ended_at is not None:
             state = await self._engine.state_of(record)
-            view["outputs"] = (await self._engine.contents.view(state, raw=True, nodes=False, room=self._room()))[
+            view["outputs"] = (await self._engine.contents.view(state, raw=True, nodes=False, room=self._scope.room()))[
                 "outputs"
             ]
         return view
-
-    def _room(self) -> Room:
-        """What one answer may hold of large values."""
-        return Room() if self._scope.owner else Room.of_an_answer()
 
 
 def _hash(asked: Any) -> str:
