@@ -15,15 +15,15 @@ from perdure.sdk.asks import Ask, Waiting, approve_command, look
 
 if TYPE_CHECKING:
     from perdure.cli.backend import Backend
-    from perdure.cli.following import Following
     from perdure.cli.tree import Tree
+    from perdure.sdk.following import Follower
     from perdure.sdk.running import Decision
 
 CHILDREN_SECONDS = 0.5
 """Children have events of their own, which are not followed; they are looked at this often."""
 
 
-def make_tree(follower: Following) -> Tree | None:
+def make_tree(follower: Follower) -> Tree | None:
     """A tree where a person sees it and it can be drawn."""
     if not sys.stderr.isatty():
         return None
@@ -44,7 +44,7 @@ def may_wait(state: State) -> bool:
 class People:
     """Who is waited for: how that is found, and how the answer gets there, on a database and on a server."""
 
-    def __init__(self, backend: Backend, follower: Following) -> None:
+    def __init__(self, backend: Backend, follower: Follower) -> None:
         self._backend = backend
         self._follower = follower
 
@@ -82,7 +82,7 @@ def _ask(view: dict[str, Any]) -> Ask:
 
 
 class Attendant:
-    def __init__(self, follower: Following, people: People, *, no_wait: bool, tree: Tree | None, asks: bool) -> None:
+    def __init__(self, follower: Follower, people: People, *, no_wait: bool, tree: Tree | None, asks: bool) -> None:
         self._follower = follower
         self._people = people
         self._no_wait = no_wait

@@ -16,36 +16,16 @@ from perdure.cli.exits import ExitCode, say
 from perdure.cli.others import look_around, tell
 from perdure.kernel import events as e
 from perdure.kernel.keys import root_of
-from perdure.kernel.seen import Seen
 from perdure.kernel.state import State
+from perdure.sdk.following import Follower, take_over
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import Iterator
 
     from perdure.cli.backend import Backend
     from perdure.engine import Engine
-    from perdure.sdk.asks import Ask
 
-__all__ = ["Following", "Screen", "Silent", "Stop", "follow", "stopping"]
-
-TAKE_OVER_SECONDS = 0.1
-
-
-class Following(Protocol):
-    """A run as it is durable, event by event, from a database here or from a server."""
-
-    state: State
-    changed: asyncio.Event
-    asks: list[Ask]
-    blind: bool
-    """The definition cannot be had: of the state only what events say by themselves is true."""
-
-    async def skip_past(self) -> None: ...
-    async def look(self) -> Seen:
-        """What is executed now, which is in no event."""
-        ...
-
-    def events(self) -> AsyncIterator[e.Event]: ...
+__all__ = ["Screen", "Silent", "Stop", "follow", "stopping"]
 
 
 class Screen(Protocol):
@@ -103,25 +83,25 @@ def stopping() -> Iterator[Stop]:
             loop.remove_signal_handler(number)
 
 
-def followed(backend: Backend, run_id: str) -> tuple[Following, Screen]:
+def followed(backend: Backend, run_id: str) -> tuple[Follower, Screen]:
     """The run, and where it is shown line by line."""
     from perdure.service import Service
 
     if isinstance(backend, Service):
         from perdure.cli.lines import Lines
-        from perdure.sdk.following import Follower
+        from perdure.sdk.following import JournalSource
 
         engine = backend.scope.engine
-        return Follower(engine, run_id), Lines(engine.registry)
-    from perdure.cli.remote_following import RemoteFollower, RemoteLines
+        return Follower(JournalSource(engine), run_id), Lines(engine.registry)
+    from perdure.cli.remote_following import RemoteLines, StreamSource
     from perdure.nodes import installed
 
-    follower = RemoteFollower(backend, run_id)
+    follower = Follower(StreamSource(backend), run_id)
     return follower, RemoteLines(follower, installed())
 
 
 async def follow(
-    follower: Following,
+    follower: Follower,
     screen: Screen,
     stop: Stop,
     *,
@@ -150,7 +130,7 @@ async def follow(
         screen.end()
 
 
-async def _watch(follower: Following, screen: Screen, shown: asyncio.Event, over: asyncio.Event) -> None:
+async def _watch(follower: Follower, screen: Screen, shown: asyncio.Event, over: asyncio.Event) -> None:
     if follower.state.seq:  # it is known from before
         shown.set()
     if not _ended(follower):
@@ -162,7 +142,7 @@ async def _watch(follower: Following, screen: Screen, shown: asyncio.Event, over
     over.set()
 
 
-def _ended(follower: Following) -> bool:
+def _ended(follower: Follower) -> bool:
     return follower.state.terminal
 
 
@@ -171,7 +151,7 @@ async def _when(asked: asyncio.Event, over: asyncio.Event) -> None:
     over.set()
 
 
-async def _take_over(engine: Engine, follower: Following, shown: asyncio.Event) -> None:
+async def _take_over(engine: Engine, follower: Follower, shown: asyncio.Event) -> None:
     """Keep asking for the hold: the operating system gives it back the moment its holder dies."""
     if engine.worker is not None:
         return
@@ -179,8 +159,7 @@ async def _take_over(engine: Engine, follower: Following, shown: asyncio.Event) 
         await shown.wait()
         await engine.hold()
         return
-    while not await engine.hold(work=False):
-        await engine.clock.sleep(TAKE_OVER_SECONDS)
+    await take_over(engine, work=False)
     run_id = root_of(follower.state.run_id)
     others = await look_around(engine, run_id)
     await engine.hold()

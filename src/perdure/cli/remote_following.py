@@ -19,79 +19,48 @@ from perdure.client import ApiError, AsyncClient
 from perdure.clock import system
 from perdure.errors import NotFound
 from perdure.kernel import events as e
-from perdure.kernel.evolve import evolve
 from perdure.kernel.keys import place
 from perdure.kernel.seen import JOURNAL, Seen, Working
-from perdure.kernel.state import Key, RunState, State
+from perdure.kernel.state import Key, State
 from perdure.model import compile_definition
 from perdure.model.ir import IR
-from perdure.sdk.asks import Ask
+from perdure.sdk.following import Follower
 
 LOOK_SECONDS = 1.0
-_STATES = {
-    "run.created": RunState.RUNNING,
-    "run.retried": RunState.RUNNING,
-    "run.completed": RunState.COMPLETED,
-    "run.failed": RunState.FAILED,
-    "run.cancelled": RunState.CANCELLED,
-    "run.rolled_back": RunState.ROLLED_BACK,
-}
 
 
-class RemoteFollower:
-    def __init__(self, client: AsyncClient, run_id: str, known: Mapping[str, IR] | None = None) -> None:
+class StreamSource:
+    def __init__(self, client: AsyncClient, known: Mapping[str, IR] | None = None) -> None:
         """`known` are definitions that need not be asked for, by their hash."""
         self._client = client
         self._known = dict(known or {})
-        self.state = State(run_id=run_id)
-        self.changed = asyncio.Event()
-        self.asks: list[Ask] = []
         self._seen = JOURNAL
         self._seen_at: float | None = None
-        self.blind = False
-        """The definition cannot be had: of the state only what events say by themselves is true."""
 
-    async def skip_past(self) -> None:
-        """Begin with what the run is now, not with its first event."""
-        async for shown in self._client.runs.events(self.state.run_id, after=self.state.seq, limit=1000):
-            await self._fold(read_event(dict(shown)))
+    async def catch_up(self, follower: Follower) -> None:
+        state = follower.state
+        async for shown in self._client.runs.events(state.run_id, after=state.seq, limit=1000):
+            await follower.fold(read_event(dict(shown)))
 
-    async def look(self) -> Seen:
-        """What is executed now, asked for once a second."""
+    async def look(self, state: State, *, blind: bool) -> Seen:
+        """Asked for once a second."""
         now = system.monotonic()
         if self._seen_at is None or now - self._seen_at >= LOOK_SECONDS:
             self._seen_at = now
             try:
                 async with asyncio.timeout(LOOK_SECONDS):
-                    told = await self._client.runs.working(self.state.run_id)
+                    told = await self._client.runs.working(state.run_id)
             except (ApiError, TimeoutError) as error:  # the stream says by itself when it is over
                 self._seen = Seen(blind=str(error) or "the server does not answer")
             else:
-                self._seen = Seen({} if self.blind else _match(self.state, told["tasks"]))
+                self._seen = Seen({} if blind else _match(state, told["tasks"]))
         return self._seen
 
-    async def events(self) -> AsyncIterator[e.Event]:
-        async for shown in self._client.runs.stream(self.state.run_id, after=self.state.seq):
-            event = read_event(dict(shown))
-            await self._fold(event)
-            yield event
-            self.changed.set()
+    async def stream(self, run_id: str, after: int) -> AsyncIterator[e.Event]:
+        async for shown in self._client.runs.stream(run_id, after=after):
+            yield read_event(dict(shown))
 
-    async def _fold(self, event: e.Event) -> None:
-        state = self.state
-        if isinstance(event, e.RunCreated | e.RunPatched) and event.ir not in state.library and not self.blind:
-            ir = await self._find(event)
-            if ir is None:
-                self.blind = True
-            else:
-                state.library[event.ir] = ir
-        if self.blind:
-            state.seq = event.seq
-            state.state = _STATES.get(event.type, state.state)
-        else:
-            evolve(state, event)
-
-    async def _find(self, event: e.RunCreated | e.RunPatched) -> IR | None:
+    async def find_ir(self, event: e.RunCreated | e.RunPatched) -> IR | None:
         """The definition with this hash, if it is a registered version and this Perdure compiles it as the server's does."""
         if event.ir not in self._known and isinstance(event, e.RunCreated) and event.workflow_version:
             try:
@@ -116,7 +85,7 @@ def _match(state: State, tasks: Sequence[Mapping[str, Any]]) -> dict[Key, Workin
 class RemoteLines(Lines):
     """Lines as for a run here; where the definition is not known, the events themselves."""
 
-    def __init__(self, follower: RemoteFollower, registry: Any) -> None:
+    def __init__(self, follower: Follower, registry: Any) -> None:
         super().__init__(registry)
         self._follower = follower
 

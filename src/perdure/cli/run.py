@@ -159,11 +159,12 @@ class Session:
         """The run as it was before this process, if it existed."""
         self.follower: Any = None
         """Whoever has followed the run, once that is over."""
+        self.engine: Any = None
 
     async def go(self) -> ExitCode:
         from perdure.cli.database import load_settings, make_folder, open_engine
         from perdure.cli.following import stopping
-        from perdure.sdk.following import Follower
+        from perdure.sdk.following import Follower, JournalSource
 
         settings = load_settings(self.db)
         make_folder(settings)
@@ -172,17 +173,17 @@ class Session:
         with stopping() as stop:
             engine = await open_engine(settings)
             try:
-                follower = Follower(engine, await self._start(engine))
+                follower = Follower(JournalSource(engine), await self._start(engine))
                 if self.found is not None:
                     follower.state = self.found
                 if self.no_wait and engine.distributed:  # others run it; that it has begun is durable
                     self.view = await self._service(engine).runs.get(self.run_id)
                     return self._say_started()
-                await self._follow(follower, stop)
+                await self._follow(engine, follower, stop)
                 if stop.code is not None:
                     stop.on_second(_give_up)
                     self._say_stopping(engine)
-                self.follower = follower
+                self.follower, self.engine = follower, engine
             finally:
                 functions.watch(None)
                 await engine.close(GRACE_SECONDS, self._look_last)
@@ -199,7 +200,7 @@ class Session:
         if follower is not None:
             if not follower.state.terminal:
                 await follower.skip_past()
-            self.view = await self._service(follower.engine).runs.get(self.run_id)
+            self.view = await self._service(self.engine).runs.get(self.run_id)
 
     def _say_where(self, settings: Any) -> None:
         """Where nobody looks for it: perdure.toml of a folder above says where the database is."""
@@ -360,21 +361,21 @@ class Session:
 
     # -- following -----------------------------------------------------------------------------------------------------
 
-    async def _follow(self, follower: Any, stop: Any) -> None:
+    async def _follow(self, engine: Any, follower: Any, stop: Any) -> None:
         from perdure.cli.attending import Attendant, People, make_tree
         from perdure.cli.following import Silent, follow
         from perdure.cli.lines import Lines
 
-        people = People(self._service(follower.engine), follower)
+        people = People(self._service(engine), follower)
         if self.as_json:
             attendant = Attendant(follower, people, no_wait=self.no_wait, tree=None, asks=False)
-            await follow(follower, Silent(), stop, work=follower.engine, beside=attendant.run)
+            await follow(follower, Silent(), stop, work=engine, beside=attendant.run)
             return
         tree = make_tree(follower)
         asks = tree is not None and asks_on(sys.stdin) and not self.no_wait
         attendant = Attendant(follower, people, no_wait=self.no_wait, tree=tree, asks=asks)
-        screen = tree or Lines(follower.engine.registry)
-        await follow(follower, screen, stop, work=follower.engine, beside=attendant.run)
+        screen = tree or Lines(engine.registry)
+        await follow(follower, screen, stop, work=engine, beside=attendant.run)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 

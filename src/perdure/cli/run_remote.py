@@ -108,14 +108,15 @@ class Session:
         from perdure.cli.attending import Attendant, People, make_tree
         from perdure.cli.backend import find_run, get_run
         from perdure.cli.following import Silent, follow, stopping
-        from perdure.cli.remote_following import RemoteFollower, RemoteLines
+        from perdure.cli.remote_following import RemoteLines, StreamSource
         from perdure.cli.run import asks_on
         from perdure.cli.watching import check_going, look_for_quarantine
         from perdure.model import compile_definition
         from perdure.nodes import installed
+        from perdure.sdk.following import Follower
 
         ir = compile_definition(self.source.compiled.definition).get_ir()
-        follower = RemoteFollower(self.client, self.run_id, {ir.hash: ir})
+        follower = Follower(StreamSource(self.client, {ir.hash: ir}), self.run_id)
         tree = None if self.as_json else make_tree(follower)
         people = People(self.client, follower)
         asks = tree is not None and asks_on(sys.stdin)

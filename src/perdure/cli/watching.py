@@ -16,8 +16,8 @@ from perdure.errors import Refused
 
 if TYPE_CHECKING:
     from perdure.cli.backend import Backend
-    from perdure.cli.following import Following
     from perdure.cli.tree import Tree
+    from perdure.sdk.following import Follower
 
 LOOK_SECONDS = 2.0
 """That a run is quarantined is in no event: it is looked for."""
@@ -82,7 +82,7 @@ async def check_going(backend: Backend, found: dict[str, Any]) -> None:
 class _Beside:
     """While a run is followed: draw it, and find out that nothing will come any more."""
 
-    def __init__(self, backend: Backend, follower: Following, tree: Tree | None) -> None:
+    def __init__(self, backend: Backend, follower: Follower, tree: Tree | None) -> None:
         self._backend = backend
         self._follower = follower
         self._tree = tree
@@ -94,7 +94,7 @@ class _Beside:
             group.create_task(look_for_quarantine(self._backend, self._follower, over))
 
 
-async def look_for_quarantine(backend: Backend, follower: Following, over: asyncio.Event) -> None:
+async def look_for_quarantine(backend: Backend, follower: Follower, over: asyncio.Event) -> None:
     """Until the run is quarantined: then nothing will come any more."""
     from perdure.cli.backend import look_up
     from perdure.client import ApiError

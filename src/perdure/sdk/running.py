@@ -30,7 +30,7 @@ from perdure.runtime.context import running_loop
 from perdure.runtime.failures import show_details
 from perdure.sdk.builder import find_current
 from perdure.sdk.errors import BuildError, RunFailed
-from perdure.sdk.following import Follower
+from perdure.sdk.following import Follower, JournalSource, take_over
 from perdure.sdk.schemas import convert_value, needs_conversion
 from perdure.sdk.single import as_workflow
 from perdure.sdk.tasks import Task
@@ -51,7 +51,6 @@ GRACE_SECONDS = 10.0
 """For work of other runs that this process holds when its own has ended."""
 STOP_SECONDS = 2.0
 """For running work when somebody wants this process to stop; it is tried again when the run goes on."""
-TAKE_OVER_SECONDS = 0.1
 LOOK_SECONDS = 0.5
 """What no event of the run tells is looked for this often: what became of children, whether it was quarantined."""
 
@@ -390,13 +389,13 @@ class _Session:
 
     async def follow(self, state: State) -> State:
         """The run at its end, or where only a person can go on."""
-        follower = Follower(self._engine, state.run_id)
+        follower = Follower(JournalSource(self._engine), state.run_id)
         follower.state = state
         if state.terminal:
             return state
         try:
             async with asyncio.TaskGroup() as group:
-                beside = [group.create_task(self._watch(follower)), group.create_task(self._take_over())]
+                beside = [group.create_task(self._watch(follower)), group.create_task(take_over(self._engine))]
                 await self._attend(follower)
                 for task in beside:
                     task.cancel()
@@ -408,11 +407,6 @@ class _Session:
         async for _ in follower.events():
             if follower.state.terminal:
                 return
-
-    async def _take_over(self) -> None:
-        """The operating system gives the hold back the moment its holder dies."""
-        while not await self._engine.hold():
-            await self._engine.clock.sleep(TAKE_OVER_SECONDS)
 
     async def _attend(self, follower: Follower) -> None:
         from perdure.sdk.asks import look
