@@ -10,15 +10,15 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from perdure.expressions.conditions import evaluate
+from perdure.expressions.errors import NeedsVerdict
+from perdure.expressions.scope import Run
 from perdure.kernel.commands import Need, Question
 from perdure.kernel.inputs import Context, Seen
 from perdure.model.conditions import read_condition
 from perdure.model.ir import Condition
 from perdure.model.problems import Problems
 from perdure.model.references import find_in_condition
-from perdure.routing.conditions import evaluate
-from perdure.routing.errors import NeedsVerdict
-from perdure.routing.scope import Run
 from perdure.sandbox import Sandbox
 from perdure.sandbox.jq import Jq
 

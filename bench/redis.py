@@ -20,8 +20,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from perdure.clock import system
-from perdure.envelopes import Keyring
 from perdure.transport import Result, Task
+from perdure.transports.envelopes import Keyring
 from perdure.transports.redis import RedisTransport, open_redis
 from perdure.transports.redis.address import parse
 from perdure.transports.redis.connection import connect

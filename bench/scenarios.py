@@ -14,7 +14,7 @@ from typing import Any
 from bench.work import task
 from perdure.engine import Engine
 from perdure.model import compile_definition
-from perdure.runtime.requests import Request
+from perdure.runtime.coordinator.requests import Request
 
 
 def memory_mb() -> float:

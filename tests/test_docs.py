@@ -6,11 +6,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from perdure.expressions.filters import FILTERS, TESTS
 from perdure.kernel.events import TYPES
-from perdure.model import definition, policies, routing
+from perdure.model import definition, paths, policies
 from perdure.model.problems import CODES
 from perdure.nodes import builtin
-from perdure.routing.filters import FILTERS, TESTS
 from tests.codes import find_codes
 from tests.documents import blocks, execute, matches
 
@@ -122,7 +122,7 @@ def test_every_key_of_a_definition_is_explained():
     assert list_first_cells(parts["A node"]) <= definition.NODE_KEYS
     assert sorted(definition.NODE_KEYS - mentioned) == []
     assert list_first_cells(parts["retry"]) == policies._RETRY_KEYS
-    assert list_first_cells(parts["loop"]) == routing._LOOP_KEYS
+    assert list_first_cells(parts["loop"]) == paths._LOOP_KEYS
 
 
 def test_every_filter_and_test_of_templates_is_listed():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.envelopes import EnvelopeRefused, Keyring
+from perdure.transports.envelopes import EnvelopeRefused, Keyring
 
 OLD, NEW = b"o" * 32, b"n" * 32
 RING = Keyring({"old": OLD})

@@ -17,7 +17,7 @@ LONGEST_FILE = 600
 PORTS = {"records", "journal", "archive", "leases", "limits", "transport", "blobs"}
 ADAPTERS = {"journals", "transports", "blob_stores"}
 BASE = {"errors", "clock", "model", "plain", "plain_text", "tempo", "spelling"}
-MIDDLE = {"routing", "nodes", "functions", "outcomes", "secrets", "egress", "sandbox", "pipeline"}
+MIDDLE = {"expressions", "nodes", "functions", "outcomes", "secrets", "egress", "sandbox", "pipeline"}
 
 # A part of `perdure` (a module or a folder) -> the parts it may import. Itself is always allowed.
 ALLOWED: dict[str, set[str]] = {
@@ -37,7 +37,6 @@ ALLOWED: dict[str, set[str]] = {
     "outcomes": {"errors"},
     "secrets": {"errors", "clock", "kernel", "plain_text"},
     "functions": {"errors", "plain_text"},
-    "envelopes": {"errors"},
     "private_servers": {"errors", "clock"},  # programs, folders and signals
     "egress": {"errors", "settings", "plain_text"},  # what may be called is a setting of the process
     "records": BASE,  # runs and pages, of which journal and archive speak
@@ -49,15 +48,17 @@ ALLOWED: dict[str, set[str]] = {
     "blobs": BASE | {"kernel"},
     "journals": BASE | PORTS,
     "blob_stores": BASE | PORTS,
-    "transports": BASE | PORTS | {"envelopes"},  # what arrives is verified before it is read
-    "routing": BASE | {"kernel"} | PORTS,
-    "sandbox": {"errors", "routing", "turns", "plain_text", "weight"},  # runs the jobs that conditions raise
-    "pipeline": {"routing", "plain_text", "spelling"},  # operators and patterns are the same as in conditions
-    "nodes": BASE | {"kernel", "routing", "functions", "outcomes", "egress", "sandbox", "pipeline", "weight"} | PORTS,
+    "transports": BASE | PORTS,  # envelopes: what arrives is verified before it is read
+    "expressions": BASE | {"kernel"} | PORTS,
+    "sandbox": {"errors", "expressions", "turns", "plain_text", "weight"},  # runs the jobs that conditions raise
+    "pipeline": {"expressions", "plain_text", "spelling"},  # operators and patterns are the same as in conditions
+    "nodes": BASE
+    | {"kernel", "expressions", "functions", "outcomes", "egress", "sandbox", "pipeline", "weight"}
+    | PORTS,
     "access": {"errors", "clock", "settings", "archive", "plain_text", "spelling"},  # it knows credentials and no route
     "contents": BASE | {"kernel", "blobs", "weight"},  # values with their blobs, for whoever may wait
     "runtime": BASE | {"kernel", "settings", "turns", "contents", "weight"} | PORTS | MIDDLE,
-    "deployment": BASE | {"settings", "envelopes", "runtime"} | PORTS | ADAPTERS | MIDDLE,  # from URLs to adapters
+    "deployment": BASE | {"settings", "runtime"} | PORTS | ADAPTERS | MIDDLE,  # from URLs to adapters
     "engine": BASE | {"deployment", "kernel", "settings", "contents", "runtime"} | PORTS | ADAPTERS | MIDDLE,
     "opening": {"settings", "deployment", "engine", "egress"},  # for programs and commands alike
     "sdk": BASE
@@ -65,13 +66,12 @@ ALLOWED: dict[str, set[str]] = {
     | PORTS
     | MIDDLE,  # it also runs what it builds, and asks for that what everybody asks: the service
     "doctor": BASE | {"kernel", "settings", "runtime", "engine", "invariants"} | PORTS,
-    "repair": BASE | {"kernel", "runtime", "doctor"} | PORTS,
     "simulation": BASE
     | {"kernel", "settings", "contents", "runtime", "engine", "invariants"}
     | PORTS
     | {"transports", "blob_stores"}
     | MIDDLE,
-    "testing": BASE | {"kernel", "routing", "outcomes", "simulation"},
+    "testing": BASE | {"kernel", "expressions", "outcomes", "simulation"},
     # every operation, whoever asks: the API and the command line call it
     "service": BASE | {"kernel", "contents", "runtime", "engine", "archive", "access"} | PORTS | MIDDLE,
     "api": BASE | {"kernel", "settings", "runtime", "sdk", "engine", "archive", "access", "service"} | PORTS | MIDDLE,
@@ -87,7 +87,6 @@ ALLOWED: dict[str, set[str]] = {
         "sdk",
         "engine",
         "doctor",
-        "repair",
         "invariants",
         "api",
         "simulation",

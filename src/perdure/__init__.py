@@ -8,13 +8,13 @@ if TYPE_CHECKING:
     from perdure.client.clients import AsyncClient, Client
     from perdure.nodes.registry import NodeType
     from perdure.outcomes import Abort, Chosen, Failure, NotDone, RetryLater
-    from perdure.runtime.context import Context
+    from perdure.runtime.worker.context import Context
     from perdure.sdk.control import Loop, branch, first, loop, switch
     from perdure.sdk.control import map_each as map  # noqa: A004  perdure.map
     from perdure.sdk.errors import BuildError, RunFailed
     from perdure.sdk.nodes import approval, cel, expr, http, node, secret, transform, wait
     from perdure.sdk.options import Concurrency, Rate, Retry
-    from perdure.sdk.running import Approval, Decision, Run, arun, run
+    from perdure.sdk.runner import Approval, Decision, Run, arun, run
     from perdure.sdk.tasks import Task, task
     from perdure.sdk.workflows import Workflow, workflow
 
@@ -65,12 +65,12 @@ _HOMES = {
     "perdure.client.clients": ("AsyncClient", "Client"),
     "perdure.nodes.registry": ("NodeType",),
     "perdure.outcomes": ("Abort", "Chosen", "Failure", "NotDone", "RetryLater"),
-    "perdure.runtime.context": ("Context",),
+    "perdure.runtime.worker.context": ("Context",),
     "perdure.sdk.control": ("Loop", "branch", "first", "loop", "switch"),
     "perdure.sdk.errors": ("BuildError", "RunFailed"),
     "perdure.sdk.nodes": ("approval", "cel", "expr", "http", "node", "secret", "transform", "wait"),
     "perdure.sdk.options": ("Concurrency", "Rate", "Retry"),
-    "perdure.sdk.running": ("Approval", "Decision", "Run", "arun", "run"),
+    "perdure.sdk.runner": ("Approval", "Decision", "Run", "arun", "run"),
     "perdure.sdk.tasks": ("Task", "task"),
     "perdure.sdk.workflows": ("Workflow", "workflow"),
 }

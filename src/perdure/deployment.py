@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 from perdure.blob_stores.urls import open_store
 from perdure.blobs import BlobStore
 from perdure.clock import Clock
-from perdure.envelopes import Keyring
 from perdure.errors import PerdureError, SettingsInvalid
 from perdure.journal import Journal
 from perdure.journals.sqlite import SqliteJournal
 from perdure.limits import Bounds, read_queue_limits
-from perdure.runtime.library import database_identity
+from perdure.runtime.coordinator.library import database_identity
 from perdure.secrets.keyring import open_file
 from perdure.secrets.keyring import parse as parse_keys
 from perdure.secrets.providers import open_secrets
 from perdure.secrets.vault import Vault
 from perdure.settings import Settings, read_secrets
+from perdure.transports.envelopes import Keyring
 
 if TYPE_CHECKING:
     from perdure.transports.redis import RedisTransport

@@ -31,6 +31,8 @@ from perdure.deployment import (
     open_vault,
 )
 from perdure.errors import NotFound, SettingsInvalid
+from perdure.expressions.at_hand import Lost
+from perdure.expressions.python_code import Job
 from perdure.journal import HeldBy, HolderLock, Journal, RunRecord
 from perdure.kernel import events as e
 from perdure.kernel.state import State
@@ -39,32 +41,30 @@ from perdure.model import ir as irs
 from perdure.model.ir import IR
 from perdure.nodes import installed
 from perdure.nodes.registry import Registry
-from perdure.routing.at_hand import Lost
-from perdure.routing.python_code import Job
-from perdure.runtime import hearing
 from perdure.runtime.checking import Checker
-from perdure.runtime.claims import Claims, Owner, describe_process, root_of, this_process
-from perdure.runtime.coordinator import Coordinator
-from perdure.runtime.handled import Handled, begin_handled
-from perdure.runtime.handover import Handover
-from perdure.runtime.leftovers import Others, find_left_alone, list_active
-from perdure.runtime.library import Library
-from perdure.runtime.listener import Listener, handle
-from perdure.runtime.logs import LogKeeper
+from perdure.runtime.coordinator.coordinator import Coordinator
+from perdure.runtime.coordinator.handled import Handled, begin_handled
+from perdure.runtime.coordinator.handover import Handover
+from perdure.runtime.coordinator.leftovers import Others, find_left_alone, list_active
+from perdure.runtime.coordinator.library import Library
+from perdure.runtime.coordinator.listener import Listener, handle
+from perdure.runtime.coordinator.parked import find_mistakes_of
+from perdure.runtime.coordinator.partitions import Sharing
+from perdure.runtime.coordinator.quarantine import look
+from perdure.runtime.coordinator.receiver import Receiver
+from perdure.runtime.coordinator.requests import Reply, Request, decode_request, encode_request, slim
+from perdure.runtime.coordinator.roster import Roster
+from perdure.runtime.coordinator.sight import Sight
 from perdure.runtime.notifier import Notifier
-from perdure.runtime.parked import find_mistakes_of
 from perdure.runtime.parts import Parts
+from perdure.runtime.patience import first_of
 from perdure.runtime.pruner import Pruner
-from perdure.runtime.quarantine import look
-from perdure.runtime.receiver import Receiver
 from perdure.runtime.reclaimer import Reclaimer
-from perdure.runtime.requests import Reply, Request, decode_request, encode_request, slim
-from perdure.runtime.roster import Roster
-from perdure.runtime.sharing import Sharing
-from perdure.runtime.sight import Sight
 from perdure.runtime.timekeeper import Timekeeper
-from perdure.runtime.waiting import first_of
-from perdure.runtime.worker import Worker
+from perdure.runtime.worker import capture
+from perdure.runtime.worker.claims import Claims, Owner, describe_process, root_of, this_process
+from perdure.runtime.worker.logs import LogKeeper
+from perdure.runtime.worker.worker import Worker
 from perdure.sandbox import Sandbox
 from perdure.secrets.vault import Vault
 from perdure.settings import Settings
@@ -360,7 +360,7 @@ class Engine:
     ) -> None:
         if self.archive is not None:
             self._logs = LogKeeper(self.archive, self.clock)
-            hearing.begin()
+            capture.begin()
             self.parts.spawn("logs", self._logs.run())
         self.worker = Worker(
             transport,
@@ -391,7 +391,7 @@ class Engine:
             await self.worker.drain(grace_seconds)
         if self._logs is not None:
             logs, self._logs = self._logs, None
-            hearing.end()
+            capture.end()
             await first_of(logs.flush_last(), self.clock.sleep(_SETTLE_SECONDS))
         if self.coordinator is not None:
             await self._settle()

@@ -11,7 +11,7 @@ import pytest
 from perdure.access import Permission
 from perdure.api import Options, create_app
 from perdure.api import server as servers
-from perdure.api.routing import Routes, UndeclaredRoute
+from perdure.api.endpoints import Routes, UndeclaredRoute
 from perdure.engine import Engine
 from perdure.errors import SettingsInvalid
 from tests.api.helpers import API, bearer, served, serving, with_tokens

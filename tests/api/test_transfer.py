@@ -5,8 +5,8 @@ from urllib.parse import quote
 import pytest
 
 from perdure.doctor import examine
-from perdure.repair import repair
-from perdure.runtime.requests import Request
+from perdure.doctor.repair import repair
+from perdure.runtime.coordinator.requests import Request
 from tests.api.helpers import bearer, serving
 from tests.api.test_runs import SIGNALLED, until_node, until_state
 from tests.engine import tasks

@@ -5,18 +5,18 @@ import time
 
 import pytest
 
+from perdure.expressions.conditions import evaluate
+from perdure.expressions.errors import TemplateError
+from perdure.expressions.schemas import SchemaInvalid, check
+from perdure.expressions.templates import render
 from perdure.model import compile_definition
-from perdure.routing.conditions import evaluate
-from perdure.routing.errors import TemplateError
-from perdure.routing.schemas import SchemaInvalid, check
-from perdure.routing.templates import render
 from tests.api.helpers import bearer, serving
 from tests.attack import __main__ as attacks
 from tests.attack.marks import attack
 from tests.attack.watchdog import LONGEST_SECONDS, PATIENCE, watching
+from tests.expressions.helpers import RUN, ask, scope
 from tests.fuzz.running import fuzz
 from tests.fuzz.targets import TARGETS
-from tests.routing.helpers import RUN, ask, scope
 
 
 def transform(value):

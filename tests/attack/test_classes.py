@@ -103,7 +103,7 @@ async def until_quiet(server, run_id):
 # -- time --------------------------------------------------------------------------------------------------------------
 
 SECRET_WORDS = ("hash", "digest", "signature", "mac", "secret", "token")
-CHECKING = ("access", "secrets", "envelopes.py", "service/notifications.py", "api")
+CHECKING = ("access", "secrets", "transports/envelopes.py", "service/notifications.py", "api")
 NO_SECRETS = {
     "callback.digest": "both are hashes of what the caller sent and of what was kept of it; neither is a secret",
     "known.digest": "the same",

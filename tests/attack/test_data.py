@@ -5,13 +5,13 @@ import time
 
 import pytest
 
-from perdure.cli.output import moment
+from perdure.cli.terminal.output import moment
+from perdure.expressions.inputs import MAX_ADDED, apply_defaults
+from perdure.expressions.schemas import SchemaInvalid
 from perdure.model.extremes import MOST, has_many, holds_many
 from perdure.nodes.http import read_body
 from perdure.outcomes import Failure
-from perdure.routing.inputs import MAX_ADDED, apply_defaults
-from perdure.routing.schemas import SchemaInvalid
-from perdure.runtime.outputs import encode_output
+from perdure.runtime.worker.outputs import encode_output
 from tests.api.helpers import bearer, serving
 from tests.attack.marks import attack
 from tests.attack.watchdog import watching

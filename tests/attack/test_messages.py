@@ -5,8 +5,8 @@ import pytest
 from click.testing import CliRunner
 
 from perdure.cli.app import app
-from perdure.envelopes import Keyring
 from perdure.transport import LONGEST_CODE, LONGEST_MESSAGE, measured
+from perdure.transports.envelopes import Keyring
 from perdure.transports.redis import claims, tasks
 from tests.attack.marks import attack
 from tests.conformance.transport.messages import claim, result, soon, task

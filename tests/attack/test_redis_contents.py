@@ -10,11 +10,11 @@ import pytest
 
 from perdure.api import create_app
 from perdure.api import server as servers
-from perdure.cli import hosting
-from perdure.envelopes import EnvelopeRefused, Keyring
+from perdure.cli import host
 from perdure.journal import partition_of
 from perdure.limits import Ask, Entered, Limit
 from perdure.settings import Settings
+from perdure.transports.envelopes import EnvelopeRefused, Keyring
 from perdure.transports.redis.keys import _PROBES, Keys
 from perdure.transports.redis.messages import Messages
 from tests.attack.marks import attack
@@ -363,9 +363,7 @@ async def test_a_process_of_which_a_part_broke_begins_again_on_the_same_port(tmp
     writers: list[asyncio.StreamWriter] = []
     loop = asyncio.get_running_loop()
     try:
-        await soon(
-            hosting.host(Settings(database_url=f"sqlite:///{tmp_path / 'perdure.db'}"), begin, grace_seconds=0.5)
-        )
+        await soon(host.host(Settings(database_url=f"sqlite:///{tmp_path / 'perdure.db'}"), begin, grace_seconds=0.5))
     finally:
         for number in (2, 15):
             with contextlib.suppress(ValueError):

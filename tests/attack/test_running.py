@@ -14,11 +14,11 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from perdure.cli import watching
 from perdure.cli.app import app
-from perdure.routing.at_hand import Lost
-from perdure.routing.python_code import Job
-from perdure.runtime import children
+from perdure.cli.runs import watch
+from perdure.expressions.at_hand import Lost
+from perdure.expressions.python_code import Job
+from perdure.runtime.coordinator import children
 from perdure.sandbox import Sandbox
 from perdure.sandbox.jq import Jq
 from tests.api.helpers import serving
@@ -69,7 +69,7 @@ async def _released_when_a_person_says_so(path):
 
 @attack("S05", "a run that goes on between two deaths is no culprit")
 def test_a_run_that_was_at_hand_at_two_deaths_and_went_on_between_them_is_left_alone(tmp_path):
-    from perdure.runtime.handled import Handled
+    from perdure.runtime.coordinator.handled import Handled
 
     for seq in (5, 7, 7):
         handled = Handled(tmp_path / "handled")
@@ -328,14 +328,14 @@ async def test_who_follows_a_quarantined_run_is_told_why_and_need_not_wait(tmp_p
 @pytest.mark.slow
 @attack("S27", "a run that is quarantined while it is followed")
 async def test_who_follows_a_run_is_told_when_it_is_quarantined(tmp_path, monkeypatch):
-    following, run = threading.Event(), watching._Beside.run
+    following, run = threading.Event(), watch._Beside.run
 
     async def tell(self, over):
         following.set()
         await run(self, over)
 
-    monkeypatch.setattr(watching, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(watching._Beside, "run", tell)
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(watch._Beside, "run", tell)
     async with serving(tmp_path, real=True) as server:
         run_id = (await server.ok("/runs", {"definition": ASKING}))["run_id"]
         for env in places(server, tmp_path):
@@ -351,7 +351,7 @@ async def test_who_follows_a_run_is_told_when_it_is_quarantined(tmp_path, monkey
 
 @attack("S27", "a run is quarantined while `perdure run --server` waits for it")
 async def test_who_waits_for_a_run_on_a_server_is_told_when_it_is_quarantined(tmp_path, monkeypatch):
-    monkeypatch.setattr(watching, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.05)
     file = tmp_path / "asks.json"
     file.write_text(json.dumps(ASKING))
     async with serving(tmp_path, real=True) as server:

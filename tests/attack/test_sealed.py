@@ -6,7 +6,7 @@ import pytest
 
 from perdure.kernel import continuations
 from perdure.kernel.segments import SEALED
-from perdure.runtime.requests import Request
+from perdure.runtime.coordinator.requests import Request
 from tests.api.helpers import bearer, serving
 from tests.attack.helpers import until_some, until_state
 from tests.attack.marks import attack

@@ -22,8 +22,8 @@ from perdure.nodes.http import _failure
 from perdure.outcomes import Failure
 from perdure.plain_text import cut
 from perdure.runtime.failures import describe
-from perdure.runtime.isolation import _failure as _failed_there
-from perdure.runtime.outputs import check_output
+from perdure.runtime.worker.isolation import _failure as _failed_there
+from perdure.runtime.worker.outputs import check_output
 from perdure.secrets.keyring import open_file
 from perdure.secrets.scrubber import URL_SAFE, Scrubber, encodings, install
 from perdure.settings import Settings
@@ -102,7 +102,7 @@ WHERE = [
     "functions.py",
     "runtime/failures.py",
     "runtime/notifier.py",
-    "runtime/outputs.py",
+    "runtime/worker/outputs.py",
 ]
 """What speaks of values that secrets were filled into."""
 

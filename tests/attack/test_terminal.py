@@ -9,12 +9,12 @@ from pathlib import Path
 import click
 import pytest
 
-from perdure.cli import saying
+from perdure.cli.terminal import speech
 from perdure.plain_text import clean_json, clean_line, clean_text
 from tests.attack.marks import attack
 from tests.cli.helpers import Shell, workflow
 
-CLI = Path(saying.__file__).parent
+CLI = Path(speech.__file__).parent
 HOSTILE = (
     "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x1b[8mhidden\x9b2Kc1\x85\x7fdel\r"
     "over\x08\u202eturned\u2066iso\u2069\u200bzero\ufeffend"
@@ -52,7 +52,7 @@ def assert_clean(text, what):
 @attack("S22", "an escape sequence in whatever is printed")
 @pytest.mark.parametrize("character", [*map(chr, [*range(32), *range(0x7F, 0xA0)]), *"\u202e\u2066\u200b\ufeff\u2028"])
 def test_no_control_character_is_printed_as_it_is(character, capsys):
-    saying.echo(f"a{character}b")
+    speech.echo(f"a{character}b")
     printed = capsys.readouterr().out
     assert printed == (f"a{character}b\n" if character in "\n\t" else clean_text(f"a{character}b") + "\n")
     assert character in "\n\t" or character not in printed[:-1]
@@ -61,11 +61,11 @@ def test_no_control_character_is_printed_as_it_is(character, capsys):
 
 @attack("S22", "data that brings its own colours")
 def test_only_colours_of_perdure_are_obeyed(capsys):
-    saying.echo(saying.style(f"bold {HOSTILE}", bold=True) + HOSTILE)
+    speech.echo(speech.style(f"bold {HOSTILE}", bold=True) + HOSTILE)
     assert_clean(capsys.readouterr().out, "piped")
     shown = []
     with click.Context(click.Command("x"), color=True).scope():
-        saying.echo(saying.style("good", fg="green") + " \x1b[31mbad")
+        speech.echo(speech.style("good", fg="green") + " \x1b[31mbad")
         shown = capsys.readouterr().out
     assert shown == "\x1b[32mgood\x1b[0m \\x1b[31mbad\n"
 
@@ -92,7 +92,7 @@ def test_every_command_prints_through_one_function():
                     "click.prompt",
                     "click.confirm",
                     "print",
-                }, f"{path.name}:{node.lineno} calls {called}: use perdure.cli.saying"
+                }, f"{path.name}:{node.lineno} calls {called}: use perdure.cli.terminal.speech"
 
 
 @pytest.fixture

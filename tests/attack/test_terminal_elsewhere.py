@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from perdure import Client
 from perdure.cli.app import app
-from perdure.cli.happening import Happening
+from perdure.cli.terminal.happenings import Happening
 from perdure.kernel import events as e
 from perdure.kernel.state import State
 from perdure.kernel.values import Error

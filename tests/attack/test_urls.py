@@ -2,13 +2,13 @@
 
 import pytest
 
+from perdure.expressions.errors import TemplateError
+from perdure.expressions.templates import has_literal_host, render
 from perdure.model import compile_definition
 from perdure.nodes import builtin
 from perdure.nodes.checks import find_problems
-from perdure.routing.errors import TemplateError
-from perdure.routing.templates import has_literal_host, render
 from tests.attack.marks import attack
-from tests.routing.helpers import scope
+from tests.expressions.helpers import scope
 
 URL = (("url",),)
 

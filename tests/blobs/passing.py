@@ -11,7 +11,7 @@ from typing import Any
 import perdure
 from perdure.engine import Engine
 from perdure.model import compile_definition
-from perdure.runtime.requests import Request
+from perdure.runtime.coordinator.requests import Request
 
 
 async def make(ctx: perdure.Context, size: int) -> Any:

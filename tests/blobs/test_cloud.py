@@ -12,7 +12,7 @@ import pytest
 from perdure.blob_stores.urls import open_store
 from perdure.blobs import BlobStoreUnavailable
 from perdure.kernel.state import RunState
-from perdure.runtime import fetcher
+from perdure.runtime.coordinator import fetcher
 from tests.engine import tasks
 from tests.engine.helpers import DEADLINE, ended, finish, opened, output_of, running, start, task, until_true, workflow
 from tests.engine.test_blobs import BIG, big, content, ref_to

@@ -144,7 +144,7 @@ async def test_a_command_that_waits_for_a_process_keeps_what_it_names(tmp_path, 
     engine = await opened(tmp_path)
     with_clock(engine, clock)
     ir, _ = await engine.register(compiled(workflow(big("m", "measure", args={"value": "{{ inputs }}"}))))
-    from perdure.runtime.requests import Request, encode_request, slim
+    from perdure.runtime.coordinator.requests import Request, encode_request, slim
 
     large = Request(kind="start", run_id="r1", ir=ir.hash, inputs=content())
     request = await slim(large, engine.contents, engine.journal)

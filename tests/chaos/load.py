@@ -13,7 +13,7 @@ from perdure.engine import Engine
 from perdure.errors import StoreUnavailable
 from perdure.kernel.keys import root_of
 from perdure.kernel.state import NodeState, State
-from perdure.runtime.requests import Reply, Request
+from perdure.runtime.coordinator.requests import Reply, Request
 from perdure.transport import TransportUnavailable
 from tests.chaos.cluster import Cluster
 from tests.chaos.workflows import CHILD, CHILD_EFFECTS, EFFECTS, LONG, MIXED, ONCE, PERSON

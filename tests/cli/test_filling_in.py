@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from perdure.cli import asking
+from perdure.cli.terminal import prompt
 from perdure.sdk.asks import Ask
 
 ASK = Ask("approval", "r1:ask:1", "r1", "ask", "perdure approvals approve r1:ask:1")
@@ -29,8 +29,8 @@ async def test_each_field_of_a_form_is_asked_for(monkeypatch, answers, decision,
         prompts.append(prompt)
         return answers.pop(0)
 
-    monkeypatch.setattr(asking, "read_line", read_line)
-    request = await asking.ask_person(ASK, FORM)
+    monkeypatch.setattr(prompt, "read_line", read_line)
+    request = await prompt.ask_person(ASK, FORM)
     assert request is not None
     assert (request.decision, request.data, answers) == (decision, data, [])
     if decision == "approve":
@@ -43,8 +43,8 @@ async def test_who_votes_is_asked_until_a_name_is_typed(monkeypatch):
     async def read_line(prompt):
         return answers.pop(0)
 
-    monkeypatch.setattr(asking, "read_line", read_line)
-    request = await asking.ask_person(msgspec.structs.replace(ASK, approvers=("ann", "bob")))
+    monkeypatch.setattr(prompt, "read_line", read_line)
+    request = await prompt.ask_person(msgspec.structs.replace(ASK, approvers=("ann", "bob")))
     assert request is not None
     assert (request.by, answers) == ("bob", [])
 
@@ -55,5 +55,5 @@ async def test_nobody_votes_where_no_name_can_be_typed(monkeypatch):
     async def read_line(prompt):
         return answers.pop(0)
 
-    monkeypatch.setattr(asking, "read_line", read_line)
-    assert await asking.ask_person(msgspec.structs.replace(ASK, approvers=("ann", "bob"))) is None
+    monkeypatch.setattr(prompt, "read_line", read_line)
+    assert await prompt.ask_person(msgspec.structs.replace(ASK, approvers=("ann", "bob"))) is None

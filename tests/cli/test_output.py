@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from perdure.cli import output
-from perdure.cli.tree import render
+from perdure.cli.terminal import output
+from perdure.cli.terminal.tree import render
 from perdure.engine import Engine
 from tests.cli.helpers import human, task, workflow
 

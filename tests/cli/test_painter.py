@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from perdure.cli.painter import Painter, Redirection
+from perdure.cli.terminal.painter import Painter, Redirection
 from tests.cli.screen import Screen
 
 COLUMNS, ROWS = 20, 8

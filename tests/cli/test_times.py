@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from perdure.cli.output import hour, moment
+from perdure.cli.terminal.output import hour, moment
 from tests.cli.helpers import human, task, wait_until, workflow
 
 NOON = 1_794_744_000.0  # 2026-11-15 12:00:00 UTC

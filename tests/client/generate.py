@@ -54,7 +54,7 @@ def _pair(field: ast.AnnAssign) -> tuple[str, str]:
 
 
 def _is_page(node: ast.ClassDef) -> bool:
-    """`{items, next_cursor}` is `perdure.client.calls.Page`."""
+    """`{items, next_cursor}` is `perdure.client.operations.Page`."""
     names = [ast.unparse(field.target) for field in node.body if isinstance(field, ast.AnnAssign)]
     return names == ["items", "next_cursor"]
 

@@ -12,7 +12,7 @@ from perdure import AsyncClient, Client
 from perdure.access import issue_key
 from perdure.api import create_app
 from perdure.api.server import serve
-from perdure.client.calls import AsyncPages
+from perdure.client.operations import AsyncPages
 from perdure.engine import Engine
 
 DEADLINE = 30.0

@@ -10,7 +10,7 @@ import pytest
 import perdure
 from perdure.api.app import NOUNS
 from perdure.client import AsyncClient, Client, people, runs, system, workflows
-from perdure.client.calls import AsyncNoun, Noun, listing, operation, streaming
+from perdure.client.operations import AsyncNoun, Noun, listing, operation, streaming
 from tests.client import generate
 
 SAMPLES = {"definition": {}, "operations": [], "file": {}, "data": b"", "roles": ["viewer"], "version": 1, "seq": 1}
@@ -142,4 +142,12 @@ def test_a_client_needs_neither_engine_nor_server():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(ast.literal_eval(done.stdout))
-    assert {name.split(".")[1] for name in loaded} == {"client", "clock", "errors", "plain", "settings", "tempo"}
+    assert {name.split(".")[1] for name in loaded} == {
+        "client",
+        "clock",
+        "errors",
+        "plain",
+        "settings",
+        "spelling",
+        "tempo",
+    }

@@ -2,8 +2,8 @@
 
 from hypothesis import strategies as st
 
+from perdure.drawing.curves import Route
 from perdure.drawing.picture import Arrow, Box, Picture
-from perdure.drawing.routing import Route
 
 TYPES = ["task", "http", "human", "wait", "transform", "workflow", "map", "input", "output", "llm", "odd"]
 WORDS = st.text(st.characters(codec="utf-8"), max_size=60)

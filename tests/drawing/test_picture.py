@@ -152,7 +152,7 @@ def test_a_run_is_marked_with_its_states_and_the_way_it_took(tmp_path):
 
 async def _run(folder, definition):
     from perdure.engine import Engine
-    from perdure.runtime.requests import Request
+    from perdure.runtime.coordinator.requests import Request
 
     engine = await Engine.open(f"sqlite:///{folder / 'perdure.db'}")
     try:

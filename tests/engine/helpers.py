@@ -19,11 +19,11 @@ from perdure.kernel.state import NodeState, State
 from perdure.model import compile_definition
 from perdure.model import ir as irs
 from perdure.model.ir import IR
-from perdure.runtime import hearing
-from perdure.runtime.library import DEFINITIONS
-from perdure.runtime.loaded import load
-from perdure.runtime.projections import row_of
-from perdure.runtime.requests import Reply, Request
+from perdure.runtime.coordinator.library import DEFINITIONS
+from perdure.runtime.coordinator.loaded import load
+from perdure.runtime.coordinator.projections import row_of
+from perdure.runtime.coordinator.requests import Reply, Request
+from perdure.runtime.worker import capture
 from perdure.settings import NAMES, Settings
 from tests.waiting import PATIENCE_SECONDS as DEADLINE
 from tests.waiting import until_true
@@ -97,7 +97,7 @@ async def crash(engine: Engine) -> None:
         engine._handled.unlock()
     if engine._logs is not None:
         engine._logs = None
-        hearing.end()
+        capture.end()
     if engine.lock is not None:
         engine.lock.release()
     await engine.blobs.close()

@@ -107,7 +107,7 @@ def say(*words: object) -> None:
 async def main(folder: Path) -> int:
     from perdure.engine import Engine
     from perdure.model import compile_definition
-    from perdure.runtime.requests import Request
+    from perdure.runtime.coordinator.requests import Request
 
     spec = json.loads((folder / "spec.json").read_text())
     if limit := os.environ.get("PERDURE_TEST_FILE_LIMIT"):
@@ -143,7 +143,7 @@ async def main(folder: Path) -> int:
 
 def _plant_bomb(word: str) -> None:
     """Whatever has this word in it kills the process when it is looked at, as taking all memory would."""
-    from perdure.runtime import rendering
+    from perdure.runtime.coordinator import rendering
 
     def armed(real: Callable[..., Any]) -> Callable[..., Any]:
         def call(what: Any, *more: Any) -> Any:

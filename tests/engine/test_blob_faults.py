@@ -12,7 +12,7 @@ from perdure.blobs import BlobMissing, key_of
 from perdure.kernel.events import refs_of
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import RunState
-from perdure.runtime import cache, fetcher
+from perdure.runtime.coordinator import cache, fetcher
 from tests.doubles.blob_faults import BlobFault, FaultyBlobs
 from tests.engine import tasks
 from tests.engine.helpers import (
@@ -96,7 +96,7 @@ async def test_a_store_that_takes_nothing_for_a_while_costs_time_and_no_second_e
 
 
 async def test_a_store_that_is_away_too_long_fails_the_attempt_which_is_tried_again(tmp_path, monkeypatch):
-    monkeypatch.setattr("perdure.runtime.leaving.STORE_SECONDS", 0.0)
+    monkeypatch.setattr("perdure.runtime.worker.results.STORE_SECONDS", 0.0)
     engine = await opened(tmp_path)
     plan = Away("put")
     injured(engine, plan)

@@ -6,8 +6,8 @@ import pytest
 
 from perdure.engine import Engine
 from perdure.model import compile_definition
-from perdure.runtime import coordinator
-from perdure.runtime.requests import Request
+from perdure.runtime.coordinator import coordinator
+from perdure.runtime.coordinator.requests import Request
 
 
 @pytest.mark.slow

@@ -668,7 +668,7 @@ async def test_a_sync_function_runs_in_a_thread(tmp_path):
 
 
 async def test_snapshots_are_used_when_a_run_is_loaded(tmp_path, monkeypatch):
-    from perdure.runtime import loaded
+    from perdure.runtime.coordinator import loaded
 
     monkeypatch.setattr(loaded, "SNAPSHOT_EVERY", 10)
     loop = {"condition": "!output.done", "max_iterations": 100}
@@ -702,7 +702,7 @@ async def test_snapshots_are_used_when_a_run_is_loaded(tmp_path, monkeypatch):
 async def test_a_snapshot_that_cannot_be_read_is_not_needed(tmp_path, monkeypatch, what):
     import sqlite3
 
-    from perdure.runtime import loaded
+    from perdure.runtime.coordinator import loaded
 
     monkeypatch.setattr(loaded, "SNAPSHOT_EVERY", 5)
     definition = workflow(

@@ -6,7 +6,7 @@ import os
 from perdure.engine import Engine
 from perdure.kernel.explain import explain
 from perdure.model import compile_definition
-from perdure.runtime.requests import Request
+from perdure.runtime.coordinator.requests import Request
 
 NODES = [
     {"id": "ask", "type": "wait", "config": {"signal": "go"}},

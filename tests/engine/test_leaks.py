@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from perdure.kernel.state import RunState
-from perdure.runtime.messages import Resumed
+from perdure.runtime.coordinator.messages import Resumed
 from tests.engine import tasks
 from tests.engine.conftest import descriptors
 from tests.engine.helpers import ended, events, opened, start, task, until_true, workflow

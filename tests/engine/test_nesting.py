@@ -12,7 +12,7 @@ from perdure.kernel import continuations
 from perdure.kernel.address import LONGEST_ID, Address
 from perdure.kernel.state import NodeState, RunState
 from perdure.kernel.waits import MAX_DEPTH
-from perdure.runtime.children import explain_children
+from perdure.runtime.coordinator.children import explain_children
 from tests.engine import tasks
 from tests.engine.helpers import ask, compiled, ended, events, finish, running, start, task, until, until_true, workflow
 

@@ -10,7 +10,7 @@ import pytest
 from perdure.journal import Conflict
 from perdure.kernel.state import RunState
 from perdure.runtime.parts import EngineStopped
-from perdure.runtime.worker import WorkerStopped
+from perdure.runtime.worker.worker import WorkerStopped
 from tests.engine import tasks
 from tests.engine.helpers import ask, compiled, crash, ended, opened, running, start, task, until_true, workflow
 

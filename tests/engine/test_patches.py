@@ -11,7 +11,7 @@ import pytest
 from perdure.engine import Engine
 from perdure.kernel.state import RunState
 from perdure.model import DefinitionError
-from perdure.runtime.requests import Reply, Request, decode_request, encode_request
+from perdure.runtime.coordinator.requests import Reply, Request, decode_request, encode_request
 from perdure.service import Service
 from perdure.service.patching import PatchInvalid, apply_patch, current_definition, preview
 from tests.engine import tasks

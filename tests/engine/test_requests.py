@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from perdure.runtime.requests import Request
+from perdure.runtime.coordinator.requests import Request
 from tests.engine.helpers import compiled, ended, finish, running, start, transform, workflow
 
 SEEN = workflow(transform("a", "{{ inputs.given }}"))

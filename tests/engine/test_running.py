@@ -10,7 +10,7 @@ import pytest
 
 from perdure.kernel.explain import explain
 from perdure.kernel.view import run_view
-from perdure.runtime.sight import list_seen
+from perdure.runtime.coordinator.sight import list_seen
 from tests.engine.helpers import ask, ended, opened, running, start, task, until_true, workflow
 from tests.engine.runner import Folder
 

@@ -4,7 +4,7 @@ import asyncio
 
 from perdure.engine import Engine
 from perdure.model import compile_definition
-from perdure.runtime.requests import Request
+from perdure.runtime.coordinator.requests import Request
 
 
 async def test_inputs_that_do_not_fit_are_refused_and_no_run_exists(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 import perdure
 from perdure.kernel.state import RunState
-from perdure.runtime.messages import Reported
+from perdure.runtime.coordinator.messages import Reported
 from perdure.transport import Delivery, Result
 from tests.engine import tasks
 from tests.engine.helpers import ask, ended, events, running, start, task, until_true, workflow

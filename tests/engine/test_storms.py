@@ -10,9 +10,9 @@ import pytest
 from perdure.journal import Exists, IdempotencyKey
 from perdure.kernel import commands as c
 from perdure.kernel.state import RunState
-from perdure.runtime import loaded as loaded_module
-from perdure.runtime.coordinator import Coordinator
-from perdure.runtime.messages import Asked, BeginAsked, Message
+from perdure.runtime.coordinator import loaded as loaded_module
+from perdure.runtime.coordinator.coordinator import Coordinator
+from perdure.runtime.coordinator.messages import Asked, BeginAsked, Message
 from tests.engine import tasks
 from tests.engine.helpers import (
     ask,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perdure.kernel.state import RunState
-from perdure.runtime.messages import BeginAsked, Reported
+from perdure.runtime.coordinator.messages import BeginAsked, Reported
 from perdure.transport import BeginRequest, Delivery, Result, Task
 from tests.engine import tasks
 from tests.engine.helpers import ended, events, running, start, task, until_true, workflow

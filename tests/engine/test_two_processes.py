@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from perdure.kernel.state import RunState
-from perdure.runtime.requests import Request
+from perdure.runtime.coordinator.requests import Request
 from tests.engine.helpers import (
     ask,
     compiled,

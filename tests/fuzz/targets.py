@@ -10,6 +10,13 @@ from typing import Any
 
 import msgspec
 
+from perdure.expressions import cel, cross_node, python_code
+from perdure.expressions.conditions import evaluate, find_problems
+from perdure.expressions.errors import NeedsBlob, NeedsVerdict, TemplateError
+from perdure.expressions.jsonpath import JsonPathError, compile_query
+from perdure.expressions.patterns import PatternError, compile_pattern
+from perdure.expressions.schemas import SchemaInvalid, check, fits
+from perdure.expressions.templates import render
 from perdure.kernel.commands import Need, Question, Verdict
 from perdure.kernel.inputs import Context, Seen
 from perdure.model import compile_definition, compile_text
@@ -18,17 +25,10 @@ from perdure.model.ir import Condition
 from perdure.model.problems import Problems
 from perdure.model.references import BadExpression, find_in_condition, find_in_expression, find_in_template
 from perdure.pipeline import Means, PipelineError, check_steps, run_pipeline
-from perdure.routing import cel, cross_node, python_code
-from perdure.routing.conditions import evaluate, find_problems
-from perdure.routing.errors import NeedsBlob, NeedsVerdict, TemplateError
-from perdure.routing.jsonpath import JsonPathError, compile_query
-from perdure.routing.patterns import PatternError, compile_pattern
-from perdure.routing.schemas import SchemaInvalid, check, fits
-from perdure.routing.templates import render
 from perdure.sandbox import Sandbox
 from perdure.sandbox.jq import Jq, JqError
+from tests.expressions.helpers import LOOP, NODES, RUN, scope
 from tests.fuzz import making
-from tests.routing.helpers import LOOP, NODES, RUN, scope
 
 
 def read_json(random: Random) -> None:

@@ -6,16 +6,16 @@ import time
 
 import pytest
 
+from perdure.expressions.conditions import check, evaluate
+from perdure.expressions.errors import TemplateError
+from perdure.expressions.templates import render
 from perdure.model import compile_text
 from perdure.model.references import BadExpression, find_in_template
-from perdure.routing.conditions import check, evaluate
-from perdure.routing.errors import TemplateError
-from perdure.routing.templates import render
 from perdure.sandbox.jq import Jq, JqError
+from tests.expressions.helpers import NODES, RUN, ask, ask_about, scope
+from tests.expressions.test_patterns import EVIL
+from tests.expressions.test_patterns import TEXTS as LONG
 from tests.fuzz.running import resident_mb
-from tests.routing.helpers import NODES, RUN, ask, ask_about, scope
-from tests.routing.test_patterns import EVIL
-from tests.routing.test_patterns import TEXTS as LONG
 
 pytestmark = pytest.mark.slow
 

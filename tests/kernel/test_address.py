@@ -7,7 +7,7 @@ import itertools
 import msgspec
 
 from perdure.kernel.address import Address, parse_task_id
-from perdure.runtime.attempt import Attempt
+from perdure.runtime.worker.attempt import Attempt
 from perdure.transport import Result, Task
 from tests.kernel.driver import Run
 

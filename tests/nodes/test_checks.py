@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.expressions.segments import Secret, Segments
 from perdure.model import DefinitionError, compile_definition
 from perdure.model.policies import TYPE_ALIASES
 from perdure.nodes import BUILTIN, builtin
 from perdure.nodes.checks import check_configs, explain_rendered, find_mistakes
 from perdure.nodes.registry import CAPABILITIES, NodeType
-from perdure.routing.segments import Secret, Segments
 from perdure.simulation.stubs import TRIVIAL
 from tests.cli.conftest import shell  # noqa: F401
 from tests.engine.helpers import compiled, finish, running, workflow

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from perdure import egress
+from perdure.expressions.schemas import check as misfits
 from perdure.kernel import events as e
 from perdure.nodes import http
-from perdure.routing.schemas import check as misfits
 from tests.egress.server import reply, serving
 from tests.engine.helpers import ask, check, ended, events, finish, output_of, running, start, until, workflow
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from perdure.expressions.schemas import check as misfits
 from perdure.model import DefinitionError
 from perdure.nodes import human
-from perdure.routing.schemas import check as misfits
 from tests.engine.helpers import (
     ask,
     compiled,

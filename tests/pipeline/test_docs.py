@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from perdure.expressions import budget, cel, jsonpath, patterns, python_code, schema_cost, schemas
+from perdure.expressions.conditions import find_problems
 from perdure.model.conditions import _JSONPATH_OPERATORS
 from perdure.model.problems import Problems
 from perdure.model.reader import read
@@ -14,10 +16,8 @@ from perdure.nodes import transform
 from perdure.nodes.checks import find_mistakes
 from perdure.pipeline import Means, check_steps, run_pipeline
 from perdure.pipeline.running import AGGREGATES, NAMES
-from perdure.routing import budget, cel, jsonpath, patterns, python_code, schema_cost, schemas
-from perdure.routing.conditions import find_problems
 from perdure.sandbox.jq import Jq
-from tests.routing.helpers import make_condition
+from tests.expressions.helpers import make_condition
 
 REFERENCE = Path(__file__).parent.parent.parent / "docs" / "reference"
 PIPELINE = (REFERENCE / "pipeline.md").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from typing import Any
 
 import perdure.outcomes
 from perdure import functions
-from perdure.runtime.context import Context
+from perdure.runtime.worker.context import Context
 
 
 def add(a: int, b: int = 1) -> int:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 from perdure.clock import Clock, system
 from perdure.nodes import task as task_type
 from perdure.nodes.registry import NodeType, Registry
-from perdure.runtime.worker import Worker
+from perdure.runtime.worker.worker import Worker
 from perdure.transport import Result, Task, Transport
 from perdure.transports.local import LocalTransport
 from tests.waiting import until_true as wait_until

@@ -15,9 +15,9 @@ from perdure.kernel import commands as c
 from perdure.model import compile_definition
 from perdure.model import ir as irs
 from perdure.nodes import installed
-from perdure.runtime.coordinator import Coordinator
-from perdure.runtime.messages import BeginAsked, Reported
-from perdure.runtime.sharing import Sharing
+from perdure.runtime.coordinator.coordinator import Coordinator
+from perdure.runtime.coordinator.messages import BeginAsked, Reported
+from perdure.runtime.coordinator.partitions import Sharing
 from perdure.simulation.leases import MemoryLeases
 from perdure.tempo import TEMPO
 from perdure.transport import BeginRequest, Delivery, Result, Task

@@ -4,10 +4,10 @@ import asyncio
 from typing import Any
 
 from perdure.clock import system
-from perdure.routing.errors import NeedsStore
-from perdure.runtime.cache import Cache
-from perdure.runtime.fetcher import Fetched, Fetcher
-from perdure.runtime.messages import TimerDue
+from perdure.expressions.errors import NeedsStore
+from perdure.runtime.coordinator.cache import Cache
+from perdure.runtime.coordinator.fetcher import Fetched, Fetcher
+from perdure.runtime.coordinator.messages import TimerDue
 
 
 async def test_what_waits_for_something_whose_fetching_was_cancelled_is_not_forgotten():

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from perdure.runtime.heartbeat import Heartbeat
+from perdure.runtime.worker.heartbeat import Heartbeat
 from perdure.transports.local import LocalTransport
 from tests.doubles.fake_clock import FakeClock
 from tests.runtime.harness import make_task, wait_until, working

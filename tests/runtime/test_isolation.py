@@ -131,7 +131,7 @@ SCRIPT = """
 import asyncio, sys
 from perdure.clock import system
 from perdure.nodes import builtin
-from perdure.runtime.worker import Worker
+from perdure.runtime.worker.worker import Worker
 from perdure.transport import Task
 from perdure.transports.local import LocalTransport
 

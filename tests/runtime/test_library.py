@@ -6,7 +6,7 @@ from perdure.clock import system
 from perdure.journals.sqlite import SqliteJournal
 from perdure.model import compile_definition
 from perdure.model import ir as irs
-from perdure.runtime.library import Library
+from perdure.runtime.coordinator.library import Library
 
 
 async def test_runs_that_begin_at_once_read_a_new_workflow_once_and_share_it(tmp_path):

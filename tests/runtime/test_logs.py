@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from perdure.archive import LogLine
-from perdure.runtime import logs
-from perdure.runtime.logs import LogKeeper
 from perdure.runtime.pruner import DAY, Pruner
+from perdure.runtime.worker import logs
+from perdure.runtime.worker.logs import LogKeeper
 from tests.engine.helpers import finish, running, task, workflow
 
 

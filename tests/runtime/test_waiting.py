@@ -2,7 +2,7 @@
 
 import logging
 
-from perdure.runtime.waiting import COMPLAINT_SECONDS, Complaints
+from perdure.runtime.patience import COMPLAINT_SECONDS, Complaints
 from tests.doubles.fake_clock import FakeClock
 
 

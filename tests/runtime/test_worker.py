@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from perdure.outcomes import Abort, Chosen, Failure, NotDone, RetryLater
-from perdure.runtime import outputs
+from perdure.runtime.worker import outputs
 from tests.doubles.fake_clock import FakeClock
 from tests.runtime.harness import make_task, soon, wait_until, working
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from perdure.routing.at_hand import Lost
-from perdure.routing.python_code import Job
+from perdure.expressions.at_hand import Lost
+from perdure.expressions.python_code import Job
 from perdure.sandbox import Sandbox
 from tests.sandbox.escapes import BOMBS, ESCAPES, NOT_BOOLS
 

@@ -11,8 +11,8 @@ import time
 import msgspec
 import pytest
 
-from perdure.routing.at_hand import Lost
-from perdure.routing.python_code import Job
+from perdure.expressions.at_hand import Lost
+from perdure.expressions.python_code import Job
 from perdure.sandbox import Sandbox, SandboxUnavailable
 from perdure.sandbox.python import PROCESSES
 
@@ -137,7 +137,7 @@ async def test_closing_one_that_was_never_used_is_fine():
 def test_the_interpreter_ends_well_after_a_worker_was_killed():
     """The asynchronous pool of the library aborts here; this one must not."""
     script = (
-        "import asyncio\nfrom perdure.sandbox import Sandbox\nfrom perdure.routing.python_code import Job\n"
+        "import asyncio\nfrom perdure.sandbox import Sandbox\nfrom perdure.expressions.python_code import Job\n"
         "async def main():\n"
         "    sandbox = Sandbox()\n"
         "    await sandbox.run(Job('def evaluate(o, c):\\n  x = 9\\n  while True: x = x * x', b'[1, {}]', 50))\n"
@@ -150,7 +150,7 @@ def test_the_interpreter_ends_well_after_a_worker_was_killed():
 
 def test_a_process_whose_parent_is_killed_ends():
     script = (
-        "from perdure.sandbox import Sandbox\nfrom perdure.routing.python_code import Job\n"
+        "from perdure.sandbox import Sandbox\nfrom perdure.expressions.python_code import Job\n"
         "sandbox = Sandbox()\nsandbox.decide(Job('def evaluate(o, c): return True', b'[1, {}]'))\n"
         "print(*sandbox.processes(), flush=True)\n"
         "sandbox.decide(Job('def evaluate(o, c):\\n  x = 9\\n  while True: x = x * x', b'[1, {}]', 1000))\n"

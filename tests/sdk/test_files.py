@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from perdure import functions
-from perdure.sdk.loading import LoadError, is_python, load
+from perdure.sdk.loader import LoadError, is_python, load
 from tests.forking import commands
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import perdure
-from perdure.runtime.context import Context
+from perdure.runtime.worker.context import Context
 from tests.documents import blocks, execute_python
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "python.md"

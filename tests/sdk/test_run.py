@@ -189,7 +189,7 @@ def test_threads_run_side_by_side(tmp_path, shared):
 
 def test_threads_in_which_one_run_outlives_the_other_finish_both(tmp_path, monkeypatch):
     """Whoever holds the database leaves first; the other takes over."""
-    monkeypatch.setattr("perdure.sdk.running.GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("perdure.sdk.runner.GRACE_SECONDS", 0.1)
     second_started, first_done = threading.Event(), threading.Event()
 
     @perdure.task
@@ -216,7 +216,7 @@ def test_threads_in_which_one_run_outlives_the_other_finish_both(tmp_path, monke
 
 
 async def test_a_cancelled_run_goes_on_later(tmp_path, monkeypatch):
-    monkeypatch.setattr("perdure.sdk.running.STOP_SECONDS", 0.1)
+    monkeypatch.setattr("perdure.sdk.runner.STOP_SECONDS", 0.1)
     started, may_end = asyncio.Event(), asyncio.Event()
 
     @perdure.task
@@ -580,7 +580,7 @@ async def _inside_a_loop(task: Any) -> Any:
 
 
 def _context() -> tuple[Any]:
-    from perdure.runtime.context import LocalContext
+    from perdure.runtime.worker.context import LocalContext
 
     return (LocalContext("by hand", is_async=True),)
 

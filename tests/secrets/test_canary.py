@@ -16,7 +16,7 @@ from perdure.cli.app import app
 from perdure.egress.policy import Policy
 from perdure.engine import Engine
 from perdure.model import DefinitionError
-from perdure.runtime.projections import is_parked
+from perdure.runtime.coordinator.projections import is_parked
 from perdure.secrets.providers import open_secrets
 from perdure.secrets.vault import Vault
 from perdure.settings import Settings, read_secrets

@@ -11,11 +11,11 @@ from perdure.blobs import ref_of
 from perdure.kernel import attempts, guards, patches, reruns
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
-from perdure.runtime.courier import Courier
-from perdure.runtime.leaving import Leaving
+from perdure.runtime.coordinator.courier import Courier
+from perdure.runtime.coordinator.rendering import Renderer
 from perdure.runtime.parts import Parts
-from perdure.runtime.rendering import Renderer
-from perdure.runtime.worker import Worker
+from perdure.runtime.worker.results import Leaving
+from perdure.runtime.worker.worker import Worker
 from tests.sim.planting import bug, deciding, focused, method, swapped
 
 # -- patches and reruns ------------------------------------------------------------------------------------------------

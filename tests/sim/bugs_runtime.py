@@ -14,22 +14,22 @@ from perdure.kernel import commands as c
 from perdure.kernel import snapshot
 from perdure.kernel.outstanding import outstanding
 from perdure.kernel.state import NodeState
-from perdure.runtime import children, loaded, projections, rendering
-from perdure.runtime.batch import Batch
-from perdure.runtime.coordinator import Coordinator
-from perdure.runtime.courier import Courier
-from perdure.runtime.execution import Execution
-from perdure.runtime.fetcher import Fetcher
-from perdure.runtime.incarnation import Incarnation
-from perdure.runtime.loaded import Loaded
-from perdure.runtime.memory import Memory
-from perdure.runtime.messages import Reported
-from perdure.runtime.receiver import Receiver
+from perdure.runtime.coordinator import children, loaded, projections, rendering
+from perdure.runtime.coordinator.batch import Batch
+from perdure.runtime.coordinator.coordinator import Coordinator
+from perdure.runtime.coordinator.courier import Courier
+from perdure.runtime.coordinator.fetcher import Fetcher
+from perdure.runtime.coordinator.incarnation import Incarnation
+from perdure.runtime.coordinator.loaded import Loaded
+from perdure.runtime.coordinator.memory import Memory
+from perdure.runtime.coordinator.messages import Reported
+from perdure.runtime.coordinator.receiver import Receiver
+from perdure.runtime.coordinator.rendering import Renderer
+from perdure.runtime.patience import insist
 from perdure.runtime.reclaimer import Reclaimer
-from perdure.runtime.rendering import Renderer
 from perdure.runtime.timekeeper import Timekeeper
-from perdure.runtime.waiting import insist
-from perdure.runtime.worker import Worker
+from perdure.runtime.worker.execution import Execution
+from perdure.runtime.worker.worker import Worker
 from perdure.transport import Task
 from tests.sim.planting import bug, focused, method, swapped
 

@@ -18,7 +18,7 @@ from unittest.mock import patch
 from perdure.blobs import INLINE_BYTES
 from perdure.nodes import builtin
 from perdure.nodes.registry import NodeType, Registry
-from perdure.runtime.requests import Request
+from perdure.runtime.coordinator.requests import Request
 from perdure.simulation import users
 from perdure.simulation.blobs import SimBlobs
 from perdure.simulation.checks import Failed

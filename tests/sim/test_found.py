@@ -16,10 +16,10 @@ from perdure.journal import DueTimer
 from perdure.kernel import commands as c
 from perdure.kernel.state import RunState, State
 from perdure.model import compile_definition
-from perdure.runtime.incarnation import LostIncarnation
-from perdure.runtime.messages import Reported, TimerDue
-from perdure.runtime.quarantine import Quarantine
-from perdure.runtime.share import Share
+from perdure.runtime.coordinator.incarnation import LostIncarnation
+from perdure.runtime.coordinator.messages import Reported, TimerDue
+from perdure.runtime.coordinator.partition_share import Share
+from perdure.runtime.coordinator.quarantine import Quarantine
 from perdure.runtime.timekeeper import Timekeeper
 from perdure.simulation.plan import Plan
 from perdure.simulation.promises import Promises

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 import perdure
+from perdure.expressions.schemas import fits
 from perdure.invariants import Checker
 from perdure.invariants.model import Violation
-from perdure.routing.schemas import fits
 from perdure.simulation.samples import _FORMATS, sample
 from perdure.testing import Stub, approve, nobody, one_of, simulate
 from perdure.testing.simulating import fill_inputs

@@ -9,9 +9,9 @@ from msgspec import Meta
 
 from perdure.access import Permission, Role
 from perdure.api import schemas as s
+from perdure.api.endpoints import Call, Routes
 from perdure.api.parameters import Limit, Sequence, Text, moment, sequence
 from perdure.api.reading import Body, Query
-from perdure.api.routing import Call, Routes
 from perdure.api.workflows import Paged
 
 routes = Routes("administration")

@@ -20,10 +20,10 @@ from starlette.routing import Route
 from perdure.access import Authenticator, RateLimiter, open_authenticator
 from perdure.api import administration, approvals, dead_letters, hooks, links, runs, system, workflows
 from perdure.api.context import Context, Options
+from perdure.api.endpoints import Endpoint, Routes, check_declared, make_app_handler
 from perdure.api.openapi import make_document
 from perdure.api.problems import Broken, NoMethod, NoRoute, problem
 from perdure.api.protocol import Bounds
-from perdure.api.routing import Endpoint, Routes, check_declared, make_app_handler
 from perdure.api.shell import Shell
 from perdure.engine import Engine
 from perdure.errors import PerdureError

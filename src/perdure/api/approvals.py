@@ -8,9 +8,9 @@ from msgspec import Meta
 
 from perdure.access import Permission
 from perdure.api import approval_schemas as s
+from perdure.api.endpoints import Call, Routes
 from perdure.api.parameters import Limit, Text
 from perdure.api.reading import Body, Query
-from perdure.api.routing import Call, Routes
 from perdure.errors import Refused
 from perdure.plain_text import find_name_trouble
 from perdure.service.errors import Invalid, Trouble

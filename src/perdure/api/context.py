@@ -20,9 +20,9 @@ from perdure.access import (
     make_principal,
 )
 from perdure.api.bodies import Bodies
+from perdure.api.endpoints import Call
 from perdure.api.metrics import Metrics
 from perdure.api.protocol import Bounds
-from perdure.api.routing import Call
 from perdure.engine import Engine
 from perdure.service.feed import Feed
 from perdure.service.scope import archive_of

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from perdure.api import approval_schemas as s
+from perdure.api.endpoints import Call, Routes
 from perdure.api.reading import Body, read_body, read_bytes
-from perdure.api.routing import Call, Routes
 from perdure.errors import Refused
 from perdure.service import notifications
 

@@ -13,9 +13,9 @@ import msgspec
 from starlette.responses import Response
 
 from perdure.access import Forbidden, LinkInvalid, link_principal
+from perdure.api.endpoints import Call, Routes
 from perdure.api.problems import BadBody
 from perdure.api.reading import media_type, read_bytes
-from perdure.api.routing import Call, Routes
 from perdure.errors import NotFound, Refused
 from perdure.journal import JournalUnavailable
 from perdure.runtime.forms import fields_of, read_fields

@@ -14,7 +14,7 @@ from perdure.kernel import events as e
 from perdure.kernel.state import State
 
 if TYPE_CHECKING:
-    from perdure.api.routing import Endpoint
+    from perdure.api.endpoints import Endpoint
     from perdure.engine import Engine
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"

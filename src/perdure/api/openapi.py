@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.api.routing import Endpoint
+from perdure.api.endpoints import Endpoint
 from perdure.api.schemas import ProblemDetails
 
 _REF = "#/components/schemas/{name}"

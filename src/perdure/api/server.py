@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 from perdure.access.authenticator import is_loopback
 from perdure.api.protocol import make_protocol
 from perdure.errors import PerdureError, SettingsInvalid
-from perdure.runtime.waiting import first_of
+from perdure.runtime.patience import first_of
 
 GRACE_SECONDS = 10
 """How long requests under way may take once the server is told to stop."""

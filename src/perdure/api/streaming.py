@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from perdure.access import Permission
-from perdure.api.routing import Call
+from perdure.api.endpoints import Call
 from perdure.errors import PerdureError, StoreUnavailable
 from perdure.journal import StoredEvent
 from perdure.service.runs import WorkingTasks, public_event

@@ -10,9 +10,9 @@ from starlette.responses import Response
 
 from perdure.access import Permission
 from perdure.api import schemas as s
+from perdure.api.endpoints import Answer, Call, Routes
 from perdure.api.metrics import MEDIA_TYPE
 from perdure.api.reading import media_type, read_bytes
-from perdure.api.routing import Answer, Call, Routes
 from perdure.errors import PerdureError
 from perdure.service.system import count_workers
 

@@ -8,10 +8,10 @@ from msgspec import UNSET, Meta, UnsetType
 
 from perdure.access import Permission
 from perdure.api import schemas as s
+from perdure.api.endpoints import Answer, Call, Routes
 from perdure.api.parameters import Limit, Text, either
 from perdure.api.problems import BadBody
 from perdure.api.reading import Body, Query, aside, definition_format, read_bytes, read_json
-from perdure.api.routing import Answer, Call, Routes
 from perdure.model.reader import Format
 from perdure.service.errors import Invalid, Trouble
 

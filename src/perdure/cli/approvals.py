@@ -10,10 +10,19 @@ import click
 
 from perdure.cli.exits import say
 from perdure.cli.group import Group, json_option
-from perdure.cli.listing import Listed, list_options, on_one, read_page, show_page
-from perdure.cli.output import compact, print_fields, print_json, print_pretty, print_table, shorten, since, until
+from perdure.cli.lists import Listed, list_options, on_one, read_page, show_page
 from perdure.cli.parameters import data_option
-from perdure.cli.saying import echo
+from perdure.cli.terminal.output import (
+    compact,
+    print_fields,
+    print_json,
+    print_pretty,
+    print_table,
+    shorten,
+    since,
+    until,
+)
+from perdure.cli.terminal.speech import echo
 from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from perdure.cli.backend import ask, take
 from perdure.cli.exits import ExitCode, say
 from perdure.cli.group import Group, json_option, leave, page_options
 from perdure.cli.keys import tenant_option
-from perdure.cli.output import moment, print_json, print_page, print_table
-from perdure.cli.saying import echo, style
+from perdure.cli.terminal.output import moment, print_json, print_page, print_table
+from perdure.cli.terminal.speech import echo, style
 from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:

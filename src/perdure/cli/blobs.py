@@ -11,8 +11,8 @@ import click
 
 from perdure.cli.exits import say
 from perdure.cli.group import Group, json_option
-from perdure.cli.output import moment, print_fields, print_json
-from perdure.cli.saying import echo
+from perdure.cli.terminal.output import moment, print_fields, print_json
+from perdure.cli.terminal.speech import echo
 from perdure.cli.where import Where, where_options
 
 MAX_BYTES = 1024 * 1024 * 1024

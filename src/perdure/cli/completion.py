@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from perdure.cli.group import json_option
-from perdure.cli.saying import echo
+from perdure.cli.terminal.speech import echo
 
 _VARIABLE = "_PERDURE_COMPLETE"
 _SHELLS = ("bash", "fish", "zsh")
@@ -29,7 +29,7 @@ def completion(shell: str, as_json: bool) -> None:
     script = maker(click.get_current_context().find_root().command, {}, "perdure", _VARIABLE)
     text = script.source_template % script.source_vars()
     if as_json:
-        from perdure.cli.output import print_json
+        from perdure.cli.terminal.output import print_json
 
         print_json({"shell": shell, "script": text})
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from perdure.cli.group import Group, db_option, json_option
-from perdure.cli.output import print_page, print_table
+from perdure.cli.terminal.output import print_page, print_table
 
 
 @click.group(cls=Group)

@@ -58,7 +58,7 @@ def holder(engine: Engine) -> str:
 
 def tell_end(engine: Engine) -> str:
     """What to type to end the process that holds the database, as Ctrl-C there would."""
-    from perdure.runtime.claims import this_process
+    from perdure.runtime.worker.claims import this_process
 
     held = engine.holder
     if held is None or not held.pid:

@@ -12,8 +12,8 @@ import click
 
 from perdure.cli.exits import say
 from perdure.cli.group import db_option, debug_option
-from perdure.cli.output import say_zone
 from perdure.cli.serve import HOST, import_option, port_option, serve_api
+from perdure.cli.terminal.output import say_zone
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -73,7 +73,7 @@ def dev(port: int, no_browser: bool, reload: bool, distributed: bool, modules: t
 
 def _run(settings: Settings, port: int, *, browser: bool) -> None:
     from perdure.cli.database import holder
-    from perdure.cli.hosting import host, run
+    from perdure.cli.host import host, run
 
     async def begin(engine: Engine, stop: asyncio.Event) -> None:
         if not await engine.hold():
@@ -97,7 +97,7 @@ def _tell_reloaded(files: list[str]) -> None:
 def _run_distributed(settings: Settings, port: int, *, browser: bool) -> None:
     import msgspec
 
-    from perdure.cli.hosting import host, run
+    from perdure.cli.host import host, run
     from perdure.deployment import migrate
     from perdure.private_servers import PRIVATE, start_pair
 
@@ -127,7 +127,7 @@ async def _serve(
 ) -> None:
     """`flags`: what a command needs to work on this, beyond being started in this folder."""
     from perdure.api.welcome import show_links
-    from perdure.cli.happening import Happening
+    from perdure.cli.terminal.happenings import Happening
 
     def ready(app: Starlette, where: str) -> None:
         more = flags.format(where=where)

@@ -10,14 +10,14 @@ import click
 
 from perdure.cli.exits import ExitCode, say
 from perdure.cli.group import db_option, json_option, leave
-from perdure.cli.output import print_json
-from perdure.cli.saying import echo, redraw, style
+from perdure.cli.terminal.output import print_json
+from perdure.cli.terminal.speech import echo, redraw, style
 from perdure.cli.where import check_here, here_only
 from perdure.clock import system
 
 if TYPE_CHECKING:
     from perdure.doctor import Report
-    from perdure.repair import Repaired
+    from perdure.doctor.repair import Repaired
 
 
 @click.command()
@@ -57,7 +57,7 @@ def _print_repaired(repaired: Repaired) -> None:
 async def _examine(db: str | None, *, repair: bool, show: bool) -> tuple[Report, Repaired | None]:
     from perdure.cli.database import opened
     from perdure.doctor import examine
-    from perdure.repair import repair as mend
+    from perdure.doctor.repair import repair as mend
 
     last = 0.0
 

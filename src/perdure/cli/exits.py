@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from enum import IntEnum
 
-from perdure.cli.saying import echo, echo_json, style
+from perdure.cli.terminal.speech import echo, echo_json, style
 
 
 class ExitCode(IntEnum):

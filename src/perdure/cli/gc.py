@@ -10,8 +10,8 @@ import msgspec
 
 from perdure.cli.exits import say
 from perdure.cli.group import db_option, json_option
-from perdure.cli.output import print_json
-from perdure.cli.saying import echo, style
+from perdure.cli.terminal.output import print_json
+from perdure.cli.terminal.speech import echo, style
 from perdure.cli.where import check_here, here_only
 
 if TYPE_CHECKING:

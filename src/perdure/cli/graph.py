@@ -10,7 +10,7 @@ import click
 
 from perdure.cli.exits import ExitCode, say
 from perdure.cli.group import json_option, leave
-from perdure.cli.saying import echo
+from perdure.cli.terminal.speech import echo
 from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def graph(
     from perdure.drawing import draw, make_picture, plan_layout
 
     if as_json:
-        from perdure.cli.output import print_json
+        from perdure.cli.terminal.output import print_json
 
         picture = make_picture(ir, marks)
         print_json(_as_data(picture, plan_layout(picture, direction=direction)))
@@ -96,7 +96,7 @@ def _read_file(file: str, quiet: bool) -> tuple[IR, None]:
 
 async def _read_run(where: Where, name: str) -> tuple[IR, Marks]:
     from perdure.cli.backend import connected, find_run
-    from perdure.cli.following import followed
+    from perdure.cli.terminal.follow import followed
     from perdure.drawing.marks import mark_run
 
     async with connected(where) as backend:

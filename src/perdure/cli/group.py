@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from perdure.cli.exits import ExitCode, leaves, report, say_problem, show_logs
-from perdure.cli.results import results
-from perdure.cli.saying import clean_error, echo
+from perdure.cli.terminal.results import results
+from perdure.cli.terminal.speech import clean_error, echo
 from perdure.spelling import suggest
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Group(click.Group):
             module, _, attribute = where.partition(":")
             command = getattr(importlib.import_module(module), attribute)
         if command is not None and ctx.resilient_parsing:  # somebody pressed TAB
-            from perdure.cli.completing import teach
+            from perdure.cli.candidates import teach
 
             teach(command)
         return command

@@ -10,10 +10,10 @@ import click
 
 from perdure.cli.exits import say
 from perdure.cli.group import json_option
-from perdure.cli.output import print_json
-from perdure.cli.saying import echo, style
 from perdure.cli.schema import FILE as SCHEMA
 from perdure.cli.schema import read_schema
+from perdure.cli.terminal.output import print_json
+from perdure.cli.terminal.speech import echo, style
 
 FILES = {
     "order.yaml": "the workflow",

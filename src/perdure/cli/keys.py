@@ -10,8 +10,8 @@ import click
 from perdure.cli.backend import DEFAULT_TENANT, ask, take
 from perdure.cli.exits import say
 from perdure.cli.group import Group, json_option, page_options
-from perdure.cli.output import moment, print_json, print_page, print_table
-from perdure.cli.saying import echo
+from perdure.cli.terminal.output import moment, print_json, print_page, print_table
+from perdure.cli.terminal.speech import echo
 from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import click
 
 from perdure.cli.exits import say
 from perdure.cli.group import json_option
-from perdure.cli.output import print_fields, print_json, print_page, print_table
-from perdure.cli.saying import echo, style
+from perdure.cli.terminal.output import print_fields, print_json, print_page, print_table
+from perdure.cli.terminal.speech import echo, style
 from perdure.cli.where import Server, Where, server_options
 from perdure.spelling import suggest
 

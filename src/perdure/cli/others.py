@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from perdure.kernel.state import NodeState
-from perdure.runtime.claims import claim_name, root_of
-from perdure.runtime.leftovers import list_active
+from perdure.runtime.coordinator.leftovers import list_active
+from perdure.runtime.worker.claims import claim_name, root_of
 
 if TYPE_CHECKING:
     from perdure.cli.source import Source

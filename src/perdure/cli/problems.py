@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from perdure.cli.exits import say
-from perdure.cli.saying import style
+from perdure.cli.terminal.speech import style
 
 if TYPE_CHECKING:
     from perdure.model import Problem

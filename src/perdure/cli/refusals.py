@@ -127,7 +127,7 @@ def _find_beside(source: Source, name: str) -> Path | None:
 
 
 def _refs(compiled: Compiled) -> list[tuple[str, str]]:
-    from perdure.routing.checks import find_content_refs
+    from perdure.expressions.checks import find_content_refs
 
     draft = None if compiled.draft is None else compiled.draft.ir
     ir = compiled.ir or draft

@@ -13,8 +13,8 @@ from perdure import functions
 from perdure.cli.exits import ExitCode, say, say_details, say_error
 from perdure.cli.group import json_option, leave
 from perdure.cli.parameters import correlation_option, tag_option
-from perdure.cli.results import divert, results
-from perdure.cli.saying import echo
+from perdure.cli.terminal.results import divert, results
+from perdure.cli.terminal.speech import echo
 from perdure.cli.where import Where, where_options
 from perdure.kernel.keys import RUN_ID, RUN_ID_RULE
 
@@ -109,8 +109,8 @@ def run(
 def _check_inputs(name: str, schema: Any, inputs: dict[str, Any]) -> None:
     """Everything that is wrong with them at once, before anything is started. What is only unknown is a warning."""
     from perdure.cli.source import warn_unknown
-    from perdure.routing.inputs import apply_defaults, find_unknown
-    from perdure.routing.schemas import SchemaInvalid, check
+    from perdure.expressions.inputs import apply_defaults, find_unknown
+    from perdure.expressions.schemas import SchemaInvalid, check
 
     required = schema.get("required", ()) if isinstance(schema, dict) else ()
     whole = apply_defaults(schema, inputs)
@@ -163,7 +163,7 @@ class Session:
 
     async def go(self) -> ExitCode:
         from perdure.cli.database import load_settings, make_folder, open_engine
-        from perdure.cli.following import stopping
+        from perdure.cli.terminal.follow import stopping
         from perdure.sdk.following import Follower, JournalSource
 
         settings = load_settings(self.db)
@@ -321,7 +321,7 @@ class Session:
 
     async def _find(self, engine: Any, ir: str) -> None:
         """Go on with a run that exists, if it is the same workflow with the same inputs."""
-        from perdure.routing.inputs import apply_defaults
+        from perdure.expressions.inputs import apply_defaults
         from perdure.sdk.asks import look
 
         record = await engine.journal.get_run(self.run_id)
@@ -362,9 +362,9 @@ class Session:
     # -- following -----------------------------------------------------------------------------------------------------
 
     async def _follow(self, engine: Any, follower: Any, stop: Any) -> None:
-        from perdure.cli.attending import Attendant, People, make_tree
-        from perdure.cli.following import Silent, follow
-        from perdure.cli.lines import Lines
+        from perdure.cli.terminal.attendant import Attendant, People, make_tree
+        from perdure.cli.terminal.follow import Silent, follow
+        from perdure.cli.terminal.lines import Lines
 
         people = People(self._service(engine), follower)
         if self.as_json:
@@ -380,7 +380,7 @@ class Session:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def _finish(self, follower: Any) -> ExitCode:
-        from perdure.cli.output import print_json, print_pretty
+        from perdure.cli.terminal.output import print_json, print_pretty
         from perdure.kernel.state import RunState
 
         state = follower.state
@@ -400,7 +400,7 @@ class Session:
         return ExitCode.FAILED
 
     def _say_started(self) -> ExitCode:
-        from perdure.cli.output import print_json
+        from perdure.cli.terminal.output import print_json
 
         if self.as_json:
             print_json(self.view)
@@ -412,7 +412,7 @@ class Session:
     def _say_failed(self, state: Any) -> None:
         from shlex import quote
 
-        from perdure.cli.lines import error_text, tell_failed
+        from perdure.cli.terminal.lines import error_text, tell_failed
 
         why = error_text(state.error, 500) if state.error is not None else state.state.value
         say_error(tell_failed(state.run_id, state.state.value, state.failed_node, why))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perdure.cli.exits import ExitCode, say, say_details, say_error
-from perdure.cli.results import results
-from perdure.cli.saying import echo
+from perdure.cli.terminal.results import results
+from perdure.cli.terminal.speech import echo
 from perdure.cli.where import Server
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Session:
     async def leave(self) -> ExitCode:
         """The start is durable, and that is all that was asked for."""
         from perdure.cli.backend import get_run
-        from perdure.cli.output import print_json
+        from perdure.cli.terminal.output import print_json
 
         if self.as_json:
             print_json(await get_run(self.client, self.run_id))
@@ -105,12 +105,12 @@ class Session:
         return ExitCode.OK
 
     async def watch(self) -> ExitCode:
-        from perdure.cli.attending import Attendant, People, make_tree
         from perdure.cli.backend import find_run, get_run
-        from perdure.cli.following import Silent, follow, stopping
-        from perdure.cli.remote_following import RemoteLines, StreamSource
         from perdure.cli.run import asks_on
-        from perdure.cli.watching import check_going, look_for_quarantine
+        from perdure.cli.runs.watch import check_going, look_for_quarantine
+        from perdure.cli.terminal.attendant import Attendant, People, make_tree
+        from perdure.cli.terminal.follow import Silent, follow, stopping
+        from perdure.cli.terminal.remote_follow import RemoteLines, StreamSource
         from perdure.model import compile_definition
         from perdure.nodes import installed
         from perdure.sdk.following import Follower
@@ -139,7 +139,7 @@ class Session:
         return self._finish(view)
 
     def _finish(self, view: dict[str, Any]) -> ExitCode:
-        from perdure.cli.output import print_json, print_pretty
+        from perdure.cli.terminal.output import print_json, print_pretty
 
         if self.as_json:
             print_json(view)
@@ -153,7 +153,7 @@ class Session:
 
     def _say_failed(self, view: dict[str, Any]) -> None:
         failed = [name for name, node in view["nodes"].items() if node["state"] == "failed" and node.get("error")]
-        from perdure.cli.lines import tell_failed
+        from perdure.cli.terminal.lines import tell_failed
 
         error = view["error"]
         why = f"{error['code']}: {error.get('message', '')}" if error else view["state"]

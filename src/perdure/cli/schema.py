@@ -8,8 +8,8 @@ import click
 
 from perdure.cli.exits import say
 from perdure.cli.group import json_option
-from perdure.cli.output import print_json
-from perdure.cli.saying import echo_json
+from perdure.cli.terminal.output import print_json
+from perdure.cli.terminal.speech import echo_json
 
 FILE = "perdure.schema.json"
 LINE = "# yaml-language-server: $schema="

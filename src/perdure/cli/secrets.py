@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from perdure.cli.group import Group, db_option, json_option
-from perdure.cli.output import print_json, print_page, print_table
-from perdure.cli.saying import echo
+from perdure.cli.terminal.output import print_json, print_page, print_table
+from perdure.cli.terminal.speech import echo
 from perdure.cli.where import check_here, here_only
 
 ELSEWHERE = "secrets and keys belong to the machine they are on, and travel nowhere"

@@ -10,7 +10,7 @@ import click
 
 from perdure.cli.exits import say
 from perdure.cli.group import db_option, debug_option, json_option
-from perdure.cli.saying import echo
+from perdure.cli.terminal.speech import echo
 from perdure.cli.where import here_only
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def serve(host: str, port: int, db: str | None) -> None:
     executes what there is to do. On one machine `perdure dev` is everything in one process.
     """
     from perdure.cli.database import load_settings
-    from perdure.cli.hosting import host as keep
-    from perdure.cli.hosting import run
+    from perdure.cli.host import host as keep
+    from perdure.cli.host import run
 
     settings = load_settings(db)
     _need_both(settings, "serve")
@@ -69,8 +69,8 @@ def worker(queues: str, types: str, concurrency: int, name: str, modules: tuple[
     On SIGTERM it takes nothing more, gives what runs ten seconds and hands the rest back.
     """
     from perdure.cli.database import load_settings
-    from perdure.cli.hosting import host as keep
-    from perdure.cli.hosting import run
+    from perdure.cli.host import host as keep
+    from perdure.cli.host import run
     from perdure.cli.source import import_modules
 
     settings = load_settings(db)
@@ -101,7 +101,7 @@ def migrate(restored: bool, db: str | None, as_json: bool) -> None:
     refused. That happens by itself unless files were put back while every process was stopped.
     """
     from perdure.cli.database import load_settings
-    from perdure.cli.output import print_json
+    from perdure.cli.terminal.output import print_json
 
     applied, incarnation = asyncio.run(_migrate(load_settings(db), restored=restored))
     if as_json:

@@ -11,8 +11,8 @@ import click
 
 from perdure.cli.exits import ExitCode, say
 from perdure.cli.group import json_option, leave
-from perdure.cli.output import compact, paint, print_json, print_table
-from perdure.cli.saying import echo, redraw, style
+from perdure.cli.terminal.output import compact, paint, print_json, print_table
+from perdure.cli.terminal.speech import echo, redraw, style
 from perdure.cli.where import here_only
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import msgspec
 
 from perdure import functions
 from perdure.cli.exits import say
-from perdure.cli.results import diverted
-from perdure.cli.saying import style
+from perdure.cli.terminal.results import diverted
+from perdure.cli.terminal.speech import style
 
 if TYPE_CHECKING:
     from perdure.model import Compiled
@@ -42,9 +42,9 @@ def read_source(file: str) -> Source:
     from perdure.model import compile_text
 
     if ".py" in file or ":" in file:
-        from perdure.sdk import loading
+        from perdure.sdk import loader
 
-        if loading.is_python(file):
+        if loader.is_python(file):
             return _read_python(file)
     data, name, kind = _read_file(file)
     compiled = _check(compile_text(data, format=kind), data, kind)
@@ -66,12 +66,12 @@ def read_source_or_patch(file: str) -> tuple[Source, Any]:
 
 
 def _read_python(file: str) -> Source:
-    from perdure.sdk import loading
+    from perdure.sdk import loader
 
     try:
         with diverted():
-            loaded = loading.load(file)
-    except loading.LoadError as error:
+            loaded = loader.load(file)
+    except loader.LoadError as error:
         raise click.UsageError(error.message) from error
     return Source(file, loaded.text, _check_children(_check(loaded.compiled), loaded.children), loaded.children)
 
@@ -146,7 +146,7 @@ def _read_as(text: str, name: str, schema: Any) -> Any:
     part = properties.get(name) if isinstance(properties, dict) else None
     if part is None or value == text:
         return value
-    from perdure.routing.schemas import SchemaInvalid, fits
+    from perdure.expressions.schemas import SchemaInvalid, fits
 
     inner = {"$defs": schema["$defs"], **part} if isinstance(part, dict) and "$defs" in schema else part
     try:
@@ -157,7 +157,7 @@ def _read_as(text: str, name: str, schema: Any) -> Any:
 
 def warn_unknown(schema: Any, inputs: Any) -> None:
     """A typo in the name of an input that is not needed would go unnoticed."""
-    from perdure.routing.inputs import find_unknown
+    from perdure.expressions.inputs import find_unknown
 
     for said in find_unknown(schema, inputs):
         warn(said)

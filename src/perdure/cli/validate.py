@@ -8,8 +8,8 @@ import click
 
 from perdure.cli.exits import ExitCode, say
 from perdure.cli.group import json_option, leave
-from perdure.cli.output import print_json
-from perdure.cli.saying import echo
+from perdure.cli.terminal.output import print_json
+from perdure.cli.terminal.speech import echo
 from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:

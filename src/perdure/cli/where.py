@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from perdure.cli.group import db_option
-from perdure.cli.saying import echo, style
+from perdure.cli.terminal.speech import echo, style
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -11,10 +11,10 @@ import click
 from perdure.cli.backend import MOST, ask, engine_of, take
 from perdure.cli.exits import ExitCode, say
 from perdure.cli.group import Group, json_option, leave, page_options
-from perdure.cli.listing import say_more
-from perdure.cli.output import moment, print_fields, print_json, print_page, print_table, since
+from perdure.cli.lists import say_more
 from perdure.cli.parameters import ParamType
-from perdure.cli.saying import echo
+from perdure.cli.terminal.output import moment, print_fields, print_json, print_page, print_table, since
+from perdure.cli.terminal.speech import echo
 from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from perdure.client.calls import is_header
+from perdure.client.conversation import PREFIX, Options
+from perdure.client.operations import is_header
 from perdure.client.people import Approvals, AsyncApprovals, AsyncDeadLetters, DeadLetters
 from perdure.client.runs import AsyncRuns, Runs
-from perdure.client.sending import AsyncSender, Sender, Verify
+from perdure.client.sockets import AsyncSender, Sender, Verify
 from perdure.client.system import AsyncAudit, AsyncBlobs, AsyncKeys, AsyncSystem, Audit, Blobs, Keys, System
-from perdure.client.talking import PREFIX, Options
 from perdure.client.workflows import AsyncWorkflows, Workflows
 from perdure.errors import SettingsInvalid
 from perdure.settings import Settings

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from perdure.client import views as v
-from perdure.client.calls import (
+from perdure.client.errors import Invalid
+from perdure.client.operations import (
     AsyncNoun,
     Call,
     Noun,
@@ -21,7 +22,6 @@ from perdure.client.calls import (
     post,
     streaming,
 )
-from perdure.client.errors import Invalid
 from perdure.client.workflows import register_children
 from perdure.clock import system
 

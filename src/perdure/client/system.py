@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perdure.client import views as v
-from perdure.client.calls import (
+from perdure.client.operations import (
     AsyncNoun,
     Call,
     Noun,

@@ -47,21 +47,22 @@ class Error(TypedDict):
     attempts: NotRequired[int]
     details: NotRequired[Any]
     node: NotRequired[str]
-    """Of the error of a run: the node that failed."""
+    """In the error of a run: the node that failed."""
     scope: NotRequired[list[int]]
-    """In which iteration, where it is in a loop."""
+    """The iteration, if the node is in a loop."""
     item: NotRequired[int]
-    """Which item, where it is one of a map."""
+    """The index of the item, if the node is in a map."""
 
 
 class RunSummary(TypedDict):
     run_id: str
     workflow: str
     version: int
-    """0: it was started from a definition that is not registered."""
+    """The version of the workflow; 0 if the run was started from a definition that is not registered."""
     state: RunState
     waiting: bool
-    """It is `running`, and nothing of it is with a worker or in a child: it waits for a person, a signal or a time."""
+    """Whether the run is `running` without work at a worker or in a child: it waits for a person, a signal or a
+    time."""
     counter: int
     generation: int
     error: Error | None
@@ -71,12 +72,12 @@ class RunSummary(TypedDict):
     tags: dict[str, str]
     parent: str | None
     submitted_by: NotRequired[str | None]
-    """In lists, as the next three. Who started it; for a child, `run` and the run that did."""
+    """In lists, as the next three fields: the principal that started the run; for a child, `run` and its parent."""
     alias: NotRequired[str | None]
-    """By which alias its version was chosen."""
+    """The alias by which its version was chosen."""
     last_event_at: NotRequired[float | None]
     dlq_count: NotRequired[int]
-    """Dead letters of it that wait for somebody."""
+    """The number of its dead letters that wait for an operator."""
     quarantined: NotRequired[str]
 
 
@@ -86,7 +87,7 @@ class Node(TypedDict):
     attempt: int
     scope: NotRequired[list[int]]
     output: NotRequired[Any]
-    """What is stored as a blob is `{"$ref": "cas://…", "preview": "…"}`."""
+    """The output; one that is stored as a blob is `{"$ref": "cas://…", "preview": "…"}`."""
     size: NotRequired[int]
     error: NotRequired[Error]
     started_at: NotRequired[float]
@@ -95,9 +96,9 @@ class Node(TypedDict):
     waiting_for: NotRequired[dict[str, Any]]
     reason: NotRequired[str]
     detail: NotRequired[str]
-    """Of one that is held for want of a worker: who lacks what."""
+    """For a node that is held for want of a worker: which workers lack what."""
     worker: NotRequired[str]
-    """Who executes it, while it is running."""
+    """The worker that executes the node, while it is running."""
     host: NotRequired[str]
     pid: NotRequired[int]
     route: NotRequired[dict[str, Any]]
@@ -113,9 +114,9 @@ class Attempt(TypedDict):
 
     visit: int
     attempt: int
-    """As people count: what was handed back is tried again under the same number."""
+    """The number of the attempt as people count: one that was handed back is tried again under the same number."""
     state: Literal["crashed", "handed_back"] | NodeState
-    """How it ended. `failed` also where it was tried again; `crashed`: its worker died."""
+    """How the attempt ended: `failed` even if another one followed, `crashed` if its worker died."""
     scope: NotRequired[list[int]]
     started_at: NotRequired[float]
     ended_at: NotRequired[float]
@@ -149,19 +150,19 @@ class Run(TypedDict):
     tags: dict[str, str]
     parent: str | None
     submitted_by: str | None
-    """Who started it; for a child, `run` and the run that did."""
+    """The principal that started the run; for a child, `run` and its parent."""
     alias: str | None
-    """By which alias its version was chosen."""
+    """The alias by which its version was chosen."""
     correlation_id: str | None
-    """What whoever started it calls this work; children and tasks have the same."""
+    """The name that the caller who started the run gave this work; children and tasks have the same."""
     dlq_count: int
-    """Dead letters of it that wait for somebody."""
+    """The number of its dead letters that wait for an operator."""
     last_event_at: NotRequired[float]
     waiting: NotRequired[bool]
-    """It is `running` and has nothing to do but wait, as in lists."""
+    """Whether the run is `running` and has nothing to do but wait, as in lists."""
     nodes: dict[str, Node]
     next_nodes: NotRequired[str]
-    """There are more nodes: the cursor for GET /runs/{run_id}/nodes."""
+    """The cursor for GET /runs/{run_id}/nodes, if there are more nodes."""
     at: NotRequired[int]
     continued_as: NotRequired[str]
     quarantined: NotRequired[str]
@@ -173,7 +174,7 @@ class WorkingTask(TypedDict):
     scope: list[int]
     item: int | None
     attempt: int
-    """As in the events of the run."""
+    """The number of the attempt, as in the events of the run."""
     worker: str
     host: str
     pid: int
@@ -190,11 +191,11 @@ class RunStarted(TypedDict):
     version: int
     state: RunState
     outputs: Any
-    """Of a run that has ended."""
+    """The outputs of a run that has ended."""
     error: Error | None
     origin: NotRequired[str]
     warnings: NotRequired[list[str]]
-    """Inputs that the schema of the workflow neither knows nor forbids: perhaps typos. The run has begun all the same."""
+    """Inputs that the workflow's schema neither knows nor forbids: perhaps typos. The run has begun all the same."""
 
 
 class Event(TypedDict):
@@ -296,9 +297,9 @@ class Registered(TypedDict):
     version: int
     hash: str
     created: bool
-    """False: this definition was a version already."""
+    """False if this definition was a version already."""
     problems: list[Problem]
-    """Warnings."""
+    """The warnings of the compiler."""
 
 
 class Validated(TypedDict):
@@ -402,9 +403,9 @@ class NodeTypeItem(TypedDict):
 class Worker(TypedDict):
     worker: str
     state: Literal["alive", "dead"]
-    """Dead: it was silent for `worker_dead_seconds`, and what it had is tried again."""
+    """Dead if the worker was silent for `worker_dead_seconds`: its tasks are tried again."""
     host: str | None
-    """This, `pid` and `running`: null without the permission `system:operate`."""
+    """The host; like `pid` and `running`, null without the permission `system:operate`."""
     pid: int | None
     queues: list[str]
     types: list[str]
@@ -417,14 +418,15 @@ class Worker(TypedDict):
 class Queue(TypedDict):
     queue: str
     workers: int
-    """Those that are alive."""
+    """The number of workers that are alive."""
     slots: int
     running: int | None
-    """This, `waiting` and `backlog` count tasks of all tenants: null without the permission `system:operate`."""
+    """The tasks that run. Like `waiting` and `backlog` it counts those of all tenants: null without the permission
+    `system:operate`."""
     waiting: int | None
-    """Sent, and nobody has taken them."""
+    """Tasks that were sent and that no worker has taken."""
     backlog: int | None
-    """Not sent yet by the process that answers: as many are out as slots could take, or a limit is reached."""
+    """Tasks the answering process has not sent yet: as many are out as the slots could take, or a limit is reached."""
 
 
 class BlobPut(TypedDict):
@@ -455,7 +457,7 @@ class Key(TypedDict):
 
 class IssuedKey(Key):
     key: str
-    """Shown once and never again."""
+    """The key itself, shown once and never again."""
 
 
 class AuditEntry(TypedDict):
@@ -490,7 +492,7 @@ class LogLine(TypedDict):
 class Notify(TypedDict):
     url: str
     secret: str
-    """The name of the secret that signs."""
+    """The name of the secret that signs the notification."""
 
 
 class Approval(TypedDict):
@@ -502,7 +504,7 @@ class Approval(TypedDict):
     expires_at: float | None
     decided_at: float | None
     approvers: list[str]
-    """Empty: anyone."""
+    """Who may decide; empty if anyone may."""
     quorum: int
     votes: dict[str, str]
     on_timeout: str
@@ -511,7 +513,7 @@ class Approval(TypedDict):
     scope: list[int]
     comments: str
     notify: NotRequired[Notify]
-    """The other system that is told."""
+    """The other system that is told of the approval."""
 
 
 Ballot = TypedDict(
@@ -545,9 +547,9 @@ class ApprovalDetails(Approval):
     decided_by: str | None
     data: Any
     changes: list[Difference]
-    """From what was shown to `data`."""
+    """The differences between what was shown and `data`."""
     notification: Notification | None
-    """Whether the other system was told, or why not."""
+    """Whether the other system was told of the approval, or why not."""
 
 
 class ApprovalLinks(TypedDict):
@@ -572,16 +574,16 @@ class DeadLetter(TypedDict):
     undo: bool
     error: Error | None
     by: str | None
-    """Who tried it again or gave it up."""
+    """The principal that requeued or discarded the dead letter."""
 
 
 class DeadLetterDetails(DeadLetter):
     config: Any
-    """What the node was given, as it was rendered; secrets and sensitive fields are masked."""
+    """The rendered config of the node; secrets and sensitive fields are masked."""
     inputs: Any
-    """The outputs of the nodes before it, by name; what is stored as a blob is `{"$ref": "cas://…"}`."""
+    """The outputs of the nodes before it, by name; one that is stored as a blob is `{"$ref": "cas://…"}`."""
     problem: str | None
-    """Why `config` and `inputs` cannot be said."""
+    """Why `config` and `inputs` cannot be shown."""
 
 
 class ChangeRefused(TypedDict):

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from perdure.client import views as v
-from perdure.client.calls import (
+from perdure.client.operations import (
     AsyncNoun,
     Call,
     Noun,

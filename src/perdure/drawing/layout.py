@@ -14,11 +14,11 @@ from typing import Literal
 
 import msgspec
 
+from perdure.drawing.curves import Point, Route, draw_routes
 from perdure.drawing.ordering import Layers, Segment
 from perdure.drawing.placing import Extent, Tie, place, straighten
 from perdure.drawing.plan import Chain, Plan, Size, Vertex, Wire
 from perdure.drawing.ranking import Link, find_backward, rank
-from perdure.drawing.routing import Point, Route, draw_routes
 
 Direction = Literal["down", "right"]
 

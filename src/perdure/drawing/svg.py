@@ -9,11 +9,11 @@ import math
 from xml.sax.saxutils import escape
 
 from perdure.drawing.cards import ICON, LABEL, PADDING, Card, Label, make_card, make_label
+from perdure.drawing.curves import Point, Route
 from perdure.drawing.icons import ICONS, OTHER
 from perdure.drawing.layout import Direction, Layout, Place, lay_out
 from perdure.drawing.picture import Arrow, Box, Picture
 from perdure.drawing.plan import Wire
-from perdure.drawing.routing import Point, Route
 from perdure.drawing.style import (
     FONT,
     PAPER,

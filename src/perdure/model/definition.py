@@ -13,6 +13,7 @@ import msgspec
 
 from perdure.model.conditions import read_condition
 from perdure.model.fields import Fields, as_fields
+from perdure.model.paths import read_branch, read_dependency, read_loop, read_on_failure
 from perdure.model.policies import (
     default_attempts,
     is_template,
@@ -27,7 +28,6 @@ from perdure.model.policies import (
     settle_task,
 )
 from perdure.model.problems import Path, Problems, describe
-from perdure.model.routing import read_branch, read_dependency, read_loop, read_on_failure
 
 MAX_NODES = 250_000
 MAX_LINKS = 2_000_000

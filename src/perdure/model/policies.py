@@ -1,6 +1,6 @@
 """The parts of a node that say how it is tried, joined, limited and undone, in canonical form: defaults left out.
 
-Must not know the graph; what names other nodes is in `routing.py`.
+Must not know the graph; what names other nodes is in `paths.py`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.model import conditions, definition, fields, policies, routing
+from perdure.model import conditions, definition, fields, paths, policies
 
 Schema = dict[str, Any]
 
@@ -180,7 +180,7 @@ def _policy_keys() -> dict[str, Schema]:
 
 def _graph_keys() -> dict[str, Schema]:
     one = {"node": _TEXT, "required": _FLAG}
-    dependency = {"anyOf": [_TEXT, _mapping(routing._DEPENDENCY_KEYS, one, required=["node"])]}
+    dependency = {"anyOf": [_TEXT, _mapping(paths._DEPENDENCY_KEYS, one, required=["node"])]}
     at_least = {"at_least": _whole(1, 10_000_000), "cancel_rest": _FLAG}
     path = _mapping(("path",), {"path": {**_TEXTS, "minItems": 1}}, required=["path"])
     return {
@@ -193,7 +193,7 @@ def _graph_keys() -> dict[str, Schema]:
         "loop": _loop(),
         "rejection_path": _said(_TEXTS, "of a human node: where a reject goes"),
         "when": _said(_ref("condition"), "it is skipped unless this holds"),
-        "on_failure": {"anyOf": [{"enum": list(routing._ON_FAILURE)}, path]},
+        "on_failure": {"anyOf": [{"enum": list(paths._ON_FAILURE)}, path]},
     }
 
 
@@ -204,13 +204,13 @@ def _branch() -> Schema:
     rule = {"condition": _ref("condition"), "next_nodes": _TEXTS}
     keys = {
         "enabled": _FLAG,
-        "type": {"enum": list(routing._BRANCH_TYPES)},
-        "rules": {"type": "array", "items": _mapping(routing._RULE_KEYS, rule, required=routing._RULE_KEYS)},
+        "type": {"enum": list(paths._BRANCH_TYPES)},
+        "rules": {"type": "array", "items": _mapping(paths._RULE_KEYS, rule, required=paths._RULE_KEYS)},
         "default": _TEXTS,
         "available_next_nodes": _TEXTS,
     }
     needed: list[Schema] = [_OFF, {"required": ["rules"]}, {"required": ["available_next_nodes"]}]
-    return {**_mapping(routing._BRANCH_KEYS, keys), "anyOf": needed}
+    return {**_mapping(paths._BRANCH_KEYS, keys), "anyOf": needed}
 
 
 def _loop() -> Schema:
@@ -224,7 +224,7 @@ def _loop() -> Schema:
         "delay_ms": _whole(0, fields.YEAR_MS),
         "endless": _FLAG,
     }
-    return {**_mapping(routing._LOOP_KEYS, keys), "anyOf": [_OFF, {"required": ["condition"]}]}
+    return {**_mapping(paths._LOOP_KEYS, keys), "anyOf": [_OFF, {"required": ["condition"]}]}
 
 
 def _retry() -> Schema:

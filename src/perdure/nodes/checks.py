@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from perdure import functions
+from perdure.expressions.checks import check_parts
+from perdure.expressions.schemas import compile_schema
+from perdure.expressions.segments import BlobRef, Secret, Segments
 from perdure.model.definition import NODE_KEYS
 from perdure.model.ir import IR, Node
 from perdure.model.policies import TYPE_ALIASES
@@ -21,9 +24,6 @@ from perdure.nodes.reads import check_reads
 from perdure.nodes.registry import NodeType, Path, Registry, has_template
 from perdure.nodes.task import NO_FUNCTION
 from perdure.plain_text import cut
-from perdure.routing.checks import check_parts
-from perdure.routing.schemas import compile_schema
-from perdure.routing.segments import BlobRef, Secret, Segments
 from perdure.spelling import suggest
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ from perdure import egress, weight
 from perdure.clock import system
 from perdure.egress.errors import EgressError, EgressRefused
 from perdure.egress.urls import parse
+from perdure.expressions.templates import has_literal_host
 from perdure.model.extremes import WHY, has_many
 from perdure.nodes.registry import NodeType, Path, has_template
 from perdure.outcomes import Failure
 from perdure.plain_text import LOOKED_AT, cut
-from perdure.routing.templates import has_literal_host
 from perdure.spelling import list_known
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from typing import Any
 
 from perdure.egress.errors import EgressRefused
 from perdure.egress.urls import parse
+from perdure.expressions.schemas import find_mistake
 from perdure.kernel.segments import has_refs
 from perdure.kernel.values import Wait
 from perdure.nodes.registry import Answer, Call, Failed, NodeType, Path, Suspended, has_template
 from perdure.plain_text import cut, find_name_trouble
-from perdure.routing.schemas import find_mistake
 
 _PEOPLE = {"type": ["array", "string"], "items": {"type": "string", "minLength": 1}}
 

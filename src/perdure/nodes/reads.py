@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 
+from perdure.expressions.checks import find_conditions, find_templates
 from perdure.model.ir import IR, Node, Reference
 from perdure.model.problems import Path, Problem, format_path
 from perdure.model.references import BadExpression, find_in_condition, find_in_template
 from perdure.nodes.registry import Registry
 from perdure.plain_text import cut
-from perdure.routing.checks import find_conditions, find_templates
 from perdure.spelling import suggest
 
 _MOST = 100

@@ -14,9 +14,9 @@ from typing import Any, Literal, Protocol, get_args
 import msgspec
 
 from perdure.errors import PerdureError
+from perdure.expressions.schemas import SchemaInvalid, compile_schema
 from perdure.kernel.values import Wait
 from perdure.nodes.plugins import Plugin, PluginBroken, Plugins
-from perdure.routing.schemas import SchemaInvalid, compile_schema
 
 BUILT_IN = "built in"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")

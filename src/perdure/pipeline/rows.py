@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from perdure.expressions.scope import describe_type
 from perdure.pipeline.errors import PipelineError
-from perdure.routing.scope import describe_type
 
 MAX_ROWS = 200_000
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
+from perdure.expressions.operators import COMPARISONS
+from perdure.expressions.patterns import PatternError, compile_pattern
+from perdure.expressions.schemas import check as check_schema
 from perdure.pipeline import tables, texts
 from perdure.pipeline.errors import PipelineError
 from perdure.plain_text import cut
-from perdure.routing.operators import COMPARISONS
-from perdure.routing.patterns import PatternError, compile_pattern
-from perdure.routing.schemas import check as check_schema
 from perdure.spelling import suggest
 
 MAX_STEPS = 50

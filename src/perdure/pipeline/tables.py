@@ -11,10 +11,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from perdure.expressions.budget import OverBudget
+from perdure.expressions.operators import Incomparable, compare, is_number
 from perdure.pipeline.errors import PipelineError
 from perdure.pipeline.rows import ABSENT, Read, Row, Table, as_table, check_rows, group_key, reader, sort_key, value_of
-from perdure.routing.budget import OverBudget
-from perdure.routing.operators import Incomparable, compare, is_number
 
 Step = dict[str, Any]
 Test = Callable[[Row], bool]

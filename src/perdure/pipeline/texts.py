@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from perdure.expressions.patterns import Pattern, PatternError, compile_pattern
+from perdure.expressions.scope import describe_type
 from perdure.pipeline.errors import PipelineError
 from perdure.pipeline.rows import Row, as_table, reader, value_of
 from perdure.plain_text import cut
-from perdure.routing.patterns import Pattern, PatternError, compile_pattern
-from perdure.routing.scope import describe_type
 
 Step = dict[str, Any]
 

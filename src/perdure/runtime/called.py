@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 
 from perdure.blobs import BlobDamaged, BlobMissing
+from perdure.expressions.inputs import apply_defaults, find_unknown
+from perdure.expressions.schemas import SchemaInvalid
 from perdure.model import Problem
 from perdure.model.ir import IR, Node
 from perdure.model.problems import Path, format_path
 from perdure.nodes.checks import Mistake, find_misfits
 from perdure.nodes.registry import has_template
-from perdure.routing.inputs import apply_defaults, find_unknown
-from perdure.routing.schemas import SchemaInvalid
 
 Find = Callable[[str, str, int | None], Awaitable[IR | None]]
 """(tenant, name, version or None for the highest) -> what is registered, or None."""

@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from perdure.blobs import BlobDamaged, BlobMissing, BlobStore
+from perdure.expressions.at_hand import Lost
+from perdure.expressions.checks import find_content_refs
 from perdure.model import Compiled, DefinitionError, Problem, compile_definition, compile_text
 from perdure.model.inlining import Inlined, inline
 from perdure.model.ir import IR
@@ -23,10 +25,8 @@ from perdure.model.problems import format_path
 from perdure.model.reader import Format
 from perdure.nodes.checks import find_more_problems, joined
 from perdure.nodes.registry import Registry
-from perdure.routing.at_hand import Lost
-from perdure.routing.checks import find_content_refs
 from perdure.runtime.called import Find, check_called
-from perdure.runtime.fetcher import LARGEST_BYTES, read_aside
+from perdure.runtime.coordinator.fetcher import LARGEST_BYTES, read_aside
 
 T = TypeVar("T")
 IN_THE_LOOP = 4_000

@@ -31,7 +31,7 @@ from perdure.blobs import (
 from perdure.clock import Clock
 from perdure.errors import NotFound
 from perdure.journal import Journal
-from perdure.runtime.library import DEFINITIONS, Library, database_identity
+from perdure.runtime.coordinator.library import DEFINITIONS, Library, database_identity
 
 GRACE_SECONDS = 24 * 3600.0
 _PAGE = 500

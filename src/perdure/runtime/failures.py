@@ -13,7 +13,7 @@ import msgspec
 
 from perdure.outcomes import Failure
 from perdure.plain_text import LOOKED_AT, cut
-from perdure.runtime.outputs import check_output
+from perdure.runtime.worker.outputs import check_output
 
 MAX_CODE = 100
 MAX_MESSAGE = 1_000

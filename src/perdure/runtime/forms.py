@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from perdure.contents import Contents
+from perdure.expressions.schemas import SchemaInvalid, check
 from perdure.journal import Journal
 from perdure.kernel import events as e
-from perdure.routing.schemas import SchemaInvalid, check
 
 _PAGE = 1000
 _DEEPEST = 5

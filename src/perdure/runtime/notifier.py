@@ -25,7 +25,7 @@ from perdure.journal import ApprovalRow, Journal
 from perdure.kernel import events as e
 from perdure.kernel.state import State
 from perdure.plain_text import cut
-from perdure.runtime.waiting import Complaints, first_of
+from perdure.runtime.patience import Complaints, first_of
 from perdure.secrets.signing import read_keys, sign
 from perdure.secrets.vault import Vault
 

@@ -6,8 +6,8 @@ import logging
 
 from perdure.clock import Clock
 from perdure.kernel import commands as c
-from perdure.runtime.coordinator import Coordinator
-from perdure.runtime.messages import Asked, Resumed
+from perdure.runtime.coordinator.coordinator import Coordinator
+from perdure.runtime.coordinator.messages import Asked, Resumed
 from perdure.tempo import Tempo
 from perdure.transport import Transport, TransportClosed, TransportUnavailable
 

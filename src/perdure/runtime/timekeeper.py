@@ -8,9 +8,9 @@ import logging
 from perdure.clock import Clock
 from perdure.errors import StoreUnavailable
 from perdure.journal import Journal
-from perdure.runtime.coordinator import Coordinator
-from perdure.runtime.messages import TimerDue
-from perdure.runtime.waiting import Complaints, first_of
+from perdure.runtime.coordinator.coordinator import Coordinator
+from perdure.runtime.coordinator.messages import TimerDue
+from perdure.runtime.patience import Complaints, first_of
 
 logger = logging.getLogger("perdure.timekeeper")
 

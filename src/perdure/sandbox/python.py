@@ -19,9 +19,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from perdure.errors import PerdureError
+from perdure.expressions.at_hand import Lost
+from perdure.expressions.python_code import Job
 from perdure.plain_text import cut
-from perdure.routing.at_hand import Lost
-from perdure.routing.python_code import Job
 from perdure.sandbox.limits import confine
 from perdure.sandbox.places import Places
 

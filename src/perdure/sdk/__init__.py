@@ -7,7 +7,7 @@
     tasks.py       @perdure.task            workflows.py   @perdure.workflow
     control.py     branch, switch, loop, map, first
     nodes.py       approval, wait, http, transform, node, secret, expr, cel
-    running.py     perdure.run, perdure.arun   following.py   a run as it is durable     asks.py   what only a person can give
+    runner.py      perdure.run, perdure.arun   following.py   a run as it is durable     asks.py   what only a person can give
 
 What comes out of building is a definition as a person would have written it; nothing here knows the kernel's rules. The
 public names are those of `perdure`; nothing is imported here, so that `import perdure` stays fast.

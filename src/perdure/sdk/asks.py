@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from perdure.kernel.state import OPEN, Activation, NodeState, RunState, State
+from perdure.runtime.coordinator.projections import letter_id
 from perdure.runtime.forms import example_of
-from perdure.runtime.projections import letter_id
 
 if TYPE_CHECKING:
     from perdure.engine import Engine

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 
 from perdure import functions
 from perdure.nodes.task import Shape
-from perdure.runtime.context import Context, LocalContext
+from perdure.runtime.worker.context import Context, LocalContext
 from perdure.sdk.builder import Builder, Reads, find_current
 from perdure.sdk.errors import BuildError
 from perdure.sdk.options import NODE_OPTIONS, TASK_OPTIONS, NodeOptions, TaskOptions, check_names, is_lenient, make_node

@@ -18,7 +18,7 @@ from perdure.kernel import events as e
 from perdure.kernel.reruns import adopt
 from perdure.kernel.segments import show
 from perdure.kernel.state import State
-from perdure.runtime.requests import Request
+from perdure.runtime.coordinator.requests import Request
 from perdure.service.decisions import find_decisions, find_requesters
 from perdure.service.diffs import diff_values
 from perdure.service.history import read_all

@@ -11,8 +11,8 @@ import msgspec
 
 from perdure.errors import Conflict, PerdureError
 from perdure.journal import DeadLetterRow
-from perdure.runtime.parked import describe
-from perdure.runtime.requests import Request
+from perdure.runtime.coordinator.parked import describe
+from perdure.runtime.coordinator.requests import Request
 from perdure.service.history import state_at
 from perdure.service.pages import listing
 from perdure.service.scope import Scope

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from perdure.errors import StoreUnavailable
 from perdure.journal import StoredEvent
 from perdure.kernel.state import State
-from perdure.runtime.waiting import first_of, wait_at_most
+from perdure.runtime.patience import first_of, wait_at_most
 
 if TYPE_CHECKING:
     from perdure.engine import Engine

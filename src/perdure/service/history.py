@@ -13,8 +13,8 @@ from perdure.journal import RunRecord
 from perdure.kernel import events as e
 from perdure.kernel.evolve import evolve
 from perdure.kernel.state import IntegrityError, State, index_of
-from perdure.runtime.loaded import LARGE_BYTES
-from perdure.runtime.quarantine import explained
+from perdure.runtime.coordinator.loaded import LARGE_BYTES
+from perdure.runtime.coordinator.quarantine import explained
 
 if TYPE_CHECKING:
     from perdure.engine import Engine

@@ -18,7 +18,7 @@ from perdure.kernel.decide import decide
 from perdure.kernel.state import State
 from perdure.model.ir import IR, Node
 from perdure.model.rebase import rebase
-from perdure.runtime.library import Library
+from perdure.runtime.coordinator.library import Library
 
 MOST_OPERATIONS = 10_000
 MOST_COPIED_BYTES = 2 * 1024 * 1024

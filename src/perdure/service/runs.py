@@ -22,10 +22,10 @@ from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.state import State
 from perdure.kernel.view import nodes_view
 from perdure.model import Compiled, DefinitionError
-from perdure.runtime.children import explain_children
-from perdure.runtime.projections import only_waits
-from perdure.runtime.requests import Request
-from perdure.runtime.sight import list_seen
+from perdure.runtime.coordinator.children import explain_children
+from perdure.runtime.coordinator.projections import only_waits
+from perdure.runtime.coordinator.requests import Request
+from perdure.runtime.coordinator.sight import list_seen
 from perdure.service.approvals import Approvals
 from perdure.service.attempts import attempts_of
 from perdure.service.diffs import diff_runs

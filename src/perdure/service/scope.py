@@ -15,7 +15,7 @@ from perdure.errors import NotFound, Refused
 from perdure.journal import ApprovalRow, DeadLetterRow, RunRecord
 from perdure.kernel.segments import SEALED, find_sealed
 from perdure.kernel.state import State
-from perdure.runtime.requests import VALUES, Reply, Request
+from perdure.runtime.coordinator.requests import VALUES, Reply, Request
 from perdure.service.errors import AnswerLate, InputsInvalid, Invalid, Overloaded, Trouble
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ import msgspec
 
 from perdure import functions
 from perdure.errors import Refused
+from perdure.expressions.inputs import find_unknown
 from perdure.functions import FunctionNotAllowed
 from perdure.model.ir import IR
 from perdure.nodes.checks import find_refused_functions
-from perdure.routing.inputs import find_unknown
-from perdure.runtime.requests import KEY_USED, Request, key_outlived
+from perdure.runtime.coordinator.requests import KEY_USED, Request, key_outlived
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.scope import Scope
 from perdure.service.versions import Resolved, resolve

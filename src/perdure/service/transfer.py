@@ -24,7 +24,7 @@ from perdure.kernel.evolve import evolve
 from perdure.kernel.state import State
 from perdure.kernel.view import about_view, run_view
 from perdure.model.ir import IR
-from perdure.runtime.projections import row_of
+from perdure.runtime.coordinator.projections import row_of
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.history import last_event_at, read_all
 from perdure.service.views import View

@@ -12,7 +12,7 @@ from perdure.engine import Engine
 from perdure.journal import RunFilter
 from perdure.kernel.state import NodeState, RunState, State
 from perdure.records import RunRecord
-from perdure.runtime.projections import works
+from perdure.runtime.coordinator.projections import works
 
 MOST_LOOKED_AT = 200
 """Runs whose children are asked for, for one answer; each is a query. Beyond it a run is said to be what its row says."""

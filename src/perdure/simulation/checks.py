@@ -16,7 +16,7 @@ from perdure.kernel import events as e
 from perdure.kernel import snapshot
 from perdure.kernel.evolve import evolve
 from perdure.kernel.state import State
-from perdure.runtime.projections import is_parked, letter_id, row_of
+from perdure.runtime.coordinator.projections import is_parked, letter_id, row_of
 from perdure.simulation.promises import Promises
 from perdure.simulation.rules import Rules
 from perdure.transport import Task

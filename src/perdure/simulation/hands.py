@@ -13,12 +13,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from perdure.outcomes import Chosen, Failure
-from perdure.runtime.context import Context
 from perdure.runtime.failures import describe
-from perdure.runtime.isolation import IsolatedProcess, ProcessPool
-from perdure.runtime.outputs import check_output
-from perdure.runtime.threads import Answer, ThreadPool
-from perdure.runtime.worker import Worker
+from perdure.runtime.worker.context import Context
+from perdure.runtime.worker.isolation import IsolatedProcess, ProcessPool
+from perdure.runtime.worker.outputs import check_output
+from perdure.runtime.worker.threads import Answer, ThreadPool
+from perdure.runtime.worker.worker import Worker
 from perdure.simulation.loop import HOST
 from perdure.transport import Task
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from perdure.invariants.model import Approval
 from perdure.kernel.events import Scope
 from perdure.model import Compiled
-from perdure.runtime.requests import Reply, Request
+from perdure.runtime.coordinator.requests import Reply, Request
 from perdure.simulation import stubs as s
 from perdure.simulation.checks import Failed
 from perdure.simulation.users import PATIENCE_SECONDS, Users, _quietly

@@ -16,7 +16,7 @@ from perdure.model.ir import IR, Node
 from perdure.nodes import builtin, installed
 from perdure.nodes.registry import NodeType, Registry
 from perdure.outcomes import Abort, Chosen, Failure
-from perdure.runtime.context import Context
+from perdure.runtime.worker.context import Context
 from perdure.simulation import stubs as s
 from perdure.simulation.checks import Failed
 from perdure.simulation.samples import sample

@@ -15,14 +15,14 @@ from perdure.engine import Engine, MakeListener
 from perdure.errors import StoreUnavailable
 from perdure.journal import HolderLock, Journal
 from perdure.model import Compiled
-from perdure.runtime.claims import Claims, claim_name
-from perdure.runtime.coordinator import Coordinator
+from perdure.runtime.coordinator.coordinator import Coordinator
+from perdure.runtime.coordinator.receiver import Receiver
+from perdure.runtime.coordinator.requests import Reply, Request
 from perdure.runtime.parts import EngineStopped
-from perdure.runtime.receiver import Receiver
 from perdure.runtime.reclaimer import Reclaimer
-from perdure.runtime.requests import Reply, Request
 from perdure.runtime.timekeeper import Timekeeper
-from perdure.runtime.worker import Worker
+from perdure.runtime.worker.claims import Claims, claim_name
+from perdure.runtime.worker.worker import Worker
 from perdure.settings import Settings
 from perdure.simulation.blobs import SimBlobs
 from perdure.simulation.clock import SimClock

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from perdure.errors import PerdureError
 from perdure.model import Compiled
-from perdure.runtime.requests import Reply, Request
+from perdure.runtime.coordinator.requests import Reply, Request
 from perdure.simulation import graphs
 from perdure.simulation.checks import Failed
 from perdure.simulation.faults import USER

@@ -25,8 +25,8 @@ from perdure.journal import Accepted, Appended, Commit
 from perdure.kernel import continuations
 from perdure.model import ir as irs
 from perdure.model.ir import IR
-from perdure.runtime import listener, loaded
-from perdure.runtime.incarnation import LostIncarnation
+from perdure.runtime.coordinator import listener, loaded
+from perdure.runtime.coordinator.incarnation import LostIncarnation
 from perdure.runtime.parts import EngineStopped
 from perdure.sandbox import Sandbox
 from perdure.simulation import graphs

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from perdure.errors import PerdureError
+from perdure.expressions.checks import check_parts
+from perdure.expressions.inputs import apply_defaults
+from perdure.expressions.schemas import check
 from perdure.model import Compiled, DefinitionError, compile_definition, compile_text
 from perdure.model.ir import IR
 from perdure.plain import NotData, to_data
-from perdure.routing.checks import check_parts
-from perdure.routing.inputs import apply_defaults
-from perdure.routing.schemas import check
 from perdure.simulation.stubs import Signal, check_names
 from perdure.simulation.user_world import Setting
 

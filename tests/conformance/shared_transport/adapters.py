@@ -7,9 +7,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from perdure.clock import system
-from perdure.envelopes import Keyring
 from perdure.simulation.transport import Broker, SimTransport
 from perdure.transport import SharedTransport
+from perdure.transports.envelopes import Keyring
 from perdure.transports.redis import open_redis
 from tests.doubles.calm_world import CalmWorld
 from tests.servers.redis import RedisServers, system_program

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from perdure.envelopes import Keyring
 from perdure.transport import CheckpointsRefused, Delivery, TransportClosed
+from perdure.transports.envelopes import Keyring
 from tests.conformance.transport.messages import claim, is_waiting, result, soon, task
 from tests.transports.redis.helpers import wait_until
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perdure.model import compile_definition
-from perdure.runtime.requests import Request
+from perdure.runtime.coordinator.requests import Request
 from perdure.transports.redis import open_redis
 from tests.engine.helpers import ENDS, open_engine, task, transform, workflow
 from tests.transports.redis.helpers import wait_until, with_tempo

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from perdure.envelopes import Keyring
 from perdure.transport import Result, Task, WorkerBeat
+from perdure.transports.envelopes import Keyring
 from perdure.transports.redis.messages import Answer, Messages, Wish
 from perdure.transports.redis.scripts import all_scripts
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from perdure.envelopes import Keyring
+from perdure.transports.envelopes import Keyring
 from tests.conformance.transport.messages import beat, claim, receive, result, soon, task
 from tests.transports.redis.helpers import Coordinator, wait_for_more, wait_until, work
 

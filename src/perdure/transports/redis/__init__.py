@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from perdure.clock import Clock, system
-from perdure.envelopes import Keyring
 from perdure.journal import PARTITIONS
 from perdure.tempo import TEMPO, Tempo
+from perdure.transports.envelopes import Keyring
 from perdure.transports.redis.address import parse
 from perdure.transports.redis.keys import Keys
 from perdure.transports.redis.server import is_cluster

@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Iterable
 
 from perdure.clock import Clock
-from perdure.envelopes import EnvelopeRefused
 from perdure.journal import partition_of
 from perdure.transport import BeginRequest, Task, TransportUnavailable
+from perdure.transports.envelopes import EnvelopeRefused
 from perdure.transports.redis.keys import BEGIN_SECONDS, Keys
 from perdure.transports.redis.link import Link
 from perdure.transports.redis.messages import Answer, Messages, Wish

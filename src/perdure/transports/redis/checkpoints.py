@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from perdure.clock import Clock
-from perdure.envelopes import EnvelopeRefused
+from perdure.transports.envelopes import EnvelopeRefused
 from perdure.transports.redis.keys import BEGIN_SECONDS, Keys
 from perdure.transports.redis.link import Arguments, Link
 from perdure.transports.redis.messages import Answer, Messages

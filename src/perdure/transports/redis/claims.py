@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 
 from perdure.clock import Clock
-from perdure.envelopes import EnvelopeRefused
 from perdure.transport import Result, Task, TransportUnavailable
+from perdure.transports.envelopes import EnvelopeRefused
 from perdure.transports.redis.keys import ADOPTED, Keys, encode
 from perdure.transports.redis.link import Arguments, Call, Link
 from perdure.transports.redis.messages import Messages, fields_of

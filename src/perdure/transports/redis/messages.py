@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from perdure.clock import system
-from perdure.envelopes import EnvelopeRefused, Keyring
 from perdure.model.extremes import WHY, has_many
 from perdure.transport import MESSAGE_VERSION, Result, Task, WorkerBeat, encode_message, unpack_task
+from perdure.transports.envelopes import EnvelopeRefused, Keyring
 from perdure.transports.redis.reading import text_of
 
 NOBODY = "-"

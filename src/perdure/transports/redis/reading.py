@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from perdure.envelopes import EnvelopeRefused
+from perdure.transports.envelopes import EnvelopeRefused
 
 LONGEST_NUMBER = 20
 """The most digits a number may have; none that Perdure writes has more."""

@@ -19,10 +19,10 @@ from typing import Any
 import msgspec
 
 from perdure.clock import Clock
-from perdure.envelopes import EnvelopeRefused
 from perdure.journal import partition_of
 from perdure.tempo import Tempo
 from perdure.transport import CheckpointsRefused, Delivery, Result, measured
+from perdure.transports.envelopes import EnvelopeRefused
 from perdure.transports.redis.checkpoints import Checkpoints, Sent
 from perdure.transports.redis.claims import Claims
 from perdure.transports.redis.keys import Keys

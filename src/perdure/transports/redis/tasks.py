@@ -16,9 +16,9 @@ from typing import Any, Literal
 import msgspec
 
 from perdure.clock import Clock
-from perdure.envelopes import EnvelopeRefused
 from perdure.tempo import Tempo
 from perdure.transport import QueueSeen, Task, WorkerSeen
+from perdure.transports.envelopes import EnvelopeRefused
 from perdure.transports.redis.keys import ADOPTED, FORGOTTEN_SECONDS, REGISTRY_SECONDS, Keys, lane_of
 from perdure.transports.redis.link import Arguments, Call, Link
 from perdure.transports.redis.messages import Messages, fields_of

@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Literal
 
 from perdure.clock import Clock
-from perdure.envelopes import EnvelopeRefused, Keyring
 from perdure.journal import partition_of
 from perdure.tempo import Tempo
 from perdure.transport import (
@@ -26,6 +25,7 @@ from perdure.transport import (
     WorkerBeat,
     WorkerSeen,
 )
+from perdure.transports.envelopes import EnvelopeRefused, Keyring
 from perdure.transports.redis.address import Address
 from perdure.transports.redis.begins import Begins
 from perdure.transports.redis.checkpoints import Checkpoints

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from perdure.clock import Clock
-from perdure.envelopes import EnvelopeRefused
+from perdure.transports.envelopes import EnvelopeRefused
 from perdure.transports.redis.connection import Connection, ReplyError, connect
 from perdure.transports.redis.link import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, Link
 from perdure.transports.redis.reading import shown, text_of

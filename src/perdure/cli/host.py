@@ -1,0 +1,126 @@
+"""A process that does nothing but keep an engine: opened when its servers answer, opened anew when a part of it gave up, closed
+in order when somebody asks.
+
+Owns signals and second tries. What the engine does is said by whoever calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from perdure import clock as clocks
+from perdure import functions
+from perdure.cli import logs
+from perdure.cli.exits import say
+from perdure.errors import StoreUnavailable
+from perdure.runtime.patience import first_of
+
+if TYPE_CHECKING:
+    from perdure.engine import Engine
+    from perdure.settings import Settings
+
+logger = logging.getLogger("perdure.host")
+
+GRACE_SECONDS = 10.0
+FIRST_PAUSE_SECONDS = 0.2
+LONGEST_PAUSE_SECONDS = 5.0
+
+Begin = Callable[["Engine", asyncio.Event], Awaitable[None]]
+"""Starts the parts of an engine, and serves until the event, or until it is cancelled."""
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    """On the faster event loop, where there is one."""
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(main)
+    else:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(main)
+
+
+async def host(settings: Settings, begin: Begin, *, grace_seconds: float = GRACE_SECONDS) -> None:
+    """Until SIGTERM or Ctrl-C; a second one ends it at once."""
+    logs.configure(settings)
+    if (modules := settings.allowed_modules) is not None:
+        functions.restrict(modules)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for one in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(one, _stop, stop, one)
+    pause = FIRST_PAUSE_SECONDS
+    while not stop.is_set():
+        engine = await _open(settings, stop)
+        if engine is None:
+            return
+        began = clocks.system.monotonic()
+        try:
+            await first_of(_serve(engine, begin, stop), _lose_patience(stop, grace_seconds))
+        except* _Broken as group:
+            error = group.exceptions[0]
+            logger.error("%s; beginning again in %.1f s", error, pause)
+        finally:
+            await engine.close(grace_seconds if stop.is_set() else 0.0)
+        if not stop.is_set():
+            if clocks.system.monotonic() - began > 60:
+                pause = FIRST_PAUSE_SECONDS
+            await first_of(clocks.system.sleep(pause), stop.wait())
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+class _Broken(Exception):
+    """A part of the engine gave up: the database went back in time, a server is gone. The journal is intact."""
+
+
+async def _serve(engine: Engine, begin: Begin, stop: asyncio.Event) -> None:
+    from perdure.runtime.parts import EngineStopped
+    from perdure.transport import TransportUnavailable
+
+    try:
+        await first_of(_begin(engine, begin, stop), engine.until_broken())
+    except* (EngineStopped, StoreUnavailable, TransportUnavailable) as errors:
+        raise _Broken(str(errors.exceptions[0])) from errors
+
+
+async def _lose_patience(stop: asyncio.Event, grace_seconds: float) -> None:
+    """Requests under way have their grace, too; a part that hangs has no more than that."""
+    await stop.wait()
+    await clocks.system.sleep(grace_seconds)
+
+
+async def _begin(engine: Engine, begin: Begin, stop: asyncio.Event) -> None:
+    await begin(engine, stop)
+
+
+async def _open(settings: Settings, stop: asyncio.Event) -> Engine | None:
+    """The engine, as soon as the servers it needs are there; None when somebody stopped the wait."""
+    from perdure.opening import open_engine
+    from perdure.transport import TransportUnavailable
+
+    pause = FIRST_PAUSE_SECONDS
+    while not stop.is_set():
+        engine = None
+        try:
+            engine = await open_engine(settings)
+            if engine.distributed:
+                await engine.connect()
+            return engine
+        except (StoreUnavailable, TransportUnavailable) as error:
+            if engine is not None:
+                await engine.close(0.0)
+            say(f"{error}; trying again in {pause:.1f} s")
+            await first_of(clocks.system.sleep(pause), stop.wait())
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+    return None
+
+
+def _stop(stop: asyncio.Event, which: signal.Signals) -> None:
+    if stop.is_set():
+        raise SystemExit(128 + which)
+    say("Stopping: what runs now has its grace. Again to leave at once.")
+    stop.set()

@@ -1,0 +1,114 @@
+"""What the lists of approvals and dead letters have in common: filters, pages, and finding one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import click
+import msgspec
+
+from perdure.cli.exits import say
+from perdure.cli.group import json_option, page_options
+from perdure.cli.terminal.output import print_page, print_table
+from perdure.cli.where import Where, where_options
+
+if TYPE_CHECKING:
+    from perdure.cli.backend import Backend, View
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
+    """How one kind of thing is listed."""
+
+    kind: Literal["approval", "dead_letter"]
+    command: str
+    """That lists them."""
+    columns: tuple[str, ...]
+    flexible: str
+    as_cells: Callable[[dict[str, Any]], Sequence[str]]
+    nothing_pending: str
+    nothing: str
+    hint: str
+    """What can be done with what is pending."""
+
+
+def list_options(*states: str) -> Callable[[F], F]:
+    """`--state --run-id --limit --cursor --db --server --api-key --json`"""
+
+    def add(function: F) -> F:
+        state = click.option(
+            "--state",
+            type=click.Choice([*states, "all"]),
+            default="pending",
+            show_default=True,
+            help="Only these.",
+        )
+        run = click.option("--run-id", metavar="ID", help="Only those of this run.")
+        return state(run(page_options(where_options(json_option(function)))))
+
+    return add
+
+
+async def read_page(
+    listed: Listed, where: Where, state: str, run_id: str | None, limit: int, cursor: str | None
+) -> View:
+    from perdure.cli.backend import connected, find_run, take
+
+    async with connected(where) as backend:
+        about: dict[str, Any] = {"state": None if state == "all" else state}
+        about["run_id"] = None if run_id is None else (await find_run(backend, run_id))["run_id"]
+        noun = _noun(backend, listed)
+        return await take(lambda most, after: noun.list(**about, limit=most, cursor=after), limit, cursor)
+
+
+def _noun(backend: Backend, listed: Listed) -> Any:
+    return backend.approvals if listed.kind == "approval" else backend.dead_letters
+
+
+def show_page(listed: Listed, page: View, state: str, as_json: bool) -> None:
+    if as_json:
+        print_page(page["items"], page["next_cursor"])
+        return
+    if not page["items"]:
+        say(listed.nothing_pending if state == "pending" else listed.nothing)
+        return
+    print_table(listed.columns, [listed.as_cells(view) for view in page["items"]], flexible=listed.flexible)
+    say_more(page["next_cursor"])
+    if state == "pending":
+        say(f"\n{listed.hint}")
+
+
+def say_more(cursor: str | None) -> None:
+    if cursor is not None:
+        say(f"There are more: --cursor {cursor}")
+
+
+async def find_pending(backend: Backend, listed: Listed, *, run_id: str | None = None) -> list[View]:
+    """Every pending one."""
+    from perdure.cli.backend import MOST
+
+    return [one async for one in _noun(backend, listed).list(state="pending", run_id=run_id, limit=MOST)]
+
+
+async def on_one(backend: Backend, listed: Listed, name: str, act: Callable[[str], Awaitable[Any]]) -> View:
+    """What is done with the one with this id, or with the only pending one whose id begins so."""
+    from perdure.errors import NotFound
+
+    try:
+        if name:
+            exact: View = await act(name)
+            return exact
+    except NotFound:
+        pass
+    what, key = listed.kind.replace("_", " "), f"{listed.kind}_id"
+    found = [view for view in await find_pending(backend, listed) if view[key].startswith(name)]
+    if len(found) > 1:
+        some = ", ".join(view[key] for view in found[:3])
+        more = ", …" * (len(found) > 3)
+        raise NotFound(f"{len(found)} pending {what}s begin with {name} ({some}{more}); write more of the id")
+    if not found:
+        raise NotFound(f"there is no pending {what} {name}; `{listed.command}` shows those there are")
+    only: View = await act(found[0][key])
+    return only

@@ -1,0 +1,268 @@
+"""`perdure runs patch`, `retry` and `rerun`: another definition for a run, and a new run out of an old one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from perdure.cli.database import by_option
+from perdure.cli.exits import ExitCode, say, say_error
+from perdure.cli.group import json_option, leave
+from perdure.cli.run import check_run_id
+from perdure.cli.terminal.output import paint, print_json
+from perdure.cli.terminal.speech import echo
+from perdure.cli.where import Where, where_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perdure.cli.source import Source
+
+_id = click.argument("run_id", metavar="ID")
+
+
+# -- patch -------------------------------------------------------------------------------------------------------------
+
+
+@click.command(short_help="Give a run under way another definition.")
+@_id
+@click.argument("file")
+@click.option("--dry-run", is_flag=True, help="Say what would change and whether the run can take it; change nothing.")
+@click.option("--reason", default="", help="Why; it is written down.")
+@by_option
+@where_options
+@json_option
+def patch(run_id: str, file: str, dry_run: bool, reason: str, by: str | None, where: Where, as_json: bool) -> None:
+    """Give a run under way another definition: the whole of it in FILE, or a JSON Patch (a list) of the one it has.
+
+    What is activated keeps its config, retry and compensator; routing goes by the new definition at once, the body of a loop
+    from its next iteration. Refused is what would leave a token without a place, or go around an approval.
+
+    \b
+    Exit codes: 0 done (or possible, with --dry-run), 1 refused, 2 bad definition, patch or usage.
+    """
+    from perdure.cli.source import read_source_or_patch
+
+    given, operations = read_source_or_patch(file)
+    leave(asyncio.run(_patch(where, run_id, given, operations, dry_run, reason, by, as_json)))
+
+
+async def _patch(
+    where: Where,
+    name: str,
+    given: Source,
+    operations: Any,
+    dry_run: bool,
+    reason: str,
+    by: str | None,
+    as_json: bool,
+) -> ExitCode:
+    from perdure.cli.backend import connected, definition_of, find_run, get_run, go_on
+    from perdure.cli.problems import show_problems
+    from perdure.cli.refusals import read_problems, refused_for, show_refused
+    from perdure.client import Invalid
+    from perdure.model import DefinitionError
+
+    async with connected(where, by=by) as backend:
+        run_id = (await find_run(backend, name))["run_id"]
+        about: dict[str, Any] = {"dry_run": dry_run, "reason": reason}
+        changes: Any
+        try:
+            definition = definition_of(backend, given.compiled) if operations is None else None
+            changes = await backend.runs.patch(run_id, operations, definition=definition, **about)
+        except (DefinitionError, Invalid) as error:
+            if not refused_for(error):
+                raise
+            show_refused(given, error, "patched")
+            return ExitCode.USAGE
+        problems = [] if operations is not None else list(given.compiled.problems)
+        said = {(one.code, one.message) for one in problems}
+        problems += [one for one in read_problems(changes.pop("problems")) if (one.code, one.message) not in said]
+        if not as_json:
+            show_problems(given.name, given.text, problems)
+        if dry_run:
+            _show(changes, as_json=as_json)
+            return ExitCode.OK if changes["possible"] else ExitCode.FAILED
+        if as_json:
+            print_json(await get_run(backend, run_id))
+            return ExitCode.OK
+        echo(f"Patched {run_id}; it is {paint(changes['state'])} now")
+        _list(changes)
+        if hint := await go_on(backend, run_id):
+            say(hint)
+    return ExitCode.OK
+
+
+def _show(changes: dict[str, Any], *, as_json: bool) -> None:
+    run_id = changes["run_id"]
+    if as_json:
+        print_json({name: value for name, value in changes.items() if name not in ("applied", "state")})
+        return
+    _list(changes)
+    if changes["refused"]:
+        say(f"{run_id} cannot be patched so: {changes['refused']}")
+    else:
+        echo(f"{run_id} can be patched so; nothing was changed")
+
+
+def _list(changes: dict[str, Any]) -> None:
+    for word in ("added", "removed", "changed", "edges_added", "edges_removed"):
+        if changes[word]:
+            echo(f"  {word.replace('_', ' ')}: {', '.join(changes[word])}")
+
+
+# -- retry -------------------------------------------------------------------------------------------------------------
+
+_definition = click.option(
+    "--definition", "file", metavar="FILE", help="Go on by this mended definition; what is done is kept."
+)
+
+
+@click.command(short_help="Try a failed run again; what completed is kept.")
+@_id
+@_definition
+@click.option("--reason", default="", help="Why; it is written down.")
+@by_option
+@where_options
+@json_option
+def retry(run_id: str, file: str | None, reason: str, by: str | None, where: Where, as_json: bool) -> None:
+    """Try a failed run again: what completed is kept, what failed runs again.
+
+    With --definition it goes on by the definition in FILE (YAML, JSON, or FILE.py[:workflow]), if what was done has its place
+    in it: what failed runs as it says now.
+
+    \b
+    Exit codes: 0 it goes on, 1 refused, or it failed again at once, 2 bad definition or usage.
+    """
+    given = _read(file)
+    found = _mended(given, lambda: asyncio.run(_retry(where, run_id, given, reason, by)))
+    if found is None:
+        return
+    view, hint = found
+    failed = view["state"] == "failed"
+    if as_json:
+        print_json(view)
+    elif failed:
+        error = view.get("error") or {}
+        say_error(f"{view['run_id']} was retried and failed again at once: {error.get('message') or error.get('code')}")
+        name = file or "FILE"
+        say(f"  look:  perdure runs show {view['run_id']}{where.flags}")
+        say(f"  mend:  perdure runs retry {view['run_id']} --definition {name}{where.flags}")
+    else:
+        echo(f"Retrying {view['run_id']}; it is {paint(view['state'])} now")
+        if hint:
+            say(hint)
+    leave(ExitCode.FAILED if failed else ExitCode.OK)
+
+
+async def _retry(
+    where: Where, name: str, given: Source | None, reason: str, by: str | None
+) -> tuple[dict[str, Any], str]:
+    from perdure.cli.backend import connected, definition_of, find_run, get_run, go_on
+
+    async with connected(where, by=by) as backend:
+        run_id = (await find_run(backend, name))["run_id"]
+        definition = None if given is None else definition_of(backend, given.compiled)
+        await backend.runs.retry(run_id, definition=definition, reason=reason)
+        return await get_run(backend, run_id), await go_on(backend, run_id)
+
+
+def _read(file: str | None) -> Source | None:
+    if file is None:
+        return None
+    from perdure.cli.source import read_source
+
+    return read_source(file)
+
+
+def _mended(given: Source | None, ask: Callable[[], Any]) -> Any:
+    """What a command gives that may be given a definition; None after saying what is wrong with that."""
+    from perdure.cli.refusals import refused_for, show_refused
+    from perdure.client import Invalid
+    from perdure.model import DefinitionError
+
+    try:
+        return ask()
+    except (DefinitionError, Invalid, click.UsageError) as error:
+        if given is None or not refused_for(error):
+            raise
+        show_refused(given, error, "changed")
+        leave(ExitCode.USAGE)
+        return None
+
+
+# -- rerun -------------------------------------------------------------------------------------------------------------
+
+
+@click.command(short_help="Make a new run out of an old one.")
+@_id
+@click.option(
+    "--from", "node", metavar="NODE", default="", help="Keep what came before this node. Without: from the start."
+)
+@click.option(
+    "-i",
+    "pairs",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="With --from: what NODE is given for the node NAME. Without: an input of the run.",
+)
+@click.option("--inputs", "inputs_file", metavar="FILE", help="The same as a JSON object; - reads standard input.")
+@_definition
+@click.option("--run-id", "new_id", metavar="ID", callback=check_run_id, help="Name the new run.")
+@by_option
+@where_options
+@json_option
+def rerun(
+    run_id: str,
+    node: str,
+    pairs: tuple[str, ...],
+    inputs_file: str | None,
+    file: str | None,
+    new_id: str | None,
+    by: str | None,
+    where: Where,
+    as_json: bool,
+) -> None:
+    """Make a new run out of an old one, with the definition that one has now, or a mended one.
+
+    With --from, the outcomes of what came before NODE are kept and NODE and what follows run; without, everything runs
+    again, with the old inputs and -i on top of them. The old run stays as it is.
+    """
+    from perdure.cli.source import read_inputs
+
+    given, inputs = _read(file), read_inputs(pairs, inputs_file)
+    found = _mended(given, lambda: asyncio.run(_rerun(where, run_id, node, inputs, new_id, by, given)))
+    if found is None:
+        return
+    view, hint = found
+    if as_json:
+        print_json(view)
+        return
+    echo(f"Started {view['run_id']} out of {view['origin']}; it is {paint(view['state'])} now")
+    if hint:
+        say(hint)
+
+
+async def _rerun(
+    where: Where,
+    name: str,
+    node: str,
+    inputs: dict[str, Any] | None,
+    new_id: str | None,
+    by: str | None,
+    given: Source | None,
+) -> tuple[dict[str, Any], str]:
+    from perdure.cli.backend import connected, definition_of, find_run, get_run, go_on
+
+    if new_id is not None and where.find_server() is not None:
+        raise click.UsageError("a server names its runs itself; leave --run-id out")
+    async with connected(where, by=by) as backend:
+        run_id = (await find_run(backend, name))["run_id"]
+        definition = None if given is None else definition_of(backend, given.compiled)
+        more: Any = {} if new_id is None else {"new_id": new_id}
+        rerun: Callable[..., Any] = backend.runs.rerun
+        started = await rerun(run_id, from_node=node, inputs=inputs, definition=definition, **more)
+        new = started["run_id"]
+        return {**await get_run(backend, new), "origin": run_id}, await go_on(backend, new)

@@ -1,0 +1,161 @@
+"""What changes the course of a run: start, cancel, pause, resume, retry, roll back, signal.
+
+Each works while another process runs the database, which then decides, and when none does, then it is decided here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from perdure.cli.database import by_option
+from perdure.cli.exits import say
+from perdure.cli.group import json_option
+from perdure.cli.parameters import correlation_option, tag_option
+from perdure.cli.terminal.output import paint, print_json
+from perdure.cli.terminal.speech import echo
+from perdure.cli.where import Where, where_options
+
+if TYPE_CHECKING:
+    from perdure.cli.backend import Backend
+
+_id = click.argument("run_id", metavar="ID")
+
+
+Ask = Callable[["Backend", str], Awaitable[Any]]
+"""What is asked of the run with this id."""
+
+
+def _decide(where: Where, name: str, by: str | None, as_json: bool, done: str, ask: Ask) -> None:
+    view, hint = asyncio.run(_ask(where, name, by, ask))
+    if as_json:
+        print_json(view)
+        return
+    echo(f"{done} {view['run_id']}; it is {paint(view['state'])} now")
+    if hint:
+        say(hint)
+
+
+async def _ask(where: Where, name: str, by: str | None, ask: Ask) -> tuple[dict[str, Any], str]:
+    from perdure.cli.backend import connected, find_run, get_run, go_on
+
+    async with connected(where, by=by) as backend:
+        run_id = (await find_run(backend, name))["run_id"]
+        await ask(backend, run_id)
+        return await get_run(backend, run_id), await go_on(backend, run_id)
+
+
+@click.command(short_help="Start a run of a registered workflow.")
+@click.argument("workflow")
+@click.option("-i", "pairs", metavar="NAME=VALUE", multiple=True, help="An input; the value is JSON, or else text.")
+@click.option("--inputs", "inputs_file", metavar="FILE", help="A JSON object of inputs; - reads standard input.")
+@tag_option
+@correlation_option
+@by_option
+@where_options
+@json_option
+def start(
+    workflow: str,
+    pairs: tuple[str, ...],
+    inputs_file: str | None,
+    tags: tuple[tuple[str, str], ...],
+    correlation_id: str,
+    by: str | None,
+    where: Where,
+    as_json: bool,
+) -> None:
+    """Start a run of a registered WORKFLOW (NAME, NAME@3 or NAME@alias) and print its id. It returns when that is durable.
+
+    `perdure runs watch` follows it; `perdure run FILE` starts one out of a file.
+    """
+    from perdure.cli.source import read_inputs, warn_unknown
+
+    def read(schema: Any) -> dict[str, Any]:
+        inputs = read_inputs(pairs, inputs_file, schema) or {}
+        warn_unknown(schema, inputs)
+        return inputs
+
+    view, hint = asyncio.run(_start(where, workflow, read, by, tags=dict(tags), correlation_id=correlation_id))
+    if as_json:
+        print_json(view)
+        return
+    echo(view["run_id"])
+    say(hint or f"Started; follow it with: perdure runs watch {view['run_id']}{where.flags}")
+
+
+async def _start(
+    where: Where, workflow: str, read: Callable[[Any], dict[str, Any]], by: str | None, **about: Any
+) -> tuple[dict[str, Any], str]:
+    from perdure.cli.backend import connected, get_run, go_on
+    from perdure.cli.workflows import get_workflow
+
+    async with connected(where, by=by) as backend:
+        schema = (await get_workflow(backend, workflow))["definition"].get("inputs")
+        run_id = (await backend.runs.start(workflow, read(schema), **about))["run_id"]
+        return await get_run(backend, run_id), await go_on(backend, run_id)
+
+
+@click.command()
+@_id
+@click.option("--force", is_flag=True, help="Do not wait for what is running, and undo nothing.")
+@click.option("--reason", default="", help="Why; it is written down.")
+@by_option
+@where_options
+@json_option
+def cancel(run_id: str, force: bool, reason: str, by: str | None, where: Where, as_json: bool) -> None:
+    """Stop a run: what is running is told to stop, nothing new begins."""
+    ask: Ask = lambda backend, run: backend.runs.cancel(run, force=force, reason=reason)  # noqa: E731
+    _decide(where, run_id, by, as_json, "Cancelled", ask)
+
+
+@click.command()
+@_id
+@click.option("--reason", default="", help="Why; it is written down.")
+@by_option
+@where_options
+@json_option
+def pause(run_id: str, reason: str, by: str | None, where: Where, as_json: bool) -> None:
+    """Let nothing new begin; what is running may finish."""
+    _decide(where, run_id, by, as_json, "Paused", lambda backend, run: backend.runs.pause(run, reason=reason))
+
+
+@click.command()
+@_id
+@by_option
+@where_options
+@json_option
+def resume(run_id: str, by: str | None, where: Where, as_json: bool) -> None:
+    """Let a paused run go on."""
+    _decide(where, run_id, by, as_json, "Resumed", lambda backend, run: backend.runs.resume(run))
+
+
+@click.command(short_help="Undo a run that has ended, by its compensators.")
+@_id
+@by_option
+@where_options
+@json_option
+def rollback(run_id: str, by: str | None, where: Where, as_json: bool) -> None:
+    """Undo a run that has ended: its compensators run, last node first."""
+    _decide(where, run_id, by, as_json, "Rolling back", lambda backend, run: backend.runs.rollback(run))
+
+
+@click.command(short_help="Send a signal to a run.")
+@_id
+@click.argument("name")
+@click.argument("payload", required=False)
+@click.option("--signal-id", default="", metavar="KEY", help="The same signal sent twice with one key counts once.")
+@by_option
+@where_options
+@json_option
+def signal(
+    run_id: str, name: str, payload: str | None, signal_id: str, by: str | None, where: Where, as_json: bool
+) -> None:
+    """Send the signal NAME to a run, with a PAYLOAD that is JSON, or else text."""
+    from perdure.cli.source import read_value
+
+    value = None if payload is None else read_value(payload)
+    send: Ask = lambda backend, run: backend.runs.signal(run, name, value, signal_id=signal_id or None)  # noqa: E731
+    _decide(where, run_id, by, as_json, f"Sent {name} to", send)

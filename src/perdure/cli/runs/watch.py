@@ -1,0 +1,110 @@
+"""`perdure runs watch`: a run followed from outside, until it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from perdure.cli.exits import ExitCode
+from perdure.cli.group import json_option, leave
+from perdure.cli.terminal.output import print_json, print_pretty
+from perdure.cli.where import Where, where_options
+from perdure.clock import system
+from perdure.errors import Refused
+
+if TYPE_CHECKING:
+    from perdure.cli.backend import Backend
+    from perdure.cli.terminal.tree import Tree
+    from perdure.sdk.following import Follower
+
+LOOK_SECONDS = 2.0
+"""That a run is quarantined is in no event: it is looked for."""
+
+
+@click.command()
+@click.argument("run_id", metavar="ID")
+@where_options
+@json_option
+def watch(run_id: str, where: Where, as_json: bool) -> None:
+    """Follow a run until it ends. Looks only: it does no work and asks nothing.
+
+    A quarantined run goes nowhere: why is said, and that is the end.
+
+    Exit codes: 0 completed, 1 failed, cancelled or quarantined, 130 or 143 interrupted.
+    """
+    leave(asyncio.run(_watch(where, run_id, as_json)))
+
+
+async def _watch(where: Where, name: str, as_json: bool) -> ExitCode:
+    from perdure.cli.backend import connected, find_run, get_run
+    from perdure.cli.terminal.attendant import make_tree
+    from perdure.cli.terminal.follow import Silent, follow, followed, stopping
+
+    async with connected(where) as backend:
+        found = await find_run(backend, name)
+        run_id = found["run_id"]
+        await check_going(backend, found)
+        follower, lines = followed(backend, run_id)
+        tree = None if as_json else make_tree(follower)
+        if tree is not None:
+            await follower.skip_past()
+        with stopping() as stop:
+            screen = Silent() if as_json else tree or lines
+            await follow(follower, screen, stop, work=None, beside=_Beside(backend, follower, tree).run)
+        if not follower.state.terminal:
+            await check_going(backend, await find_run(backend, run_id))
+        view = await get_run(backend, run_id)
+    ended = follower.state.terminal
+    if as_json:
+        print_json(view)
+    elif ended and view["outputs"] not in (None, {}):
+        print_pretty(view["outputs"])
+    if stop.code is not None and not ended:
+        return stop.code
+    return ExitCode.OK if view["state"] == "completed" else ExitCode.FAILED
+
+
+async def check_going(backend: Backend, found: dict[str, Any]) -> None:
+    """Raises Refused for a quarantined run, unless it has ended and can be shown."""
+    from perdure.cli.backend import get_run
+
+    why = found.get("quarantined")
+    if why is None:
+        return
+    run_id = found["run_id"]
+    await get_run(backend, run_id)  # which says why, where it cannot be read
+    if found["ended_at"] is None:
+        raise Refused(f"run {run_id} is quarantined, so it does not go on: {why}", code="quarantined")
+
+
+class _Beside:
+    """While a run is followed: draw it, and find out that nothing will come any more."""
+
+    def __init__(self, backend: Backend, follower: Follower, tree: Tree | None) -> None:
+        self._backend = backend
+        self._follower = follower
+        self._tree = tree
+
+    async def run(self, over: asyncio.Event) -> None:
+        async with asyncio.TaskGroup() as group:
+            if self._tree is not None:
+                group.create_task(self._tree.redraw(over))
+            group.create_task(look_for_quarantine(self._backend, self._follower, over))
+
+
+async def look_for_quarantine(backend: Backend, follower: Follower, over: asyncio.Event) -> None:
+    """Until the run is quarantined: then nothing will come any more."""
+    from perdure.cli.backend import look_up
+    from perdure.client import ApiError
+
+    while True:
+        seq = follower.state.seq
+        await system.sleep(LOOK_SECONDS)
+        try:
+            found = await look_up(backend, follower.state.run_id)
+        except ApiError:
+            continue  # a server that is away: the stream is more patient
+        if found is not None and found.get("quarantined") is not None and follower.state.seq == seq:
+            over.set()

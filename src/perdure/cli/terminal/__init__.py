@@ -1,0 +1,1 @@
+"""What a terminal shows and asks, apart from what commands do."""

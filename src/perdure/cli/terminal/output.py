@@ -1,0 +1,252 @@
+"""What commands print: JSON, tables, times. Colour and boxes only where there is a terminal."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from perdure.cli.terminal.results import results
+from perdure.cli.terminal.speech import echo, echo_json, style
+from perdure.clock import system
+from perdure.plain_text import clean_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Cell = str | int | None
+MAX_LINES = 100
+MAX_PRETTY = 1_000_000
+"""JSON in bytes; more is not made pretty, which would take many times the memory."""
+MAX_SHOWN = 2_000
+_NARROWEST = 6
+"""A column of fewer characters says nothing any more."""
+_ENOUGH = 16
+"""Characters that a long value is not cut below while another column is longer."""
+_LATEST = 253_402_300_799.0
+"""The end of the year 9999, the last that a calendar has here. What is stored as later is shown as that."""
+
+COLOURS: dict[str, str] = {
+    "running": "cyan",
+    "queued": "bright_black",
+    "held": "yellow",
+    "pending": "yellow",
+    "waiting": "yellow",
+    "retrying": "yellow",
+    "paused": "yellow",
+    "parked": "magenta",
+    "failing": "red",
+    "cancelling": "red",
+    "compensating": "magenta",
+    "completed": "green",
+    "resolved": "green",
+    "failed": "red",
+    "upstream_failed": "red",
+    "cancelled": "red",
+    "quarantined": "red",
+    "rolled_back": "magenta",
+    "compensated": "magenta",
+    "skipped": "bright_black",
+}
+
+
+def on_terminal() -> bool:
+    """Results go to a person."""
+    return results().isatty()
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    """A terminal for rich, with or without colour as was asked for."""
+    from rich.console import Console
+
+    context = click.get_current_context(silent=True)
+    plain = context is not None and context.find_root().color is False
+    return Console(stderr=stderr, file=None if stderr else results(), no_color=plain or None, highlight=False)
+
+
+def paint(state: str) -> str:
+    """A state in its colour; click takes colours off where there is no terminal."""
+    return style(state, fg=COLOURS.get(state))
+
+
+def print_json(value: Any) -> None:
+    data = msgspec.json.encode(value)
+    pretty = on_terminal() and len(data) <= MAX_PRETTY
+    echo_json(msgspec.json.format(data, indent=2) if pretty else data, file=results())
+
+
+def print_pretty(value: Any) -> None:
+    """A value for people, which machines can read too; on a terminal the end of a very long one is left out."""
+    data = msgspec.json.encode(value)
+    if len(data) > MAX_PRETTY:
+        if on_terminal():
+            echo_json(data[:MAX_SHOWN].decode(errors="ignore") + "…", file=results())
+            echo(f"… {len(data):,} bytes in all; --json has everything", err=True)
+        else:
+            echo_json(data, file=results())
+        return
+    lines = msgspec.json.format(data, indent=2).decode().split("\n")
+    if on_terminal() and len(lines) > MAX_LINES:
+        echo_json("\n".join(lines[:MAX_LINES]), file=results())
+        echo(f"… {len(lines) - MAX_LINES:,} more lines; --json has everything", err=True)
+    else:
+        echo_json("\n".join(lines), file=results())
+
+
+def print_page(items: Sequence[Any], next_cursor: str | None) -> None:
+    print_json({"items": items, "next_cursor": next_cursor})
+
+
+def compact(value: Any, limit: int = 100) -> str:
+    """A value in a line: never the whole of a large one."""
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def shorten(text: str, limit: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+# -- time --------------------------------------------------------------------------------------------------------------
+
+
+def since(seconds: float) -> str:
+    """A time in a table: how long ago for a person, the time itself for a file."""
+    return ago(seconds) if on_terminal() else moment(seconds)
+
+
+def moment(seconds: float | None) -> str:
+    """A time. People see UTC everywhere, as servers, `explain` and the API do, so that two people speak of the same."""
+    if seconds is None:
+        return ""
+    return _at(seconds).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def hour(seconds: float) -> str:
+    """A time of these hours, where `say_zone` has said whose."""
+    return _at(seconds).strftime("%H:%M:%S")
+
+
+def instant(seconds: float) -> str:
+    """A time among many that are close to each other; on a terminal `say_zone` says whose."""
+    text = _at(seconds).strftime("%H:%M:%S.%f" if on_terminal() else "%Y-%m-%d %H:%M:%S.%f")[:-3]
+    return text if on_terminal() else f"{text} UTC"
+
+
+def say_zone() -> None:
+    """Said once, above times that do not say it themselves, to somebody whose clock shows something else."""
+    here = _at(system.now()).astimezone()
+    if here.utcoffset():
+        echo(f"Times are UTC; here it is {here:%H:%M} ({here:%Z}).", err=True)
+
+
+def _at(seconds: float) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(min(max(seconds, 0.0), _LATEST), datetime.UTC)
+
+
+def duration(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    seconds = max(seconds, 0.0)
+    if seconds < 0.0995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours < 48 else f"{hours // 24} days"
+
+
+def ago(seconds: float) -> str:
+    passed = max(system.now() - seconds, 0.0)
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        if passed >= size:
+            return f"{int(passed // size)} {unit} ago"
+    return "just now"
+
+
+def until(seconds: float) -> str:
+    left = seconds - system.now()
+    return "now" if left <= 0 else f"in {duration(left)}"
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, flexible: str = "") -> None:
+    """On a terminal the table is made to fit, the column named `flexible` first; elsewhere nothing is cut."""
+    texts = [["" if cell is None else clean_line(str(cell)) for cell in row] for row in rows]
+    widths = [max([len(name), *(len(row[n]) for row in texts)]) for n, name in enumerate(columns)]
+    if on_terminal():
+        _print_rich(columns, texts, widths, columns.index(flexible) if flexible else len(columns) - 1)
+        return
+    for row in [[name.upper() for name in columns], *texts]:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        echo("  ".join(cells).rstrip(), file=results())
+
+
+def _print_rich(columns: Sequence[str], rows: Sequence[Sequence[str]], widths: list[int], flexible: int) -> None:
+    from rich.text import Text
+
+    console = make_console()
+    _fit(widths, flexible, console.width)
+    shown = [number for number, width in enumerate(widths) if width]
+
+    def put(cells: Sequence[str], style: str = "") -> None:
+        line = Text()
+        for number in shown:
+            cell = Text(cells[number], style=style or COLOURS.get(cells[number], ""))
+            cell.truncate(widths[number], overflow="ellipsis", pad=True)
+            line.append_text(cell).append("  ")
+        line.rstrip()
+        console.print(line, soft_wrap=True)
+
+    put(columns, "bold bright_black")
+    for row in rows:
+        put(row)
+        if not widths[flexible] and row[flexible]:  # there is no room beside the others: below them
+            below = Text(f"  {columns[flexible]}: {row[flexible]}")
+            below.truncate(console.width, overflow="ellipsis")
+            console.print(below, soft_wrap=True)
+
+
+def _fit(widths: list[int], flexible: int, width: int) -> None:
+    """Make columns narrower until they fit: the widest first, but the first, which names the row, last. Where the flexible one
+    would have no room to say anything, its width is 0: it stands below."""
+    over = sum(widths) + 2 * (len(widths) - 1) - width
+    while over > 0 and (wide := [n for n in range(min(flexible, 1), len(widths)) if widths[n] > _ENOUGH]):
+        widest = max(wide, key=widths.__getitem__)
+        widths[widest] -= 1
+        over -= 1
+    if over > 0 and flexible and widths[flexible]:
+        over -= widths[flexible] + 2
+        widths[flexible] = 0
+    while over > 0 and max(widths) > 4:
+        rest = [n for n in range(1, len(widths)) if widths[n] > _NARROWEST] or range(len(widths))
+        widest = max(rest, key=widths.__getitem__)
+        cut = min(over, max(widths[widest] - _NARROWEST, 1))
+        widths[widest] -= cut
+        over -= cut
+
+
+def print_prose(text: str) -> None:
+    """Sentences, broken between words where a person reads them."""
+    if on_terminal():
+        import textwrap
+
+        text = textwrap.fill(text, make_console().width, subsequent_indent="  ", break_long_words=False)
+    echo(text, file=results())
+
+
+def print_fields(fields: Mapping[str, str]) -> None:
+    width = max(len(name) for name, value in fields.items() if value)
+    for name, value in fields.items():
+        if value:  # further lines stand below the first: none looks like a field
+            lines = value.replace("\n", "\n" + " " * (width + 2))
+            echo(f"{style(name.ljust(width), fg='bright_black')}  {lines}", file=results())

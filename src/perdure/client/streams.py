@@ -1,0 +1,110 @@
+"""Live events: the bytes of a stream become events, and a stream that was cut goes on where it was.
+
+Pure: it is given bytes and says what to ask for next. It must not know sockets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx2
+import msgspec
+
+from perdure.client.conversation import Options, Pause, Sending, backoff, error_of, prepare, unreachable
+from perdure.client.errors import ApiError
+from perdure.client.operations import Call
+
+MEDIA_TYPE = "text/event-stream"
+SILENT_SECONDS = 45.0
+"""The server says every 15 s that it lives; after so long it does not."""
+PATIENCE = 12
+"""Tries, about 40 s of them, until a stream that was open once is given up: a server may be starting anew."""
+ENDS = frozenset({"run.completed", "run.failed", "run.cancelled", "run.rolled_back"})
+
+
+class Stream:
+    """Where a reader is in a stream."""
+
+    def __init__(self, options: Options, call: Call[Any], chance: Callable[[], float]) -> None:
+        self._options = options
+        self._call = call
+        self._chance = chance
+        self._failures = 0
+        self._last_type = ""
+        self._last_id = ""
+        self._patience = options.retries
+        self._rest = b""
+        self._data: list[bytes] = []
+        self._name = b""
+        self.over = False
+
+    def request(self) -> Sending:
+        """What to ask for: from the last event that arrived."""
+        headers = {**self._call.headers, "Accept": MEDIA_TYPE}
+        if self._last_id:
+            headers["Last-Event-ID"] = self._last_id
+        timeout = httpx2.Timeout(self._options.timeout, read=SILENT_SECONDS)
+        sending = prepare(self._options, msgspec.structs.replace(self._call, headers=headers))
+        return msgspec.structs.replace(sending, timeout=timeout)
+
+    def opened(self, response: httpx2.Response) -> None:
+        """An answer came that is a stream, or that says there is nothing more."""
+        self._rest = b""
+        self._data.clear()
+        self._patience = max(self._options.retries, PATIENCE) if self._options.retries else 0
+        if response.status_code == 204:
+            self.over = True
+        elif not response.headers.get("content-type", "").startswith(MEDIA_TYPE):
+            raise ApiError(f"{self._options.url} answered with no stream of events; is the URL right?", status=200)
+
+    def refused(self, response: httpx2.Response) -> Pause:
+        """An answer came that is neither, and has been read."""
+        error = error_of(response)
+        if error.http_status not in (429, 503, 504) or self._failures >= self._patience:
+            raise error
+        return self._pause(error.retry_after or 0.0)
+
+    def take(self, chunk: bytes) -> Iterator[Any]:
+        """The events that these bytes complete. Lines end with a line feed and nothing else: data may hold what Unicode
+        calls a line separator."""
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        for line in lines:
+            name, _, value = line.removesuffix(b"\r").partition(b":")
+            # `id` and `event` of what is journalled stand in the data too; what was cut before its empty line never happened.
+            if name == b"data":
+                self._data.append(value.removeprefix(b" "))
+            elif name == b"event":
+                self._name = value.removeprefix(b" ")
+            elif not line.rstrip(b"\r"):
+                yield from self._complete()
+            elif not name:  # a comment: the server lives
+                self._failures = 0
+
+    def _complete(self) -> Iterator[Any]:
+        if self._data:
+            event = msgspec.json.decode(b"\n".join(self._data))
+            self._data.clear()
+            self._failures = 0
+            if "seq" in event:
+                self._last_type = event["type"]
+                self._last_id = str(event["seq"])
+            else:  # no event of the journal
+                event = {"type": self._name.decode(), **event}
+            yield event
+        self._name = b""
+
+    def ended(self) -> Pause | None:
+        """The server closed the stream: the run has ended, or that server stops and another goes on."""
+        self.over = self.over or self._last_type in ENDS
+        return None if self.over else self._pause(0.0)
+
+    def cut(self, error: httpx2.TransportError) -> Pause:
+        if self._failures >= self._patience:
+            raise unreachable(self._options, error) from error
+        return self._pause(0.0)
+
+    def _pause(self, least: float) -> Pause:
+        pause = Pause(max(least, backoff(self._failures, self._chance())))
+        self._failures += 1
+        return pause

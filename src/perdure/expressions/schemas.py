@@ -1,0 +1,165 @@
+"""JSON Schema, behind one file: values are checked, nothing is ever fetched.
+
+The library would follow `$ref` to the network and the file system; here every outside reference is refused. It would
+also search with an engine that backtracks; here patterns take time linear in the text, and have no look-around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+
+from perdure.errors import PerdureError
+from perdure.expressions.budget import Budget
+from perdure.expressions.patterns import PatternError
+from perdure.expressions.schema_cost import Cost, TooCostly, count_values
+from perdure.plain_text import cut
+
+MAX_SCHEMA = 1_000_000
+ERROR_STEPS = 8_000
+"""Keywords times values, up to which every error is looked for; each error takes about 10 µs."""
+_STEPS_A_STEP = 25  # keywords checked in the time of one step of a `Budget`
+_MOST = 20
+_LONGEST = 300
+_PATTERNS = jsonschema_rs.RegexOptions(size_limit=1 << 19, dfa_size_limit=1 << 19)
+
+
+class SchemaInvalid(PerdureError):
+    """The schema itself is wrong, or refers to something outside itself."""
+
+    code = "invalid_schema"
+    status = 422
+
+
+def _deny(uri: str) -> Any:
+    raise ValueError(f"{uri} is outside the schema; copy what it refers to into it")
+
+
+class Misfit:
+    """An error that does not say where, with the attributes of the library's errors."""
+
+    message = "it does not fit the schema; there is too much of it to say where"
+    instance_path: tuple[str | int, ...] = ()
+    schema_path: tuple[str | int, ...] = ()
+    kind = SimpleNamespace(name="schema")
+
+    def __init__(self, instance: Any) -> None:
+        self.instance = instance
+
+
+class Schema:
+    """A compiled schema: the validator of the library, and what it may cost."""
+
+    __slots__ = ("_cost", "_validator")
+
+    def __init__(self, validator: Any, cost: Cost) -> None:
+        self._validator = validator
+        self._cost = cost
+
+    def is_valid(self, value: Any, budget: Budget | None = None) -> bool:
+        steps = self._check_cost(value)
+        if budget is not None:
+            budget.spend(1 + steps // _STEPS_A_STEP)
+        return bool(self._validator.is_valid(value))
+
+    def iter_errors(self, value: Any) -> Iterator[Any]:
+        """All errors of a value; of a large value only the first, because the library finds all before it gives one."""
+        self._check_cost(value)
+        width = max(1, self._cost.width)
+        if count_values(value, ERROR_STEPS // width) * width <= ERROR_STEPS:
+            yield from self._validator.iter_errors(value)
+        elif self._cost.has_alternatives:  # its error would hold those of every alternative, at every place
+            if not self._validator.is_valid(value):
+                yield Misfit(value)
+        else:
+            try:
+                self._validator.validate(value)
+            except jsonschema_rs.ValidationError as error:
+                yield error
+
+    def _check_cost(self, value: Any) -> int:
+        try:
+            return self._cost.check(value)
+        except TooCostly as error:
+            raise SchemaInvalid(f"this JSON Schema is too costly: {error}") from None
+
+
+def _make_validator(schema: Any) -> Any:
+    """The library's validator. A `format` that JSON Schema defines is asserted (`date`, `date-time`, `email`, `uuid`,
+    …); any other says nothing."""
+    return jsonschema_rs.validator_for(
+        schema, retriever=_deny, pattern_options=_PATTERNS, validate_formats=True, ignore_unknown_formats=True
+    )
+
+
+@lru_cache(maxsize=256)
+def _compile(text: bytes) -> Schema:
+    if len(text) > MAX_SCHEMA:
+        raise SchemaInvalid(f"this JSON Schema has {len(text):,} bytes, {MAX_SCHEMA:,} are allowed")
+    try:
+        schema = msgspec.json.decode(text)
+        cost = Cost(schema)
+        return Schema(_make_validator(schema), cost)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, RecursionError) as error:
+        raise SchemaInvalid(f"this is no usable JSON Schema: {cut(str(error), _LONGEST)}") from None
+    except (TooCostly, PatternError) as error:
+        raise SchemaInvalid(f"this JSON Schema cannot be used: {error}") from None
+
+
+def compile_schema(schema: Any) -> Schema:
+    """The compiled schema. Raises SchemaInvalid."""
+    try:
+        return _compile(msgspec.json.encode(schema, order="deterministic"))
+    except (TypeError, RecursionError, UnicodeError):
+        raise SchemaInvalid("this is no usable JSON Schema: it is not JSON") from None
+
+
+def check(schema: Any, value: Any) -> list[str]:
+    """Everything that is wrong with the value, each with its place; empty if it fits."""
+    problems: list[str] = []
+    for error in compile_schema(schema).iter_errors(value):
+        if len(problems) == _MOST:
+            problems.append("and more")
+            break
+        place = _place(error)
+        message = cut(error.message, _LONGEST)
+        problems.append(f"{place}: {message}" if place else message)
+    return problems
+
+
+def fits(schema: Any, value: Any, budget: Budget | None = None) -> bool:
+    try:
+        return compile_schema(schema).is_valid(value, budget)
+    except (ValueError, RecursionError, UnicodeError) as error:
+        raise SchemaInvalid(f"the value cannot be checked: {cut(str(error), _LONGEST)}") from None
+
+
+def find_misfits(schema: Any, value: Any, most: int) -> list[str]:
+    """The places that do not fit, each with the keyword that says so, and never with the value found there."""
+    found: list[str] = []
+    for error in compile_schema(schema).iter_errors(value):
+        if len(found) == most:
+            found.append("…")
+            break
+        keyword = next((part for part in reversed(error.schema_path) if isinstance(part, str)), "schema")
+        found.append(f"{_place(error) or 'output'} ({keyword})")
+    return found
+
+
+def find_mistake(schema: Any) -> str | None:
+    """What is wrong with the schema itself."""
+    try:
+        compile_schema(schema)
+    except SchemaInvalid as error:
+        return str(error)
+    return None
+
+
+def _place(error: Any) -> str:
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
+    return "".join(parts).lstrip(".")

@@ -1,0 +1,231 @@
+"""Child runs: started, retried, stopped and rolled back for their parents (rule 35)."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+from perdure.blobs import BlobDamaged, BlobMissing
+from perdure.clock import Clock
+from perdure.errors import StoreUnavailable
+from perdure.expressions.errors import ContentLost, NotAtHand
+from perdure.expressions.inputs import apply_defaults
+from perdure.expressions.schemas import SchemaInvalid
+from perdure.expressions.schemas import check as check_value
+from perdure.journal import Journal
+from perdure.kernel import commands as c
+from perdure.kernel.decider import sorted_by_schedule
+from perdure.kernel.keys import root_of
+from perdure.kernel.state import NodeState, RunState, State
+from perdure.kernel.values import Error
+from perdure.model.ir import IR
+from perdure.runtime.coordinator.continuations import child_notice
+from perdure.runtime.coordinator.fetcher import Fetcher
+from perdure.runtime.coordinator.library import Library
+from perdure.runtime.coordinator.loaded import Loaded
+from perdure.runtime.coordinator.memory import Memory
+from perdure.runtime.coordinator.messages import Asked, Message, Noticed, Resumed
+from perdure.runtime.coordinator.rendering import Renderer
+
+R = RunState
+logger = logging.getLogger("perdure.children")
+
+_TROUBLE_SECONDS = 0.05
+MOST_IN_A_TREE = 200_000
+"""Twice what one `map` may start. Depth alone is no limit: two children at each of a hundred levels are more than there is room for."""
+_TREES = 10_000
+
+
+def _can_go_on(child: State) -> bool:
+    """It failed, or was cancelled only because its parent went on no longer (rule 35)."""
+    return child.state is R.FAILED or (child.state is R.CANCELLED and child.orphaned)
+
+
+_LOOKED_AT = 100
+"""Children of one run that are looked up to explain it."""
+
+
+async def explain_children(journal: Journal, state: State) -> dict[str, str]:
+    """What to say of nodes whose children cannot go on, by node: a parent must not wait for them in silence."""
+    waiting = [a for a in sorted_by_schedule(state, NodeState.WAITING) if a.wait is not None and a.wait.kind == "child"]
+    said: dict[str, str] = {}
+    for activation in waiting[:_LOOKED_AT]:
+        record = await journal.find_run(activation.child)
+        if record is not None and record.quarantined is not None:
+            why = record.quarantined.split("\n")[0][:200]
+            said[state.name(activation.node)] = (
+                f" The child {activation.child} is quarantined and cannot go on ({why}): `perdure doctor` says more, and"
+                " cancelling this run gives it up."
+            )
+    return said
+
+
+class Children:
+    def __init__(
+        self,
+        journal: Journal,
+        library: Library,
+        memory: Memory,
+        renderer: Renderer,
+        fetcher: Fetcher,
+        clock: Clock,
+        *,
+        put: Callable[[Message], None],
+        quarantine: Callable[[str, Exception], Awaitable[None]],
+    ) -> None:
+        self._journal = journal
+        self._library = library
+        self._memory = memory
+        self._renderer = renderer
+        self._fetcher = fetcher
+        self._clock = clock
+        self._put = put
+        self._quarantine = quarantine
+        self._waiting: list[tuple[State, c.StartChild | c.StopChild]] = []
+        self._made: OrderedDict[str, int] = OrderedDict()
+        """Children that were started, by the run at the top of their tree; those of late."""
+        self._fetching: dict[str, Resumed] = {}
+        """Children that wait for something to be fetched."""
+
+    def put(self, loaded: Loaded, effect: c.StartChild | c.StopChild) -> None:
+        self._waiting.append((loaded.state, effect))
+
+    async def act(self) -> None:
+        while self._waiting:
+            parent, effect = self._waiting.pop()
+            try:
+                await self._act(parent, effect)
+            except NotAtHand as need:  # what was fetched for it before is kept for the same message
+                message = self._fetching.setdefault(effect.child, Resumed(parent.run_id, None))
+                self._fetcher.set_aside(message, need)
+                continue
+            except StoreUnavailable as error:
+                logger.warning("child %s: %s; trying again", effect.child, error)
+                await self._clock.sleep(_TROUBLE_SECONDS)
+                self._put(Resumed(parent.run_id, None))
+            except Exception as error:  # noqa: BLE001  the child cannot be understood; its parent waits for its repair
+                await self._quarantine(effect.child, error)
+            waited = self._fetching.pop(effect.child, None)
+            if waited is not None:
+                self._fetcher.handled(waited)
+
+    async def _act(self, parent: State, effect: c.StartChild | c.StopChild) -> None:
+        child = await self._memory.get(effect.child)
+        if isinstance(effect, c.StartChild):
+            await self._start(parent, effect, child)
+        elif child is not None:
+            self._stop(parent, effect, child)
+        else:  # stopped before it was ever started
+            self._end(parent, effect.child, "cancelled", None)
+        if child is not None:
+            self._memory.rest(child)
+
+    async def _start(self, parent: State, effect: c.StartChild, child: Loaded | None) -> None:
+        if child is None:
+            await self._create(parent, effect)
+        elif _can_go_on(child.state) and child.state.generation < effect.generation:
+            self._ask(effect.child, lambda state: c.Retry(at=self._now(), by=f"run {parent.run_id}", orphaned=True))
+        elif child.state.terminal:  # cancelled or rolled back: it cannot be retried, and ends as it ended (rule 35)
+            self._tell(parent, child.state, effect.generation)
+
+    async def _create(self, parent: State, effect: c.StartChild) -> None:
+        name, _, version = effect.workflow.partition("@")
+        number = int(version) if version.isdigit() else None
+        found = await self._journal.find_workflow(name, number, tenant=parent.tenant)
+        if found is None or (version and number is None):
+            todo = "register it (perdure workflows push FILE), or correct the name"
+            problem = Error("workflow_not_found", f"no workflow {effect.workflow}; {todo}")
+            self._end(parent, effect.child, "failed", problem)
+            return
+        try:
+            ir = await self._library.get_now(found.ir_hash)
+            inputs, problems = self._fill_inputs(parent, effect, ir)
+        except (BlobMissing, BlobDamaged, ContentLost, SchemaInvalid) as error:
+            problem = Error(error.code, f"workflow {effect.workflow}: {error.message}")
+            self._end(parent, effect.child, "failed", problem)
+            return
+        if problems:
+            message = f"the inputs do not fit {effect.workflow}: {'; '.join(problems)}"
+            self._end(parent, effect.child, "failed", Error("invalid_inputs", message))
+            return
+        if not self._has_room(parent):
+            message = f"{MOST_IN_A_TREE:,} runs have been started below {root_of(parent.run_id)}; a workflow that starts itself twice never ends"
+            self._end(parent, effect.child, "failed", Error("limit_exceeded", message))
+            return
+        start = c.Start(
+            at=self._now(),
+            run_id=effect.child,
+            ir=ir,
+            workflow_version=found.version,
+            inputs=inputs,
+            tenant=parent.tenant,
+            parent=(parent.run_id, effect.address.node, effect.address.scope, effect.address.item),
+            depth=parent.depth + 1,
+            by=f"run {parent.run_id}",
+            correlation_id=parent.correlation_id,
+            sealed_for=parent.sealed_for,
+            asked_by=parent.requesters,
+            generation=effect.generation,  # an older one would be an end that its parent has heard of
+        )
+        self._put(Asked(effect.child, lambda state: start, starts=True))
+
+    def _has_room(self, parent: State) -> bool:
+        """All runs of a tree are decided here. Counted by this process alone: the next one begins anew, and ends it as well."""
+        root = root_of(parent.run_id)
+        made = self._made.pop(root, 0) + 1
+        self._made[root] = made
+        while len(self._made) > _TREES:
+            self._made.popitem(last=False)
+        return made <= MOST_IN_A_TREE
+
+    def _fill_inputs(self, parent: State, effect: c.StartChild, ir: IR) -> tuple[Any, list[str]]:
+        """What the child begins with, defaults of its schema included, and what is wrong with it."""
+        if ir.inputs_schema is None:
+            return effect.inputs, []
+        try:
+            inputs = self._renderer.look_into(effect.inputs, "inputs", parent.tenant)
+        except NotAtHand as need:
+            need.tenant = parent.tenant
+            raise
+        whole = apply_defaults(ir.inputs_schema, inputs)
+        problems = check_value(ir.inputs_schema, {} if whole is None else whole)
+        if whole is inputs or problems:
+            return effect.inputs, problems
+        try:
+            return self._renderer.keep(whole, parent.tenant), []
+        except NotAtHand as need:
+            need.tenant = parent.tenant
+            raise
+
+    def _stop(self, parent: State, effect: c.StopChild, child: Loaded) -> None:
+        if not effect.rollback:
+            if child.state.terminal:
+                self._tell(parent, child.state)
+            else:
+                self._ask(effect.child, lambda state: self._cancel(parent))
+        elif child.state.state is R.ROLLED_BACK:
+            self._tell(parent, child.state)
+        else:
+            self._ask(effect.child, lambda state: c.Rollback(at=self._now(), by=f"run {parent.run_id}"))
+
+    def _cancel(self, parent: State) -> c.Cancel:
+        return c.Cancel(at=self._now(), by=f"run {parent.run_id}", orphaned=True)
+
+    def _end(self, parent: State, child: str, end: Literal["failed", "cancelled"], error: Error | None) -> None:
+        """A child that never was has ended."""
+        found = parent.children.get(child)
+        if found is not None:
+            generation = parent.activations[found].child_generation + 1
+            command = c.EndChild(at=self._now(), child=child, generation=generation, state=end, error=error)
+            self._ask(parent.run_id, lambda state: command)
+
+    def _tell(self, parent: State, child: State, generation: int = 0) -> None:
+        self._put(Noticed(parent.run_id, 0, child_notice(child, generation)))
+
+    def _ask(self, run_id: str, make: Callable[[State], c.Command]) -> None:
+        self._put(Asked(run_id, make, None))
+
+    def _now(self) -> float:
+        return self._clock.now()

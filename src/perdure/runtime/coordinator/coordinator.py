@@ -1,0 +1,542 @@
+"""The coordinator: the loop around the kernel.
+
+Everything that waits goes into one batch: results, due timers, commands, notices. Each is decided on the run in
+memory, the decisions of the whole batch are appended in one transaction, and only then do effects leave the process
+(T3). A run whose commit was refused is dropped and loaded again, and what was decided for it is decided anew (PROTOCOL 4).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any
+
+import msgspec
+
+from perdure import journal as port
+from perdure.blobs import BlobStore
+from perdure.clock import Clock
+from perdure.contents import Contents
+from perdure.errors import StoreUnavailable
+from perdure.expressions.errors import NotAtHand
+from perdure.journal import Accepted, Commit, Exists, Fenced, Journal, JournalUnavailable, OutcomeUnknown
+from perdure.kernel import commands as c
+from perdure.kernel.address import Address
+from perdure.kernel.events import UnknownEvent
+from perdure.kernel.state import State
+from perdure.limits import Bounds, Limits
+from perdure.nodes.registry import Registry
+from perdure.runtime.coordinator.batch import Answer, Batch
+from perdure.runtime.coordinator.cache import Cache
+from perdure.runtime.coordinator.children import Children
+from perdure.runtime.coordinator.courier import Courier
+from perdure.runtime.coordinator.decisions import Decisions
+from perdure.runtime.coordinator.fetcher import Fetcher, blob_sources, definition_sources, sandbox_sources
+from perdure.runtime.coordinator.handled import Blame
+from perdure.runtime.coordinator.inbox import Handling
+from perdure.runtime.coordinator.incarnation import Incarnation
+from perdure.runtime.coordinator.library import Library
+from perdure.runtime.coordinator.loaded import Loaded
+from perdure.runtime.coordinator.memory import Memory
+from perdure.runtime.coordinator.messages import Asked, BeginAsked, Fetched, Message, Noticed, Reported, Resumed
+from perdure.runtime.coordinator.pace import Pace
+from perdure.runtime.coordinator.partition_share import Share
+from perdure.runtime.coordinator.progress import Progress
+from perdure.runtime.coordinator.publisher import Publisher
+from perdure.runtime.coordinator.quarantine import Quarantine, Quarantined
+from perdure.runtime.coordinator.rendering import Renderer
+from perdure.runtime.coordinator.requests import Reply, encode_reply
+from perdure.runtime.parts import EngineStopped
+from perdure.runtime.patience import AT_ONCE, insist, side_by_side
+from perdure.secrets.vault import Vault
+from perdure.transport import Task, Transport
+
+logger = logging.getLogger("perdure.coordinator")
+
+BATCH = 1000
+GATHER_TURNS = 8
+MOST_WAITING = 10_000
+"""Messages in the inbox beyond which whoever asks waits first. Results are bounded by the window, timers by their batch."""
+_TROUBLE_SECONDS = 0.05
+"""How long a batch waits whose runs could not be read."""
+
+
+class Coordinator:
+    def __init__(
+        self,
+        journal: Journal,
+        transport: Transport,
+        registry: Registry,
+        clock: Clock,
+        *,
+        window: int = 64,
+        keep_idle: int = 1000,
+        on_commit: Callable[[State, list[Any]], None] | None = None,
+        blobs: BlobStore | None = None,
+        vault: Vault | None = None,
+        judge: Callable[[Any, str], Awaitable[Any]] | None = None,
+        limits: Limits | None = None,
+        bounds: Bounds | None = None,
+    ) -> None:
+        """Without `blobs` every value stays in its event. `judge` runs Python conditions. `window`: of each queue."""
+        self.journal = journal
+        self.transport = Courier(transport)
+        self.registry = registry
+        self.clock = clock
+        self.library = Library(journal, blobs)
+        self.contents = Contents(blobs)
+        self.incarnation = Incarnation(journal)
+        self.share = Share(journal.partition_count, clock.monotonic)
+        self.blame = Blame(clock)
+        self.memory = Memory(journal, self.library, self.blame, keep_idle)
+        self._ward = Quarantine(journal, clock, check=self.incarnation.check, lose=self.memory.lose)
+        sources = {} if blobs is None else blob_sources(blobs) | definition_sources(self.library)
+        if judge is not None:
+            sources |= sandbox_sources(judge)
+        cache = Cache()
+        self.fetcher = Fetcher(sources, cache, self.put, clock)
+        self.renderer = Renderer(registry, cache if blobs is not None else None, vault)
+        self.decisions = Decisions(self.renderer, clock, self.put, self.fetcher.set_aside)
+        self.publisher = Publisher(
+            self.memory,
+            self.renderer,
+            self.transport,
+            self.fetcher,
+            clock,
+            render=self._render,
+            still_holds=self.share.still_holds,
+            put=self.put,
+            look=self.look,
+            quarantine=self._ward.take,
+            window=window,
+            limits=limits,
+            bounds=bounds or Bounds(),
+        )
+        self.handling = Handling(
+            self.memory,
+            self.decisions,
+            self.renderer,
+            self.publisher,
+            self.fetcher,
+            self.incarnation,
+            self.blame,
+            clock,
+            self.put,
+        )
+        self.children = Children(
+            journal,
+            self.library,
+            self.memory,
+            self.renderer,
+            self.fetcher,
+            clock,
+            put=self.put,
+            quarantine=self._ward.take,
+        )
+        self._pace = Pace(clock)
+        self._releases: list[tuple[frozenset[int], asyncio.Future[None]]] = []
+        self._on_commit = on_commit
+        self._inbox: deque[Message] = deque()
+        self._again: set[Message] = set()
+        """Those in the inbox that were put back, to be decided again."""
+        self._wake = asyncio.Event()
+        self._progress = Progress()
+        self._stopping = False
+        self._ended: EngineStopped | None = None
+        self._asking: set[asyncio.Future[Any]] = set()
+        self.timer_set: Callable[[float], None] = lambda due_at: None
+        """Told about every timer that was made durable; the timekeeper listens."""
+        self.notice_written: Callable[[], None] = lambda: None
+        """Told when a run left a notice for another; the listener listens."""
+
+    def _render(self, loaded: Loaded, address: Address) -> Task | c.Fail | None:
+        with self.blame.on(address.run_id, loaded.durable_seq):
+            return self.renderer.task(loaded, address, self.incarnation.number or 1)
+
+    # -- the outside ---------------------------------------------------------------------------------------------------
+
+    def put(self, message: Message) -> None:
+        self._inbox.append(message)
+        self._wake.set()
+
+    def look(self) -> None:
+        """Something that had to wait may be published."""
+        self._wake.set()
+
+    async def ask(
+        self,
+        run_id: str,
+        make: Callable[[State], c.Command],
+        *,
+        starts: bool = False,
+        key: port.IdempotencyKey | None = None,
+        command_id: str = "",
+    ) -> Any:
+        """Decide a command and wait until that is durable: the run's state, `Refused` or `Exists`."""
+        while len(self._inbox) >= MOST_WAITING and self._ended is None:
+            await self.drained()
+        if self._ended is not None:
+            raise self._ended
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._asking.add(future)
+        future.add_done_callback(self._asking.discard)
+        self.put(Asked(run_id, make, future, starts=starts, key=key, command_id=command_id))
+        return await future
+
+    async def run(self) -> None:
+        try:
+            await insist(self.clock, self.incarnation.learn)
+            while not self._stopping:
+                await self._gather()
+                batch = [self._inbox.popleft() for _ in range(min(len(self._inbox), BATCH))]
+                self._progress.taken += len(batch)
+                self._again.difference_update(batch)
+                told = [one.delivery.result.incarnation for one in batch if isinstance(one, Reported)]
+                if max(told, default=0) > (self.incarnation.number or 0):
+                    # A result of a later time: this process may have missed that the database was restored.
+                    await insist(self.clock, self.incarnation.check)
+                await self._process([message for message in batch if self._is_ours(message)])
+                self._progress.advance(len(batch))
+                self._let_go()
+        except Exception as error:
+            self._ended = EngineStopped(f"the coordinator stopped: {type(error).__name__}: {error}")
+            self._ended.__cause__ = error
+            raise
+        finally:
+            self._ended = self._ended or EngineStopped("the coordinator has stopped; the next start goes on")
+            for future in list(self._asking):
+                if not future.done():
+                    future.set_exception(self._ended)
+            self._let_go()
+            self._progress.end()
+
+    # -- its share of the runs -----------------------------------------------------------------------------------------
+
+    async def release(self, partitions: Collection[int]) -> None:
+        """Decide nothing more for these, and forget their runs; true when it returns, between two batches."""
+        if self._ended is not None:
+            return
+        released: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._releases.append((frozenset(partitions), released))
+        self._wake.set()
+        await released
+
+    def _let_go(self) -> None:
+        for partitions, released in self._releases:
+            self._forget(partitions)
+            if not released.done():
+                released.set_result(None)
+        self._releases.clear()
+
+    def _forget(self, partitions: Collection[int]) -> None:
+        for partition in partitions:
+            self.share.drop(partition)
+        self.memory.keep_only(self.share.holds)
+        self.publisher.keep_only(self.share.holds)
+
+    def _is_ours(self, message: Message) -> bool:
+        """What another process decides is left to it: a result that is not acknowledged here is delivered there."""
+        if self.share.holds(message.run_id):
+            return True
+        self._turn_away(message)
+        return False
+
+    def _turn_away(self, message: Message) -> None:
+        if isinstance(message, Asked) and message.future is not None and not message.future.done():
+            message.future.set_result(c.Refused("moved", f"another process decides for run {message.run_id} now"))
+        self.fetcher.handled(message)
+
+    async def _gather(self) -> None:
+        """Wait for something to do, then let everyone who is ready put in what they have: larger batches."""
+        if not self._inbox:
+            self._let_go()
+            self._wake.clear()
+            await self._wake.wait()
+        for _ in range(GATHER_TURNS):
+            before = len(self._inbox)
+            await self.clock.sleep(0)  # one turn of the loop, no time
+            if len(self._inbox) == before:
+                return
+
+    def stop(self) -> None:
+        self._stopping = self._ward.stopping = True
+        self._wake.set()
+
+    async def drained(self) -> None:
+        """Everything put in so far has been decided, and written or put back."""
+        await self._progress.reach(self._progress.taken + len(self._inbox))
+
+    async def settled(self) -> None:
+        """Everything put in so far has been decided and written: also what was put back because the journal refused it, and what
+        waits for a blob or a sandbox."""
+        await self.drained()
+        while (self._again or len(self.fetcher)) and self._ended is None:
+            await self.fetcher.idle()
+            await self.drained()
+
+    def resume(self, run_id: str, crashed: frozenset[str]) -> None:
+        """After a start: send again what was queued, and let the attempts that died with their process lapse."""
+        self.put(Resumed(run_id, crashed))
+
+    def take(self, run_id: str) -> None:
+        """Another process decided for it until now; workers go on with what they have of it."""
+        self.put(Resumed(run_id, None, taken=True))
+
+    def send_again(self, address: Address) -> None:
+        """The transport lost a task: the same attempt once more, which counts as no failure."""
+        self.publisher.done(address.task_id)
+        self.put(Resumed(address.run_id, None, address))
+
+    # -- one batch -----------------------------------------------------------------------------------------------------
+
+    async def _process(self, messages: list[Message]) -> None:
+        batch = Batch(messages, await self._load_missing(messages))
+        await self._decide(batch)
+        await self._write(batch)
+        for run_id, loaded in batch.runs.items():
+            if self.share.still_holds(run_id):
+                await self._act(loaded)
+            else:  # written, perhaps long ago: whoever has the run by now acts
+                self.memory.drop(run_id)
+        await self.publisher.publish()
+        await self._answer(batch)
+        for message in messages:
+            if isinstance(message, Resumed):
+                self.fetcher.handled(message)
+        if batch.troubled:
+            await self.clock.sleep(_TROUBLE_SECONDS)
+        self._again.update(batch.later)
+        for message in batch.later:
+            self.put(message)
+
+    async def _decide(self, batch: Batch) -> None:
+        """Each message on its run in memory; whatever one run does, the others go on (X34)."""
+        self._pace.start()
+        for message in batch.messages:
+            if self._pace.is_over():
+                await self._pace.rest()
+            try:
+                loaded = self._find(message, batch.problems)
+                if loaded is None:
+                    await self._unknown(message, batch)
+                    self.fetcher.handled(message)
+                    continue
+                batch.enter(message, loaded)
+                self.handling.handle(loaded, message, batch)
+            except NotAtHand as need:  # nothing has changed; it is decided when what it needs is there
+                self._set_aside(message, need, batch)
+                continue
+            except StoreUnavailable as error:
+                about = {"run_id": message.run_id}
+                logger.warning("run %s cannot be loaded now: %s", message.run_id, error, extra=about)
+                batch.later.append(message)
+                batch.troubled = True
+            except Exception as error:  # noqa: BLE001
+                await self._quarantine(message.run_id, batch, error, message)
+            # What was fetched for a task or a child stays until it is used.
+            if not isinstance(message, Fetched | Resumed):
+                self.fetcher.handled(message)
+
+    def _set_aside(self, message: Message, need: NotAtHand, batch: Batch) -> None:
+        loaded = self.memory.runs.get(message.run_id)
+        if loaded is not None:  # or it could not be loaded
+            batch.take_out(message)
+            if loaded.state.seq:
+                need.tenant = loaded.state.tenant
+            else:  # it would have been created: then it is not there yet
+                del batch.runs[message.run_id], self.memory.runs[message.run_id]
+        self.fetcher.set_aside(message, need)
+
+    async def _answer(self, batch: Batch) -> None:
+        """What was decided is durable: those who asked may know."""
+        receipts, refused = batch.receipts, []
+        for message in batch.list_decided():
+            if isinstance(message, Reported):
+                receipts.append(message.delivery.receipt)
+                if message.refused:
+                    refused.append(message.delivery.receipt)
+            elif isinstance(message, BeginAsked) and self.share.still_holds(message.run_id):
+                await self.transport.grant_begin(message.request.task.task_id, message.granted)
+        if receipts:
+            await self.transport.acknowledge(receipts, refused)
+        for asked, answer in batch.answers:
+            if asked.future is not None and not asked.future.done():
+                asked.future.set_result(answer)
+
+    async def _load_missing(self, batch: list[Message]) -> dict[str, Exception]:
+        """Load what is not in memory; what went wrong, by run."""
+        missing = {
+            message.run_id
+            for message in batch
+            if message.run_id not in self.memory.runs and not (isinstance(message, Asked) and message.starts)
+        }
+        if not missing:
+            return {}
+        return await side_by_side(self.memory.get, sorted(missing), 1 if self.blame.careful else AT_ONCE)
+
+    def _find(self, message: Message, problems: dict[str, Exception]) -> Loaded | None:
+        loaded = self.memory.runs.get(message.run_id)
+        if loaded is None:
+            if message.run_id in problems:
+                raise problems[message.run_id]
+            if isinstance(message, Asked) and message.starts:
+                loaded = self.memory.make(message.run_id)
+        return loaded
+
+    async def _unknown(self, message: Message, batch: Batch) -> None:
+        if isinstance(message, Reported):
+            batch.receipts.append(message.delivery.receipt)
+        if isinstance(message, BeginAsked):
+            await self.transport.grant_begin(message.request.task.task_id, False)
+        if isinstance(message, Noticed) and message.notice_id:  # its parent was pruned: nobody will ever hear it
+            await self.journal.delete_notices([message.notice_id])
+        if isinstance(message, Asked):
+            batch.answer(message, c.Refused("not_found", f"there is no run {message.run_id}"))
+
+    # -- writing and acting --------------------------------------------------------------------------------------------
+
+    async def _write(self, batch: Batch) -> None:
+        """Make it durable. What cannot be written leaves the batch: decided anew, elsewhere, or never."""
+        commits = await self._list_commits(batch)
+        refused, fenced = await self._append_all(commits, batch) if commits else (set(), set())
+        if self.share.divided:  # what led to no append may have been decided on what was no longer true
+            unwritten = batch.decided - {commit.run_id for commit in commits}
+            fenced |= {run_id for run_id in unwritten if not self.share.still_holds(run_id)}
+            if self.share.lapsed:
+                batch.receipts.clear()
+        for run_id in sorted(fenced):  # somebody else has it: what was decided never happened, and is decided there
+            self.memory.drop(run_id)
+            for message in batch.drop(run_id):
+                self._turn_away(message)
+        for run_id in sorted(refused):  # somebody else wrote: forget what was decided, load again, decide again
+            self.memory.drop(run_id)
+            batch.later.extend(batch.drop(run_id))
+            batch.later.append(Resumed(run_id, None))  # what waited to be published may be dropped before that
+
+    async def _list_commits(self, batch: Batch) -> list[Commit]:
+        commits = []
+        answers = batch.answers_in_commits()
+        for run_id, loaded in list(batch.runs.items()):
+            if self._pace.is_over():  # a snapshot takes as long as its run is large
+                await self._pace.rest()
+            try:
+                if loaded.changed:
+                    commits.append(self._commit(loaded, answers.get(run_id, ())))
+            except Exception as error:  # noqa: BLE001  something in it cannot be stored
+                await self._quarantine(run_id, batch, error)
+        return commits
+
+    def _commit(self, loaded: Loaded, answers: Sequence[Answer]) -> Commit:
+        commit = loaded.commit(self.clock.new_id(), self.incarnation.number)
+        if self.share.divided:
+            commit = msgspec.structs.replace(commit, epoch=self.share.fence(loaded.partition))
+        for asked, answer in answers:
+            if asked.key is not None and loaded.durable_seq == 0:
+                commit = msgspec.structs.replace(commit, idempotency=asked.key)
+            if asked.command_id and not isinstance(answer, c.Refused):
+                # With what it led to: whoever takes over after a crash must not decide it again.
+                reply = (asked.command_id, encode_reply(Reply(run_id=asked.run_id, state=answer)))
+                commit = msgspec.structs.replace(commit, command_answers=(*commit.command_answers, reply))
+        return commit
+
+    async def _append_all(self, commits: list[Commit], batch: Batch) -> tuple[set[str], set[str]]:
+        """The runs whose commits were refused, and those of partitions that this process has lost."""
+        # Crash here: nothing was promised; results are unacknowledged and come again.
+        outcomes = await self._append(commits)
+        # Crash here: it is durable; tasks are unsent until the next start sends what is queued (T1).
+        refused: set[str] = set()
+        fenced: set[str] = set()
+        for commit, outcome in zip(commits, outcomes, strict=True):
+            loaded = batch.runs[commit.run_id]
+            match outcome:
+                case Accepted():
+                    self._tell(commit, loaded)
+                case Exists():
+                    batch.answer_exists(commit.run_id, outcome)
+                    self.memory.runs.pop(commit.run_id, None)
+                    loaded.events.clear()
+                    loaded.effects.clear()
+                case Fenced():
+                    if outcome.incarnation != self.incarnation.number or commit.epoch is None:
+                        raise self.incarnation.lost(outcome.incarnation)
+                    fenced.add(commit.run_id)
+                case _:
+                    refused.add(commit.run_id)
+        if fenced:
+            lost = {self.share.partition(run_id) for run_id in fenced}
+            self._forget(lost)
+            for partition in sorted(lost):
+                self.share.lost(partition)
+        return refused, fenced
+
+    def _tell(self, commit: Commit, loaded: Loaded) -> None:
+        """It is durable: whoever listens may know."""
+        for _, due_at in commit.timers_set:
+            self.timer_set(due_at)
+        if commit.notices:
+            self.notice_written()
+        if self._on_commit is not None and loaded.events:
+            self._on_commit(loaded.state, list(loaded.events))
+
+    async def _append(self, commits: list[Commit]) -> list[Any]:
+        """Append, however long the journal is away: runs stand still, nothing is decided anew, nothing is lost."""
+        delay = 0.05
+        while True:
+            try:
+                return await self.journal.append(commits)
+            except (JournalUnavailable, OutcomeUnknown) as error:
+                # The same commits again: one that was written after all answers Accepted by its id (J7).
+                if self._stopping:
+                    raise
+                logger.warning("journal: %s; trying again in %.2f s", error, delay)
+                await self.clock.sleep(delay)
+                delay = min(delay * 2, 2.0)
+
+    async def _act(self, loaded: Loaded) -> None:
+        """Let the effects of durable decisions out."""
+        effects = list(loaded.effects)
+        loaded.committed()
+        if not effects:
+            self.memory.rest(loaded)
+            return
+        stops: list[str] = []
+        for effect in effects:
+            match effect:
+                case c.Dispatch():
+                    self.publisher.queue(loaded, effect.address)
+                case c.Stop():
+                    stops.append(effect.address.task_id)
+                case c.Recall():
+                    await self.publisher.recall(loaded, effect.address)
+                case c.StartChild() | c.StopChild():
+                    self.children.put(loaded, effect)
+                case _:
+                    pass
+        if stops:
+            for name in stops:
+                self.publisher.done(name, keeps_slots=True)
+            for name in await self.transport.stop(stops):
+                self.publisher.limiter.done(name)
+        await self.children.act()
+        self.memory.rest(loaded)
+
+    async def _quarantine(self, run_id: str, batch: Batch, error: Exception, at: Message | None = None) -> None:
+        """This run cannot be understood: whoever is concerned in this batch is told. `at`: the message it happened at."""
+        messages = batch.drop(run_id)
+        if at is not None and at not in messages:  # or it could not even be loaded
+            messages.append(at)
+        await self._ward.take(run_id, error)
+        reason = f"{type(error).__name__}: {error}"
+        for message in messages:
+            if isinstance(message, Reported):
+                self.publisher.done(message.delivery.result.task_id)
+                if not isinstance(error, UnknownEvent):  # or it waits for a process that can read the run (PROTOCOL 8)
+                    batch.receipts.append(message.delivery.receipt)
+            elif isinstance(message, BeginAsked):
+                await self.transport.grant_begin(message.request.task.task_id, False)
+            elif isinstance(message, Asked) and message.future is not None and not message.future.done():
+                message.future.set_result(c.Refused("quarantined", reason))
+        known = Quarantined(f"run {run_id} is quarantined: {reason}")
+        batch.problems[run_id] = error if isinstance(error, Quarantined) else known

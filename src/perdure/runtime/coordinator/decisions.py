@@ -1,0 +1,147 @@
+"""Deciding on a run in memory: the kernel is asked, its questions are answered, trivial nodes are executed at once.
+
+Owns the conversation with the kernel. Writes nothing and sends nothing: events and effects pile up in the `Loaded` run
+until the coordinator has made them durable. Where something is not at hand, `decide` raises `NotAtHand` and nothing has
+changed; what goes on from there by itself (trivial nodes, a run that is taken over) is set aside one by one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from perdure.clock import Clock
+from perdure.expressions.budget import Budget
+from perdure.expressions.errors import NotAtHand
+from perdure.kernel import commands as c
+from perdure.kernel.address import Address
+from perdure.kernel.decide import advance
+from perdure.kernel.decider import sorted_by_schedule
+from perdure.kernel.outstanding import outstanding
+from perdure.kernel.state import Activation, NodeState
+from perdure.runtime.coordinator.loaded import Loaded
+from perdure.runtime.coordinator.messages import Asked, Inline, Message
+from perdure.runtime.coordinator.rendering import Renderer
+from perdure.runtime.worker.claims import claim_name
+
+N = NodeState
+
+INLINE_STEPS = 500
+"""Trivial nodes of one run decided in one batch; the rest wait for the next, so that no run starves the others."""
+INLINE_SECONDS = 0.02
+QUESTION_STEPS = 100
+"""What every condition of a decision may cost, besides what all of them may cost together."""
+
+
+class Decisions:
+    def __init__(
+        self,
+        renderer: Renderer,
+        clock: Clock,
+        defer: Callable[[Inline], None],
+        set_aside: Callable[[Message, NotAtHand], None],
+    ) -> None:
+        self._renderer = renderer
+        self._clock = clock
+        self._defer = defer
+        self._set_aside = set_aside
+
+    def decide(self, loaded: Loaded, command: c.Command) -> c.Refused | None:
+        before = len(loaded.effects)
+        refused = self._advance(loaded, command)
+        if len(loaded.effects) > before:
+            self.answer_inline(loaded, deque(self._trivial(loaded, before)))
+        return refused
+
+    def _advance(self, loaded: Loaded, command: c.Command) -> c.Refused | None:
+        """Ask the kernel until it knows enough."""
+        verdicts: dict[c.Need, c.Verdict] = {}
+        budget = Budget()  # of all questions together: a thousand dear ones would hold up everybody
+        while isinstance(result := advance(loaded.state, command, verdicts), c.Needs):
+            for question in result.questions:
+                budget.steps += QUESTION_STEPS
+                try:
+                    verdicts[question.need] = self._renderer.evaluate(loaded.state, question, command, budget)
+                except NotAtHand as need:
+                    need.tenant = command.tenant if isinstance(command, c.Start) else loaded.state.tenant
+                    raise
+        if isinstance(result, c.Refused):
+            return result
+        loaded.take(result)
+        return None
+
+    def _trivial(self, loaded: Loaded, start: int) -> list[c.Dispatch]:
+        """Take the dispatches that need no worker out of the effects."""
+        found, rest = [], []
+        for effect in loaded.effects[start:]:
+            if isinstance(effect, c.Dispatch) and self._renderer.is_trivial(loaded.state, effect.address):
+                found.append(effect)
+            else:
+                rest.append(effect)
+        if found:
+            loaded.effects[start:] = rest
+        return found
+
+    def answer_inline(self, loaded: Loaded, waiting: deque[c.Dispatch], origin: Inline | None = None) -> None:
+        """Execute trivial nodes at once, in the append that made them ready (PROTOCOL 28). `origin`: who brings them."""
+        steps = 0
+        until = self._clock.monotonic() + INLINE_SECONDS
+        while waiting:
+            if steps == INLINE_STEPS or (steps and self._clock.monotonic() > until):
+                self._defer(Inline(loaded.state.run_id, tuple(waiting)))
+                return
+            steps += 1
+            dispatch = waiting.popleft()
+            try:
+                command = self._renderer.answer(loaded, dispatch.address, self._clock)
+                if command is not None:
+                    before = len(loaded.effects)
+                    self._advance(loaded, command)
+                    waiting.extend(self._trivial(loaded, before))
+            except NotAtHand as need:
+                need.tenant = loaded.state.tenant
+                again = origin is not None and origin.dispatches == (dispatch,)  # with what was fetched for it before
+                self._set_aside(origin if again and origin else Inline(loaded.state.run_id, (dispatch,)), need)
+
+    # -- taking a run over ---------------------------------------------------------------------------------------------
+
+    def _decide_or_defer(self, loaded: Loaded, command: c.Command) -> None:
+        """One of several decisions of a message: what it needs must not keep the others."""
+        try:
+            self.decide(loaded, command)
+        except NotAtHand as need:
+            run_id = loaded.state.run_id
+            self._set_aside(Asked(run_id, lambda state: msgspec.structs.replace(command, at=self._clock.now())), need)
+
+    def resume(self, loaded: Loaded, crashed: frozenset[str] | None) -> None:
+        state = loaded.state
+        if crashed is not None:
+            for activation in sorted_by_schedule(state, N.QUEUED, N.RUNNING):
+                self._lapse_if(loaded, activation, crashed)
+            held = {state.name(activation.node) for activation in sorted_by_schedule(state, N.HELD)}
+            if held:  # perhaps this process has what the last one lacked
+                self._decide_or_defer(loaded, c.Release(at=self._clock.now(), nodes=tuple(sorted(held))))
+            if state.plan:
+                self._lapse_if(loaded, state.activations[state.plan[-1]], crashed, undo=True)
+        start = len(loaded.effects)
+        loaded.effects.extend(outstanding(state))
+        self.answer_inline(loaded, deque(self._trivial(loaded, start)))
+
+    def lapse_if_begun(self, loaded: Loaded, lost: Address) -> None:
+        """What is queued is sent again; what had begun was lost with its worker, and needs another attempt."""
+        state = loaded.state
+        activation = state.locate(lost)
+        if activation is None or state.generation != lost.generation:
+            return
+        undo = activation.undo
+        begun = undo is not None and undo.state == "running" if lost.undo else activation.state is N.RUNNING
+        if begun:
+            self._decide_or_defer(loaded, c.Lapse(at=self._clock.now(), address=lost, reason="handed_back"))
+
+    def _lapse_if(self, loaded: Loaded, activation: Activation, crashed: frozenset[str], *, undo: bool = False) -> None:
+        address = loaded.state.address(activation, undo=undo)
+        begun = activation.state is N.RUNNING and not undo
+        if begun or claim_name(address.task_id) in crashed:
+            self._decide_or_defer(loaded, c.Lapse(at=self._clock.now(), address=address, reason="crashed"))

@@ -1,0 +1,218 @@
+"""The fetcher: does what is slow for a coordinator, which itself never waits (PROTOCOL 31).
+
+A message that cannot be decided because something is not at hand (a blob that is looked into, a large value that must be
+stored first, a Python condition that must run) is set aside here. When it is there, the message is put back into the inbox and
+decided again. A store that does not answer is asked again and again, ever less often; the runs concerned stand still, all others
+go on. What cannot be had is at hand as `Lost`, and the rules decide what that means.
+
+It owns the messages that wait and what they wait for. It must not know what a message means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from perdure import weight
+from perdure.blobs import BlobDamaged, BlobMissing, BlobStore, InvalidBlobRef, parse_ref
+from perdure.clock import Clock
+from perdure.errors import StoreUnavailable
+from perdure.expressions.at_hand import Lost
+from perdure.expressions.errors import NeedsBlob, NeedsStore, NeedsVerdict, NotAtHand
+from perdure.kernel import segments
+from perdure.model.extremes import WHY, has_many
+from perdure.runtime.coordinator.cache import Cache, Key
+from perdure.runtime.coordinator.gathering import NeedsGathered, store_gathered
+from perdure.runtime.coordinator.library import Library, NeedsDefinition
+from perdure.runtime.coordinator.loaded import LARGE_BYTES
+from perdure.runtime.coordinator.messages import Message, TimerDue
+from perdure.sandbox import SandboxUnavailable
+
+logger = logging.getLogger("perdure.fetcher")
+
+AT_ONCE = 8
+"""Things fetched side by side."""
+LARGEST_BYTES = 32 * 1024 * 1024
+"""JSON of a value that a template or a condition may look into; decoded it takes several times as much memory."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    content: Any
+    size: int = -1
+    """Below 0: to be forgotten once nobody waits for it."""
+
+
+Source = Callable[[str, Any], Awaitable[Fetched]]
+"""(tenant, what was raised) to what it is about. StoreUnavailable and SandboxUnavailable mean: not now."""
+
+
+class Fetcher:
+    def __init__(
+        self,
+        sources: Mapping[type[NotAtHand], Source],
+        cache: Cache,
+        put: Callable[[Message], None],
+        clock: Clock,
+    ) -> None:
+        self._sources = sources
+        self._cache = cache
+        self._put = put
+        self._clock = clock
+        self._wanted: dict[Key, NotAtHand] = {}
+        self._waiting: dict[Key, list[Message]] = {}
+        self._queue: deque[Key] = deque()
+        self._wake = asyncio.Event()
+        self._moved = asyncio.Event()
+        self._needs: dict[Message, list[Key]] = {}
+        """What messages needed that were set aside and are not handled yet."""
+        self._aside: set[Message] = set()
+
+    def __len__(self) -> int:
+        """Messages that wait."""
+        return sum(map(len, self._waiting.values()))
+
+    def set_aside(self, message: Message, need: NotAtHand) -> None:
+        key = (need.tenant, need.key)
+        waiting = self._waiting.setdefault(key, [])
+        if isinstance(message, TimerDue) and any(_is_same(message, one) for one in waiting):
+            return  # whoever tells of timers tells again and again
+        self._needs.setdefault(message, []).append(key)
+        self._cache.pin(key)
+        self._aside.add(message)
+        waiting.append(message)
+        if key not in self._wanted:
+            self._wanted[key] = need
+            self._queue.append(key)
+            self._wake.set()
+
+    def handled(self, message: Message) -> None:
+        """It was decided: what it needed may be forgotten. Unless it was set aside again."""
+        if self._needs and message not in self._aside:
+            for key in self._needs.pop(message, ()):
+                self._cache.unpin(key)
+
+    async def idle(self) -> None:
+        """Until no message waits."""
+        while self._waiting:
+            self._moved.clear()
+            await self._moved.wait()
+
+    async def run(self) -> None:
+        slots = asyncio.Semaphore(AT_ONCE)
+        async with asyncio.TaskGroup() as group:
+            while True:
+                while not self._queue:
+                    self._wake.clear()
+                    await self._wake.wait()
+                await slots.acquire()
+                group.create_task(self._fetch(self._queue.popleft(), slots))
+
+    async def _fetch(self, key: Key, slots: asyncio.Semaphore) -> None:
+        need = self._wanted[key]
+        try:
+            found = await self._insist(key[0], need, slots)
+        except asyncio.CancelledError:
+            self._queue.append(key)  # what waits for it would wait for ever, if this was not the end of `run`
+            self._wake.set()
+            raise
+        finally:
+            slots.release()
+        del self._wanted[key]
+        if found.size < 0:
+            self._cache.add_passing(key, found.content)
+        else:
+            self._cache.add(key, found.content, found.size)
+        for message in self._waiting.pop(key, ()):
+            self._aside.discard(message)
+            self._put(message)
+        self._moved.set()
+
+    async def _insist(self, tenant: str, need: NotAtHand, slots: asyncio.Semaphore) -> Fetched:
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return await self._sources[type(need)](tenant, need)
+            except (StoreUnavailable, SandboxUnavailable) as error:
+                logger.warning("%s: %s; trying again in %.2f s", need.code, error, pause)
+            except (BlobMissing, BlobDamaged, InvalidBlobRef) as error:
+                return Fetched(Lost(error.code, error.message))
+            except Exception as error:  # whatever one thing does, the others go on (X34)
+                logger.exception("%s of %s failed", need.code, need.key)
+                return Fetched(Lost("fetch_failed", f"{type(error).__name__}: {error}"))
+            slots.release()  # while it pauses, others may have their turn
+            await self._clock.sleep(pause * (0.5 + self._clock.random() / 2))
+            await slots.acquire()
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+def _is_same(timer: TimerDue, other: Message) -> bool:
+    return isinstance(other, TimerDue) and (other.run_id, other.timer) == (timer.run_id, timer.timer)
+
+
+def blob_sources(blobs: BlobStore) -> dict[type[NotAtHand], Source]:
+    async def fetch(tenant: str, need: NeedsBlob) -> Fetched:
+        size = (await blobs.stat(tenant, need.ref)).size
+        if size > LARGEST_BYTES:
+            message = (
+                f"blob {need.ref} has {size:,} bytes; templates and conditions look into up to {LARGEST_BYTES:,}: let a "
+                "node make what is needed of it"
+            )
+            return Fetched(Lost("blob_too_large", message))
+        content = await read_aside(await blobs.get(tenant, need.ref), need.ref)
+        return Fetched(content) if type(content) is Lost else Fetched(content, _weigh(content, size))
+
+    async def store(tenant: str, need: NeedsStore) -> Fetched:
+        await blobs.put(tenant, need.data)
+        return Fetched(True)
+
+    async def gather(tenant: str, need: NeedsGathered) -> Fetched:
+        return Fetched(await store_gathered(blobs, tenant, need))
+
+    return {NeedsBlob: fetch, NeedsStore: store, NeedsGathered: gather}
+
+
+def definition_sources(library: Library) -> dict[type[NotAtHand], Source]:
+    async def fetch(tenant: str, need: NeedsDefinition) -> Fetched:
+        await library.fetch(need.name)
+        return Fetched(True)
+
+    return {NeedsDefinition: fetch}
+
+
+def sandbox_sources(run: Callable[[Any, str], Awaitable[Any]]) -> dict[type[NotAtHand], Source]:
+    async def judge(tenant: str, need: NeedsVerdict) -> Fetched:
+        return Fetched(await run(need.job, tenant))
+
+    return {NeedsVerdict: judge}
+
+
+async def read_aside(data: bytes, ref: str) -> Any:
+    """The same where it holds up nobody."""
+    return await asyncio.to_thread(read_content, data, ref) if len(data) > LARGE_BYTES else read_content(data, ref)
+
+
+def read_content(data: bytes, ref: str) -> Any:
+    """JSON; what is none is text, as code is."""
+    if has_many(data):
+        return Lost("blob_not_readable", f"blob {ref}: {WHY}")
+    if weight.is_heavy(data):
+        return Lost("blob_too_large", f"blob {ref}: {weight.WHY}")
+    try:
+        return segments.decode(data, parse_ref(ref)[1])
+    except (msgspec.DecodeError, RecursionError, segments.BadSegment):
+        pass
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return Lost("blob_not_readable", f"blob {ref} is neither JSON nor text")
+
+
+def _weigh(content: Any, size: int) -> int:
+    """What it takes in memory, roughly: text its length, anything made of parts several times that of its JSON."""
+    return size if type(content) is str else 4 * size

@@ -1,0 +1,105 @@
+"""What the items of a map gave, made into its output: piece by piece in a thread, since it may be as large as a run's outputs.
+
+Owns how items become one value, and when that is done beside the loop. A key names what is gathered: the map, its attempt, and the
+command that ended its last item; what the others gave no longer changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+
+import msgspec
+
+from perdure.blobs import INLINE_BYTES, WITH_REFS, BlobStore
+from perdure.expressions.errors import NotAtHand
+from perdure.expressions.scope import outcome
+from perdure.kernel import commands as c
+from perdure.kernel import segments
+from perdure.kernel.inputs import Seen
+from perdure.kernel.state import State
+from perdure.kernel.values import Error
+from perdure.model.extremes import WHY, has_many
+from perdure.runtime.worker.outputs import MAX_BYTES
+
+FEW = 100
+"""Items that are gathered at once, on the loop or in a thread; each has up to 32 KiB."""
+
+
+class NeedsGathered(NotAtHand):
+    """Many items are made into one value first."""
+
+    code = "needs_gathered"
+
+    def __init__(self, key: str, items: Sequence[Seen]) -> None:
+        super().__init__(key, f"{len(items)} items must be gathered first")
+        self.items = items
+
+
+def key_of(state: State, need: c.Need, command: c.Command) -> str:
+    owner = state.find(need.node, need.scope)
+    attempt = 0 if owner is None else owner.attempt
+    said = [type(command).__name__, *(getattr(command, name) for name in command.__struct_fields__ if _stays(name))]
+    digest = hashlib.sha256(msgspec.json.encode(said, enc_hook=repr)).hexdigest()
+    return f"gathered:{state.run_id}:{state.generation}:{need.node}:{need.scope}:{attempt}:{digest}"
+
+
+def _stays(name: str) -> bool:
+    """When the same message is decided again, it is later."""
+    return name not in ("at", "entropy") and not name.endswith("_at")
+
+
+class Gathered(msgspec.Struct, frozen=True):
+    data: bytes = b""
+    refs: bool = False
+    error: Error | None = None
+
+
+def gather(items: Sequence[Seen]) -> Gathered:
+    """What they gave is an output like any other: a few numbers of each that take long to read are too many of all."""
+    data, refs = _encode(items, packed=False), False
+    if data is None:
+        data, refs = _encode(items, packed=True), True
+    assert data is not None
+    if len(data) > MAX_BYTES:
+        message = (
+            f"the outputs of all items together have more than {MAX_BYTES:,} bytes of JSON; store them and return where"
+        )
+        return Gathered(error=Error("bad_output", message))
+    if has_many(data):
+        return Gathered(error=Error("bad_output", f"the outputs of all items together: {WHY}"))
+    return Gathered(data, refs)
+
+
+def _encode(items: Sequence[Seen], *, packed: bool) -> bytes | None:
+    """None: they hold references, and have to be packed, all of them: a value means the same wherever it stands."""
+    pieces: list[bytes] = []
+    size = 0
+    for start in range(0, len(items), FEW):
+        values = [outcome(one) for one in items[start : start + FEW]]
+        data, refs = segments.encode(segments.pack(values, secrets=False) if packed else values)
+        if refs:
+            return None
+        pieces.append(data[1:-1])
+        size += len(data)
+        if size > MAX_BYTES:
+            break
+    return b"[" + b",".join(pieces) + b"]"
+
+
+async def store_gathered(blobs: BlobStore, tenant: str, need: NeedsGathered) -> c.Verdict:
+    found = await asyncio.to_thread(gather, need.items)
+    ref = ""
+    if found.error is None and len(found.data) > INLINE_BYTES:
+        ref = await blobs.put(tenant, found.data) + (WITH_REFS if found.refs else "")
+    return judge(found, need.items, ref)
+
+
+def judge(found: Gathered, items: Sequence[Seen], ref: str) -> c.Verdict:
+    """`ref`: what is large is stored as this by now."""
+    if found.error is not None:
+        return c.Verdict(error=found.error)
+    if ref:
+        return c.Verdict(output_ref=ref, size=len(found.data))
+    return c.Verdict(value=[outcome(one) for one in items], size=len(found.data))

@@ -1,0 +1,202 @@
+"""Handled: which run this process is deciding for, in a file that outlives it.
+
+A run whose rendering or folding takes all memory kills the process, and would kill the next one, which takes it up again. So the
+run at hand stands in a shared mapping, as claims do: two writes to memory for each message, nothing is flushed. The next process
+reads what was left. Named by two deaths without any progress between them, a run is quarantined before the third (X34).
+
+After a death runs are loaded one at a time for a while: side by side, the wrong one may be named. A power cut may lose the file,
+and a clean end removes it: then counting begins anew, nothing more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import mmap
+import os
+import weakref
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from perdure.clock import Clock
+from perdure.journal import Journal
+from perdure.runtime.coordinator.quarantine import Quarantined
+from perdure.runtime.patience import insist
+from perdure.runtime.worker.claims import refuse_linked
+
+DEATHS = 2
+"""A run that was at hand at so many deaths is not handled again."""
+CAREFUL_SECONDS = 60.0
+_NAME_BYTES = 4096
+_BYTES = 16 * 1024
+_MOST_KNOWN = 16
+_PROCESSES = 64
+"""That share a folder: each has a file of its own."""
+
+logger = logging.getLogger("perdure.coordinator")
+
+_open: weakref.WeakSet[Handled] = weakref.WeakSet()
+
+
+class Death(msgspec.Struct, frozen=True):
+    run_id: str
+    seq: int
+    """How far its journal was: a run that went on since is no culprit."""
+    times: int = 1
+
+
+class Handled:
+    def __init__(self, path: Path) -> None:
+        """Raises OSError where there is no such file to be had."""
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.path, lock = _take(path)
+        self._unlock = weakref.finalize(self, os.close, lock)
+        left = self.path.read_bytes()
+        self.deaths, self.after_death = _read(left)
+        known = msgspec.json.encode(self.deaths)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            refuse_linked(descriptor, self.path)
+            # Not a sparse file: on a full disk a write to the map would kill the process; this says so instead.
+            os.write(descriptor, bytes(_NAME_BYTES) + known.ljust(_BYTES - _NAME_BYTES, b"\0"))
+            self._map = mmap.mmap(descriptor, _BYTES)
+        finally:
+            os.close(descriptor)
+        self.barred: dict[str, str] = {}
+        """Runs that killed processes before they were durable, with the reason: whoever asks for one is refused."""
+        _open.add(self)
+
+    def enter(self, run_id: str, seq: int) -> None:
+        name = b"%d %s" % (seq, run_id.encode())
+        if len(name) <= _NAME_BYTES - 2:
+            self._map[2 : 2 + len(name)] = name
+            self._map[:2] = len(name).to_bytes(2, "little")
+
+    def leave(self) -> None:
+        self._map[:2] = b"\0\0"
+
+    def forget(self, run_id: str) -> None:
+        """It is quarantined: when a person lets it go, it is counted anew."""
+        self.deaths = [one for one in self.deaths if one.run_id != run_id]
+        known = msgspec.json.encode(self.deaths)
+        self._map[_NAME_BYTES:] = known.ljust(_BYTES - _NAME_BYTES, b"\0")
+
+    def close(self) -> None:
+        """The process ends of its own will: nothing is to be remembered."""
+        if not self._map.closed:
+            self._map.close()
+            with contextlib.suppress(FileNotFoundError):
+                self.path.unlink()
+            self._unlock()
+
+    def unlock(self) -> None:
+        self._unlock()
+
+
+class Blame:
+    """Which run is to blame if this process dies now, written down where there is a file for that."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._handled: Handled | None = None
+        self._careful_until = 0.0
+
+    def write_to(self, handled: Handled | None) -> None:
+        self._handled = handled
+        if handled is not None and handled.after_death:
+            self._careful_until = self._clock.monotonic() + CAREFUL_SECONDS
+
+    @property
+    def careful(self) -> bool:
+        """A process died lately, perhaps of a run: one at a time, so that the right one is named if it happens again."""
+        return bool(self._careful_until) and self._clock.monotonic() < self._careful_until
+
+    def check(self, run_id: str) -> None:
+        """Raises Quarantined for a run that killed processes before it was durable."""
+        if self._handled is not None and run_id in self._handled.barred:
+            raise Quarantined(f"run {run_id} is quarantined: {self._handled.barred[run_id]}")
+
+    def on(self, run_id: str, seq: int) -> AbstractContextManager[None]:
+        """If the process dies in here, it is of this run."""
+        return _NOBODY if self._handled is None else _blame(self._handled, run_id, seq)
+
+
+_NOBODY = contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _blame(handled: Handled, run_id: str, seq: int) -> Iterator[None]:
+    handled.enter(run_id, seq)
+    try:
+        yield
+    finally:
+        handled.leave()
+
+
+async def begin_handled(path: Path | None, journal: Journal, clock: Clock) -> Handled | None:
+    """Quarantine what killed the processes before this one, and watch from now on. None: no file can be written there."""
+    if path is None:
+        return None
+    try:
+        handled = Handled(path)
+    except OSError as error:
+        logger.warning("%s cannot be written (%s): a run that kills its process is not noticed", path, error.strerror)
+        return None
+    for death in [one for one in handled.deaths if one.times >= DEATHS]:
+        record = await insist(clock, partial(journal.find_run, death.run_id))
+        if record is None or (record.row.ended_at is None and record.quarantined is None):
+            reason = (
+                f"{death.times} times the process died while it handled this run (after event {death.seq}), so it is not handled"
+                " again. Look for what of it takes so much memory; `perdure doctor --repair` lets it go on"
+            )
+            logger.error("run %s is quarantined: %s", death.run_id, reason, extra={"run_id": death.run_id})
+            if record is None:  # its first decision is what kills; there is no row to mark
+                handled.barred[death.run_id] = reason
+                continue
+            await insist(clock, partial(journal.mark_quarantined, death.run_id, reason))
+        handled.forget(death.run_id)
+    return handled
+
+
+def _take(path: Path) -> tuple[Path, int]:
+    """The first file that no living process has."""
+    for number in range(_PROCESSES):
+        mine = path if not number else path.with_name(f"{path.name}-{number}")
+        # Of its own, since the mapping has a copy of the other that a forked child would keep.
+        lock = os.open(mine, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(lock), os.stat(mine)):
+                return mine, lock
+        except (BlockingIOError, FileNotFoundError):  # or its process ended just now, and removed it
+            pass
+        os.close(lock)
+    raise BlockingIOError(0, f"{_PROCESSES} processes have such files")
+
+
+def _read(content: bytes) -> tuple[list[Death], bool]:
+    """The deaths so far, and whether a run was at hand at the last one."""
+    known: list[Death] = []
+    with contextlib.suppress(msgspec.MsgspecError):
+        known = msgspec.json.decode(content[_NAME_BYTES:].rstrip(b"\0") or b"[]", type=list[Death])
+    length = int.from_bytes(content[:2], "little")
+    seq, _, run_id = content[2 : 2 + length].decode("utf-8", "replace").partition(" ")
+    if not run_id or not seq.isdigit():
+        return known, False
+    before = next((one.times for one in known if one.run_id == run_id and one.seq == int(seq)), 0)
+    others = [one for one in known if one.run_id != run_id]
+    return [*others, Death(run_id, int(seq), before + 1)][-_MOST_KNOWN:], True
+
+
+def _unlock_all() -> None:
+    for one in list(_open):
+        one.unlock()
+
+
+# A forked child shares the lock; if it outlived its parent, what the parent left would never be read.
+os.register_at_fork(after_in_child=_unlock_all)

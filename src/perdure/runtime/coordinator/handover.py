@@ -1,0 +1,84 @@
+"""Requests for runs that another process decides for: written down, and answered by whoever has the run (PROTOCOL 10).
+
+Owns the wait for the answer. A hint from the transport saves time; nothing depends on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from perdure.clock import Clock
+from perdure.errors import StoreUnavailable
+from perdure.journal import Journal, partition_of
+from perdure.runtime.coordinator.requests import Reply, decode_reply
+from perdure.runtime.patience import first_of
+from perdure.transport import SharedTransport, TransportUnavailable
+
+logger = logging.getLogger("perdure.handover")
+
+LONGEST_LOOK_SECONDS = 1.0
+"""How often who is woken by a transport looks nevertheless."""
+PATIENCE_SECONDS = 30.0
+"""How long a request waits for a coordinator that decides it, before its caller is told that nobody did."""
+
+
+class NobodyDecides(StoreUnavailable):
+    """No coordinator answered."""
+
+    code = "undecided"
+
+
+class Handover:
+    def __init__(self, journal: Journal, clock: Clock) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._waiting: dict[str, asyncio.Event] = {}
+        """By command: set when it is worth looking for its answer."""
+        self._transport: SharedTransport | None = None
+
+    def connect(self, transport: SharedTransport) -> None:
+        """Wake whoever decides, and be woken when it has."""
+        self._transport = transport
+        transport.on_wake("answers", self._answered)
+
+    async def tell_answered(self, commands: list[str]) -> None:
+        """For whoever decides: these have an answer now."""
+        await self._hint("answers", " ".join(commands))
+
+    async def ask(self, run_id: str, body: bytes, look: Callable[[], Awaitable[bool]], look_seconds: float) -> Reply:
+        """Write the request down and wait for its answer. `look` is asked between two looks whether somebody here decides."""
+        command = self._clock.new_id()
+        waiting = self._waiting[command] = asyncio.Event()
+        begun = self._clock.monotonic()
+        try:
+            await self._journal.put_command(run_id, body, command_id=command)
+            await self._hint("commands", str(partition_of(run_id, self._journal.partition_count)))
+            while True:
+                await first_of(self._clock.sleep(look_seconds), waiting.wait())
+                waiting.clear()  # before it looks: an answer that comes meanwhile wakes it again
+                if (answer := await self._journal.find_answer(command)) is not None:
+                    return decode_reply(answer)
+                if self._transport is not None:
+                    look_seconds = min(2 * look_seconds, LONGEST_LOOK_SECONDS)
+                if not await look() and self._clock.monotonic() - begun > PATIENCE_SECONDS:
+                    raise NobodyDecides(
+                        f"no coordinator answered for run {run_id} within {PATIENCE_SECONDS:.0f} s; is `perdure serve` running? "
+                        "What was asked is written down, and is decided when one is"
+                    )
+        finally:
+            del self._waiting[command]
+
+    def _answered(self, said: str) -> None:
+        for command in said.split() if said else list(self._waiting):
+            if (waiting := self._waiting.get(command)) is not None:
+                waiting.set()
+
+    async def _hint(self, topic: str, said: str) -> None:
+        if self._transport is None:
+            return
+        try:
+            await self._transport.wake(topic, said)
+        except TransportUnavailable as error:  # everybody looks by themselves, too
+            logger.warning("transport: %s", error)

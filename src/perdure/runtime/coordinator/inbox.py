@@ -1,0 +1,206 @@
+"""What each kind of message does to its run: the way from a message to decisions.
+
+Owns the meaning of messages. Loading, batches, writing and acting are the coordinator's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from perdure.clock import Clock
+from perdure.kernel import commands as c
+from perdure.kernel.decider import sorted_by_schedule
+from perdure.kernel.events import NodeStarted
+from perdure.kernel.keys import root_of
+from perdure.kernel.state import NodeState, State
+from perdure.runtime.coordinator.batch import Batch
+from perdure.runtime.coordinator.decisions import Decisions
+from perdure.runtime.coordinator.fetcher import Fetcher
+from perdure.runtime.coordinator.handled import Blame
+from perdure.runtime.coordinator.incarnation import Incarnation
+from perdure.runtime.coordinator.loaded import Loaded
+from perdure.runtime.coordinator.memory import Memory
+from perdure.runtime.coordinator.messages import (
+    Asked,
+    BeginAsked,
+    Fetched,
+    Inline,
+    Message,
+    Noticed,
+    Reported,
+    Resumed,
+    TimerDue,
+)
+from perdure.runtime.coordinator.publisher import Publisher
+from perdure.runtime.coordinator.rendering import Renderer, named_function
+from perdure.transport import Result, Task
+
+logger = logging.getLogger("perdure.coordinator")
+
+
+def _is_current(state: State, result: Result) -> bool:
+    """This attempt goes on: what it keeps counts."""
+    activation = state.locate(result.address)
+    if activation is None or state.terminal or state.generation != result.generation:
+        return False
+    if result.undo:
+        undo = activation.undo
+        return undo is not None and undo.attempt == result.attempt and undo.state in ("queued", "running")
+    return activation.attempt == result.attempt and activation.state in (NodeState.QUEUED, NodeState.RUNNING)
+
+
+class Need(NamedTuple):
+    """What a worker must have for a task."""
+
+    queue: str
+    type: str
+    function: str
+
+
+class Handling:
+    def __init__(
+        self,
+        memory: Memory,
+        decisions: Decisions,
+        renderer: Renderer,
+        publisher: Publisher,
+        fetcher: Fetcher,
+        incarnation: Incarnation,
+        blame: Blame,
+        clock: Clock,
+        put: Callable[[Message], None],
+    ) -> None:
+        self._memory = memory
+        self._decisions = decisions
+        self._renderer = renderer
+        self._publisher = publisher
+        self._fetcher = fetcher
+        self._incarnation = incarnation
+        self._blame = blame
+        self._clock = clock
+        self._put = put
+        self.where = "this process"
+        """Which process this is, for people."""
+        self.own: set[str] = set()
+        """Runs this process was asked to run. A function of any other run that only its starter has is held, not failed."""
+        self.has_others: Callable[[Need, str], bool] | None = None
+        """Whether workers are there that may have what this one has just found it lacks. None: nobody else works."""
+        self.taken: Callable[[State], None] = lambda state: None
+        """Told about every run taken over from another process; the roster listens."""
+
+    def handle(self, loaded: Loaded, message: Message, batch: Batch) -> None:
+        """Decide it. Raises NotAtHand; then nothing of the run has changed, and the message can be handled again."""
+        self._blame.check(message.run_id)
+        with self._blame.on(message.run_id, loaded.durable_seq):
+            self._handle(loaded, message, batch)
+
+    def _handle(self, loaded: Loaded, message: Message, batch: Batch) -> None:
+        decide, clock = self._decisions.decide, self._clock
+        match message:
+            case Reported():
+                self._report(loaded, message)
+            case TimerDue():
+                if message.timer in loaded.state.timers:
+                    at = max(clock.now(), message.due_at)
+                    decide(loaded, c.FireTimer(at=at, timer=message.timer, entropy=clock.random()))
+                else:
+                    loaded.timers.setdefault(message.timer, None)  # a leftover row: clear it
+            case Asked():
+                refused = decide(loaded, message.make(loaded.state))
+                if message.notice_id:
+                    loaded.notices_consumed.append(message.notice_id)
+                if not loaded.state.seq:
+                    self._memory.runs.pop(message.run_id, None)
+                batch.answer(message, refused if refused is not None else loaded.state.state.value)
+            case Noticed():
+                decide(loaded, message.command(clock.now()))
+                if message.notice_id:
+                    loaded.notices_consumed.append(message.notice_id)
+            case BeginAsked():
+                before = len(loaded.events)
+                task = message.request.task
+                if task.incarnation == self._incarnation.number and self._is_of(loaded, task):
+                    decide(loaded, message.command(clock.now()))
+                # Only a recorded start is a start: a run that is ending holds the attempt instead (V6).
+                message.granted = any(isinstance(event, NodeStarted) for event in loaded.events[before:])
+            case Inline():
+                self._decisions.answer_inline(loaded, deque(message.dispatches), message)
+            case Fetched():
+                if self._renderer.wants(loaded.state, message.address):
+                    self._publisher.queue_fetched(loaded, message)
+                else:
+                    self._fetcher.handled(message)
+            case Resumed():
+                if message.lost is not None:
+                    self._decisions.lapse_if_begun(loaded, message.lost)
+                if message.taken:
+                    self._take(loaded)
+                loaded.inherited = loaded.inherited or message.taken or message.crashed is not None
+                self._decisions.resume(loaded, message.crashed)
+
+    def _take(self, loaded: Loaded) -> None:
+        """What is queued is sent again and found to be there; what has begun is only watched from here on."""
+        state = loaded.state
+        for activation in sorted_by_schedule(state, NodeState.RUNNING):
+            self._publisher.adopt(loaded, state.address(activation))
+        if state.plan:
+            activation = state.activations[state.plan[-1]]
+            undo = activation.undo
+            if undo is not None and undo.state == "running":
+                self._publisher.adopt(loaded, state.address(activation, undo=True))
+        self.taken(state)
+
+    def _report(self, loaded: Loaded, message: Reported) -> None:
+        result = message.delivery.result
+        if not self._is_of(loaded, result):
+            message.refused = True
+            return
+        if result.incarnation != self._incarnation.number:
+            self._ask_again(result)
+            return
+        if result.code == "function_not_found" and self._pass_on(loaded, message):
+            return
+        if result.kind != "checkpointed":
+            self._publisher.done(result.task_id)
+        command = message.command(self._clock, loaded.state)
+        self._decisions.decide(loaded, self._renderer.accepted(loaded.state, command))
+        message.refused = result.kind == "checkpointed" and not _is_current(loaded.state, result)
+
+    def _is_of(self, loaded: Loaded, said: Result | Task) -> bool:
+        """Who signs for one tenant speaks for its runs only (S1, X29): what names another tenant is not heard."""
+        if said.tenant == loaded.state.tenant:
+            return True
+        logger.warning("a message of tenant %s about run %s is not heard", said.tenant, said.run_id)
+        return False
+
+    def _ask_again(self, old: Result) -> None:
+        """A result of a time that never was: its attempt may be another one by now (PROTOCOL 2)."""
+        if old.kind == "checkpointed":
+            return  # its worker goes on, and its end will say the same
+        self._publisher.done(old.task_id)
+        self._put(Resumed(old.run_id, None, old.address))
+
+    def _pass_on(self, loaded: Loaded, message: Reported) -> bool:
+        """A worker lacks the function: leave it to others, if there are any, or may be."""
+        result = message.delivery.result
+        activation = loaded.state.locate(result.address)
+        if result.undo or activation is None:
+            return False
+        node = loaded.state.pinned(activation)
+        name = named_function(node.type, node.config)
+        if self.has_others is not None:
+            # One whose start is durable has begun, and only a person may say that it has not.
+            if activation.begun or not name or not self.has_others(Need(node.queue, node.type, name), result.worker):
+                return False
+            command: c.Command = message.hand_back(self._clock)
+        elif root_of(result.run_id) not in self.own:  # a child belongs to whoever runs its parent
+            # This process did not start the run: somebody who has the function will come.
+            command = message.hold(self._clock, f"{self.where} could not import {name or 'its function'}")
+        else:
+            return False
+        self._publisher.done(result.task_id)
+        self._decisions.decide(loaded, command)
+        return True

@@ -1,0 +1,40 @@
+"""What the processes before this one left: unfinished runs, and which of them a new one begins with."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Sequence
+from functools import partial
+from typing import Literal
+
+from perdure.clock import Clock
+from perdure.journal import Journal, RunRecord
+from perdure.runtime.patience import insist
+from perdure.runtime.worker.claims import root_of
+
+Others = Literal["all", "uncrashed", "none"]
+"""Which unfinished runs of others the work begins with. One that was being executed when its process died may have killed it."""
+
+
+async def list_active(
+    journal: Journal, clock: Clock, partitions: Collection[int] | None = None, *, busy: bool
+) -> AsyncIterator[RunRecord]:
+    after = ""
+    while True:
+        read = partial(journal.list_active_runs, partitions, after=after, busy=busy)
+        if not (records := await insist(clock, read)):
+            return
+        for record in records:
+            yield record
+        after = records[-1].run_id
+
+
+async def find_left_alone(
+    journal: Journal, clock: Clock, others: Others, claims: Sequence[str], own: set[str]
+) -> frozenset[str]:
+    """The runs that are left alone, by the run that a person started. `claims`: what was under way when a process died."""
+    if others == "all":
+        return frozenset()
+    names = {root_of(name) for name in claims}
+    if others == "none":
+        names |= {root_of(record.run_id) async for record in list_active(journal, clock, busy=False)}
+    return frozenset(names - own)

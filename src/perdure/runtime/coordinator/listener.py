@@ -1,0 +1,327 @@
+"""The listener: hears what other processes ask of the runs this process holds, decides it and answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from perdure.blobs import BlobDamaged, BlobMissing, BlobStoreUnavailable
+from perdure.clock import Clock
+from perdure.errors import NotFound, StoreUnavailable
+from perdure.expressions.inputs import apply_defaults, find_unknown
+from perdure.expressions.schemas import check
+from perdure.journal import Command, Exists, IdempotencyKey, Journal, Notice
+from perdure.kernel import commands as c
+from perdure.kernel import reruns
+from perdure.kernel.segments import find_sealed, mask
+from perdure.kernel.state import State
+from perdure.model.ir import IR
+from perdure.plain_text import find_name_trouble
+from perdure.runtime.coordinator.continuations import read_continuation
+from perdure.runtime.coordinator.coordinator import Coordinator
+from perdure.runtime.coordinator.loaded import load
+from perdure.runtime.coordinator.messages import Asked, Noticed
+from perdure.runtime.coordinator.requests import (
+    KEY_USED,
+    STARTS,
+    Reply,
+    Request,
+    decode_request,
+    encode_reply,
+    encode_request,
+    key_outlived,
+)
+from perdure.runtime.forms import check_form, find_form
+from perdure.runtime.patience import Complaints, first_of
+
+logger = logging.getLogger("perdure.listener")
+
+_PAGE = 1000
+_POLL_SECONDS = 0.1
+"""Other processes cannot call into this one; an indexed look ten times a second is what hearing them costs."""
+
+
+class Listener:
+    def __init__(
+        self,
+        journal: Journal,
+        coordinator: Coordinator,
+        clock: Clock,
+        *,
+        answered: Callable[[list[str]], Awaitable[None]] | None = None,
+    ) -> None:
+        """`answered` is told which commands have an answer now."""
+        self._journal = journal
+        self._coordinator = coordinator
+        self._clock = clock
+        self._answered = answered
+        self._told: set[int] = set()
+        """Notices that are with the coordinator."""
+        self._noticed = asyncio.Event()
+        self._complaints = Complaints(clock, logger, "commands")
+        coordinator.notice_written = self.look_soon
+
+    def look_soon(self) -> None:
+        self._noticed.set()
+
+    def look_again(self) -> None:
+        """Runs were taken over: what was told to whoever decided for them before counts for nothing."""
+        self._told.clear()
+        self.look_soon()
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.listen()
+            except StoreUnavailable as error:
+                self._complaints.say(error)
+            await first_of(self._clock.sleep(_POLL_SECONDS), self._noticed.wait())
+            self._noticed.clear()
+
+    async def listen(self) -> None:
+        await self._hear_notices()
+        await self._hear_commands()
+
+    async def _hear_notices(self) -> None:
+        # From the first one each time: where several processes write, a lower number may become visible after a higher one.
+        there: set[int] = set()
+        after = 0
+        while notices := await self._journal.read_notices(self._coordinator.share.partitions, after, _PAGE):
+            for notice in notices:
+                after = notice.notice_id
+                there.add(after)
+                if after not in self._told:
+                    await self._try_to_tell(notice)
+            if len(notices) < _PAGE:
+                break
+        self._told = there
+
+    async def _hear_commands(self) -> None:
+        """Those of one run in their order, runs side by side, so that one batch takes them all."""
+        commands = await self._journal.read_commands(self._coordinator.share.partitions, limit=_PAGE)
+        by_run: dict[str, list[Command]] = {}
+        for command in commands:
+            by_run.setdefault(command.run_id, []).append(command)
+        if by_run:
+            ends = await asyncio.gather(*map(self._answer, by_run.values()), return_exceptions=True)
+            for end in ends:
+                if end is not None:
+                    raise end
+            if len(commands) == _PAGE:
+                self.look_soon()
+
+    async def _answer(self, commands: list[Command]) -> None:
+        for command in commands:
+            reply, made = await self._decide(command)
+            if reply.code == "moved":  # whoever has the run now finds the command too
+                return
+            if not made:  # whoever made a run was answered in the commit that did
+                # Crash here: what changed the run is answered with that change; the rest is decided again.
+                await self._journal.answer_command(command.command_id, encode_reply(reply))
+        if self._answered is not None:
+            await self._answered([command.command_id for command in commands])
+
+    async def _try_to_tell(self, notice: Notice) -> None:
+        """Each by itself: what is wrong with one keeps no other, and stops nobody (X34)."""
+        try:
+            await self._tell(notice)
+        except StoreUnavailable:
+            raise
+        except Exception:  # of a newer process, or a bug here: it stays, and is tried again by the next process
+            logger.exception("notice %d for run %s cannot be understood", notice.notice_id, notice.run_id)
+
+    async def _tell(self, notice: Notice) -> None:
+        """A child ended, or an endless run goes on as a new one."""
+        coordinator = self._coordinator
+        try:
+            continuation = read_continuation(notice.body)
+        except msgspec.ValidationError:
+            coordinator.put(Noticed(notice.run_id, notice.notice_id, notice.body))
+            return
+        if await self._journal.find_run(notice.run_id) is not None:
+            await self._journal.delete_notices([notice.notice_id])
+            return
+        try:
+            ir = await coordinator.library.get(continuation.ir)
+        except (NotFound, BlobMissing, BlobDamaged, msgspec.MsgspecError) as error:  # it will never be there again
+            await self._give_up(notice, continuation.continues, str(error))
+            return
+        run_id, number = notice.run_id, notice.notice_id
+        coordinator.put(
+            Asked(
+                run_id,
+                lambda state: continuation.start(run_id, coordinator.clock.now(), ir),
+                starts=True,
+                notice_id=number,
+            )
+        )
+
+    async def _give_up(self, notice: Notice, sender: str, reason: str) -> None:
+        """The run that left it is told, by whoever decides for it, and has it in its journal."""
+        to = notice.run_id
+        logger.error("run %s cannot be continued as %s: %s", sender, to, reason, extra={"run_id": sender})
+        request = Request(kind="undelivered", run_id=sender, to=to, reason=f"{to} cannot begin: {reason}"[:1000])
+        await self._journal.put_command(sender, encode_request(request), command_id=f"undelivered:{notice.notice_id}")
+        # Crash here: the command is there, and the same one is put again.
+        await self._journal.delete_notices([notice.notice_id])
+
+    async def _decide(self, command: Command) -> tuple[Reply, bool]:
+        """The answer, and whether a run was made by it. One that an earlier request made has another id."""
+        try:
+            request = decode_request(command.body)
+        except msgspec.MsgspecError as error:
+            return Reply(run_id=command.run_id, code="bad_request", message=str(error)), False
+        reply = await handle(self._coordinator, request, command.command_id)
+        return reply, request.kind in STARTS and not reply.code and reply.run_id == request.run_id
+
+
+def check_inputs(ir: IR, inputs: Any) -> list[str]:
+    """What is wrong with the inputs of a run, by the workflow's schema. No inputs at all are an empty object."""
+    if ir.inputs_schema is None:
+        return []
+    return check(ir.inputs_schema, {} if inputs is None else inputs)
+
+
+class _Turned(Exception):
+    """A request that cannot be decided, and why."""
+
+    def __init__(self, code: str, message: str, problems: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.problems = tuple(problems)
+
+
+async def handle(coordinator: Coordinator, request: Request, command_id: str = "") -> Reply:
+    """Decide a request in this process, and answer once that is durable."""
+    if request.kind in STARTS and (overload := coordinator.publisher.find_overload()):
+        return Reply(run_id=request.run_id, code="overloaded", message=overload)
+    try:
+        request, ir, source = await _gather(coordinator, request)
+    except _Turned as turned:
+        return Reply(run_id=request.run_id, code=turned.code, message=turned.message, problems=turned.problems)
+    answer = await coordinator.ask(
+        request.run_id,
+        lambda state: request.command(state, coordinator.clock.now(), ir, source),
+        starts=request.kind in STARTS,
+        key=None if request.key is None else IdempotencyKey(request.tenant, *request.key),
+        command_id=command_id,
+    )
+    if isinstance(answer, Exists):
+        return await _existing(coordinator.journal, request, answer)
+    if isinstance(answer, c.Refused):
+        return Reply(run_id=request.run_id, code=answer.code, message=answer.message)
+    return Reply(run_id=request.run_id, state=answer)
+
+
+async def _existing(journal: Journal, request: Request, found: Exists) -> Reply:
+    """The run an earlier request with the same idempotency key started, if it asked for the same."""
+    record = await journal.find_run(found.run_id)
+    if record is not None and found.run_id == request.run_id:
+        return Reply(run_id=request.run_id, code="exists", message=f"run {request.run_id} exists already")
+    if record is None or not found.same_body:
+        message = KEY_USED if not found.same_body else key_outlived(found.run_id)
+        return Reply(run_id=request.run_id, code="idempotency_conflict", message=message)
+    return Reply(run_id=found.run_id, state=record.row.state)
+
+
+async def _gather(coordinator: Coordinator, request: Request) -> tuple[Request, IR | None, State | None]:
+    """What a request names and its decision needs: the IR, the run it is a rerun of; and the request with all its inputs."""
+    _check_names(request)
+    if request.kind == "vote" and request.decision == "approve":
+        await _check_vote(coordinator, request)
+    source = await _find_source(coordinator, request) if request.kind == "rerun" else None
+    name = request.ir if source is None or request.ir else source.ir_hashes[-1]
+    if not name and request.kind not in ("start", "patch"):
+        return request, None, None
+    try:
+        ir = await coordinator.library.get(name)
+    except NotFound as error:
+        raise _Turned(error.code, f"the workflow to {request.kind}: {error.message}") from None
+    if source is not None:
+        _prepare_rerun(request, source, ir)
+    if request.kind == "start" or (
+        source is not None and not request.node and (request.inputs is not None or request.ir)
+    ):
+        inputs = request.inputs if request.inputs is not None or source is None else source.inputs
+        if ir.inputs_schema is not None:  # looked into, and only then loaded
+            tenant = request.tenant if source is None else source.tenant
+            try:
+                request = await _fill_inputs(coordinator, request, ir, tenant, inputs)
+            except (BlobStoreUnavailable, BlobMissing, BlobDamaged) as error:  # others wait for their answers
+                raise _Turned(error.code, f"the inputs: {error.message}") from None
+    return request, ir, source
+
+
+def _check_names(request: Request) -> None:
+    """Here, where every request comes by: who asks, for whom, and to whom it is handed."""
+    names = {"by": request.by, "approver": request.approver or "", "to": request.to}
+    for field, name in names.items() if request.kind != "undelivered" else ():
+        if name and (trouble := find_name_trouble(name)):
+            raise _Turned("invalid_name", f"{field} {name[:80]!a}: {trouble}")
+
+
+async def _fill_inputs(coordinator: Coordinator, request: Request, ir: IR, tenant: str, inputs: Any) -> Request:
+    """With the defaults of the schema, which are recorded with the run; what does not fit then is turned away."""
+    given = await coordinator.contents.resolve(tenant, inputs, masked=False)
+    whole = apply_defaults(ir.inputs_schema, given)
+    problems = check_inputs(ir, mask(whole) if find_sealed(whole) else whole)
+    if problems:
+        problems = [
+            *problems,
+            *find_unknown(ir.inputs_schema, whole),
+        ]  # most often the name of what is missing, misspelt
+        raise _Turned("invalid_inputs", "the inputs do not fit the workflow: " + "; ".join(problems), problems)
+    if whole is given:
+        return request
+    return msgspec.structs.replace(request, inputs=await coordinator.contents.keep(tenant, whole))
+
+
+async def _check_vote(coordinator: Coordinator, request: Request) -> None:
+    """Here, where every vote comes by: of a server, a command, a program."""
+    name = request.approval
+    try:
+        form = await find_form(coordinator.journal, coordinator.contents, request.run_id, name)
+    except (BlobStoreUnavailable, BlobMissing, BlobDamaged) as error:
+        raise _Turned(error.code, f"the form of {name}: {error.message}") from None
+    if problems := check_form(form, request.data):
+        raise _Turned("invalid_inputs", f"the data does not fit the form of {name}: {'; '.join(problems)}", problems)
+
+
+async def _find_source(coordinator: Coordinator, request: Request) -> State:
+    record = await coordinator.journal.find_run(request.source)
+    if record is None:
+        raise _Turned("not_found", f"there is no run {request.source}")
+    if record.quarantined is not None:
+        raise _Turned("quarantined", f"run {request.source} is quarantined: {record.quarantined}")
+    try:
+        source = await load(coordinator.journal, coordinator.library, record)
+    except StoreUnavailable:
+        raise
+    except Exception as error:
+        raise _Turned("integrity_error", f"run {request.source} cannot be read: {error}") from error
+    if source.imported:  # a rerun would take its outcomes, and the decisions of people in them, for true
+        raise _Turned("imported", f"run {request.source} was imported from {source.imported}: to look at, not to run")
+    return source
+
+
+def _prepare_rerun(request: Request, source: State, ir: IR) -> None:
+    """By another definition only what that has a place for can be kept (E6)."""
+    if ir.name != source.workflow:
+        raise _Turned("rerun_refused", f"run {source.run_id} is of workflow {source.workflow!r}, not of {ir.name!r}")
+    if not request.node:
+        return
+    inputs = request.inputs if request.inputs is not None else {}
+    if not isinstance(inputs, dict):
+        raise _Turned("invalid_inputs", f"the inputs of {request.node!r} are given by node, as an object")
+    problems = reruns.mend(source, ir) or reruns.check(source, request.node, inputs)
+    if problems:
+        raise _Turned("rerun_refused", "; ".join(problems))
+    # Whoever asked was looked at before, and the run went on: a decision that came since is not theirs to keep (X17).
+    seen = request.checked
+    if seen is not None and any(found.ended_seq > seen for found in reruns.keep(source, request.node)):
+        raise _Turned("run_changed", f"run {source.run_id} went on before {request.node!r} meanwhile; ask again")

@@ -1,0 +1,258 @@
+"""A run in a coordinator's memory: its state, what is durable of it, and what the decision under way will write.
+
+Owns loading (snapshot, then events) and the translation of decisions into journal commits. Knows nothing of batches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from perdure.clock import system
+from perdure.errors import StoreUnavailable
+from perdure.expressions.errors import NotAtHand
+from perdure.journal import (
+    ApprovalRow,
+    Commit,
+    DeadLetterRow,
+    Journal,
+    RunRecord,
+    Snapshot,
+    StoredEvent,
+    partition_of,
+)
+from perdure.kernel import commands as c
+from perdure.kernel import events as e
+from perdure.kernel import snapshot
+from perdure.kernel.evolve import evolve
+from perdure.kernel.state import IntegrityError, NodeState, State
+from perdure.model.ir import IR
+from perdure.runtime.coordinator.continuations import child_notice, continuation_notice
+from perdure.runtime.coordinator.library import Library
+from perdure.runtime.coordinator.projections import (
+    approval_row,
+    asked_for,
+    dead_letter_row,
+    is_parked,
+    letter_id,
+    resolve_letter,
+    row_of,
+)
+
+N = NodeState
+logger = logging.getLogger("perdure.loaded")
+
+SNAPSHOT_EVERY = 1000
+"""Events between snapshots of one run, at least (PROTOCOL 5)."""
+_READ = 2000
+LARGEST_SNAPSHOT = 24 * 1024 * 1024
+"""Bytes; a map of 100,000 items comes to half of that."""
+LARGE_BYTES = 256 * 1024
+"""Of a snapshot, or of events, that are read in one go on the loop."""
+
+
+class Loaded:
+    __slots__ = (
+        "commit_id",
+        "durable_seq",
+        "effects",
+        "events",
+        "grown",
+        "inherited",
+        "notices",
+        "notices_consumed",
+        "open_approvals",
+        "over",
+        "parked",
+        "partition",
+        "pins",
+        "snapshot_seq",
+        "state",
+        "timers",
+    )
+
+    def __init__(self, state: State, partitions: int, snapshot_seq: int = 0, snapshot_bytes: int = 0) -> None:
+        self.state = state
+        self.grown = snapshot_bytes or state.bytes
+        """What a snapshot would have, roughly, in bytes: what the last one had, and all that was written since."""
+        self.durable_seq = state.seq
+        self.snapshot_seq = snapshot_seq
+        self.partition = partition_of(state.run_id, partitions) if state.run_id else 0
+        self.events: list[Any] = []
+        self.effects: list[c.Effect] = []
+        self.timers: dict[str, float | None] = {}
+        self.notices: list[tuple[str, bytes]] = []
+        self.notices_consumed: list[int] = []
+        self.commit_id = ""
+        self.open_approvals = {name for name, approval in state.approvals.items() if approval.state == "pending"}
+        self.parked = {
+            letter_id(state, a): (dead_letter_row(state, a, "pending", 0.0), a.key)
+            for a in state.activations.values()
+            if is_parked(a)
+        }
+        self.over: dict[tuple[str, tuple[int, ...], int], list[Any]] = {}
+        """Rendered `over` lists of maps under way, by node, scope and attempt."""
+        self.pins = 0
+        """Tasks of this run in the dispatcher: it may not leave memory."""
+        self.inherited = False
+        """Another process had it: its attempts may be with workers, and only the transport knows which."""
+
+    @property
+    def changed(self) -> bool:
+        """There is something to be written."""
+        return bool(self.events or self.timers or self.notices_consumed)
+
+    @property
+    def busy(self) -> bool:
+        tally = self.state.tally
+        return bool(self.pins or tally.get(N.QUEUED) or tally.get(N.RUNNING) or self.events or self.effects)
+
+    def take(self, decision: c.Decision) -> None:
+        self.events.extend(decision.events)
+        for effect in decision.effects:
+            if isinstance(effect, c.SetTimer):
+                self.timers[effect.timer] = effect.due_at
+            elif isinstance(effect, c.ClearTimer):
+                self.timers[effect.timer] = None
+            else:
+                self.effects.append(effect)
+                self._notice(effect)
+
+    def commit(self, commit_id: str, incarnation: int | None) -> Commit:
+        """What the decisions taken since the last commit write."""
+        state = self.state
+        self.commit_id = commit_id
+        taken = None
+        if self._wants_snapshot():
+            taken = Snapshot(state.seq, snapshot.SNAPSHOT_VERSION, snapshot.encode(state))
+            self.snapshot_seq, self.grown = state.seq, len(taken.body)
+        events = tuple(StoredEvent(event.seq, event.type, event.at, e.encode(event)) for event in self.events)
+        self.grown += sum(len(event.body) for event in events)
+        return Commit(
+            run_id=state.run_id,
+            expected_seq=self.durable_seq,
+            commit_id=commit_id,
+            row=row_of(state, self.partition),
+            events=events,
+            timers_set=tuple((name, due_at) for name, due_at in self.timers.items() if due_at is not None),
+            timers_cleared=tuple(name for name, due_at in self.timers.items() if due_at is None),
+            snapshot=taken,
+            approvals=self._approvals(),
+            dead_letters=self._dead_letters(),
+            notices=tuple(self.notices),
+            notices_consumed=tuple(self.notices_consumed),
+            incarnation=incarnation,
+        )
+
+    def _wants_snapshot(self) -> bool:
+        """A snapshot costs as much as the state is large, so a large state takes fewer: constant cost per event. It is made in
+        one go, so of a state that is larger still there is none, and whoever loads it reads its events."""
+        if self.grown > LARGEST_SNAPSHOT:
+            return False
+        return self.state.seq - self.snapshot_seq >= max(SNAPSHOT_EVERY, len(self.state.activations))
+
+    def committed(self) -> None:
+        """The commit is durable."""
+        state = self.state
+        self.durable_seq = state.seq
+        self.events.clear()
+        self.effects.clear()
+        self.timers.clear()
+        self.notices.clear()
+        self.notices_consumed.clear()
+
+    # -- projections ---------------------------------------------------------------------------------------------------
+
+    def _approvals(self) -> tuple[ApprovalRow, ...]:
+        changed = {event.approval for event in self.events if event.type.startswith("approval.")}
+        if not changed and not self.open_approvals:
+            return ()
+        state, rows = self.state, []
+        for name in sorted(changed | self.open_approvals):
+            approval = state.approvals[name]
+            if name not in changed and approval.state == "pending":
+                continue
+            rows.append(approval_row(state, name, state.created_at if not self.events else self.events[-1].at))
+            if approval.state == "pending":
+                self.open_approvals.add(name)
+            else:
+                self.open_approvals.discard(name)
+        return tuple(rows)
+
+    def _dead_letters(self) -> tuple[DeadLetterRow, ...]:
+        state = self.state
+        touched = {(event.node, event.scope, event.item) for event in self.events if isinstance(event, e.NodeParked)}
+        if not touched and not self.parked:
+            return ()
+        rows, at = [], self.events[-1].at if self.events else 0.0
+        for node, scope, item in sorted(touched, key=str):
+            activation = state.find(node, scope, item)
+            if activation is not None and is_parked(activation):
+                row = dead_letter_row(state, activation, "pending", at)
+                self.parked[row.dead_letter_id] = (row, activation.key)
+                rows.append(row)
+        if self.parked and any(not isinstance(event, e.NodeParked) for event in self.events):
+            rows.extend(self._resolved_letters(at))
+        return tuple(rows)
+
+    def _resolved_letters(self, at: float) -> list[DeadLetterRow]:
+        found = {name: self.state.activations.get(key) for name, (_, key) in self.parked.items()}
+        over = sorted(name for name, one in found.items() if one is None or not is_parked(one))
+        asked = asked_for(self.state.run_id, self.events)
+        return [resolve_letter(self.parked.pop(name)[0], found[name], at, asked.get(name, asked[""])) for name in over]
+
+    def _notice(self, effect: c.Effect) -> None:
+        """The end of a run, told to its parent or its continuation in its own terminal transaction (PROTOCOL 12).
+
+        Written down as it is decided: later in the same batch the run may be retried, and no longer be at an end.
+        """
+        if isinstance(effect, c.NotifyParent):
+            self.notices.append((effect.parent[0], child_notice(self.state)))
+        elif isinstance(effect, c.ContinueRun):
+            self.notices.append((effect.run_id, continuation_notice(self.state, effect)))
+
+
+async def load(journal: Journal, library: Library, record: RunRecord) -> State:
+    """The state a journal folds to, from its newest readable snapshot on."""
+    return await load_from(journal, library.get, record, await journal.find_snapshot(record.run_id))
+
+
+async def load_from(
+    journal: Journal, get_ir: Callable[[str], Awaitable[IR]], record: RunRecord, kept: Snapshot | None
+) -> State:
+    run_id = record.run_id
+    state: State | None = None
+    if kept is not None and kept.version == snapshot.SNAPSHOT_VERSION:
+        try:
+            names = snapshot.hashes(kept.body)
+            irs = {name: await get_ir(name) for name in names}
+            if len(kept.body) > LARGE_BYTES:  # a third of a second for a map of 100,000 items
+                state = await asyncio.to_thread(snapshot.decode, kept.body, irs)
+            else:
+                state = snapshot.decode(kept.body, irs)
+        except (StoreUnavailable, NotAtHand):
+            raise
+        except Exception as error:  # noqa: BLE001  whatever is wrong with it, the events decide
+            logger.warning("run %s: its snapshot at %d cannot be read: %r", run_id, kept.seq, error)
+    if state is None:
+        state = State(run_id=run_id)
+    after = state.seq
+    weight = 0
+    while True:
+        stored = await journal.read_events(run_id, after, _READ)
+        for one in stored:
+            weight += len(one.body)
+            if weight > LARGE_BYTES:  # how many events are read at once says nothing of their size
+                weight = 0
+                await system.sleep(0)  # no time: others have their turn
+            event = e.decode(one.body)
+            if isinstance(event, e.RunCreated | e.RunPatched) and event.ir not in state.library:
+                state.library[event.ir] = await get_ir(event.ir)
+            evolve(state, event)
+        if len(stored) < _READ:
+            if state.seq < record.seq:
+                raise IntegrityError(f"run {run_id}: the journal holds {state.seq} of {record.seq} events")
+            return state
+        after = stored[-1].seq

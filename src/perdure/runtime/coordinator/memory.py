@@ -1,0 +1,96 @@
+"""The runs that a coordinator has in memory: loaded when they are needed, kept while they have something to do.
+
+Owns which runs are there and how long they stay. What they decide, and what is sent for them, is no concern of this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from perdure.journal import Journal
+from perdure.kernel.state import State
+from perdure.runtime.coordinator.handled import Blame
+from perdure.runtime.coordinator.library import Library
+from perdure.runtime.coordinator.loaded import Loaded, load_from
+from perdure.runtime.coordinator.quarantine import Quarantined
+
+
+class Memory:
+    def __init__(self, journal: Journal, library: Library, blame: Blame, keep_idle: int) -> None:
+        """`keep_idle`: how many stay that have nothing to do."""
+        self._journal = journal
+        self._library = library
+        self._blame = blame
+        self._keep_idle = keep_idle
+        self.runs: dict[str, Loaded] = {}
+        self._pins: dict[str, int] = {}
+        """Tasks in the dispatcher of runs that were dropped from memory because their commit was refused."""
+        self._resting: dict[str, None] = {}
+        """Runs in memory that have nothing to do, longest at rest first."""
+
+    async def get(self, run_id: str) -> Loaded | None:
+        """The run, loaded if need be. None: there is no such run."""
+        found = self.runs.get(run_id)
+        if found is None:
+            record = await self._journal.find_run(run_id)
+            if record is None:
+                return None
+            if record.quarantined is not None:
+                raise Quarantined(f"run {run_id} is quarantined: {record.quarantined}")
+            kept = await self._journal.find_snapshot(run_id)
+            with self._blame.on(run_id, record.seq):
+                state = await load_from(self._journal, self._library.get_now, record, kept)
+            if state.imported:  # whatever its row says
+                raise Quarantined(f"run {run_id} was imported from {state.imported}: to look at, not to run")
+            found = Loaded(
+                state, self._journal.partition_count, *((0, 0) if kept is None else (kept.seq, len(kept.body)))
+            )
+            self.runs[run_id] = found
+            found.pins = self._pins.pop(run_id, 0)
+        return found
+
+    def make(self, run_id: str) -> Loaded:
+        """A run that is about to be created. Not looked up first: if it exists, the append says so."""
+        made = self.runs[run_id] = Loaded(State(run_id=run_id), self._journal.partition_count)
+        return made
+
+    def drop(self, run_id: str) -> None:
+        """Forget a run whose state in memory is not what is durable; its tasks stay with the dispatcher."""
+        dropped = self.runs.pop(run_id, None)
+        self._resting.pop(run_id, None)
+        if dropped is not None and dropped.pins:
+            self._pins[run_id] = dropped.pins
+
+    def lose(self, run_id: str) -> None:
+        """Forget a run for good."""
+        self.drop(run_id)
+        self._pins.pop(run_id, None)
+
+    def keep_only(self, holds: Callable[[str], bool]) -> None:
+        """Others decide for the rest."""
+        for run_id in [run_id for run_id in (*self.runs, *self._pins) if not holds(run_id)]:
+            self.lose(run_id)
+
+    def unpin(self, run_id: str) -> None:
+        """A task of it has left the dispatcher."""
+        if (loaded := self.runs.get(run_id)) is not None:
+            loaded.pins -= 1
+        elif (pins := self._pins.pop(run_id, 0)) > 1:
+            self._pins[run_id] = pins - 1
+
+    def rest(self, loaded: Loaded) -> None:
+        """Runs that ended, or wait for a person or a time, need no memory: the journal has them."""
+        run_id = loaded.state.run_id
+        self._resting.pop(run_id, None)
+        if loaded.busy:
+            return
+        if loaded.state.terminal:
+            self.runs.pop(run_id, None)
+            return
+        self._resting[run_id] = None
+        while len(self._resting) > self._keep_idle:
+            oldest = next(iter(self._resting))
+            del self._resting[oldest]
+            idle = self.runs.get(oldest)
+            if idle is not None and not idle.busy:
+                del self.runs[oldest]

@@ -1,0 +1,164 @@
+"""Sharing: leases partitions of the journal, and tells the coordinator what it decides for.
+
+A new process gets its share as the others give back what is above theirs; one that ends hands everything over at once; one that
+died is missed when its lease lapses. A lease saves work; that nothing is written under a lost one is the epoch's doing (PROTOCOL 6, 17).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection
+
+from perdure.clock import Clock, OffsetClock
+from perdure.errors import StoreUnavailable
+from perdure.leases import Leased, Leases
+from perdure.runtime.coordinator.coordinator import Coordinator
+from perdure.runtime.patience import Complaints, first_of
+from perdure.transport import SharedTransport
+
+logger = logging.getLogger("perdure.sharing")
+
+_TROUBLE_SECONDS = 0.2
+
+
+class Sharing:
+    def __init__(
+        self,
+        leases: Leases,
+        coordinator: Coordinator,
+        receiver: SharedTransport,
+        clock: Clock,
+        *,
+        holder: str,
+        recover: Callable[[Collection[int]], Awaitable[None]],
+        lease_seconds: float,
+    ) -> None:
+        """`recover` goes on with the runs of partitions that were taken."""
+        self._leases = leases
+        self._coordinator = coordinator
+        self._receiver = receiver
+        self._clock = clock
+        self._holder = holder
+        self._recover = recover
+        self._lease_seconds = lease_seconds
+        self._held: dict[int, int] = {}
+        self._unrecovered: dict[int, int] = {}
+        """Taken, with their epoch, and not all of their runs are known yet."""
+        self._taken = asyncio.Event()
+        self._until = 0.0
+        """When the lease ends, by this process's own clock, counted from before it asked."""
+        self._changed = asyncio.Event()
+        self._complaints = Complaints(clock, logger, "leases")
+        coordinator.share.divide()
+        coordinator.share.lost = self._lost
+
+    async def run(self) -> None:
+        while True:
+            self._changed.clear()
+            try:
+                await self.renew()
+                pause = self._lease_seconds / 3
+            except StoreUnavailable as error:
+                self._complaints.say(error)
+                pause = _TROUBLE_SECONDS
+                if self._held and self._clock.monotonic() >= self._until:
+                    logger.warning("the lease of %d partitions has lapsed", len(self._held))
+                    await self._give_up(set(self._held))
+            await first_of(self._clock.sleep(pause), self._changed.wait())
+
+    async def watch(self) -> None:
+        """Receive and remember nothing from when the lease lapses, also while the database keeps an answer back for longer than that:
+        what others decide meanwhile is not seen here."""
+        while True:
+            left = self._until - self._clock.monotonic()
+            if left > 0:
+                await self._clock.sleep(left)
+                continue
+            if held := set(self._held):  # they stay in there: who renews finds that they were late, and gives them up
+                self._receiver.hand_back(held)
+                await self._coordinator.release(held)
+            await self._clock.sleep(self._lease_seconds / 3)
+
+    async def recover(self) -> None:
+        """Go on with the runs of what was taken. Beside renewing: there may be more of them than can be listed within a lease."""
+        while True:
+            await self._taken.wait()
+            self._taken.clear()
+            taken = dict(self._unrecovered)
+            try:
+                await self._recover(list(taken))
+            except StoreUnavailable as error:
+                logger.warning("the runs of %d partitions cannot be listed yet: %s", len(taken), error)
+                await self._clock.sleep(_TROUBLE_SECONDS)
+                self._taken.set()
+                continue
+            for one, epoch in taken.items():
+                if self._unrecovered.get(one) == epoch:  # or it was lost and taken anew meanwhile
+                    del self._unrecovered[one]
+
+    async def renew(self) -> None:
+        asked = self._clock.monotonic()
+        leased = await self._leases.lease(self._holder, self._lease_seconds)
+        if self._held and self._clock.monotonic() >= self._until:  # meanwhile nothing was decided, and much turned away
+            await self._give_up(set(self._held))
+        self._until = asked + self._lease_seconds
+        self._coordinator.share.extend(self._until)
+        if isinstance(self._clock, OffsetClock):
+            asked = self._clock.monotonic()
+            self._clock.set(await self._leases.now(), asked)
+        lost = {one for one, epoch in self._held.items() if leased.epochs.get(one) != epoch}
+        if lost:
+            logger.info("lost %d partitions", len(lost))
+            await self._give_up(lost)
+        gained = {one: epoch for one, epoch in leased.epochs.items() if one not in self._held}
+        surplus = self._surplus(leased)
+        if surplus:
+            for one in surplus:
+                gained.pop(one, None)
+            await self._let_go(surplus & set(self._held))
+            await self._leases.give_back(self._holder, surplus)
+            logger.info("gave back %d partitions", len(surplus))
+        if gained:
+            self._take(gained)
+
+    def _surplus(self, leased: Leased) -> set[int]:
+        """What is above the share: those taken last, by their number."""
+        return set(sorted(leased.epochs)[leased.share :])
+
+    def _take(self, epochs: dict[int, int]) -> None:
+        logger.info("took %d partitions", len(epochs))
+        self._held.update(epochs)
+        self._coordinator.share.take(epochs)
+        self._receiver.take_over(list(epochs))
+        self._unrecovered.update(epochs)
+        self._taken.set()
+
+    async def _let_go(self, partitions: set[int]) -> None:
+        """For others to take: what is at hand is decided and acknowledged first."""
+        for one in partitions:
+            self._held.pop(one, None)
+            self._unrecovered.pop(one, None)
+        await self._coordinator.release(partitions)
+        self._receiver.hand_back(partitions)
+
+    async def _give_up(self, partitions: set[int]) -> None:
+        """Others may have them already: receive nothing that is theirs, however long the batch at hand takes."""
+        self._coordinator.share.doubt(partitions)
+        self._receiver.hand_back(partitions)
+        await self._let_go(partitions)
+
+    def _lost(self, partition: int) -> None:
+        """The journal refused its epoch."""
+        if self._held.pop(partition, None) is not None:
+            self._receiver.hand_back([partition])
+        self._unrecovered.pop(partition, None)
+        self._changed.set()
+
+    async def leave(self) -> None:
+        """Hand everything over, without waiting for the lease to lapse."""
+        await self._let_go(set(self._held))
+        try:
+            await self._leases.leave(self._holder)
+        except StoreUnavailable as error:
+            logger.warning("others must wait until the lease lapses: %s", error)

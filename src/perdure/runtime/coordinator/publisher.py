@@ -1,0 +1,304 @@
+"""The publisher: the way of an attempt from a durable decision to the transport.
+
+Owns what is queued here, in which order it is sent, and that a limit is entered first. Decides nothing about runs: what cannot be
+rendered becomes a command for its run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from perdure.clock import Clock
+from perdure.expressions.errors import NotAtHand, TemplateError
+from perdure.kernel import commands as c
+from perdure.kernel.address import Address
+from perdure.kernel.explain import find_latest
+from perdure.kernel.state import NodeState, RunState, State, index_of
+from perdure.kernel.values import Error
+from perdure.limits import Bounds, Limit, Limits
+from perdure.runtime.coordinator.courier import Courier
+from perdure.runtime.coordinator.dispatcher import Dispatcher, Entry
+from perdure.runtime.coordinator.fetcher import Fetcher
+from perdure.runtime.coordinator.limiter import Limiter
+from perdure.runtime.coordinator.loaded import Loaded
+from perdure.runtime.coordinator.memory import Memory
+from perdure.runtime.coordinator.messages import Asked, Fetched, Message
+from perdure.runtime.coordinator.pace import Pace
+from perdure.runtime.coordinator.rendering import Renderer
+from perdure.runtime.worker.claims import root_of
+from perdure.transport import Task
+
+_INHERITED = "inherited"
+"""Limited attempts of a run that was taken over stand aside until it is known whether a worker has them."""
+_RECALLED = 1000
+
+
+class Publisher:
+    def __init__(
+        self,
+        memory: Memory,
+        renderer: Renderer,
+        transport: Courier,
+        fetcher: Fetcher,
+        clock: Clock,
+        *,
+        render: Callable[[Loaded, Address], Task | c.Fail | None],
+        still_holds: Callable[[str], bool],
+        put: Callable[[Message], None],
+        look: Callable[[], None],
+        quarantine: Callable[[str, Exception], Awaitable[None]],
+        window: int,
+        limits: Limits | None,
+        bounds: Bounds,
+    ) -> None:
+        """`render` makes the task of an attempt. `look` is called when something that had to wait may be published."""
+        self._memory = memory
+        self._renderer = renderer
+        self._transport = transport
+        self._fetcher = fetcher
+        self._clock = clock
+        self._make = render
+        self._still_holds = still_holds
+        self._put = put
+        self._quarantine = quarantine
+        self.dispatcher = Dispatcher(window)
+        self.limiter = Limiter(limits, self.dispatcher, clock, look, bounds.queues)
+        self._bounds = bounds
+        self._pace = Pace(clock)
+        self.fetched: dict[str, Fetched] = {}
+        """Tasks in the dispatcher for which something was fetched."""
+        self.left: frozenset[str] = frozenset()
+        """Runs whose work is left to another process, with their children."""
+
+    def why(self, state: State, node: str) -> str | None:
+        """Why the newest activation of a node, or the first of its items that waits, is not with a worker. None: it is, or
+        that is not for this process to say."""
+        index = index_of(state.ir).get(node)
+        found = None if index is None else find_latest(state, index)
+        if found is None:
+            return None
+        for item in (None, *range(found.items_started)):
+            activation = found if item is None else state.find(node, found.scope, item)
+            if activation is not None and activation.state is NodeState.QUEUED:
+                if (why := self.dispatcher.why(state.address(activation).task_id)) is not None:
+                    return why
+        return None
+
+    def find_overload(self) -> str:
+        """Why no new run is taken now; empty: it is. Those there are go on."""
+        waiting, most = self.dispatcher.backlog, self._bounds.max_backlog
+        if waiting < most:
+            return ""
+        return f"{waiting:,} tasks wait here already, and max_backlog is {most:,}; try again later, or add workers"
+
+    # -- in and out ----------------------------------------------------------------------------------------------------
+
+    def queue(self, loaded: Loaded, address: Address) -> None:
+        if self.left and root_of(address.run_id) in self.left:
+            return  # it stays queued in the journal, for a process that looks after its run
+        entry = self._entry(loaded, address)
+        if loaded.inherited and entry.limited:
+            added = self.dispatcher.add_aside(entry, _INHERITED, "it is not known yet whether a worker has it")
+        else:
+            added = self.dispatcher.add(entry)
+        if added:
+            loaded.pins += 1
+
+    def adopt(self, loaded: Loaded, address: Address) -> None:
+        """A worker has it: or nobody would miss it if its worker died."""
+        entry = self._entry(loaded, address)
+        if self.dispatcher.adopt(entry):
+            loaded.pins += 1
+            self._hold(loaded, entry)
+
+    def queue_fetched(self, loaded: Loaded, message: Fetched) -> None:
+        """What its task needs is at hand, and stays so until it is rendered."""
+        self.queue(loaded, message.address)
+        self.fetched[message.address.task_id] = message
+
+    def done(self, name: str, *, keeps_slots: bool = False) -> None:
+        """The attempt is over. `keeps_slots`: not here any more, but perhaps with a worker."""
+        self.rendered(name)
+        self.limiter.done(name, keep=keeps_slots)
+        entry = self.dispatcher.done(name)
+        if entry is not None:
+            self._memory.unpin(entry.address.run_id)
+
+    def keep_only(self, holds: Callable[[str], bool]) -> None:
+        """Others decide for the rest, and enter the same slots."""
+        for address in [entry.address for entry in self.dispatcher.entries()]:
+            if not holds(address.run_id):
+                self.done(address.task_id, keeps_slots=True)
+
+    def rendered(self, name: str) -> None:
+        """Or never to be: what was fetched for this task may be forgotten."""
+        if self.fetched and (message := self.fetched.pop(name, None)) is not None:
+            self._fetcher.handled(message)
+
+    def _entry(self, loaded: Loaded, address: Address) -> Entry:
+        node = self._renderer.node(loaded.state, address)
+        limited = not address.undo and (node.concurrency is not None or node.rate is not None)
+        limited = limited or self.limiter.is_limited(node.queue)
+        return Entry(address, node.queue, loaded.state.tenant, node.priority, limited)
+
+    async def recall(self, loaded: Loaded, address: Address) -> None:
+        """Take it back if no worker has it, and say so; if one has, it has begun."""
+        state, name = loaded.state, address.task_id
+        if self.dispatcher.withdraw(name):
+            self.rendered(name)
+            loaded.pins -= 1
+            claimed = False
+        else:
+            answer = await self._transport.recall(state.run_id, name)
+            claimed = answer == "claimed"
+            if answer == "later":
+                return
+            if not claimed:
+                self.done(name)
+            else:
+                self.adopt(loaded, address)
+                if state.terminal or state.state is RunState.CANCELLING or _is_late(state):
+                    # It has begun, though the journal did not know (rules 29, 31).
+                    await self._transport.stop([name])
+                if self._renderer.is_once(state, address):
+                    return  # its worker asks by itself before it begins; a second start would be a lost first one
+
+        def say(state: State) -> c.Command:
+            # Its result may have come first: then no worker has it any more, and nobody would miss it.
+            begun = claimed and self.dispatcher.get(name) is not None
+            at = self._clock.now()
+            return c.Begin(at=at, address=address) if begun else c.Withdraw(at=at, address=address)
+
+        self._put(Asked(state.run_id, say, None))
+
+    # -- sending -------------------------------------------------------------------------------------------------------
+
+    async def publish(self) -> None:
+        """What the windows and limits have room for."""
+        while True:
+            await self.limiter.flush()
+            if self.dispatcher.has_aside(_INHERITED):
+                await self._find_inherited()
+            tasks: list[Task] = []
+            asks: list[tuple[str, Entry, tuple[Limit, ...]]] = []
+            limited: list[Task] = []
+            self._pace.start()
+            for name, entry in self.dispatcher.take():
+                if self._pace.is_over():
+                    await self._pace.rest()
+                if not entry.limited:
+                    task = await self._render(name, entry)
+                    if task is not None:
+                        tasks.append(task)
+                    continue
+                limits = await self._limits(name, entry)
+                if limits is None or not self.limiter.admits(name, entry, limits):
+                    continue
+                task = await self._render(name, entry)
+                if task is None:
+                    self.limiter.forgo(limits)
+                else:
+                    asks.append((name, entry, limits))
+                    limited.append(task)
+            if asks:
+                entered = await self.limiter.enter(asks)
+                tasks += [task for task, may in zip(limited, entered, strict=True) if may]
+            # Limits may have kept these waiting: what is no longer this process's is sent by whoever has it.
+            tasks = [task for task in tasks if self._still_holds(task.run_id)]
+            if tasks:
+                # Crash here: slots are taken and nothing is sent; whoever takes the run over enters the same ones again.
+                await self._transport.publish(tasks)
+            if not asks:
+                return
+
+    async def _render(self, name: str, entry: Entry) -> Task | None:
+        """The task; without one, it is no longer in the dispatcher and somebody else's concern."""
+        loaded = self._memory.runs.get(entry.address.run_id)
+        if loaded is None:
+            self.done(name)
+            return None
+        try:
+            rendered = self._make(loaded, entry.address)
+        except NotAtHand as need:
+            self._fetch(name, entry, loaded, need)
+            return None
+        except Exception as error:  # noqa: BLE001  whatever one run does, the others go on (X34)
+            self.done(name)
+            await self._quarantine(entry.address.run_id, error)
+            return None
+        if rendered is None:
+            self.done(name)
+            self._memory.rest(loaded)
+        elif isinstance(rendered, c.Command):
+            self._fail(name, rendered)
+        else:
+            self.rendered(name)
+            return rendered
+        return None
+
+    def _fetch(self, name: str, entry: Entry, loaded: Loaded, need: NotAtHand) -> None:
+        need.tenant = loaded.state.tenant
+        waited = self.fetched.pop(name, None)
+        self._fetcher.set_aside(Fetched(entry.address) if waited is None else waited, need)
+        self.done(name)
+
+    def _fail(self, name: str, command: c.Fail) -> None:
+        self.done(name)
+        command = msgspec.structs.replace(command, at=self._clock.now())
+        self._put(Asked(command.address.run_id, lambda state: command, None))
+
+    # -- limits --------------------------------------------------------------------------------------------------------
+
+    async def _limits(self, name: str, entry: Entry) -> tuple[Limit, ...] | None:
+        """What it must enter. None: it is no longer in the dispatcher."""
+        loaded = self._memory.runs.get(entry.address.run_id)
+        if loaded is None or not self._renderer.wants(loaded.state, entry.address):
+            self.done(name)
+            if loaded is not None:
+                self._memory.rest(loaded)
+            return None
+        try:
+            return self.limiter.add_queue(entry, self._renderer.limits(loaded, entry.address))
+        except NotAtHand as need:
+            self._fetch(name, entry, loaded, need)
+        except TemplateError as error:
+            problem = Error(error.code, str(error))
+            self._fail(name, c.Fail(at=0.0, address=entry.address, error=problem, retryable=False))
+        except Exception as error:  # noqa: BLE001  whatever one run does, the others go on (X34)
+            self.done(name)
+            await self._quarantine(entry.address.run_id, error)
+        return None
+
+    async def _find_inherited(self) -> None:
+        """Slots are rebuilt from the journal: what a worker has keeps its own, what is unclaimed is taken back (PROTOCOL 23)."""
+        names = self.dispatcher.list_aside(_INHERITED)
+        for first in range(0, len(names), _RECALLED):
+            found = await self._transport.take_back(names[first : first + _RECALLED])
+            if found is None:  # the transport is away; nothing could be published either
+                self.limiter.look_later()
+                return
+            for name in (name for name, answer in found.items() if answer == "claimed"):
+                entry = self.dispatcher.get(name)
+                loaded = None if entry is None else self._memory.runs.get(entry.address.run_id)
+                if entry is not None and loaded is not None:
+                    self.dispatcher.send(name)
+                    self._hold(loaded, entry)
+        self.dispatcher.call_up(_INHERITED, len(names))
+
+    def _hold(self, loaded: Loaded, entry: Entry) -> None:
+        if not entry.limited:
+            return
+        try:
+            limits = self.limiter.add_queue(entry, self._renderer.limits(loaded, entry.address))
+        except (NotAtHand, TemplateError):  # it was rendered when it was sent; now what its key needs is elsewhere
+            limits = self.limiter.add_queue(entry, ())
+        self.limiter.hold(entry.address.task_id, limits)
+
+
+def _is_late(state: State) -> bool:
+    """No node failed: any code that a handler may choose is that of one."""
+    if state.state is not RunState.FAILING or state.failed_node is not None or state.error is None:
+        return False
+    return state.error.code == "deadline_exceeded"

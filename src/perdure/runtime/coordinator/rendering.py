@@ -1,0 +1,525 @@
+"""Turns what the kernel asks for into finished things: rendered configs, tasks, answers of trivial nodes, verdicts.
+
+Owns the bridge between state and routing. Decides nothing, keeps nothing but caches; every result is a function of the
+state, so rendering again after a crash gives the same. Never waits: what a result needs and is not at hand, a blob to look into
+or a large value to be stored first, is raised as `NotAtHand`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from perdure.blobs import INLINE_BYTES, InvalidBlobRef, full_ref, parse_ref, ref_of
+from perdure.clock import Clock
+from perdure.expressions.at_hand import NOTHING, AtHand, Lost, resolve, take
+from perdure.expressions.budget import Budget
+from perdure.expressions.conditions import evaluate
+from perdure.expressions.errors import ConfigTorn, NeedsStore, TemplateError, stored_key
+from perdure.expressions.schemas import check as check_value
+from perdure.expressions.schemas import find_misfits
+from perdure.expressions.scope import Run, Scope, outcome
+from perdure.expressions.segments import find_secret
+from perdure.expressions.sight import sensitive_paths
+from perdure.expressions.templates import find_urls, has_literal_host, render
+from perdure.kernel import commands as c
+from perdure.kernel import keys, segments
+from perdure.kernel.address import Address
+from perdure.kernel.inputs import Context, Seen, context, parents
+from perdure.kernel.segments import BlobRef, find_sealed
+from perdure.kernel.settle import default_outputs
+from perdure.kernel.state import Activation, IntegrityError, NodeState, State, index_of
+from perdure.kernel.values import Error
+from perdure.limits import Limit
+from perdure.model.extremes import WHY, has_many
+from perdure.model.inlining import join_config
+from perdure.model.ir import IR, Node, Reference
+from perdure.model.references import BadExpression, find_in_template, templates
+from perdure.nodes.checks import explain_rendered
+from perdure.nodes.registry import Answer, Call, Done, Failed, NodeType, Registry
+from perdure.runtime.coordinator import gathering
+from perdure.runtime.coordinator.cache import Cache
+from perdure.runtime.coordinator.loaded import Loaded
+from perdure.secrets.keyring import UnknownKey
+from perdure.secrets.vault import Vault
+from perdure.transport import Task
+
+_SHOWN_MISFITS = 5
+LONGEST_LIMIT_KEY = 500
+PART_BYTES = 1024
+"""Parts of an object that is too large as a whole: those beyond this are stored."""
+
+
+class Renderer:
+    def __init__(self, registry: Registry, cache: Cache | None = None, vault: Vault | None = None) -> None:
+        """Without a cache nothing can be stored or fetched: every value stays where it is."""
+        self._registry = registry
+        self._cache = cache
+        self._vault = vault
+        self.scarce: set[str] = set()
+        """Functions, as `module:name`, that some workers cannot import and others may."""
+
+    # -- blobs ---------------------------------------------------------------------------------------------------------
+
+    def _at_hand(self, tenant: str) -> AtHand:
+        return NOTHING if self._cache is None else self._cache.view(tenant)
+
+    def look_into(self, value: Any, path: str, tenant: str) -> Any:
+        """The value with all that is in it. Raises NotAtHand or ContentLost."""
+        return resolve(value, path, self._at_hand(tenant))
+
+    def keep(self, value: Any, tenant: str) -> Any:
+        """A value as an event may hold it. Raises NeedsStore."""
+        return self._keep(value, tenant)[0]
+
+    def _keep(self, value: Any, tenant: str, limit: int = INLINE_BYTES) -> tuple[Any, int]:
+        """A value as an event may hold it, and its size: a large one as the reference to it, once that is stored."""
+        return self._store(value, *segments.encode(value), tenant, limit)
+
+    def _store(self, value: Any, data: bytes, refs: bool, tenant: str, limit: int = INLINE_BYTES) -> tuple[Any, int]:
+        if len(data) <= limit or self._cache is None:
+            return value, len(data)
+        ref = ref_of(data, refs=refs)
+        if stored_key(ref) not in self._at_hand(tenant):
+            raise NeedsStore(ref, data)
+        return BlobRef(ref), len(data)
+
+    def _keep_parts(self, value: Any, tenant: str) -> Any:
+        """The same for an object whose parts others must see: what makes it large, each by itself."""
+        if not isinstance(value, dict) or len(segments.encode(value)[0]) <= INLINE_BYTES:
+            return value
+        return {key: self._keep(item, tenant, PART_BYTES)[0] for key, item in value.items()}
+
+    # -- nodes ---------------------------------------------------------------------------------------------------------
+
+    def is_trivial(self, state: State, address: Address) -> bool:
+        """It is answered here: its type needs no worker, or nobody has such a type."""
+        activation = _get(state, address)
+        name = self._type_name(state, activation, address.undo)
+        found = self._registry.find(name)
+        return found is None or found.is_answered(_raw_config(state, activation, address.undo))
+
+    def node(self, state: State, address: Address) -> Node:
+        """The node as it was when this was activated."""
+        return state.pinned(_get(state, address))
+
+    def limits(self, loaded: Loaded, address: Address) -> list[Limit]:
+        """What the node's `concurrency` and `rate` come to. Raises TemplateError for a key that is none."""
+        activation = _get(loaded.state, address)
+        node = loaded.state.pinned(activation)
+        found: list[Limit] = []
+        if address.undo:  # undoing is another kind of work
+            return found
+        for kind, gate in (("concurrency", node.concurrency), ("rate", node.rate)):
+            if gate is not None:
+                key = self._limit_key(loaded, activation, node, gate.get("key"), f"the key of {kind} of {address.node}")
+                found.append(Limit(loaded.state.tenant, key, gate["limit"], gate.get("per_seconds")))
+        return found
+
+    def _limit_key(self, loaded: Loaded, activation: Activation, node: Node, template: str | None, what: str) -> str:
+        if template is None:
+            return f"{loaded.state.workflow}/{node.id}"
+        key: Any = template
+        if "{" in template:
+            extra = {"item": self._item(loaded, activation)} if activation.item >= 0 else None
+            key = render(template, self._scope(loaded.state, activation, node.references, extra))
+        if type(key) in (int, float, bool):
+            return msgspec.json.encode(key).decode()
+        if type(key) is BlobRef or (type(key) is str and len(key) > LONGEST_LIMIT_KEY):
+            raise TemplateError(f"{what} may have {LONGEST_LIMIT_KEY} characters, and has more", template=template)
+        if type(key) is not str or not key:
+            came = "nothing" if key in (None, "") else "something else"
+            raise TemplateError(f"{what} must come to text or a number, and came to {came}", template=template)
+        return key
+
+    def is_once(self, state: State, address: Address) -> bool:
+        """Its worker asks before it begins (rule 33)."""
+        return not address.undo and state.pinned(_get(state, address)).effect == "at_most_once"
+
+    def _type_name(self, state: State, activation: Activation, undo: bool) -> str:
+        node = state.pinned(activation)
+        return node.compensator.type if undo and node.compensator is not None else node.type
+
+    def answer(self, loaded: Loaded, address: Address, clock: Clock) -> c.Command | None:
+        """What a trivial node comes to; None when nobody wants this attempt any more."""
+        state = loaded.state
+        activation = state.locate(address)
+        if activation is None or not _is_current(activation, address):
+            return None
+        about: dict[str, Any] = {"at": clock.now(), "entropy": clock.random(), "address": address}
+        name = self._type_name(state, activation, address.undo)
+        found = self._registry.find(name)
+        if found is None or found.answer is None:
+            return c.Fail(**about, error=Error("unknown_type", self._registry.explain(name)), retryable=False)
+        try:
+            config = _load_config(
+                self._config(loaded, activation, address.undo, found), found, self._at_hand(state.tenant)
+            )
+            inputs = _inputs(state, activation)
+        except TemplateError as error:
+            return c.Fail(**about, error=Error(error.code, str(error)), retryable=False)
+        # What such a node is given is stored, and a secret never is, not even by way of a trivial node (S2).
+        problem = "a secret in its config would be stored; only workers fill secrets in" if find_secret(config) else ""
+        problem = problem or explain_rendered(found, config)
+        if problem:
+            message = f"{name} {address.node}: {problem}"
+            return c.Fail(**about, error=Error("bad_config", message), retryable=False)
+        answer = found.answer(
+            Call(
+                run_id=state.run_id,
+                node=address.node,
+                config=config,
+                run_inputs=state.inputs,
+                inputs=inputs,
+                at=about["at"],
+                undo=address.undo,
+            )
+        )
+        return self._command(state, answer, about)
+
+    def _command(self, state: State, answer: Answer, about: dict[str, Any]) -> c.Command:
+        if isinstance(answer, Failed):
+            return c.Fail(**about, error=Error(answer.code, answer.message), retryable=False)
+        if isinstance(answer, Done):
+            data, refs = segments.encode(answer.output)
+            if has_many(data):
+                return c.Fail(**about, error=Error("bad_output", f"output: {WHY}"), retryable=False)
+            output, size = self._store(answer.output, data, refs, state.tenant)
+            return self.accepted(state, c.Complete(**about, **_split(output), size=size, started_at=about["at"]))
+        return c.Suspend(
+            **about,
+            wait=answer.wait,
+            approvers=answer.approvers,
+            quorum=answer.quorum,
+            on_timeout=answer.on_timeout,  # type: ignore[arg-type]
+            escalate_to=answer.escalate_to,
+            timeout_seconds=answer.timeout_seconds,
+            shown=self._keep_parts(answer.shown, state.tenant),
+            form=self._keep(answer.form, state.tenant)[0],
+            notify=answer.notify,
+            workflow=answer.workflow,
+            inputs=self._keep(answer.inputs, state.tenant)[0],
+        )
+
+    def accepted(self, state: State, command: c.Command) -> c.Command:
+        """A result as it may be decided on: what is large in it is stored, and a completion whose output does not fit the
+        node's `output_schema` is a failed attempt."""
+        if isinstance(command, c.Checkpoint):
+            data = command.data
+            return command if data is None else msgspec.structs.replace(command, data=self._keep(data, state.tenant)[0])
+        if not isinstance(command, c.Complete):
+            return command
+        command, problems = self._slim(state, command), []
+        activation = state.locate(command.address)
+        schema = None if activation is None or command.address.undo else state.pinned(activation).output_schema
+        if command.output_ref is not None and not is_ref(command.output_ref):
+            problems = [f"{command.output_ref[:100]!r} is no reference to a blob"]
+        elif schema is not None:
+            output = command.output if command.output_ref is None else BlobRef(command.output_ref)
+            value = resolve(output, "output", self._at_hand(state.tenant))
+            if find_sealed(value):  # then the places are said, and never what is there
+                problems = find_misfits(schema, self._opener(state.tenant, state.seal_name)(value), _SHOWN_MISFITS)
+            else:
+                problems = check_value(schema, value)
+        if not problems:
+            return command
+        return c.Fail(
+            at=command.at,
+            id=command.id,
+            entropy=command.entropy,
+            address=command.address,
+            error=Error("output_schema", "the output does not fit output_schema: " + "; ".join(problems)),
+            worker=command.worker,
+        )
+
+    def function_of(self, kind: str, config: Any) -> str:
+        """The function that a worker must have; one named as `module:name` is imported by any, unless some lack it."""
+        name = named_function(kind, config)
+        return name if ":" not in name or name in self.scarce else ""
+
+    def _slim(self, state: State, command: c.Complete) -> c.Complete:
+        """Workers store what is large before they report it; one in another language may not."""
+        if command.output is None or 0 < command.size <= INLINE_BYTES:
+            return command
+        output, size = self._keep(command.output, state.tenant)
+        return msgspec.structs.replace(command, **_split(output), size=size)
+
+    def task(self, loaded: Loaded, address: Address, incarnation: int) -> Task | c.Fail | None:
+        """The message for a worker, or the failure to make it; None when nobody wants this attempt any more."""
+        state = loaded.state
+        activation, undo = _get(state, address), address.undo
+        if address.generation != state.generation or not _is_current(activation, address):
+            return None
+        node = state.pinned(activation)
+        compensator = node.compensator if undo else None
+        try:
+            config = self._config(loaded, activation, undo, None)
+            inputs = _inputs(state, activation)
+        except TemplateError as error:
+            problem = Error(error.code, str(error))
+            return c.Fail(at=activation.scheduled_at, address=address, error=problem, retryable=False)
+        kind = compensator.type if compensator is not None else node.type
+        return Task.at(
+            address,
+            tenant=state.tenant,
+            type=kind,
+            function=self.function_of(kind, config),
+            config=config,
+            inputs=inputs,
+            idempotency_key=address.idempotency_key(activation.undone),
+            checkpoint=None if undo else activation.checkpoint,
+            queue=node.queue,
+            priority=node.priority,
+            timeout_seconds=compensator.timeout_seconds if compensator is not None else node.timeout_seconds,
+            heartbeat_timeout_seconds=None if undo else node.heartbeat_timeout_seconds,
+            isolation=node.isolation,
+            effect="idempotent" if undo else node.effect,
+            sensitive=() if undo else node.sensitive,
+            sealed=bool(sensitive_paths(state.ir)) or keys.is_child(state.run_id) or state.sealed_for != "",
+            sealed_for=state.sealed_for,
+            incarnation=incarnation,
+            correlation_id=state.correlation_id,
+        )
+
+    def given(self, loaded: Loaded, activation: Activation, undo: bool) -> tuple[Any, dict[str, Any]]:
+        """The config and the inputs that an attempt of this activation is given. Raises TemplateError, NotAtHand."""
+        return self._config(loaded, activation, undo, None), _inputs(loaded.state, activation)
+
+    def wants(self, state: State, address: Address) -> bool:
+        """Somebody still wants this attempt."""
+        activation = state.locate(address)
+        return activation is not None and address.generation == state.generation and _is_current(activation, address)
+
+    def _config(self, loaded: Loaded, activation: Activation, undo: bool, kind: NodeType | None) -> Any:
+        state = loaded.state
+        node = state.pinned(activation)
+        if undo and node.compensator is not None:
+            references = (*node.compensator.references, *node.references)
+            shown = {
+                "output": activation.output if activation.output_ref is None else BlobRef(activation.output_ref),
+                "config": self._config(loaded, activation, False, None),
+                "error": None if state.error is None else state.error.as_output()["error"],
+            }
+            return self._render(
+                node.compensator.type, node.compensator.config, self._scope(state, activation, references, shown)
+            )
+        if activation.config is not None:
+            return activation.config  # a person gave it on requeue: data, not a template
+        config, references = node.config, node.references
+        if node.config_ref is not None:
+            config, references = self._fetch_config(state, node)
+        extra = {"item": self._item(loaded, activation)} if activation.item >= 0 else None
+        scope = self._scope(state, activation, references, extra)
+        if kind is not None and kind.raw_keys and isinstance(config, dict):
+            raw = {key: value for key, value in config.items() if key in kind.raw_keys}
+            rest = {key: value for key, value in config.items() if key not in kind.raw_keys}
+            return {**render(rest, scope), **raw}
+        return self._render(node.type, config, scope)
+
+    def _render(self, type_name: str, config: Any, scope: Scope) -> Any:
+        found = self._registry.find(type_name)
+        if found is None or not found.urls:
+            return render(config, scope)
+        rendered = render(config, scope, found.urls)
+        for url in find_urls(config, found.urls):
+            if not has_literal_host(url) and find_secret(rendered) is not None:
+                raise TemplateError(
+                    "a config with a secret needs the host of its URL written out: else the data would say who gets the secret",
+                    template=url,
+                )
+        return rendered
+
+    def _fetch_config(self, state: State, node: Node) -> tuple[Any, tuple[Reference, ...]]:
+        """A config that the definition keeps as a blob, with what stands beside it: part of the definition, so its templates
+        are templates."""
+        content = take(full_ref(node.config_ref or ""), f"config_ref of {node.id}", self._at_hand(state.tenant))
+        config, wrong = join_config(node.type, node.config, content, f"node '{node.id}'")
+        if wrong:
+            raise ConfigTorn("; ".join(wrong))
+        known, found = index_of(state.ir), list(node.references)
+        try:
+            for _, text in templates(config, ()):
+                found += find_in_template(text, known)
+        except BadExpression as error:
+            raise TemplateError(f"config_ref of {node.id}: {error}") from None
+        return config, tuple(found)
+
+    def _scope(
+        self,
+        state: State,
+        activation: Activation,
+        references: tuple[Reference, ...],
+        extra: dict[str, Any] | None = None,
+    ) -> Scope:
+        reader = activation
+        if activation.item >= 0:
+            reader = state.find(state.name(activation.node), activation.scope) or activation
+        seen = context(state, reader, references)
+        known = index_of(state.irs[activation.ir])
+        return Scope.of(Run.of(state), seen, extra=extra, known=known, at_hand=self._at_hand(state.tenant))
+
+    def _item(self, loaded: Loaded, activation: Activation) -> Any:
+        """The item's own value, from its map's `over` list, rendered once per attempt of the map."""
+        state = loaded.state
+        name = state.name(activation.node)
+        owner = state.find(name, activation.scope)
+        if owner is None:
+            raise IntegrityError(f"run {state.run_id}: item {activation.item} of {name} has no map")
+        key = (name, activation.scope, owner.attempt)
+        if key not in loaded.over:
+            config = owner.config if owner.config is not None else state.node_in(owner.ir, owner.node).config
+            references = state.node_in(owner.ir, owner.node).references
+            over = config["over"]
+            if owner.config is None:
+                over = render(over, self._scope(state, owner, references))
+            loaded.over[key] = resolve_top(over, "over", self._at_hand(state.tenant))
+        return loaded.over[key][activation.item]
+
+    # -- verdicts ------------------------------------------------------------------------------------------------------
+
+    def evaluate(self, state: State, question: c.Question, command: c.Command, budget: Budget) -> c.Verdict:
+        """The state is as it was before the command: a run that is being started is known from that alone."""
+        run, ir, sealed_for = Run.of(state), state.ir if state.irs else None, state.sealed_for
+        if isinstance(command, c.Start):
+            started, sealed_for = command, command.sealed_for
+            run = Run(
+                started.run_id, started.ir.name, started.inputs, started.workflow_version, started.tenant, started.tags
+            )
+        if isinstance(command, c.Start | c.Patch) or (isinstance(command, c.Retry) and command.ir is not None):
+            ir = command.ir
+        assert ir is not None
+        match question.need.kind:
+            case "collect":
+                return self._collect(state, question, command)
+            case "outputs":
+                return self._outputs(run, ir, question.context)
+            case _:
+                sensitive = sensitive_paths(ir)
+                may_hold = sensitive or keys.is_child(run.id) or sealed_for
+                open_sealed = self._opener(run.tenant, sealed_for or run.id) if may_hold else None
+                return evaluate(question, run, self._at_hand(run.tenant), sensitive, open_sealed, budget)
+
+    def _opener(self, tenant: str, run_id: str) -> Callable[[Any], Any]:
+        """Opens sealed fields in memory, for who must look into them. A child may be given some by its parent."""
+
+        def open_sealed(value: Any) -> Any:
+            if self._vault is None:
+                raise UnknownKey("a condition reads sealed fields, and this process has no keys")
+            return self._vault.sealer(tenant, run_id).open(value)
+
+        return open_sealed
+
+    def _collect(self, state: State, question: c.Question, command: c.Command) -> c.Verdict:
+        items, at_hand = question.context.items, self._at_hand(state.tenant)
+        if self._cache is not None and len(items) > gathering.FEW:
+            key = gathering.key_of(state, question.need, command)
+            if key not in at_hand:
+                raise gathering.NeedsGathered(key, items)
+            found = at_hand[key]
+            if type(found) is Lost:
+                return c.Verdict(error=Error("bad_output", f"the outputs of all items together: {found.message}"))
+            verdict: c.Verdict = found
+            return verdict
+        gathered = gathering.gather(items)
+        kept, _ = self._store(None, gathered.data, gathered.refs, state.tenant)
+        return gathering.judge(gathered, items, kept.ref if type(kept) is BlobRef else "")
+
+    def _outputs(self, run: Run, ir: IR, seen: Context) -> c.Verdict:
+        if ir.outputs is None:
+            return _as_verdict(*self._keep(default_outputs(ir, seen.nodes), run.tenant))
+        scope = Scope.of(run, seen, known=index_of(ir), at_hand=self._at_hand(run.tenant))
+        values: dict[str, Any] = {}
+        for name, template in ir.outputs.items():
+            try:
+                values[name] = render(template, scope)
+            except TemplateError as error:
+                if not _was_skipped(error, seen.nodes):
+                    return c.Verdict(error=Error("output_error", f"outputs.{name}: {error}"))
+                values[name] = None
+        if find_secret(values) is not None:
+            return c.Verdict(error=Error("output_error", "a secret cannot be an output of a run, which is stored"))
+        return _as_verdict(*self._keep(values, run.tenant))
+
+
+def _as_verdict(value: Any, size: int) -> c.Verdict:
+    return c.Verdict(output_ref=value.ref, size=size) if type(value) is BlobRef else c.Verdict(value=value, size=size)
+
+
+def _split(value: Any) -> dict[str, Any]:
+    """An output as commands and events have it: itself, or the reference to all of it."""
+    return {"output": None, "output_ref": value.ref} if type(value) is BlobRef else {"output": value}
+
+
+def named_function(kind: str, config: Any) -> str:
+    """The function a task calls, as its config names it; empty where that is not known before it is rendered."""
+    name = config.get("function") or config.get("action") if kind == "task" and isinstance(config, dict) else None
+    return name if isinstance(name, str) and "{{" not in name else ""
+
+
+def is_ref(text: str) -> bool:
+    try:
+        parse_ref(text)
+    except InvalidBlobRef:
+        return False
+    return True
+
+
+def resolve_top(value: Any, path: str, at_hand: AtHand) -> Any:
+    """A value that is looked into, not the values in it."""
+    return take(value.ref, path, at_hand) if type(value) is BlobRef else value
+
+
+def _load_config(config: Any, kind: NodeType, at_hand: AtHand) -> Any:
+    """What the type looks at; what it only passes on stays a reference."""
+    if kind.ref_keys is None:
+        return config
+    if not isinstance(config, dict):
+        return resolve(config, "config", at_hand)
+    loaded: dict[str, Any] = {}
+    for key, value in config.items():
+        if key in kind.ref_keys:
+            loaded[key] = value
+        else:
+            load = resolve_top if f"{key}[]" in kind.ref_keys else resolve
+            loaded[key] = load(value, f"config.{key}", at_hand)
+    return loaded
+
+
+def _was_skipped(error: TemplateError, nodes: dict[str, Seen]) -> bool:
+    """A skipped node in `outputs` is null (rule 44)."""
+    root = error.path.partition(".")[0].partition("[")[0]
+    return root in nodes and nodes[root].state == "skipped"
+
+
+def _get(state: State, address: Address) -> Activation:
+    found = state.locate(address)
+    if found is None:
+        raise IntegrityError(f"run {state.run_id}: nothing was activated at {address.place}")
+    return found
+
+
+def _raw_config(state: State, activation: Activation, undo: bool) -> Any:
+    """The config as the definition has it; None when it is stored elsewhere."""
+    node = state.pinned(activation)
+    if undo and node.compensator is not None:
+        return node.compensator.config
+    if activation.config is not None:
+        return activation.config
+    return node.config if node.config_ref is None else None
+
+
+def _is_current(activation: Activation, address: Address) -> bool:
+    """Of its generation, somebody still wants this attempt."""
+    if address.undo:
+        undo = activation.undo
+        return undo is not None and undo.attempt == address.attempt and undo.state == "queued"
+    return activation.attempt == address.attempt and activation.state in (NodeState.QUEUED, NodeState.RUNNING)
+
+
+def _inputs(state: State, activation: Activation) -> dict[str, Any]:
+    owner = activation
+    if activation.item >= 0:
+        owner = state.find(state.name(activation.node), activation.scope) or activation
+    return {name: outcome(seen) for name, seen in parents(state, owner).items()}

@@ -1,0 +1,179 @@
+"""The roster: which workers there are, and what of the waiting work nobody can take.
+
+A task that no living worker could be given is taken back and its node held, so that `explain` can say why it does not run; as
+soon as a worker that can take it is there, the node is released. It also sizes the window of each queue by the slots that listen.
+Owns what is known of workers. Whether a worker is dead is the reclaimer's to say; what holding means is the kernel's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from perdure.clock import Clock
+from perdure.kernel import commands as c
+from perdure.kernel.decider import sorted_by_schedule
+from perdure.kernel.events import NodeHeld
+from perdure.kernel.state import NodeState, State
+from perdure.runtime.coordinator.coordinator import Coordinator
+from perdure.runtime.coordinator.inbox import Need
+from perdure.runtime.coordinator.messages import Asked
+from perdure.transport import Task, Transport, TransportClosed, TransportUnavailable, WorkerSeen, can_take
+
+logger = logging.getLogger("perdure.roster")
+
+LEAST_WINDOW = 64
+"""Tasks per queue that are published although nobody seems to listen: whoever comes finds something to do."""
+
+
+class Roster:
+    def __init__(
+        self,
+        transport: Transport,
+        coordinator: Coordinator,
+        clock: Clock,
+        *,
+        dead_seconds: float,
+        look_seconds: float = 2.0,
+    ) -> None:
+        self._transport = transport
+        self._coordinator = coordinator
+        self._clock = clock
+        self._dead_seconds = dead_seconds
+        self._look_seconds = look_seconds
+        self._out: dict[str, Need] = {}
+        """Published and not done."""
+        self._held: dict[Need, dict[str, set[str]]] = {}
+        """Nodes held for want of a worker: need, run, nodes."""
+        self._untaken: dict[Need, float] = {}
+        """Since when nobody can take it."""
+        self.workers: list[WorkerSeen] = []
+        """The living, when last looked."""
+        self._lacking: dict[str, set[str]] = {}
+        """Workers that found that they cannot import a function."""
+        coordinator.handling.has_others = self.has_others
+        coordinator.transport.published = self._published
+        coordinator.handling.taken = self._note_held
+
+    def _published(self, tasks: Sequence[Task]) -> None:
+        for task in tasks:
+            if not task.undo:
+                self._out[task.task_id] = Need(task.queue, task.type, task.function)
+
+    def note(self, state: State, events: list[Any]) -> None:
+        """What became durable."""
+        if any(isinstance(event, NodeHeld) for event in events):
+            self._note_held(state)
+
+    def _note_held(self, state: State) -> None:
+        for activation in sorted_by_schedule(state, NodeState.HELD):
+            if activation.reason == "no_worker":
+                node = state.pinned(activation)
+                need = Need(node.queue, node.type, self._coordinator.renderer.function_of(node.type, node.config))
+                self._held.setdefault(need, {}).setdefault(state.run_id, set()).add(node.id)
+
+    def has_others(self, need: Need, worker: str) -> bool:
+        """This worker cannot import the function. Whether somebody else is there who may: then only those are given it."""
+        lacking = self._lacking.setdefault(need.function, set())
+        lacking.add(worker)
+        if worker not in {seen.beat.worker for seen in self.workers}:
+            return True  # who is there was not looked at since it came: nothing fails for good because of that
+        others = [seen for seen in self.workers if seen.beat.worker not in lacking and _can(seen, need)]
+        if others:
+            self._coordinator.renderer.scarce.add(need.function)
+        else:
+            # Everybody lacks it. Should it be put there and the run tried again, whoever is there looks anew.
+            self._forget(need.function)
+        return bool(others)
+
+    def _forget(self, function: str) -> None:
+        self._coordinator.renderer.scarce.discard(function)
+        self._lacking.pop(function, None)
+
+    # looking
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.look()
+            except TransportClosed:
+                raise
+            except TransportUnavailable as error:
+                logger.warning("workers: %s", error)
+                self._untaken.clear()  # it cannot be said how long nobody was there
+            await self._clock.sleep(self._look_seconds)
+
+    async def look(self) -> None:
+        workers = [seen for seen in await self._transport.list_workers() if seen.silent_seconds <= self._dead_seconds]
+        self.workers = workers
+        living = {seen.beat.worker for seen in workers}
+        for function in [name for name, lacking in self._lacking.items() if not lacking & living]:
+            self._forget(function)
+        self._size_windows(workers)
+        self._release(workers)
+        await self._hold(workers)
+
+    def _size_windows(self, workers: list[WorkerSeen]) -> None:
+        slots: dict[str, int] = {}
+        for seen in workers:
+            for queue in seen.beat.queues:
+                slots[queue] = slots.get(queue, 0) + seen.beat.slots
+        for queue, count in slots.items():
+            self._coordinator.publisher.dispatcher.set_window(queue, max(2 * count, LEAST_WINDOW))
+
+    def _release(self, workers: list[WorkerSeen]) -> None:
+        for need in [need for need in self._held if _is_taken(need, workers)]:
+            for run_id, nodes in self._held.pop(need).items():
+                if self._coordinator.share.holds(run_id):
+                    release = c.Release(at=self._clock.now(), nodes=tuple(sorted(nodes)))
+                    self._coordinator.put(Asked(run_id, lambda state, release=release: release))  # type: ignore[misc]
+
+    async def _hold(self, workers: list[WorkerSeen]) -> None:
+        """Take back what nobody could be given for as long as a worker may be silent."""
+        now = self._clock.monotonic()
+        self._out = {
+            name: need
+            for name, need in self._out.items()
+            if self._coordinator.publisher.dispatcher.get(name) is not None
+        }
+        wanted = set(self._out.values())
+        self._untaken = {need: self._untaken.get(need, now) for need in wanted if not _is_taken(need, workers)}
+        overdue = {need for need, since in self._untaken.items() if now - since >= self._dead_seconds}
+        names = [name for name, need in self._out.items() if need in overdue]
+        if not names:
+            return
+        found = await self._transport.recall(names)
+        for name in names:
+            if found[name] == "claimed":
+                continue
+            entry = self._coordinator.publisher.dispatcher.get(name)
+            self._coordinator.publisher.done(name)
+            if entry is not None:
+                why = _describe(self._out[name], workers)
+                hold = c.Hold(at=self._clock.now(), address=entry.address, detail=why)
+                self._coordinator.put(Asked(entry.address.run_id, lambda state, hold=hold: hold))  # type: ignore[misc]
+
+
+def _can(seen: WorkerSeen, need: Need) -> bool:
+    return can_take(seen.beat, need.queue, need.type, need.function)
+
+
+def _is_taken(need: Need, workers: list[WorkerSeen]) -> bool:
+    return any(_can(seen, need) for seen in workers)
+
+
+def _describe(need: Need, workers: list[WorkerSeen]) -> str:
+    """Who lacked what, for people."""
+    there = [seen.beat for seen in workers if need.queue in seen.beat.queues]
+    if not there:
+        return f"nobody worked on queue {need.queue!r}"
+    lacked = f"the node type {need.type!r}"
+    if need.function and any(need.type in beat.types for beat in there):
+        there = [beat for beat in there if need.type in beat.types]
+        lacked = f"the function {need.function!r}"
+    names = ", ".join(
+        f"{beat.worker} (process {beat.pid} on {beat.host})" if beat.host else beat.worker for beat in there[:3]
+    )
+    more = f" and {len(there) - 3} more" if len(there) > 3 else ""
+    return f"{names}{more} on queue {need.queue!r} lacked {lacked}"

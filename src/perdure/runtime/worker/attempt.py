@@ -1,0 +1,153 @@
+"""One attempt while a worker has it: its state, and the results it can come to.
+
+This file owns what is known of an attempt inside the worker. It must not know slots, queues or transports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Literal
+
+from perdure.outcomes import NotDone
+from perdure.runtime.failures import describe
+from perdure.runtime.worker.results import Left
+from perdure.transport import Result, Task
+
+End = Literal["", "timeout", "heartbeat_timeout", "cancelled", "handed_back"]
+
+
+class Attempt:
+    __slots__ = (
+        "checkpoints",
+        "ending",
+        "handle",
+        "last_heartbeat",
+        "released",
+        "reported",
+        "returned",
+        "saving",
+        "slot",
+        "started",
+        "started_at",
+        "task",
+        "task_id",
+        "threads",
+        "unwind_by",
+    )
+
+    def __init__(self, task: Task, slot: int) -> None:
+        self.task = task
+        self.task_id = task.task_id
+        self.slot = slot
+        self.handle: asyncio.Task[Result]
+        self.started: float | None = None
+        """When the handler was called, by the monotonic clock; None until then."""
+        self.started_at: float | None = None
+        self.last_heartbeat = 0.0
+        self.ending: End = ""
+        """Why the attempt was told to end, if it was; the first reason stays."""
+        self.unwind_by: float | None = None
+        """When the worker stops waiting for the cancelled handler."""
+        self.threads = 0
+        """The number of calls in threads that have not returned; the slot stays taken as long (rule 32)."""
+        self.returned = False
+        """Whether the handler has done its work; its value is being stored and reported."""
+        self.saving: asyncio.Task[None] | None = None
+        """The task that stores the last checkpoint; the next checkpoint waits for it."""
+        self.checkpoints = 0
+        self.reported = False
+        self.released = False
+
+    def deadline(self) -> float | None:
+        """When the attempt next has to be looked at: at a timeout, or when its handler must have cleaned up."""
+        if self.started is None or self.reported:
+            return None
+        if self.ending and self.unwind_by is not None:
+            return self.unwind_by
+        if self.returned:
+            return None
+        task = self.task
+        due = None if task.timeout_seconds is None else self.started + task.timeout_seconds
+        if task.heartbeat_timeout_seconds is not None:
+            silent = self.last_heartbeat + task.heartbeat_timeout_seconds
+            due = silent if due is None else min(due, silent)
+        return due
+
+    def overdue(self, now: float) -> End:
+        """The timeout that has passed; "" if none has."""
+        task = self.task
+        if self.started is None:
+            return ""
+        if task.timeout_seconds is not None and now >= self.started + task.timeout_seconds:
+            return "timeout"
+        if task.heartbeat_timeout_seconds is not None and now >= self.last_heartbeat + task.heartbeat_timeout_seconds:
+            return "heartbeat_timeout"
+        return ""
+
+    @property
+    def is_late(self) -> bool:
+        """Whether a timeout has ended the attempt: its result is too late even if the handler was not interrupted."""
+        return self.ending in {"timeout", "heartbeat_timeout"}
+
+    def completed(self, left: Left, worker: str, choice: tuple[str, ...] | None, reasoning: str) -> Result:
+        return self._result(
+            worker,
+            kind="completed",
+            output=left.value,
+            output_ref=left.ref,
+            size=left.size,
+            choice=choice,
+            reasoning=reasoning,
+        )
+
+    def failed(self, error: BaseException, worker: str) -> Result:
+        if self.ending:
+            return self.ended(worker, not_done=isinstance(error, NotDone))
+        return self._result(worker, kind="failed", **describe(error))
+
+    def ended(self, worker: str, *, not_done: bool = False) -> Result:
+        """The result of an attempt that was told to end and did."""
+        task = self.task
+        not_done = not_done or self.started is None
+        match self.ending:
+            case "timeout":
+                message = f"not finished after {task.timeout_seconds:g} s"
+                return self._result(worker, kind="failed", code="timeout", message=message, not_done=not_done)
+            case "heartbeat_timeout":
+                message = f"no heartbeat for {task.heartbeat_timeout_seconds:g} s"
+                return self._result(worker, kind="failed", code="heartbeat_timeout", message=message, not_done=not_done)
+            case "cancelled":
+                message = "stopped on request"
+                return self._result(
+                    worker,
+                    kind="failed",
+                    code="cancelled",
+                    message=message,
+                    retryable=False,
+                    not_done=not_done,
+                    stopped=True,
+                )
+            case "handed_back":
+                return self.handed_back(worker)
+            case "":
+                message = "the handler cancelled itself"
+                return self._result(worker, kind="failed", code="error", message=message)
+
+    def handed_back(self, worker: str) -> Result:
+        return self._result(worker, kind="handed_back", not_done=self.started is None)
+
+    def checkpointed(self, left: Left, step: str, worker: str) -> Result:
+        self.checkpoints += 1
+        fields = {"output": left.value, "output_ref": left.ref, "size": left.size}
+        return self._result(worker, kind="checkpointed", step=step, number=self.checkpoints, **fields)
+
+    def _result(self, worker: str, **fields: Any) -> Result:
+        task = self.task
+        return Result.at(
+            task.address,
+            tenant=task.tenant,
+            incarnation=task.incarnation,
+            started_at=self.started_at,
+            worker=worker,
+            **fields,
+        )

@@ -1,0 +1,311 @@
+"""The execution of one attempt: on the loop, in a thread, or in a process of its own.
+
+It owns the way from a task to the value or error of its handler, and the context the handler sees. It must not know
+slots, claiming or shutdown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import functools
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from perdure import functions
+from perdure.archive import LogLine
+from perdure.clock import Clock
+from perdure.outcomes import Chosen, Failure
+from perdure.plain_text import cut
+from perdure.runtime.worker.attempt import Attempt
+from perdure.runtime.worker.blocking import Timed
+from perdure.runtime.worker.capture import heard
+from perdure.runtime.worker.claims import Claims
+from perdure.runtime.worker.context import Context, running_loop
+from perdure.runtime.worker.handlers import Found, Handlers
+from perdure.runtime.worker.inputs import Filling
+from perdure.runtime.worker.isolation import ProcessPool
+from perdure.runtime.worker.logs import LONGEST
+from perdure.runtime.worker.outputs import Encoded
+from perdure.runtime.worker.reporter import Reporter
+from perdure.runtime.worker.results import Leaving, Left
+from perdure.runtime.worker.threads import ThreadPool
+from perdure.runtime.worker.watch import Watch
+from perdure.transport import Result, Task, Transport, TransportUnavailable
+
+_log = logging.getLogger(__name__)
+
+
+class Execution:
+    def __init__(
+        self,
+        transport: Transport,
+        clock: Clock,
+        handlers: Handlers,
+        *,
+        worker_id: str,
+        threads: ThreadPool,
+        processes: ProcessPool,
+        reporter: Reporter,
+        watch: Watch,
+        claims: Claims | None,
+        filling: Filling,
+        leaving: Leaving,
+        release: Callable[[Attempt], None],
+        keep_line: Callable[[LogLine], None] | None = None,
+    ) -> None:
+        self._transport = transport
+        self._clock = clock
+        self._handlers = handlers
+        self.worker_id = worker_id
+        self.threads = threads
+        self._processes = processes
+        self._reporter = reporter
+        self._watch = watch
+        self._claims = claims
+        self._filling = filling
+        self._leaving = leaving
+        self._release = release
+        self._keep_line = keep_line
+        self.loop = asyncio.get_running_loop()
+        self._contexts: dict[str, WorkerContext] = {}
+        self.monotonic = clock.monotonic
+        self._blocked: set[str] = set()
+        """Functions that were seen to block the loop, each of which is reported once."""
+
+    async def execute(self, attempt: Attempt) -> Result:
+        """Execute an attempt and give its result. Raises only when cancelled."""
+        task = attempt.task
+        try:
+            functions.follow_changes(self._clock.monotonic())
+            found = self._handlers.get(task.type)
+            if found is None:
+                raise Failure("unknown_type", self._handlers.explain(task.type))
+            if task.isolation == "process" and not task.sealed:
+                config = self._filling.reveal(task, task.config)  # the isolated process loads its blobs itself
+            else:
+                config = await self._filling.fill(task, task.config)
+            problem = found.check(config)
+            if problem:
+                raise Failure("bad_config", f"{task.type} {task.node}: {problem}", retryable=False, not_done=True)
+            if task.effect == "at_most_once" and not await self._is_granted(attempt):
+                return attempt.handed_back(self.worker_id)
+            calling = self._call(attempt, found, config)
+            del config  # a large config should be held by the handler alone
+            with heard(functools.partial(self.keep_line, task)):
+                value = await calling
+            leaving = self._leave(attempt, value)
+            del value
+            return await leaving
+        except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001  a handler may raise anything, even SystemExit; it failed
+            return self._leaving.clean(attempt.failed(error, self.worker_id))
+        finally:
+            self._contexts.pop(attempt.task_id, None)
+            if attempt.saving is not None:
+                attempt.saving.cancel()  # a checkpoint the handler did not wait for
+
+    async def _leave(self, attempt: Attempt, value: Any) -> Result:
+        """Make a result of what the handler returned. From here on no timeout applies: the work is done."""
+        if attempt.is_late:
+            return attempt.ended(self.worker_id)
+        attempt.returned = True
+        choice, reasoning = None, ""
+        if isinstance(value, Chosen):
+            value, choice, reasoning = value.output, tuple(value.next_nodes), value.reasoning
+        sending = self._leaving.send(attempt.task, value)
+        del value  # a large output should not be held while it is stored
+        return self._leaving.clean(attempt.completed(await sending, self.worker_id, choice, reasoning))
+
+    def tell(self, attempt: Attempt) -> None:
+        """Tell the handler that it should stop."""
+        context = self._contexts.get(attempt.task_id)
+        if context is not None:
+            context.cancelled = True
+
+    def checkpoint(self, attempt: Attempt, data: Any, step: str) -> asyncio.Future[None]:
+        if attempt.reported:
+            raise asyncio.CancelledError(f"{attempt.task_id} is over")
+        small = self._leaving.send_small(attempt.task, data, "checkpoint")
+        if attempt.saving is None and isinstance(small, Left):
+            return self._reporter.add_and_wait(attempt.checkpointed(small, step, self.worker_id))
+        attempt.saving = self.loop.create_task(self._save(attempt, small, step, attempt.saving))
+        attempt.saving.add_done_callback(_look_at)
+        return attempt.saving
+
+    async def _save(self, attempt: Attempt, data: Left | Encoded, step: str, before: asyncio.Task[None] | None) -> None:
+        """Store a large checkpoint, then report it. Later checkpoints wait for it, so that they arrive in order."""
+        if before is not None:
+            await asyncio.wait([before])
+        left = await self._leaving.send(attempt.task, data, "checkpoint") if isinstance(data, Encoded) else data
+        await self._reporter.add_and_wait(attempt.checkpointed(left, step, self.worker_id))
+
+    async def load_inputs(self, task: Task) -> dict[str, Any]:
+        inputs: dict[str, Any] = await self._filling.fill(task, task.inputs)
+        return inputs
+
+    def thread_ended(self, attempt: Attempt) -> None:
+        attempt.threads -= 1
+        self._release(attempt)
+
+    async def _is_granted(self, attempt: Attempt) -> bool:
+        try:
+            return await self._transport.begin(attempt.task, self.worker_id)
+        except TransportUnavailable as error:
+            # The start may be in the journal, but nothing was started here, and the result says so.
+            _log.warning("worker %s cannot ask to begin %s: %s", self.worker_id, attempt.task_id, error)
+            return False
+
+    async def _call(self, attempt: Attempt, found: Found, config: Any) -> Any:
+        task = attempt.task
+        if task.isolation == "process":
+            async with self._processes.process() as process:
+                self._begin(attempt)
+                return await process.call(
+                    found.handler,
+                    msgspec.structs.replace(task, config=config),
+                    heartbeat=functools.partial(self.heartbeat, attempt),
+                    checkpoint=functools.partial(self.checkpoint, attempt),
+                    keep_line=functools.partial(self.keep_line, task),
+                    blob=functools.partial(self._filling.get, task),
+                )
+        if task.checkpoint is not None:
+            task = msgspec.structs.replace(task, checkpoint=await self._filling.fill(task, task.checkpoint))
+        context = self._contexts[attempt.task_id] = WorkerContext(self, attempt, task)
+        if found.is_async:
+            if task.inputs and not found.inputs_on_demand:
+                await context.prepare_inputs()
+            self._begin(attempt)
+            return await found.handler(config, context)
+        self._begin(attempt)
+        return await context.run_in_thread(found.handler, config, context)
+
+    def _begin(self, attempt: Attempt) -> None:
+        attempt.started_at = self._clock.now()
+        if self._claims is not None:
+            self._claims.enter(attempt.slot, attempt.task_id, attempt.started_at)
+        attempt.started = attempt.last_heartbeat = self._clock.monotonic()
+        task = attempt.task
+        if task.timeout_seconds is not None or task.heartbeat_timeout_seconds is not None:
+            self._watch.add(attempt)
+
+    def keep_line(self, task: Task, level: int, text: str) -> None:
+        """Keep a line with the run, cleaned of secrets that were revealed in this process. From any thread."""
+        if self._keep_line is None:
+            return
+        self._keep_line(
+            LogLine(
+                tenant=task.tenant,
+                run_id=task.run_id,
+                node=task.node,
+                attempt=task.attempt,
+                at=self._clock.now(),
+                level=logging.getLevelName(level).lower(),
+                message=cut(self._leaving.clean_text(text), LONGEST),
+            )
+        )
+
+    def tell_blocked(self, task: Task, function: str, seconds: float) -> None:
+        if function not in self._blocked:  # reported once: a map may call the function a thousand times
+            self._blocked.add(function)
+            _log.warning(
+                "run %s, node %s: the async function %s kept the event loop for %.1f s, and everything else in this process "
+                "stood still; await what waits, or make it a plain `def`, which runs in a thread",
+                task.run_id,
+                task.node,
+                function,
+                seconds,
+            )
+
+    def heartbeat(self, attempt: Attempt) -> None:
+        attempt.last_heartbeat = self._clock.monotonic()
+
+
+class WorkerContext(Context):
+    """The context of a handler in this process, on the loop or in a thread."""
+
+    __slots__ = ("_attempt", "_execution")
+
+    def __init__(self, execution: Execution, attempt: Attempt, task: Task) -> None:
+        super().__init__(task)
+        self._execution = execution
+        self._attempt = attempt
+
+    def _keep_line(self, level: int, text: str) -> None:
+        self._execution.keep_line(self._task, level, text)
+
+    def watched(self, awaited: Awaitable[Any], function: str) -> Awaitable[Any]:
+        tell = functools.partial(self._execution.tell_blocked, self._task, function)
+        return Timed(awaited, self._execution.monotonic, tell)
+
+    def heartbeat(self) -> None:
+        """Restart the heartbeat timeout. Raises in a thread whose attempt is over, so that the slot becomes free."""
+        if self._attempt.reported:
+            raise asyncio.CancelledError(f"{self._attempt.task_id} is over")
+        self._execution.heartbeat(self._attempt)
+
+    async def run_in_thread(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        execution, attempt = self._execution, self._attempt
+        attempt.threads += 1
+        call = functools.partial(function, *args, **kwargs)
+        answer = execution.threads.submit(call, functools.partial(execution.thread_ended, attempt))
+        try:
+            returned, value = await answer
+        except asyncio.CancelledError:
+            if not attempt.ending or answer.cancelled() or not answer.done():
+                raise
+            # The function had returned before it was told to stop: its work is done and must be reported as done.
+            returned, value = answer.result()
+            attempt.handle.uncancel()
+        if returned:
+            return value
+        if isinstance(value, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit):
+            raise RuntimeError(f"the function raised {type(value).__name__}") from value
+        raise value
+
+    async def load_inputs(self) -> dict[str, Any]:
+        if self._inputs is None:
+            self._inputs = await self._execution.load_inputs(self._task)
+        return self._inputs
+
+    def _fetch_inputs(self) -> dict[str, Any]:
+        loading = self._execution.load_inputs(self._task)
+        return asyncio.run_coroutine_threadsafe(loading, self._execution.loop).result()
+
+    def _save(self, checkpoint: Any, step: str = "") -> Any:
+        if self._on_loop():
+            return self._execution.checkpoint(self._attempt, checkpoint, step)
+        done: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._execution.loop.call_soon_threadsafe(self._save_from_thread, checkpoint, step, done)
+        return done.result()
+
+    def _save_from_thread(self, checkpoint: Any, step: str, done: concurrent.futures.Future[None]) -> None:
+        try:
+            saved = self._execution.checkpoint(self._attempt, checkpoint, step)
+        except (asyncio.CancelledError, Failure) as error:
+            done.set_exception(error)
+            return
+        saved.add_done_callback(functools.partial(_pass_on, done))
+
+    def _on_loop(self) -> bool:
+        return running_loop() is self._execution.loop
+
+
+def _pass_on(done: concurrent.futures.Future[None], saved: asyncio.Future[None]) -> None:
+    if saved.cancelled():
+        done.set_exception(asyncio.CancelledError("the worker has ended"))
+    elif (error := saved.exception()) is not None:
+        done.set_exception(error)
+    else:
+        done.set_result(None)
+
+
+def _look_at(saving: asyncio.Task[None]) -> None:
+    """Mark the error of a checkpoint as seen. A handler that awaits it sees the error too; one that does not has not
+    asked whether it was kept."""
+    if not saving.cancelled():
+        saving.exception()

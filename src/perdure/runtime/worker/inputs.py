@@ -1,0 +1,146 @@
+"""How values reach a handler: its config, inputs and checkpoint, with every segment in them filled in.
+
+This file owns the one place where blobs (and secrets) become values. That happens in the worker, at the last moment:
+a coordinator only passes references on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from perdure.blobs import BlobDamaged, BlobMissing, BlobStore, BlobStoreUnavailable, parse_ref
+from perdure.clock import Clock
+from perdure.expressions.errors import TemplateError
+from perdure.expressions.segments import fill
+from perdure.kernel import segments
+from perdure.kernel.segments import HoldsSegments, find_sealed
+from perdure.outcomes import Failure
+from perdure.secrets.keyring import UnknownKey
+from perdure.secrets.sealing import CannotOpen, Sealer
+from perdure.secrets.vault import Vault
+from perdure.transport import Task
+from perdure.weight import WHY, is_heavy
+
+FETCH_SECONDS = 60.0
+"""How long the blob store may be away before the attempt counts as failed, to be tried again."""
+
+_log = logging.getLogger(__name__)
+
+
+def copy_plain(value: Any) -> Any:
+    """A copy for the handler alone, which may change what it is given. Raises HoldsSegments."""
+    return msgspec.to_builtins(value, enc_hook=segments.refuse)
+
+
+def loading(
+    value: Any, secret: Callable[[str], Any], open_sealed: Callable[[str], str] | None = None, *, alone: bool = False
+) -> Generator[str, bytes | bytearray, Any]:
+    """Fill in every segment: ask for the content of one blob after the other, each once, and return the value.
+
+    `alone`: the process does nothing else, so that no other work waits while much is read.
+    """
+    loaded: dict[str, Any] = {}
+    missing = segments.find_refs(value)
+    while missing:
+        ref = min(missing)  # the same order in every process, so that histories repeat
+        missing.remove(ref)
+        _, refs = parse_ref(ref)
+        data = yield ref
+        if not alone and is_heavy(data):
+            raise Failure("blob_too_large", f"{ref}: {WHY}", retryable=False, not_done=True)
+        content = loaded[ref] = segments.decode(data, refs)
+        if refs:
+            missing |= segments.find_refs(content) - loaded.keys()
+    try:
+        return fill(value, secret, loaded.__getitem__, open_sealed)
+    except TemplateError as error:
+        raise Failure(error.code, error.message, retryable=False, not_done=True) from None
+
+
+def load(value: Any, get: Callable[[str], bytes]) -> Any:
+    """The value with every blob in it, by a `get` that blocks."""
+    steps = loading(value, _find_secret, alone=True)
+    try:
+        ref = next(steps)
+        while True:
+            ref = steps.send(get(ref))
+    except StopIteration as done:
+        return done.value
+
+
+class Filling:
+    def __init__(self, blobs: BlobStore | None, clock: Clock, vault: Vault | None = None) -> None:
+        self._blobs = blobs
+        self._clock = clock
+        self._vault = vault
+
+    async def fill(self, task: Task, value: Any) -> Any:
+        """The value as the handler gets it. Raises Failure, which says that nothing was done."""
+        try:
+            return self._open(task, copy_plain(value))
+        except HoldsSegments:
+            steps = loading(value, self._secret(task), partial(self._open_text, task))
+        try:
+            ref = next(steps)
+            while True:
+                ref = steps.send(await self.get(task, ref))
+        except StopIteration as done:
+            return self._open(task, done.value)
+
+    def reveal(self, task: Task, value: Any) -> Any:
+        """The value with its secrets only, for an isolated process, which asks for blobs by itself. Raises Failure."""
+        try:
+            return fill(value, self._secret(task), open_sealed=partial(self._open_text, task))
+        except TemplateError as error:
+            raise Failure(error.code, error.message, retryable=False, not_done=True) from None
+
+    def _secret(self, task: Task) -> Callable[[str], Any]:
+        if self._vault is None:
+            return _find_secret
+        return partial(self._vault.reveal, tenant=task.tenant, queue=task.queue)
+
+    def _open(self, task: Task, value: Any) -> Any:
+        """The value with its sealed fields opened, for a handler that may read them."""
+        if not task.sealed or not find_sealed(value):
+            return value
+        try:
+            return self._sealer(task).open(value)
+        except (CannotOpen, UnknownKey) as error:
+            raise Failure(error.code, error.message, retryable=isinstance(error, UnknownKey), not_done=True) from None
+
+    def _open_text(self, task: Task, sealed: str) -> str:
+        try:
+            return self._sealer(task).open_text(sealed)
+        except (CannotOpen, UnknownKey) as error:
+            raise Failure(error.code, error.message, retryable=isinstance(error, UnknownKey), not_done=True) from None
+
+    def _sealer(self, task: Task) -> Sealer:
+        if self._vault is None:
+            raise UnknownKey(f"{task.task_id} reads sealed fields, and this worker has no keys")
+        return self._vault.sealer(task.tenant, task.sealed_for or task.run_id)
+
+    async def get(self, task: Task, ref: str) -> bytes | bytearray:
+        if self._blobs is None:
+            message = f"{task.task_id} needs blob {ref}, and this worker has no blob store; set PERDURE_BLOB_URL"
+            raise Failure("no_blob_store", message, not_done=True)
+        pause, until = 0.1, self._clock.monotonic() + FETCH_SECONDS
+        while True:
+            try:
+                return await self._blobs.get(task.tenant, ref)
+            except (BlobMissing, BlobDamaged) as error:
+                raise Failure(error.code, error.message, retryable=False, not_done=True) from error
+            except BlobStoreUnavailable as error:
+                if self._clock.monotonic() >= until:
+                    raise Failure(error.code, error.message, not_done=True) from error
+                _log.warning("%s: blob %s: %s; trying again", task.task_id, ref, error)
+            await self._clock.sleep(pause * (0.5 + self._clock.random() / 2))
+            pause = min(pause * 2, 5.0)
+
+
+def _find_secret(name: str) -> Any:
+    raise LookupError(name)

@@ -1,0 +1,117 @@
+"""How values leave a worker: the one way of outputs and checkpoints from a handler to a result.
+
+This file owns the order of what happens to a value: it is made into JSON and checked, then (where that is asked for)
+scrubbed and sealed, and last, if it is large, stored as a blob. It is stored before it is reported, so that no reported
+reference names a blob that was not written.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import msgspec
+
+from perdure.blobs import INLINE_BYTES, BlobStore, BlobStoreUnavailable
+from perdure.clock import Clock
+from perdure.kernel.segments import SEALED
+from perdure.outcomes import Failure
+from perdure.runtime.worker.outputs import Encoded, encode_output
+from perdure.secrets.vault import Vault
+from perdure.transport import Result, Task
+
+STORE_SECONDS = 60.0
+"""How long the blob store may be away before work that is done counts as failed, to be done again."""
+
+_log = logging.getLogger(__name__)
+_decode = msgspec.json.Decoder().decode
+
+
+class Left(msgspec.Struct, frozen=True, gc=False):
+    """A value as a result carries it: inline, or as a reference to a blob."""
+
+    value: Any
+    ref: str | None
+    size: int
+
+
+_NOTHING = Left(None, None, 4)
+_MARK = msgspec.json.encode(SEALED)
+
+
+class Protected(Encoded, frozen=True, gc=False):
+    """JSON that was scrubbed and sealed."""
+
+
+class Leaving:
+    def __init__(self, blobs: BlobStore | None, clock: Clock, vault: Vault | None = None) -> None:
+        """Without a blob store every value stays in its result, however large."""
+        self._blobs = blobs
+        self._clock = clock
+        self._vault = vault
+
+    def send_small(self, task: Task, value: Any, what: str = "output") -> Left | Encoded:
+        """The value if it is small; otherwise its JSON, for `send`. Raises Failure."""
+        if value is None:
+            return _NOTHING
+        data = self._protect(task, value.data if type(value) is Encoded else encode_output(value, what), what)
+        if len(data) <= INLINE_BYTES or self._blobs is None:
+            return Left(_decode(data), None, len(data))
+        return Protected(data)
+
+    def clean(self, result: Result) -> Result:
+        """The result with every secret that was revealed in this process taken out of its texts and details."""
+        if (
+            self._vault is None
+            or not self._vault.scrubber
+            or not (result.code or result.message or result.details or result.reasoning)
+        ):
+            return result
+        scrubber = self._vault.scrubber
+        return msgspec.structs.replace(
+            result,
+            code=scrubber.text(result.code),
+            message=scrubber.text(result.message),
+            details=scrubber.value(result.details),
+            reasoning=scrubber.text(result.reasoning),
+        )
+
+    def clean_text(self, text: str) -> str:
+        return text if self._vault is None or not self._vault.scrubber else self._vault.scrubber.text(text)
+
+    def _protect(self, task: Task, data: bytes | bytearray, what: str) -> bytes | bytearray:
+        """The JSON of a value, scrubbed and sealed. Raises Failure for a value that pretends to be sealed already."""
+        if _MARK in data:
+            message = f"the {what} has a key {SEALED!r}, which is Perdure's own; give the field another name"
+            raise Failure("bad_output", message, retryable=False)
+        if self._vault is None:
+            return data
+        if self._vault.scrubber:
+            data = self._vault.scrubber.json(data)
+        if task.sensitive:
+            sealer = self._vault.sealer(task.tenant, task.sealed_for or task.run_id)
+            node, paths = (task.node, task.sensitive) if what == "output" else (f"{task.node}#{what}", ("*",))
+            data = msgspec.json.encode(sealer.seal(_decode(data), node, paths))
+        return data
+
+    async def send(self, task: Task, value: Any, what: str = "output") -> Left:
+        """The value as the result carries it, stored as a blob if it is large. Raises Failure."""
+        small = value if type(value) is Protected else self.send_small(task, value, what)
+        if type(small) is Left:
+            return small
+        assert isinstance(small, Protected)
+        assert self._blobs is not None
+        del value  # a large value; its JSON is enough
+        return Left(None, await self._store(self._blobs, task, small.data, what), len(small.data))
+
+    async def _store(self, blobs: BlobStore, task: Task, data: bytes | bytearray, what: str) -> str:
+        pause, until = 0.1, self._clock.monotonic() + STORE_SECONDS
+        while True:
+            try:
+                return await blobs.put(task.tenant, data)
+            except BlobStoreUnavailable as error:
+                if self._clock.monotonic() >= until:
+                    raise Failure(error.code, f"the {what} of {len(data)} bytes cannot be stored: {error}") from error
+                _log.warning("%s: its %s cannot be stored: %s; trying again", task.task_id, what, error)
+            await self._clock.sleep(pause * (0.5 + self._clock.random() / 2))
+            pause = min(pause * 2, 5.0)

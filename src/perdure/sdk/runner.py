@@ -1,0 +1,524 @@
+"""`perdure.run`: one workflow, here and now, to its end or to where only a person can go on.
+
+One implementation, `arun`; `run` is the same in a loop of its own. It owns starting, going on with a run that exists, and
+asking for approvals. Who holds the database and who works is the engine's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import os
+import tempfile
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
+
+import msgspec
+
+from perdure import functions
+from perdure.errors import PerdureError, Refused
+from perdure.expressions.inputs import find_unknown
+from perdure.kernel.keys import RUN_ID, RUN_ID_RULE
+from perdure.kernel.state import NodeState
+from perdure.model import Compiled, compile_definition, compile_text
+from perdure.opening import load_settings, make_folder, open_engine
+from perdure.plain import NotData, to_data
+from perdure.runtime.failures import show_details
+from perdure.runtime.worker.context import running_loop
+from perdure.sdk.builder import find_current
+from perdure.sdk.errors import BuildError, RunFailed
+from perdure.sdk.following import Follower, JournalSource, take_over
+from perdure.sdk.schemas import convert_value, needs_conversion
+from perdure.sdk.single import as_workflow
+from perdure.sdk.tasks import Task
+from perdure.sdk.workflows import Workflow
+
+if TYPE_CHECKING:
+    from perdure.engine import Engine
+    from perdure.kernel.state import State
+    from perdure.model.ir import IR
+    from perdure.sdk.asks import Ask, Waiting
+
+R = TypeVar("R")
+
+logger = logging.getLogger("perdure")
+
+MEMORY = ":memory:"
+GRACE_SECONDS = 10.0
+"""For work of other runs that this process holds when its own has ended."""
+STOP_SECONDS = 2.0
+"""For running work when somebody wants this process to stop; it is tried again when the run goes on."""
+LOOK_SECONDS = 0.5
+"""What no event of the run tells is looked for this often: what became of children, whether it was quarantined."""
+
+_FORMATS = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
+
+
+class Approval(msgspec.Struct, frozen=True, kw_only=True):
+    """What `on_approval` is asked."""
+
+    approval_id: str
+    run_id: str
+    node: str
+    approvers: tuple[str, ...] = ()
+    shown: Any = None
+    form: Any = None
+    """A JSON Schema of the `data` that an approval needs, if the node has one."""
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """What `on_approval` may answer, where True or False does not say enough."""
+
+    decision: Literal["approve", "reject"]
+    by: str = ""
+    """Who decides; the first approver who has not, if left out."""
+    comments: str = ""
+    data: Any = None
+
+
+OnApproval = Callable[[Approval], Any]
+
+
+class Run(Generic[R]):
+    """A run as it was when `perdure.run` came back: the same fields as everywhere."""
+
+    def __init__(self, view: dict[str, Any], workflow: Workflow[..., R] | None, waiting: Waiting | None) -> None:
+        self.run_id: str = view["run_id"]
+        self.workflow: str = view["workflow"]
+        self.version: int = view["version"]
+        self.state: str = view["state"]
+        """`completed`, `failed`, `cancelled`, …; `running` or `paused` when it waits for a person."""
+        self.inputs: Any = view["inputs"]
+        self.outputs: Any = view["outputs"]
+        self.error: dict[str, Any] | None = view["error"]
+        self.nodes: dict[str, dict[str, Any]] = view["nodes"]
+        """By id: `{state, attempt, output, error, …}`; inside a loop, of the last iteration."""
+        self.tags: dict[str, str] = view["tags"]
+        self.created_at: float = view["created_at"]
+        self.ended_at: float | None = view["ended_at"]
+        self.waiting: tuple[Ask, ...] = () if waiting is None else tuple(waiting.asks)
+        """What only a person can give, each with the command that gives it; empty when the run has ended."""
+        self.view: dict[str, Any] = view
+        """All of it, as `perdure runs show --json` prints it."""
+        self._workflow = workflow
+
+    def result(self) -> R:
+        """What the workflow function returned; raises `perdure.RunFailed` if the run has not completed."""
+        if self.state != "completed":
+            failed = RunFailed(self._why(), self)
+            for line in show_details((self.error or {}).get("details")):
+                failed.add_note(line)
+            raise failed
+        if self._workflow is None:
+            return cast("R", self.outputs)
+        value = self._workflow.result_of(self.outputs)
+        kind = self._workflow.returns
+        if kind is not None and needs_conversion(kind):
+            value = convert_value(value, kind, f"the result of {self.workflow}")
+        return cast("R", value)
+
+    def _why(self) -> str:
+        if self.waiting:
+            commands = " or ".join(ask.command for ask in self.waiting[:3])
+            return f"run {self.run_id} of {self.workflow} waits for a person: {commands}; then run it again with this run_id"
+        failed = [name for name, node in self.nodes.items() if node["state"] == "failed" and "error" in node]
+        where = f", {failed[0]}" if failed else ""
+        why = f": {self.error['code']}: {self.error.get('message', '')}" if self.error else ""
+        return f"run {self.run_id} of {self.workflow} is {self.state}{where}{why}"
+
+    def __repr__(self) -> str:
+        return f"<Run {self.run_id} of {self.workflow}: {self.state}>"
+
+
+@overload
+def run(
+    workflow: Task[..., Coroutine[Any, Any, R]],
+    /,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    run_id: str | None = None,
+    db: str | Path | None = None,
+    tags: Mapping[str, str] | None = None,
+    on_approval: OnApproval | None = None,
+    retry_failed: bool = False,
+    **more_inputs: Any,
+) -> Run[R]: ...
+@overload
+def run(
+    workflow: Workflow[..., R] | Task[..., R],
+    /,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    run_id: str | None = None,
+    db: str | Path | None = None,
+    tags: Mapping[str, str] | None = None,
+    on_approval: OnApproval | None = None,
+    retry_failed: bool = False,
+    **more_inputs: Any,
+) -> Run[R]: ...
+@overload
+def run(
+    workflow: Mapping[str, Any] | str | Path,
+    /,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    run_id: str | None = None,
+    db: str | Path | None = None,
+    tags: Mapping[str, str] | None = None,
+    on_approval: OnApproval | None = None,
+    retry_failed: bool = False,
+    **more_inputs: Any,
+) -> Run[Any]: ...
+def run(
+    workflow: Any,
+    /,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    run_id: str | None = None,
+    db: str | Path | None = None,
+    tags: Mapping[str, str] | None = None,
+    on_approval: OnApproval | None = None,
+    retry_failed: bool = False,
+    **more_inputs: Any,
+) -> Run[Any]:
+    """Run a workflow or a task here and now: `perdure.run(briefing, city="Oslo")`. It raises nothing if the run fails.
+
+    `workflow` may also be a definition as data or a file. Inputs are given by name, or as `inputs={…}` where a name is taken.
+    `run_id` names the run: the same id goes on with a run that was interrupted, and gives back one that has ended
+    (`retry_failed=True` tries a failed one again first, by the workflow as it is now). `db` is a file or URL, by default that of `perdure run`; ":memory:" is a
+    database that is gone afterwards. `on_approval` is asked for decisions; without it the run is left waiting.
+    """
+    if running_loop() is not None:
+        raise PerdureError(
+            "perdure.run was called where an event loop is running (an async function, a notebook); write: await perdure.arun(…)"
+        )
+    running = arun(
+        workflow,
+        inputs=inputs,
+        run_id=run_id,
+        db=db,
+        tags=tags,
+        on_approval=on_approval,
+        retry_failed=retry_failed,
+        **more_inputs,
+    )
+    return asyncio.run(running)
+
+
+@overload
+async def arun(
+    workflow: Task[..., Coroutine[Any, Any, R]],
+    /,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    run_id: str | None = None,
+    db: str | Path | None = None,
+    tags: Mapping[str, str] | None = None,
+    on_approval: OnApproval | None = None,
+    retry_failed: bool = False,
+    **more_inputs: Any,
+) -> Run[R]: ...
+@overload
+async def arun(
+    workflow: Workflow[..., R] | Task[..., R],
+    /,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    run_id: str | None = None,
+    db: str | Path | None = None,
+    tags: Mapping[str, str] | None = None,
+    on_approval: OnApproval | None = None,
+    retry_failed: bool = False,
+    **more_inputs: Any,
+) -> Run[R]: ...
+@overload
+async def arun(
+    workflow: Mapping[str, Any] | str | Path,
+    /,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    run_id: str | None = None,
+    db: str | Path | None = None,
+    tags: Mapping[str, str] | None = None,
+    on_approval: OnApproval | None = None,
+    retry_failed: bool = False,
+    **more_inputs: Any,
+) -> Run[Any]: ...
+async def arun(
+    workflow: Any,
+    /,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    run_id: str | None = None,
+    db: str | Path | None = None,
+    tags: Mapping[str, str] | None = None,
+    on_approval: OnApproval | None = None,
+    retry_failed: bool = False,
+    **more_inputs: Any,
+) -> Run[Any]:
+    """As `perdure.run`, inside an event loop."""
+    if find_current() is not None:
+        raise BuildError(
+            "perdure.run was called inside a workflow function; to start another workflow from it, call that"
+        )
+    if module := functions.loading_now():
+        raise PerdureError(
+            f"perdure.run was called while the module {module} is being imported; put it under `if __name__ == '__main__':`"
+        )
+    if run_id is not None and not RUN_ID.fullmatch(run_id):
+        raise PerdureError(f"run_id {run_id!r}: use {RUN_ID_RULE}")
+    built, compiled = _read(workflow)
+    values = {**(inputs or {}), **more_inputs}
+    if built is not None:
+        _check_inputs(built, values)
+    with ExitStack() as stack:
+        if db == MEMORY:
+            db = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="perdure-"))) / "perdure.db"
+        settings = load_settings(None if db is None else str(db))
+        make_folder(settings)
+        engine = await open_engine(settings)
+        try:
+            session = _Session(engine, on_approval)
+            children = [child.compiled for child in built.children()] if built is not None else []
+            state = await session.start(compiled, children, run_id, values, dict(tags or {}), retry_failed)
+            state = await session.follow(state)
+            view = await engine.contents.view(state)
+        except BaseException:
+            await engine.close(STOP_SECONDS)
+            raise
+        await engine.close(GRACE_SECONDS)
+        return Run(view, built, session.waiting)
+
+
+def _read(given: Any) -> tuple[Workflow[..., Any] | None, Compiled]:
+    if isinstance(given, Task):
+        given = as_workflow(given)
+    if isinstance(given, Workflow):
+        return given, given.compiled
+    if isinstance(given, Mapping):
+        return None, compile_definition(dict(given))
+    if isinstance(given, str | Path):
+        path = Path(given)
+        return None, compile_text(path.read_bytes(), format=_FORMATS.get(path.suffix.lower()))  # type: ignore[arg-type]
+    hint = "; decorate it with @perdure.workflow or @perdure.task" if callable(given) else ""
+    raise PerdureError(
+        f"perdure.run takes a workflow, a task, a definition or a file, got {type(given).__name__}{hint}"
+    )
+
+
+def _check_inputs(workflow: Workflow[..., Any], values: dict[str, Any]) -> None:
+    """In the words of a call, before anything is started."""
+    try:
+        workflow.signature.bind(**values)
+    except TypeError as error:
+        raise PerdureError(f"inputs of {workflow.name}{workflow.signature}: {error}") from None
+
+
+class _Session:
+    """One call of `perdure.run` on an open engine."""
+
+    def __init__(self, engine: Engine, on_approval: OnApproval | None) -> None:
+        from perdure.service import Service
+
+        self._engine = engine
+        self._service = Service.of_owner(engine)
+        self._on_approval = on_approval
+        self._left: set[str] = set()
+        """Approvals that `on_approval` did not want to decide."""
+        self.waiting: Waiting | None = None
+
+    async def start(
+        self,
+        compiled: Compiled,
+        children: list[Compiled],
+        run_id: str | None,
+        inputs: dict[str, Any],
+        tags: dict[str, str],
+        retry_failed: bool,
+    ) -> State:
+        engine = self._engine
+        for child in children:
+            await engine.register(child)
+        for problem in await engine.checker.find_problems(compiled):
+            if problem.severity == "warning":  # an error is refused by what comes next
+                logger.warning("%s: %s", compiled.get_ir().name, problem.message)
+        ir, version = await engine.register(compiled)
+        run_id = run_id or engine.clock.new_id()
+        engine.own.add(run_id)
+        engine.others = "uncrashed"
+        existed = await engine.journal.find_run(run_id) is not None
+        if not await engine.hold() and not existed:
+            holder = engine.holder
+            if holder is not None and holder.pid != os.getpid():
+                logger.warning(
+                    "process %d holds the database and is handed run %s; functions it cannot import wait until it ends",
+                    holder.pid,
+                    run_id,
+                )
+        if not existed:
+            for said in find_unknown(ir.inputs_schema, inputs):
+                logger.warning("%s", said)
+            start = self._service.runs.start(f"{ir.name}@{version}", _plain(inputs), run_id=run_id, tags=tags)
+            await _unless("exists", start)  # somebody was faster
+        state = await engine.state(run_id)
+        if existed:
+            mends = retry_failed and state.state == "failed"
+            await self._check_same(state, ir, inputs, mends=mends)
+            if mends:
+                await _unless("", self._service.runs.retry(run_id, definition=compiled.definition))
+                state = await engine.state(run_id)
+        return state
+
+    async def _check_same(self, state: State, ir: IR, inputs: dict[str, Any], *, mends: bool) -> None:
+        """The same workflow; one that failed may go on by a mended one, if what was done has its place in that."""
+        if ir.hash not in state.ir_hashes and not (mends and state.workflow == ir.name):
+            raise Refused(_say_other(state, ir), code="other_workflow")
+        from perdure.expressions.inputs import apply_defaults
+
+        before = await self._engine.contents.resolve(state.tenant, state.inputs)
+        if apply_defaults(state.ir.inputs_schema, _plain(inputs)) != (before or {}):
+            raise Refused(
+                f"run {state.run_id} began with other inputs; choose another run_id, or give the same inputs",
+                code="other_inputs",
+            )
+
+    # -- to the end ----------------------------------------------------------------------------------------------------
+
+    async def follow(self, state: State) -> State:
+        """The run at its end, or where only a person can go on."""
+        follower = Follower(JournalSource(self._engine), state.run_id)
+        follower.state = state
+        if state.terminal:
+            return state
+        try:
+            async with asyncio.TaskGroup() as group:
+                beside = [group.create_task(self._watch(follower)), group.create_task(take_over(self._engine))]
+                await self._attend(follower)
+                for task in beside:
+                    task.cancel()
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return follower.state
+
+    async def _watch(self, follower: Follower) -> None:
+        async for _ in follower.events():
+            if follower.state.terminal:
+                return
+
+    async def _attend(self, follower: Follower) -> None:
+        from perdure.sdk.asks import look
+
+        while not follower.state.terminal:
+            follower.changed.clear()
+            if _is_quiet(follower.state):
+                waiting = await look(self._engine, follower.state)
+                decided = await self._decide(waiting)
+                if decided is not None and decided != follower.state.run_id:
+                    continue  # of a child, whose events are not followed
+                if decided is None and waiting.only_people:
+                    self.waiting = waiting
+                    return
+            try:
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await follower.changed.wait()
+            except TimeoutError:
+                record = await self._engine.journal.get_run(follower.state.run_id)
+                if record.quarantined is not None:
+                    raise PerdureError(
+                        f"run {record.run_id} is quarantined: {record.quarantined}; see `perdure doctor`"
+                    ) from None
+
+    async def _decide(self, waiting: Waiting) -> str | None:
+        """The run something was decided for: then things look different there, or soon will."""
+        if self._on_approval is None:
+            return None
+        for ask in waiting.asks:
+            if ask.kind == "approval" and ask.name not in self._left:
+                vote = await self._ask(self._on_approval, ask)
+                if vote is None:
+                    self._left.add(ask.name)
+                    continue
+                about: dict[str, Any] = {"approver": vote.by or None, "comments": vote.comments, "data": vote.data}
+                decide = self._service.approvals.decide(ask.name, vote.decision, **about)
+                await _unless("already_decided", decide)  # by somebody else, meanwhile
+                return ask.run_id
+        return None
+
+    async def _ask(self, on_approval: OnApproval, ask: Ask) -> Decision | None:
+        view = await self._service.approvals.get(ask.name)
+        question = Approval(
+            approval_id=ask.name,
+            run_id=ask.run_id,
+            node=ask.node,
+            approvers=ask.approvers,
+            shown=ask.shown,
+            form=view["form"],
+        )
+        if inspect.iscoroutinefunction(on_approval):
+            answer = await on_approval(question)
+        else:  # it may well wait for a person, and the engine must not wait with it
+            answer = await asyncio.to_thread(on_approval, question)
+        decision = _read_decision(answer)
+        if decision is None or decision.by:
+            return decision
+        return msgspec.structs.replace(
+            decision, by=next((one for one in ask.approvers if one not in view["votes"]), "")
+        )
+
+
+async def _unless(code: str, asked: Awaitable[Any]) -> None:
+    """What is refused is raised, as `Refused`, unless it is for this."""
+    from perdure.service.errors import Invalid
+
+    try:
+        await asked
+    except Refused as error:
+        if error.code != code:
+            raise
+    except Invalid as error:
+        raise Refused(error.message, code=error.code) from None
+
+
+def _is_quiet(state: State) -> bool:
+    """Nothing of the run itself is under way; only then is it worth looking for what it waits for."""
+    return not any(state.tally.get(busy) for busy in (NodeState.QUEUED, NodeState.RUNNING, NodeState.RETRYING))
+
+
+def _read_decision(answer: Any) -> Decision | None:
+    match answer:
+        case None | Decision():
+            return answer
+        case True | "approve":
+            return Decision(decision="approve")
+        case False | "reject":
+            return Decision(decision="reject")
+    raise PerdureError(
+        f"on_approval answered with {type(answer).__name__}; expected True, False, perdure.Decision(…), or None to leave it"
+    )
+
+
+def _plain(inputs: dict[str, Any]) -> Any:
+    try:
+        return to_data(inputs)
+    except NotData as error:
+        raise PerdureError(f"the inputs are not JSON: {error}") from error
+
+
+def _say_other(state: State, ir: IR) -> str:
+    """The run goes by another definition: of another workflow, or of the same one, edited since."""
+    if state.workflow != ir.name:
+        was = f"{state.workflow} version {state.workflow_version}, not {ir.name}"
+        return f"run {state.run_id} is of another workflow ({was}); choose another run_id, or run that workflow"
+    if state.state == "failed":
+        way = "give retry_failed=True to go on by the workflow as it is now"
+    elif state.terminal:
+        way = "run the workflow as it was to have what it gave"
+    else:
+        way = "run the workflow as it was to go on"
+    return (
+        f"run {state.run_id} began with another definition of {state.workflow} (version {state.workflow_version}), which was changed "
+        f"since; {way}, or choose another run_id to begin anew"
+    )
