@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-GENERATED, CASES = "PERDURE_ATTACK_CASES", 1_000
+GENERATED, CASES = "ATTACK_CASES", 1_000
 """Generated cases of each kind (test_budget.py)."""
 
 

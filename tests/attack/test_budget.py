@@ -233,7 +233,7 @@ async def test_many_conditions_share_a_budget(tmp_path):
     assert "too much data" in run["error"]["message"]
 
 
-GENERATED = "PERDURE_ATTACK_CASES"
+GENERATED = "ATTACK_CASES"
 """How many cases of each kind: few with `make test`, more than 10,000 in all with `make attack`."""
 KINDS = [name for name in TARGETS if name not in ("code", "pipelines")]
 
