@@ -6,7 +6,7 @@ from typing import Any
 
 from perdure.invariants import guards, past
 from perdure.invariants.model import ERROR, RUN_OVER, SKIPPED, TAKEN, Act, Model
-from perdure.invariants.tokens import expect, fail_edges, fire, resolve_all, take_route, win
+from perdure.invariants.tokens import expect, fail_edges, fire, is_unlet, resolve_all, take_route, win
 from perdure.kernel import events as e
 from perdure.kernel.values import Route
 
@@ -28,7 +28,7 @@ TRANSITIONS: dict[str, set[str]] = {
     "running": {"queued", "held", "waiting", "retrying", *_ends},
     "waiting": {"waiting", "queued", "held", "retrying", *_ends},
     "retrying": {"queued", "held", "running", *_ends},
-    "parked": {"parked", "held", "completed", "failed", "skipped", "cancelled"},
+    "parked": {"parked", "held", "completed", "failed", "upstream_failed", "skipped", "cancelled"},
     "completed": {"compensated", "parked", "failed"},
 }
 """Transitions within a generation; a state without an entry is final (V5)."""
@@ -91,6 +91,8 @@ def scheduled(model: Model, place: e.NodeScheduled | e.Place, at: float, after: 
 
 def _ready(model: Model, act: Act) -> None:
     expect(model, act, "fire")
+    if act.unlet:
+        model.blame("E2", f"{act.place} runs, and its join had failed")
     if not act.fired and act.item is None:
         guards.look(model, act)
     if act.item is not None:
@@ -287,6 +289,7 @@ def _take_back(model: Model, act: Act) -> None:
 def failed(model: Model, event: e.NodeFailed) -> None:
     act = get(model, event)
     expect(model, act, "fail", "fire")
+    act.unlet = act.unlet or is_unlet(model, act)
     if act.state == "parked" and act.discarded:
         act.accepted = False
     elif act.state in ("completed", "parked") and act.accepted:
@@ -308,6 +311,8 @@ def upstream_failed(model: Model, event: e.NodeUpstreamFailed) -> None:
     act = get(model, event)
     _alive(model, act, "is decided", "running", "paused")
     expect(model, act, "fail")
+    if act.state == "parked" and not act.unlet:
+        model.blame("E2", f"{act.place} fails by its join, which had let it run")
     move(model, act, "upstream_failed")
     fire(model, act)
     model.finish(act, "upstream_failed")
@@ -393,6 +398,7 @@ def parked(model: Model, event: e.NodeParked) -> None:
         act.undo_parked = True
         return
     expect(model, act, "fire", "fail")
+    act.unlet = act.unlet or is_unlet(model, act)
     if model.state in RUN_OVER or model.state == "compensating":
         model.blame("R3", f"{act.place} is parked while the run is {model.state}")
     if event.failed:

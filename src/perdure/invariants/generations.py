@@ -137,5 +137,5 @@ def _forget(model: Model, graph: Graph, edge: Edge, prefix: Scope, again: dict[K
         again[target.key] = target
         target.fired = False
         _forget_all(model, target, again)
-    target.fired = target.won = False
+    target.fired = target.won = target.unlet = False
     target.tokens = sum(status in (TAKEN, ERROR) for status in target.edges.values())

@@ -68,7 +68,7 @@ def _without(model: Model, graph: Graph, person: str) -> set[str]:
 
 def _has_run(model: Model, name: str) -> bool:
     act = model.acts.get((name, (), None))
-    return act is not None and act.state in _HAS_RUN
+    return act is not None and act.state in _HAS_RUN and not act.unlet
 
 
 def _is_given(model: Model, person: str) -> bool:

@@ -39,6 +39,8 @@ class Act(msgspec.Struct, kw_only=True):
     """A loop went back to this node, so it needs no edge."""
     won: bool = False
     """The join has fired and its losers are being cancelled: how their edges resolve no longer matters."""
+    unlet: bool = False
+    """Its join failed, and what became of it went by its policy for failures: it was never to run."""
     edges: dict[str, str] = {}
     tokens: int = 0
     hop: int = 0

@@ -59,6 +59,12 @@ def expect(model: Model, act: Act, *allowed: str) -> None:
         model.blame("E2", f"{act.place} is decided as {allowed[0]}, its join says {said}: {act.edges}")
 
 
+def is_unlet(model: Model, act: Act) -> bool:
+    """Its join fails here and now: it is never to run, unless a new generation decides the join anew."""
+    known = act.item is None and not act.fired and act.node in model.graph_of(act).nodes
+    return known and verdict(model, act) == "fail"
+
+
 def win(model: Model, loser: Act) -> None:
     """Mark the join that this loser is cancelled for as won: how the losers' edges resolve no longer matters to it."""
     for graph in dict.fromkeys((model.graph_of(loser), model.graph)):  # a join around its loop may have a later graph

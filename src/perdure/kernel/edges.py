@@ -228,6 +228,20 @@ def _wait(state: State, activation: Activation, status: int) -> None:
         state.tokens += 1
 
 
+def is_unlet(state: State, activation: Activation) -> bool:
+    """Whether the join of the activation failed (rule 9): it was never to run, perhaps because an approval before it was not
+    given. What a patch has changed since, the join or its edges, does not count."""
+    if activation.item >= 0 or activation.scheduled_seq:
+        return False
+    ir = activation.ir if activation.fired else state.iteration_ir(activation.scope, activation.node)
+    node = state.node_in(ir, activation.node)
+    how = [activation.edges.get(state.irs[ir].edges[number].source) for number in node.edges_in]
+    if node.join.at_least is None:
+        return FAILED in how
+    most = how.count(TAKEN) + how.count(None)
+    return most < node.join.at_least and (FAILED in how or ERROR in how)
+
+
 def unfix(activation: Activation) -> None:
     """Release the fixed inputs of an activation, to be taken anew: nothing has come too late for that (rule 26)."""
     activation.scheduled_seq, activation.late = 0, []

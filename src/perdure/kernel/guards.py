@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from perdure.kernel.edges import is_new, went_aside
+from perdure.kernel.edges import is_new, is_unlet, went_aside
 from perdure.kernel.state import ERROR, OPEN, SKIPPED, TAKEN, Activation, NodeState, State, key_of
 from perdure.model.ir import IR, Edge, Node
 
@@ -157,9 +157,10 @@ def _is_given(state: State, index: int) -> bool:
 
 
 def _has_run(state: State, index: int) -> bool:
-    """Whether the node has run, and so was allowed to; the next generation may decide a skipped one anew."""
+    """Whether the node has run, and so was allowed to; the next generation may decide a skipped one anew. One that is
+    parked because its join failed has not."""
     activation = state.activations.get(key_of(index, ()))
-    return activation is not None and activation.state in _HAS_RUN
+    return activation is not None and activation.state in _HAS_RUN and not is_unlet(state, activation)
 
 
 class _Ways:

@@ -8,11 +8,11 @@ from perdure.kernel import commands as c
 from perdure.kernel import compensation, guards, loops, patches
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider, Refusal, sorted_by_schedule
-from perdure.kernel.edges import in_closed_iteration, touch
+from perdure.kernel.edges import in_closed_iteration, is_unlet, touch
 from perdure.kernel.generations import in_order
 from perdure.kernel.inputs import lacks_past
 from perdure.kernel.outcomes import fail_unhandled, is_to_be_routed, route_kept
-from perdure.kernel.settle import end_loop_of_skipped, finish, join_verdict, schedule
+from perdure.kernel.settle import end_loop_of_skipped, finish, schedule
 from perdure.kernel.state import Activation, NodeState, RunState, key_of
 from perdure.kernel.values import Error, Route
 from perdure.kernel.waits import advance_items, items_of
@@ -220,7 +220,7 @@ def requeue(d: Decider, command: c.Requeue) -> None:
         else:
             route_kept(d, activation)
         return
-    if _is_unlet(d, activation):
+    if is_unlet(d.state, activation):
         name = d.state.name(activation.node)
         raise Refusal("join_failed", f"{name} never ran: what its join needs has failed; discard it, or rerun the run")
     if command.config is not None:
@@ -244,13 +244,6 @@ def _parked(d: Decider, activation: Activation) -> None:
     if activation.item >= 0 and d.state.activations[key_of(activation.node, activation.scope)].state is not N.WAITING:
         name = d.state.name(activation.node)
         raise Refusal("not_waiting", f"the map {name} of run {d.state.run_id} does not wait for its items now")
-
-
-def _is_unlet(d: Decider, activation: Activation) -> bool:
-    """Whether the join of a parked activation failed: it was never to run, perhaps because an approval before it was
-    not given. A join that a patch changed since does not count."""
-    never = activation.item < 0 and not activation.scheduled_seq
-    return never and join_verdict(activation, d.state.pinned(activation)) == "fail"
 
 
 def _parked_undo(d: Decider, activation: Activation) -> None:
@@ -289,7 +282,7 @@ def _may_continue(d: Decider, activation: Activation) -> None:
     why = guards.cannot_continue(d.state.pinned(activation))
     if why is not None:
         raise Refusal("approval_not_given", why)
-    if _is_unlet(d, activation):
+    if is_unlet(d.state, activation):
         name = d.state.name(activation.node)
         raise Refusal("join_failed", f"{name} never ran: what its join needs has failed; discard it as skip or as fail")
 

@@ -2,9 +2,11 @@
 
 import pytest
 
+from perdure.invariants import Checker
 from perdure.kernel import commands as c
-from perdure.kernel.values import Wait
-from tests.kernel.rules.graphs import child, end_child, human, items, node, start
+from perdure.kernel import events as e
+from perdure.kernel.values import Error, Wait
+from tests.kernel.rules.graphs import child, end_child, human, items, node, pick, start
 from tests.kernel.rules.test_patches import patch
 
 
@@ -213,3 +215,67 @@ def test_rule_28_one_that_never_started_may_be_another():
     run.fail("call")
     run.requeue("call", config={"workflow": "inner"})
     assert (run.refused, run.state_of("call")) == (None, "queued")
+
+
+TWO = {"at_least": 2}
+
+
+def blamed(run):
+    checker = Checker(run.state.library)
+    return [found for event in run.journal for found in checker.feed(event)]
+
+
+def test_rule_28_a_node_whose_join_failed_does_not_run_by_being_discarded_as_a_failure_and_retried():
+    """Whoever may discard and retry had `pay` executed, which `ask` had refused."""
+    run = start(human("ask"), node("b"), node("pay", "ask", "b", join=TWO, on_failure="park"))
+    run.complete("b")
+    run.vote(run.ask("ask"), "reject")
+    assert run.state_of("pay") == "parked"
+    run.discard("pay", "fail")
+    assert (run.status, run.state_of("pay")) == ("failed", "upstream_failed")
+    run.tell(c.Retry)
+    assert (run.state_of("ask"), run.state_of("pay")) == ("queued", "pending")
+    run.vote(run.ask("ask"), "approve")
+    assert (run.state_of("pay"), blamed(run)) == ("queued", [])
+
+
+def test_rule_28_nor_because_what_goes_on_from_its_failure_cannot_be_told():
+    pay = node("pay", "ask", "b", join=TWO, on_failure="continue", branch=pick(["z"]))
+    run = start(human("ask"), node("b"), pay, node("z"), answers={"branch": Error("bad", "no such key")})
+    run.complete("b")
+    run.vote(run.ask("ask"), "reject")
+    assert (run.status, run.state_of("pay")) == ("failed", "upstream_failed")
+    run.tell(c.Retry)
+    assert (run.state_of("ask"), run.state_of("pay"), blamed(run)) == ("queued", "pending", [])
+
+
+def test_rule_28_nor_by_an_edge_that_a_patch_brings():
+    graph = (human("ask"), node("b"), node("x"))
+    run = start(*graph, node("pay", "ask", "b", join=TWO, on_failure="park"))
+    run.complete("b")
+    run.complete("x")
+    run.vote(run.ask("ask"), "reject")
+    patch(run, *graph, node("pay", "ask", "b", "x", join=TWO, on_failure="park"))
+    assert "'pay' runs only after the approval 'ask'" in run.refused.message
+    patch(
+        run,
+        *graph,
+        node("y", "x"),
+        node("pay", "ask", "b", {"node": "y", "required": True}, join={"at_least": 3}, on_failure="park"),
+    )
+    run.complete("y")
+    run.requeue("pay")
+    assert (run.refused.code, run.state_of("pay")) == ("join_failed", "parked")
+
+
+def test_the_checker_sees_a_node_run_whose_join_failed():
+    run = start(human("ask"), node("b"), node("pay", "ask", "b", join=TWO, on_failure="park"))
+    run.complete("b")
+    run.vote(run.ask("ask"), "reject")
+    checker = Checker(run.state.library)
+    for event in run.journal:
+        assert checker.feed(event) == []
+    seq = run.journal[-1].seq
+    assert checker.feed(e.NodeRequeued(seq=seq + 1, at=run.now, counter=1, node="pay", visit=1)) == []
+    found = checker.feed(e.NodeScheduled(seq=seq + 2, at=run.now, counter=1, node="pay", visit=1, attempt=1))
+    assert [one.id for one in found] == ["E2"]
