@@ -187,12 +187,13 @@ class _Ways:
         self._root = list(range(size))
         """The node it is always reached together with: of two nodes with one root, neither is reached without
         the other. By default itself."""
-        called = [0] * size
+        called = [self._all if _is_turning(state, ir, index) else 0 for index in range(size)]
         order = topological(ir)
         while True:
+            before = (list(self.free), list(self._skip), list(self._broken)) if self._is_mixed() else None
             for index in order:
                 self._look(index, called[index])
-            again = False
+            again = before is not None and before != (self.free, self._skip, self._broken)
             for index in order:  # a loop that goes back activates its head, whatever the head depends on
                 node = ir.nodes[index]
                 if node is not None and node.loop is not None and self.free[index] & ~called[node.loop.head]:
@@ -201,17 +202,48 @@ class _Ways:
             if not again:
                 return
 
+    def _is_mixed(self) -> bool:
+        """Whether an iteration is under way by another definition, whose edges the order of this one does not follow."""
+        return any(not scope and run.status != "ended" for (_, scope), run in self._state.loops.items())
+
+    def _definitions(self, node: Node, index: int) -> Iterator[tuple[IR, Node]]:
+        """The definitions that the node may run by: this one, and that of an iteration under way, which began before it
+        (rule 39)."""
+        yield self._ir, node
+        run = self._state.loops.get((node.loops[0], ())) if node.loops else None
+        if run is not None and run.status != "ended":
+            began = self._state.irs[run.ir]
+            other = _node(began, index)
+            if other is not None and began is not self._ir:
+                yield began, other
+
     def _look(self, index: int, called: int) -> None:
         node = self._ir.nodes[index]
         if node is None:
             return
-        edges = [self._ir.edges[number] for number in node.edges_in]
-        for edge in edges:
-            self.above[index] |= self.above[edge.source] | self._bit.get(edge.source, 0)
+        found = list(self._definitions(node, index))
+        for ir, one in found:
+            for number in one.edges_in:
+                source = ir.edges[number].source
+                self.above[index] |= self._above(source) | self._bit.get(source, 0)
         if _settled(self._state, node, index) is not None:
             self.free[index], self._skip[index] = self._all, 0
             return
-        seen = [(edge, *self._edge(edge)) for edge in edges]
+        free, skip, broken = 0, 0, self._broken[index]
+        for ir, one in found:
+            self._weigh(index, ir, one, called)
+            free, skip, broken = free | self.free[index], skip | self._skip[index], broken | self._broken[index]
+        self.free[index], self._skip[index], self._broken[index] = free, skip, broken
+        if len(found) > 1:
+            self._root[index] = index
+
+    def _above(self, index: int) -> int:
+        return self.above[index] if index < len(self.above) else 0
+
+    def _weigh(self, index: int, ir: IR, node: Node, called: int) -> None:
+        """What the node may do by one of its definitions."""
+        edges = [ir.edges[number] for number in node.edges_in]
+        seen = [(edge, *self._edge(ir, edge)) for edge in edges]
         if not edges:
             self.free[index], self._root[index] = self._all, _THE_RUN
         elif node.join.at_least is None:
@@ -236,7 +268,7 @@ class _Ways:
         if node.when is not None or node.loop is not None or called:
             self._root[index] = index
         for edge in edges:
-            self._broken[index] |= self._breaks(edge, node)
+            self._broken[index] |= self._breaks(ir, edge, node)
         if self._broken[index] and node.on_failure != "fail":
             self._root[index] = index
 
@@ -275,14 +307,16 @@ class _Ways:
         bits = (1 << n for n in range(len(self._bit)))
         return sum(one for one in bits if sum(bool(mask & one) for mask in masks) >= needed)
 
-    def _edge(self, edge: Edge) -> tuple[int, int, int]:
+    def _edge(self, ir: IR, edge: Edge) -> tuple[int, int, int]:
         """Whether the edge may be taken, may be skipped, and may be skipped although the root of its source has run."""
-        state, source = self._state, self._ir.nodes[edge.source]
+        state, source = self._state, ir.nodes[edge.source]
         if source is None:
             return 0, self._all, self._all
+        if _node(self._ir, edge.source) is None:  # removed, and still there in an iteration under way
+            return self._all, self._all, self._all
         done = _settled(state, source, edge.source)
         if done is not None:
-            status = _went(state, self._ir, done, edge)
+            status = _went(state, ir, done, edge)
             skipped = self._all if status == SKIPPED else 0
             return (self._all if status in (TAKEN, ERROR) else 0), skipped, skipped
         free, handled = self.free[edge.source], 0
@@ -293,20 +327,22 @@ class _Ways:
             take &= ~self._bit.get(edge.source, 0)
         if _was_skipped(state, source, edge.source):
             return take | handled, self._all, self._all
-        goes = edge.named or _may_go_aside(self._ir, source, edge)
+        goes = edge.named or _may_go_aside(ir, source, edge)
         aside = free if goes or _may_park(source, repaired=self._repaired) else 0
         if goes and source.on_failure != "fail":
             aside |= self._broken[edge.source]
         return take | handled, self._skip[edge.source] | aside, aside
 
-    def _breaks(self, edge: Edge, node: Node) -> int:
+    def _breaks(self, ir: IR, edge: Edge, node: Node) -> int:
         """Approvals without which the edge may be what makes the join of `node` fail."""
-        source = self._ir.nodes[edge.source]
+        source = ir.nodes[edge.source]
         if source is None or not _may_break(source, edge, node, repaired=self._repaired):
             return 0
+        if _node(self._ir, edge.source) is None:
+            return self._all
         done = _settled(self._state, source, edge.source)
         if done is not None:
-            return 0 if _went(self._state, self._ir, done, edge) in (TAKEN, SKIPPED) else self._all
+            return 0 if _went(self._state, ir, done, edge) in (TAKEN, SKIPPED) else self._all
         return self.free[edge.source] | self._broken[edge.source]
 
 
@@ -324,6 +360,25 @@ def _was_skipped(state: State, node: Node, index: int) -> bool:
     """Whether the node was skipped, and its edges with it, for whatever reason it had then."""
     found = None if node.loops else state.activations.get(key_of(index, ()))
     return found is not None and found.routed and found.state in (N.SKIPPED, N.CANCELLED)
+
+
+def _is_turning(state: State, ir: IR, index: int) -> bool:
+    """Whether the node is the head of a loop that has begun: what a patch puts before it since does not hold back its next
+    iterations."""
+    node = ir.nodes[index]
+    for loop in node.loops[:1] if node is not None else ():
+        run, looping = state.loops.get((loop, ())), ir.nodes[loop]
+        if (
+            run is None
+            or run.status == "ended"
+            or looping is None
+            or looping.loop is None
+            or looping.loop.head != index
+        ):
+            continue
+        head = state.activations.get(key_of(index, (run.iteration,)))
+        return run.iteration > 1 or (head is not None and head.fired)
+    return False
 
 
 def _went(state: State, ir: IR, done: Activation, edge: Edge) -> int:

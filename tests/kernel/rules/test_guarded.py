@@ -1,5 +1,7 @@
 """SEMANTICS, rule 39 and E6: failures lead around no approval, where a race or a loop lets a run go on without what failed."""
 
+from typing import Any
+
 import pytest
 
 from perdure.invariants import Checker
@@ -122,3 +124,38 @@ def test_rule_39_nor_by_the_discard_of_the_approval_as_a_failure_that_a_race_abs
     mid = node("mid", "ask", join="any", on_failure="continue")
     patch(run, human("ask", on_failure="park"), mid, node("pay", "mid"))
     assert WITHOUT in run.refused.message
+
+
+# -- loops under way -----------------------------------------------------------------------------------------------------
+
+
+def test_rule_39_an_iteration_under_way_knows_nothing_of_an_approval_that_a_patch_puts_before_its_loop():
+    """It goes on by the definition it began with, leaves the loop, and `pay` ran without `ask`."""
+    run = start(human("ask"), node("x", loop=again("x")), node("pay", "ask"))
+    patch(run, human("ask"), node("x", "ask", loop=again("x")), node("pay", "x"))
+    assert WITHOUT in run.refused.message
+
+
+def test_rule_39_nor_of_one_that_a_patch_puts_into_its_loop():
+    run = start(human("ask"), node("h"), node("x", "h", loop=again("h")), node("pay", "ask"))
+    run.complete("h", None, (1,))
+    patch(run, human("ask"), node("h"), node("x", "h", NEEDED, loop=again("h")), node("pay", "x"))
+    assert WITHOUT in run.refused.message
+
+
+def test_rule_39_nor_do_the_iterations_after_it():
+    run = start(human("ask"), node("x", loop=again("x")), node("pay", "ask"))
+    patch(run, human("ask"), node("x", "ask", loop=again("x")), node("pay", "ask"))
+    run.complete("x", {"again": True}, (1,))
+    patch(run, human("ask"), node("x", "ask", loop=again("x")), node("pay", "x"))
+    assert WITHOUT in run.refused.message
+
+
+def test_rule_39_what_is_guarded_in_a_loop_under_way_may_change_and_stays_guarded():
+    body = (node("h"), human("ask", "h"))
+    run = start(*body, node("pay", "ask"), node("x", "pay", loop=again("h")))
+    patch(run, *body, node("y", "h"), node("pay", NEEDED, "y"), node("x", "pay", loop=again("h")))
+    assert (run.refused, len(run.events("run.patched"))) == (None, 1)
+    patch(run, *body, node("y", "h"), node("pay", "y"), node("x", "pay", "ask", loop=again("h")))
+    refused: Any = run.refused
+    assert WITHOUT in refused.message
