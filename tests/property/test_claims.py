@@ -118,10 +118,9 @@ class Claims(Walk):
 
 def wander(seed: int) -> Claims:
     random = Random(seed)
-    ir = None
-    while ir is None:
+    definition = make(random)
+    while (ir := graphs.try_compile(definition)) is None:
         definition = make(random)
-        ir = graphs.try_compile(definition)
     walk = Claims(random, definition, ir, faults=random.choice((0.1, 0.3, 0.5)))
     patches = random.choice((0.0, 0.0, 0.15))
     try:

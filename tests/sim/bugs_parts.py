@@ -84,7 +84,7 @@ _RACED = focused(
 
 @bug("a patch may lead around an approval by way of a failure", "E6", _RACED)
 def _() -> Iterator[None]:
-    with swapped(guards._may_break, lambda source, edge, node: False):
+    with swapped(guards._may_break, lambda source, edge, node, repaired: False):
         yield
 
 

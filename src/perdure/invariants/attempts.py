@@ -28,7 +28,7 @@ TRANSITIONS: dict[str, set[str]] = {
     "running": {"queued", "held", "waiting", "retrying", *_ends},
     "waiting": {"waiting", "queued", "held", "retrying", *_ends},
     "retrying": {"queued", "held", "running", *_ends},
-    "parked": {"parked", "held", "completed", "failed", "upstream_failed", "skipped", "cancelled"},
+    "parked": {"parked", "held", "completed", "failed", "skipped", "cancelled"},
     "completed": {"compensated", "parked", "failed"},
 }
 """Transitions within a generation; a state without an entry is final (V5)."""
@@ -311,8 +311,6 @@ def upstream_failed(model: Model, event: e.NodeUpstreamFailed) -> None:
     act = get(model, event)
     _alive(model, act, "is decided", "running", "paused")
     expect(model, act, "fail")
-    if act.state == "parked" and not act.unlet:
-        model.blame("E2", f"{act.place} fails by its join, which had let it run")
     move(model, act, "upstream_failed")
     fire(model, act)
     model.finish(act, "upstream_failed")

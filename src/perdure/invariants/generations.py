@@ -20,6 +20,8 @@ def retried(model: Model, event: e.RunRetried) -> None:
     model.whole.clear()
     again, reopened = _again(model)
     for act in again.values():
+        if act.unlet:
+            act.fired = act.unlet = False
         _make_ready(act)
         if not act.fired:
             act.tokens = sum(status in (TAKEN, ERROR) for status in act.edges.values())
@@ -62,6 +64,8 @@ def _again(model: Model) -> tuple[dict[Key, Act], list[Loop]]:
         cut_off = act.state == "cancelled" and act.cut not in ("", "parked")
         if failed or cut_off or act.state == "compensated":
             again[act.key] = act
+            if failed and act.unlet:
+                blamed.append(act)
     while blamed:
         join = blamed.pop()
         graph = model.graphs[join.graph]
@@ -76,6 +80,8 @@ def _again(model: Model) -> tuple[dict[Key, Act], list[Loop]]:
                 blamed.append(act_)
             elif act_.state == "failed":
                 again[act_.key] = act_
+                if act_.unlet:
+                    blamed.append(act_)
     return again, reopened
 
 

@@ -6,7 +6,7 @@ made ready again; whatever was decided only by those (a skip behind them, an edg
 
 from __future__ import annotations
 
-from perdure.kernel.edges import in_closed_iteration, latest, set_state, speaks_outside, touch, uncount, unfix
+from perdure.kernel.edges import in_closed_iteration, is_unlet, latest, set_state, speaks_outside, touch, uncount, unfix
 from perdure.kernel.events import Scope
 from perdure.kernel.inputs import find_lacking, is_unrouted
 from perdure.kernel.state import ERROR, FAILED, SKIPPED, Activation, Key, LoopRun, NodeState, State, key_of
@@ -27,6 +27,9 @@ def reopen(state: State) -> None:
     again, reopened = _to_run_again(state)
     for activation in again.values():
         state.edit(activation)
+        if is_unlet(state, activation):  # it was never to run: its join is decided anew
+            activation.fired = False
+            touch(state, activation.key)
         make_ready(state, activation)
         if not activation.fired:
             activation.tokens = activation.taken + activation.errors
@@ -77,6 +80,8 @@ def _to_run_again(state: State) -> tuple[dict[Key, Activation], list[LoopRun]]:
             or (activation.state is N.CANCELLED and activation.resume not in (None, N.PARKED))
         ):
             again[activation.key] = activation
+            if activation.state is N.FAILED and is_unlet(state, activation):
+                blamed.append(activation)
     while blamed:  # a join that could not fire: the failed nodes before it run again, or it never could
         join = blamed.pop()
         for number in state.node_in(join.ir, join.node).edges_in:
@@ -91,6 +96,8 @@ def _to_run_again(state: State) -> tuple[dict[Key, Activation], list[LoopRun]]:
                 blamed.append(failed)
             elif failed.state is N.FAILED:
                 again[failed.key] = failed
+                if is_unlet(state, failed):
+                    blamed.append(failed)
     return again, reopened
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider
-from perdure.kernel.edges import in_closed_iteration, in_closing_iteration, is_unlet
+from perdure.kernel.edges import in_closed_iteration, in_closing_iteration
 from perdure.kernel.inputs import is_unrouted, lacks_past
 from perdure.kernel.loops import cancel, open_items
 from perdure.kernel.routes import LoopExhausted, Outcome, Rejected, RoutingFailed, choose, failure_path
@@ -225,16 +225,10 @@ def fail_unhandled(d: Decider, activation: Activation, error: Error) -> None:
     """Fail an activation that no policy handles: the joins it reaches decide (rule 10), or the run ends."""
     closed = in_closing_iteration(d.state, activation) or in_closed_iteration(d.state, activation)
     if closed or d.node(activation).lenient or _race_is_over(d, activation):
-        d.emit_for(_failure(d, activation), activation, error=error, outcome="absorbed")
+        d.emit_for(e.NodeFailed, activation, error=error, outcome="absorbed")
     else:
-        d.emit_for(_failure(d, activation), activation, error=error, outcome="fatal")
+        d.emit_for(e.NodeFailed, activation, error=error, outcome="fatal")
         d.fail_run(error, activation)
-
-
-def _failure(d: Decider, activation: Activation) -> type[e.NodeFailed | e.NodeUpstreamFailed]:
-    """The event of a failure that nothing handles. What its join did not let run is not run by a retry of the run either:
-    that does again what failed before it (rule 26)."""
-    return e.NodeUpstreamFailed if is_unlet(d.state, activation) else e.NodeFailed
 
 
 def _continue(d: Decider, activation: Activation, error: Error, *, asked: bool = False) -> None:
@@ -249,7 +243,7 @@ def _continue(d: Decider, activation: Activation, error: Error, *, asked: bool =
             route = choose(d, activation, Outcome(error.as_output()))
         except RoutingFailed as failure:
             problem = _routing_error(failure)
-            d.emit_for(_failure(d, activation), activation, error=error, outcome="fatal")
+            d.emit_for(e.NodeFailed, activation, error=error, outcome="fatal")
             d.fail_run(problem, activation)
             return
         except LoopExhausted:

@@ -70,7 +70,7 @@ NODE_TRANSITIONS: dict[NodeState, frozenset[NodeState]] = {
     N.RUNNING: frozenset({N.QUEUED, N.HELD, N.WAITING, N.RETRYING, *_enders}),
     N.WAITING: frozenset({N.WAITING, N.QUEUED, N.HELD, N.RETRYING, *_enders}),
     N.RETRYING: frozenset({N.QUEUED, N.HELD, N.RUNNING, *_enders}),
-    N.PARKED: frozenset({N.PARKED, N.QUEUED, N.HELD, N.COMPLETED, N.FAILED, N.UPSTREAM_FAILED, N.SKIPPED, N.CANCELLED}),
+    N.PARKED: frozenset({N.PARKED, N.QUEUED, N.HELD, N.COMPLETED, N.FAILED, N.SKIPPED, N.CANCELLED}),
     N.COMPLETED: frozenset({N.COMPENSATED, N.PARKED, N.FAILED}),
     N.FAILED: frozenset(),
     N.UPSTREAM_FAILED: frozenset(),

@@ -232,7 +232,7 @@ def test_rule_28_a_node_whose_join_failed_does_not_run_by_being_discarded_as_a_f
     run.vote(run.ask("ask"), "reject")
     assert run.state_of("pay") == "parked"
     run.discard("pay", "fail")
-    assert (run.status, run.state_of("pay")) == ("failed", "upstream_failed")
+    assert (run.status, run.state_of("pay")) == ("failed", "failed")
     run.tell(c.Retry)
     assert (run.state_of("ask"), run.state_of("pay")) == ("queued", "pending")
     run.vote(run.ask("ask"), "approve")
@@ -244,9 +244,24 @@ def test_rule_28_nor_because_what_goes_on_from_its_failure_cannot_be_told():
     run = start(human("ask"), node("b"), pay, node("z"), answers={"branch": Error("bad", "no such key")})
     run.complete("b")
     run.vote(run.ask("ask"), "reject")
-    assert (run.status, run.state_of("pay")) == ("failed", "upstream_failed")
+    assert (run.status, run.state_of("pay")) == ("failed", "failed")
     run.tell(c.Retry)
     assert (run.state_of("ask"), run.state_of("pay"), blamed(run)) == ("queued", "pending", [])
+
+
+def test_rule_28_nor_because_a_join_behind_it_failed_too():
+    """`pay` was let off its failure, and `j`, which could not do with that, had it run."""
+    pay = node("pay", "ask", "b", join=TWO, on_failure="continue")
+    run = start(human("ask"), node("b"), pay, node("j", "pay", join="any"))
+    run.complete("b")
+    run.vote(run.ask("ask"), "reject")
+    assert (run.status, run.state_of("pay"), run.state_of("j")) == ("failed", "failed", "upstream_failed")
+    run.tell(c.Retry)
+    assert (run.state_of("ask"), run.state_of("pay"), run.state_of("j")) == ("queued", "pending", "pending")
+    run.vote(run.ask("ask"), "approve")
+    run.complete("pay")
+    run.complete("j")
+    assert (run.status, blamed(run)) == ("completed", [])
 
 
 def test_rule_28_nor_by_an_edge_that_a_patch_brings():
