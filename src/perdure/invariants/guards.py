@@ -52,6 +52,10 @@ def _without(model: Model, graph: Graph, person: str) -> set[str]:
             if edge.target not in reached and (name != person or edge.target in graph.people[person]):
                 reached.add(edge.target)
                 found.append(edge.target)
+        head = graph.heads.get(name)  # a loop that goes back brings its head, whatever that depends on
+        if head is not None and head not in reached:
+            reached.add(head)
+            found.append(head)
         after = [name] if name in graph.breakable else []
         while after:  # the node fails, and so does what it leads to, up to one that handles the failure
             for edge in graph.outgoing[after.pop()]:

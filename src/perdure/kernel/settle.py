@@ -57,16 +57,15 @@ def settle(d: Decider) -> None:
 def _decide_joins(d: Decider, ready: list[Activation]) -> None:
     state = d.state
     skipped: list[Activation] = []
-    failed: list[Activation] = []
+    failed: dict[int, Activation] = {}
     fired: dict[int, Activation] = {}
     touched = state.touched or []
     known = {id(activation) for activation in ready}
-    seen: set[int] = set()
     position = 0
     while position < len(touched):
         activation = state.activations[touched[position]]
         position += 1
-        if activation.state is not N.PENDING or activation.fired or id(activation) in seen:
+        if activation.state is not N.PENDING or activation.fired:
             continue
         if activation.key in d.raced:
             continue  # it fired and cancelled its losers: how their edges resolve cannot change that
@@ -84,15 +83,16 @@ def _decide_joins(d: Decider, ready: list[Activation]) -> None:
             _apply_skip(d, activation)
             skipped.append(activation)
         elif verdict == "fail":
-            seen.add(id(activation))
-            failed.append(activation)
+            failed[id(activation)] = activation
     touched.clear()
     record_skips(d, skipped)
     for activation in fired.values():
         if activation.state is N.PENDING:  # not the loser of a join that fired before it
             ready.append(activation)
             _cancel_losers(d, activation)
-    for activation in failed:
+    for activation in failed.values():
+        if activation.refused:
+            continue  # a dependency it requires was skipped behind that failure, which decides (rule 7)
         if activation.state is N.PENDING and state.state in (R.RUNNING, R.PAUSED):
             fail_join(d, activation)
 

@@ -159,3 +159,19 @@ def test_rule_39_what_is_guarded_in_a_loop_under_way_may_change_and_stays_guarde
     patch(run, *body, node("y", "h"), node("pay", "y"), node("x", "pay", "ask", loop=again("h")))
     refused: Any = run.refused
     assert WITHOUT in refused.message
+
+
+def test_rule_39_the_head_of_a_loop_that_goes_back_from_a_failure_was_never_guarded():
+    """`j` has fired, so a no fails nobody's run: `x` goes on from there, and back to `h`. The checker knows that way too."""
+    ask, rest = human("ask"), (node("x", "h", loop=again("h")), node("w"), node("j", "x", "w", join="any"))
+    run = start(ask, node("h", "ask", on_failure="continue"), *rest)
+    run.complete("w")
+    run.vote(run.ask("ask"), "reject")
+    run.complete("x", {"again": True}, (1,))
+    assert run.state_of("h", (2,)) == "queued"
+    run = start(ask, node("h", "ask", on_failure="continue"), *rest)
+    run.complete("w")
+    patch(run, ask, node("h", on_failure="continue"), *rest)
+    assert (run.refused, run.state_of("h", (1,))) == (None, "queued")
+    checker = Checker(run.state.library)
+    assert [found for event in run.journal for found in checker.feed(event)] == []

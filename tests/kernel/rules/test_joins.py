@@ -429,3 +429,20 @@ def test_rule_13_a_skipped_parent_is_no_input():
     run.complete("a", {"rule": 0})
     run.complete("b", "from b")
     assert {name: seen.output for name, seen in parents(run.state, run.get("j")).items()} == {"b": "from b"}
+
+
+def test_rule_7_what_is_required_and_skipped_skips_a_node_though_another_dependency_failed_in_the_same_moment():
+    """The end of a loop says that `h` failed, and skips what `n` requires: which was heard first decided."""
+    loop = again("h", break_path=["y"], timeout_path=[])
+    run = start(
+        node("h"),
+        node("x", {"node": "h", "required": True}, loop=loop, on_failure="park"),
+        node("y"),
+        node("n", "h", {"node": "y", "required": True}),
+        node("w"),
+        node("j", "n", "w", join="any"),
+    )
+    run.complete("w")
+    run.fail("h", scope=(1,))
+    run.discard("x", "skip", (1,))
+    assert (run.state_of("y"), run.state_of("n")) == ("skipped", "skipped")
