@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -21,6 +22,8 @@ from perdure.runtime.coordinator.messages import Reported, TimerDue
 from perdure.runtime.coordinator.partition_share import Share
 from perdure.runtime.coordinator.quarantine import Quarantine
 from perdure.runtime.timekeeper import Timekeeper
+from perdure.runtime.worker.isolation import IsolatedProcess
+from perdure.simulation import hands
 from perdure.simulation.plan import Plan
 from perdure.simulation.promises import Promises
 from perdure.simulation.report import simulate
@@ -207,3 +210,9 @@ async def test_an_attempt_that_has_begun_and_whose_task_the_transport_lost_is_tr
         state = await ended(engine)
         assert state.state is R.COMPLETED
         assert state.find("a").attempt == 2  # type: ignore[union-attr]
+
+
+def test_the_stand_in_for_an_isolated_process_is_called_as_the_process_is() -> None:
+    """It did not know a new argument, and every handler of a process failed in every history."""
+    real, played = inspect.signature(IsolatedProcess.call), inspect.signature(hands._Isolated.call)
+    assert set(played.parameters) == set(real.parameters)

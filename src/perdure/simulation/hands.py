@@ -114,6 +114,7 @@ class _Isolated:
         heartbeat: Callable[[], None],
         checkpoint: Callable[[Any, str], Awaitable[None]],
         blob: Callable[[str], Awaitable[bytes | bytearray]],
+        keep_line: Callable[[int, str], None],
     ) -> Any:
         context = _IsolatedContext(task, heartbeat, checkpoint)
         try:
