@@ -1,1 +1,1 @@
-"""The coordinator's room: what is decided for runs, and everything between a message that arrives and an attempt that is published."""
+"""The coordinator: decides for runs, and carries everything between an arriving message and a published attempt."""

@@ -1,7 +1,7 @@
-"""A batch: messages that are decided together, and what came of each until all of it is durable.
+"""A batch: messages that are decided together, and the outcome of each until all outcomes are durable.
 
-Owns what is remembered between deciding, appending, acting and answering. A run that cannot be decided, stored or kept is taken out
-with everything that was decided for it (`drop`); the others go on. Decides nothing, writes nothing, answers nobody.
+Owns what is remembered between deciding, appending, acting and answering. A run that cannot be decided, stored or kept is removed
+with everything that was decided for it (`drop`); the other runs go on. Decides nothing, writes nothing and sends no answers.
 """
 
 from __future__ import annotations
@@ -15,41 +15,41 @@ from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.messages import Asked, Message
 
 Answer = tuple[Asked, Any]
-"""Who asked, and what is said when it is durable: the run's state, `Refused` or `Exists`."""
+"""A request and its answer, sent once the decision is durable: the run's state, `Refused` or `Exists`."""
 
 
 class Batch:
     def __init__(self, messages: list[Message], problems: dict[str, Exception]) -> None:
-        """`problems`: runs that could not be loaded, and why."""
+        """`problems` holds the runs that could not be loaded, each with the reason."""
         self.messages = messages
         self.problems = problems
         self.runs: dict[str, Loaded] = {}
-        """What was decided on."""
+        """The runs for which something was decided."""
         self.receipts: list[str] = []
-        """Of results that need nothing to be durable."""
+        """Receipts of results that can be acknowledged without a commit."""
         self.later: list[Message] = []
-        """What is decided in a batch to come."""
+        """Messages left to a later batch."""
         self.troubled = False
-        """A store did not answer: the next batch had better wait a little."""
+        """True when a store did not answer, so that the next batch should wait a little."""
         self._answers: list[Answer] = []
         self._decided: dict[str, list[Message]] = {}
 
     # -- deciding ------------------------------------------------------------------------------------------------------
 
     def enter(self, message: Message, loaded: Loaded) -> None:
-        """It is decided on this run."""
+        """Record that the message is being decided on this run."""
         self.runs[message.run_id] = loaded
         self._decided.setdefault(message.run_id, []).append(message)
 
     def take_out(self, message: Message) -> None:
-        """The message that was entered last could not be decided: nothing has changed."""
+        """Undo the last `enter`: the message could not be decided, and its run has not changed."""
         self._decided[message.run_id].pop()
 
     def answer(self, asked: Asked, answer: Any) -> None:
         self._answers.append((asked, answer))
 
     def drop(self, run_id: str) -> list[Message]:
-        """Nothing of what was decided for this run is to become of it: neither commit nor effect nor answer. What it was about."""
+        """Discard everything decided for this run (its commit, effects and answers), and return the messages it was decided for."""
         self.runs.pop(run_id, None)
         self._answers = [(asked, answer) for asked, answer in self._answers if asked.run_id != run_id]
         return self._decided.pop(run_id, [])
@@ -57,7 +57,7 @@ class Batch:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def answers_in_commits(self) -> dict[str, list[Answer]]:
-        """By run, the answers that are written with what they are about."""
+        """The answers, by run, that are written in the same commit as the decision they answer."""
         found: dict[str, list[Answer]] = {}
         for asked, answer in self._answers:
             if asked.key is not None or asked.command_id:
@@ -65,7 +65,7 @@ class Batch:
         return found
 
     def answer_exists(self, run_id: str, outcome: Exists) -> None:
-        """The run was there before: whoever asked with a key is told of that one."""
+        """Answer for a run that existed already: a caller with an idempotency key gets that run, any other caller a refusal."""
         exists = c.Refused("exists", f"run {run_id} exists already")
         for number, (asked, _) in enumerate(self._answers):
             if asked.run_id == run_id:

@@ -1,8 +1,8 @@
-"""What a coordinator has at hand: contents of blobs and verdicts of sandboxes, by tenant and key.
+"""The contents a coordinator has at hand: those of blobs and the verdicts of sandboxes, by tenant and key.
 
-Bounded by size, the longest unused first to go; but what a message that was set aside still needs stays until that message
-has been handled, or two large values could push each other out for ever. That something is lost, or was stored, is known only
-as long as somebody waits for it: both may be different the next time.
+The cache is bounded by size and evicts the least recently used entry first. An entry that a message set aside still needs stays
+until that message has been handled; otherwise two large values could evict each other for ever. The fact that a blob is lost, or
+was stored, is kept only while a message waits for it: it may have changed by the next time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 LIMIT_BYTES = 64 * 1024 * 1024
 
 Key = tuple[str, str]
-"""(tenant, key): equal content of two tenants has nothing to do with each other (X31)."""
+"""(tenant, key): equal contents of two tenants are never shared (X31)."""
 
 
 class Cache:
@@ -22,7 +22,7 @@ class Cache:
         self._limit = limit_bytes
         self._found: OrderedDict[Key, tuple[Any, int]] = OrderedDict()
         self._passing: dict[Key, Any] = {}
-        """Known only as long as it is pinned."""
+        """Contents that are kept only while their key is pinned."""
         self._pins: Counter[Key] = Counter()
         self._views: dict[str, View] = {}
         self.bytes = 0
@@ -78,7 +78,7 @@ class Cache:
 
 
 class View(Mapping[str, Any]):
-    """What is at hand for one tenant."""
+    """The contents at hand for one tenant."""
 
     __slots__ = ("_cache", "_tenant")
 

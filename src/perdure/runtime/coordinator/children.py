@@ -34,21 +34,22 @@ logger = logging.getLogger("perdure.children")
 
 _TROUBLE_SECONDS = 0.05
 MOST_IN_A_TREE = 200_000
-"""Twice what one `map` may start. Depth alone is no limit: two children at each of a hundred levels are more than there is room for."""
+"""Runs in one tree: twice what one `map` may start. A limit on depth alone is not enough: with two children at each of a hundred
+levels a tree outgrows any store."""
 _TREES = 10_000
 
 
 def _can_go_on(child: State) -> bool:
-    """It failed, or was cancelled only because its parent went on no longer (rule 35)."""
+    """Whether the child can be retried: it failed, or was cancelled only because its parent had stopped (rule 35)."""
     return child.state is R.FAILED or (child.state is R.CANCELLED and child.orphaned)
 
 
 _LOOKED_AT = 100
-"""Children of one run that are looked up to explain it."""
+"""How many children of one run are looked up to explain what it waits for."""
 
 
 async def explain_children(journal: Journal, state: State) -> dict[str, str]:
-    """What to say of nodes whose children cannot go on, by node: a parent must not wait for them in silence."""
+    """An explanation, by node, for each node whose child is quarantined: a parent must not wait for it in silence."""
     waiting = [a for a in sorted_by_schedule(state, NodeState.WAITING) if a.wait is not None and a.wait.kind == "child"]
     said: dict[str, str] = {}
     for activation in waiting[:_LOOKED_AT]:
@@ -85,9 +86,9 @@ class Children:
         self._quarantine = quarantine
         self._waiting: list[tuple[State, c.StartChild | c.StopChild]] = []
         self._made: OrderedDict[str, int] = OrderedDict()
-        """Children that were started, by the run at the top of their tree; those of late."""
+        """How many children were started, by the root run of their tree; only the `_TREES` most recent trees are counted."""
         self._fetching: dict[str, Resumed] = {}
-        """Children that wait for something to be fetched."""
+        """By child, the message that waits until something the child needs is fetched."""
 
     def put(self, loaded: Loaded, effect: c.StartChild | c.StopChild) -> None:
         self._waiting.append((loaded.state, effect))
@@ -97,7 +98,7 @@ class Children:
             parent, effect = self._waiting.pop()
             try:
                 await self._act(parent, effect)
-            except NotAtHand as need:  # what was fetched for it before is kept for the same message
+            except NotAtHand as need:  # always the same message, so that what was fetched for it before stays pinned
                 message = self._fetching.setdefault(effect.child, Resumed(parent.run_id, None))
                 self._fetcher.set_aside(message, need)
                 continue
@@ -117,7 +118,7 @@ class Children:
             await self._start(parent, effect, child)
         elif child is not None:
             self._stop(parent, effect, child)
-        else:  # stopped before it was ever started
+        else:  # the child is stopped before it was ever started
             self._end(parent, effect.child, "cancelled", None)
         if child is not None:
             self._memory.rest(child)
@@ -167,12 +168,13 @@ class Children:
             correlation_id=parent.correlation_id,
             sealed_for=parent.sealed_for,
             asked_by=parent.requesters,
-            generation=effect.generation,  # an older one would be an end that its parent has heard of
+            generation=effect.generation,  # the parent would take an older one for an end it has already heard of
         )
         self._put(Asked(effect.child, lambda state: start, starts=True))
 
     def _has_room(self, parent: State) -> bool:
-        """All runs of a tree are decided here. Counted by this process alone: the next one begins anew, and ends it as well."""
+        """Whether the parent's tree may have another run. All runs of a tree are decided in one process, so a count in memory is
+        enough: a process that takes over counts from zero, and stops a runaway tree as well."""
         root = root_of(parent.run_id)
         made = self._made.pop(root, 0) + 1
         self._made[root] = made
@@ -181,7 +183,7 @@ class Children:
         return made <= MOST_IN_A_TREE
 
     def _fill_inputs(self, parent: State, effect: c.StartChild, ir: IR) -> tuple[Any, list[str]]:
-        """What the child begins with, defaults of its schema included, and what is wrong with it."""
+        """The child's inputs with the defaults of its schema filled in, and the problems the schema finds in them."""
         if ir.inputs_schema is None:
             return effect.inputs, []
         try:
@@ -214,7 +216,7 @@ class Children:
         return c.Cancel(at=self._now(), by=f"run {parent.run_id}", orphaned=True)
 
     def _end(self, parent: State, child: str, end: Literal["failed", "cancelled"], error: Error | None) -> None:
-        """A child that never was has ended."""
+        """Tell the parent that a child which was never created has ended."""
         found = parent.children.get(child)
         if found is not None:
             generation = parent.activations[found].child_generation + 1

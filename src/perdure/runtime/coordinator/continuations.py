@@ -1,6 +1,6 @@
-"""What a run that ends leaves to another: to its parent how it ended, to the run that continues it what goes on there.
+"""What an ending run leaves to another run: its outcome to its parent, its open work to the run that continues it.
 
-Owns the notices that say so, which are written in the commit of the end (PROTOCOL 12). Decides nothing.
+Owns the notices that carry these, which are written in the commit of the end (PROTOCOL 12). Decides nothing.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from perdure.model.ir import IR
 
 
 def child_notice(state: State, generation: int = 0) -> bytes:
-    """How a child ended; `generation` when its parent asks for a later one than there will ever be."""
+    """The notice of how a child ended. `generation` is given where the parent asked for a later one than the child will reach."""
     body = {
         "child": state.run_id,
         "generation": max(state.generation, generation),
         "state": state.state.value,
         "output": state.outputs,
         "output_ref": state.outputs_ref,
-        # Which of its nodes failed is the child's to say; for its parent it is the node that called it.
+        # Only the child names which of its nodes failed; for the parent, the failed node is the one that called the child.
         "error": None if state.error is None else msgspec.structs.replace(state.error, node="", scope=(), item=None),
         "orphaned": state.orphaned,
     }
@@ -34,7 +34,7 @@ def child_notice(state: State, generation: int = 0) -> bytes:
 
 
 class Continuation(msgspec.Struct, frozen=True, kw_only=True):
-    """What an endless run leaves to the run that continues it."""
+    """Everything an endless run hands to the run that continues it."""
 
     continues: str
     ir: str
@@ -52,9 +52,9 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True):
     sealed_for: str = ""
     asked_by: tuple[str, ...] = ()
     by: str = ""
-    """Who started the first of them: they asked for this one too."""
+    """The requester who started the first run of the chain, and thereby asked for this one too."""
     refs: bool = False
-    """Its values hold references to blobs and are packed."""
+    """Whether the values hold references to blobs and are therefore packed."""
 
     def start(self, run_id: str, at: float, ir: IR) -> c.Start:
         return c.Start(
@@ -105,7 +105,7 @@ def continuation_notice(state: State, effect: c.ContinueRun) -> bytes:
 
 
 def read_continuation(body: bytes) -> Continuation:
-    """Raises msgspec.ValidationError for what is none."""
+    """Decode a continuation notice. Raises msgspec.ValidationError for any other notice."""
     found = _decode_continuation(body)
     return _each_value(found, unpack) if found.refs else found
 

@@ -1,8 +1,8 @@
 """The coordinator: the loop around the kernel.
 
-Everything that waits goes into one batch: results, due timers, commands, notices. Each is decided on the run in
+All waiting messages go into one batch: results, due timers, commands, notices. Each is decided on its run in
 memory, the decisions of the whole batch are appended in one transaction, and only then do effects leave the process
-(T3). A run whose commit was refused is dropped and loaded again, and what was decided for it is decided anew (PROTOCOL 4).
+(T3). A run whose commit was refused is dropped and loaded again, and its messages are decided anew (PROTOCOL 4).
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ logger = logging.getLogger("perdure.coordinator")
 BATCH = 1000
 GATHER_TURNS = 8
 MOST_WAITING = 10_000
-"""Messages in the inbox beyond which whoever asks waits first. Results are bounded by the window, timers by their batch."""
+"""Messages in the inbox beyond which a caller of `ask` must wait. Results are bounded by the window, timers by their batch."""
 _TROUBLE_SECONDS = 0.05
-"""How long a batch waits whose runs could not be read."""
+"""How long to pause after a batch in which a run could not be read."""
 
 
 class Coordinator:
@@ -80,7 +80,7 @@ class Coordinator:
         limits: Limits | None = None,
         bounds: Bounds | None = None,
     ) -> None:
-        """Without `blobs` every value stays in its event. `judge` runs Python conditions. `window`: of each queue."""
+        """Without `blobs` every value stays in its event. `judge` runs Python conditions. `window` is that of each queue."""
         self.journal = journal
         self.transport = Courier(transport)
         self.registry = registry
@@ -140,16 +140,16 @@ class Coordinator:
         self._on_commit = on_commit
         self._inbox: deque[Message] = deque()
         self._again: set[Message] = set()
-        """Those in the inbox that were put back, to be decided again."""
+        """Messages in the inbox that were put back, to be decided again."""
         self._wake = asyncio.Event()
         self._progress = Progress()
         self._stopping = False
         self._ended: EngineStopped | None = None
         self._asking: set[asyncio.Future[Any]] = set()
         self.timer_set: Callable[[float], None] = lambda due_at: None
-        """Told about every timer that was made durable; the timekeeper listens."""
+        """Called with the due time of every timer that became durable; the timekeeper listens."""
         self.notice_written: Callable[[], None] = lambda: None
-        """Told when a run left a notice for another; the listener listens."""
+        """Called when a run left a notice for another run; the listener listens."""
 
     def _render(self, loaded: Loaded, address: Address) -> Task | c.Fail | None:
         with self.blame.on(address.run_id, loaded.durable_seq):
@@ -162,7 +162,7 @@ class Coordinator:
         self._wake.set()
 
     def look(self) -> None:
-        """Something that had to wait may be published."""
+        """Wake the loop: a task that had to wait may now be published."""
         self._wake.set()
 
     async def ask(
@@ -174,7 +174,7 @@ class Coordinator:
         key: port.IdempotencyKey | None = None,
         command_id: str = "",
     ) -> Any:
-        """Decide a command and wait until that is durable: the run's state, `Refused` or `Exists`."""
+        """Decide a command, wait until the decision is durable, and return the run's state, `Refused` or `Exists`."""
         while len(self._inbox) >= MOST_WAITING and self._ended is None:
             await self.drained()
         if self._ended is not None:
@@ -195,7 +195,7 @@ class Coordinator:
                 self._again.difference_update(batch)
                 told = [one.delivery.result.incarnation for one in batch if isinstance(one, Reported)]
                 if max(told, default=0) > (self.incarnation.number or 0):
-                    # A result of a later time: this process may have missed that the database was restored.
+                    # A result of a later incarnation: this process may have missed that the database was restored.
                     await insist(self.clock, self.incarnation.check)
                 await self._process([message for message in batch if self._is_ours(message)])
                 self._progress.advance(len(batch))
@@ -215,7 +215,7 @@ class Coordinator:
     # -- its share of the runs -----------------------------------------------------------------------------------------
 
     async def release(self, partitions: Collection[int]) -> None:
-        """Decide nothing more for these, and forget their runs; true when it returns, between two batches."""
+        """Stop deciding for these partitions and forget their runs. Takes effect between two batches, before this returns."""
         if self._ended is not None:
             return
         released: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -237,7 +237,8 @@ class Coordinator:
         self.publisher.keep_only(self.share.holds)
 
     def _is_ours(self, message: Message) -> bool:
-        """What another process decides is left to it: a result that is not acknowledged here is delivered there."""
+        """Whether this process decides for the message's run. If not, the message is turned away: a result that is not
+        acknowledged here is delivered to the process that holds the run."""
         if self.share.holds(message.run_id):
             return True
         self._turn_away(message)
@@ -249,14 +250,14 @@ class Coordinator:
         self.fetcher.handled(message)
 
     async def _gather(self) -> None:
-        """Wait for something to do, then let everyone who is ready put in what they have: larger batches."""
+        """Wait for a message, then give other ready tasks a few turns of the loop to add theirs, which makes batches larger."""
         if not self._inbox:
             self._let_go()
             self._wake.clear()
             await self._wake.wait()
         for _ in range(GATHER_TURNS):
             before = len(self._inbox)
-            await self.clock.sleep(0)  # one turn of the loop, no time
+            await self.clock.sleep(0)  # one turn of the loop; no time passes
             if len(self._inbox) == before:
                 return
 
@@ -265,27 +266,27 @@ class Coordinator:
         self._wake.set()
 
     async def drained(self) -> None:
-        """Everything put in so far has been decided, and written or put back."""
+        """Wait until every message put in so far has been decided, and written or put back."""
         await self._progress.reach(self._progress.taken + len(self._inbox))
 
     async def settled(self) -> None:
-        """Everything put in so far has been decided and written: also what was put back because the journal refused it, and what
-        waits for a blob or a sandbox."""
+        """Wait until every message put in so far has been decided and written, including those put back because the journal
+        refused a commit and those that wait for a blob or a sandbox."""
         await self.drained()
         while (self._again or len(self.fetcher)) and self._ended is None:
             await self.fetcher.idle()
             await self.drained()
 
     def resume(self, run_id: str, crashed: frozenset[str]) -> None:
-        """After a start: send again what was queued, and let the attempts that died with their process lapse."""
+        """Resume a run after a start: send its queued attempts again, and let those that died with their process lapse."""
         self.put(Resumed(run_id, crashed))
 
     def take(self, run_id: str) -> None:
-        """Another process decided for it until now; workers go on with what they have of it."""
+        """Take a run over from another process; workers go on with the attempts they have."""
         self.put(Resumed(run_id, None, taken=True))
 
     def send_again(self, address: Address) -> None:
-        """The transport lost a task: the same attempt once more, which counts as no failure."""
+        """Send a task that the transport lost once more: it is the same attempt, and does not count as a failure."""
         self.publisher.done(address.task_id)
         self.put(Resumed(address.run_id, None, address))
 
@@ -298,7 +299,7 @@ class Coordinator:
         for run_id, loaded in batch.runs.items():
             if self.share.still_holds(run_id):
                 await self._act(loaded)
-            else:  # written, perhaps long ago: whoever has the run by now acts
+            else:  # written, but the lease may have lapsed since: the process that holds the run now acts
                 self.memory.drop(run_id)
         await self.publisher.publish()
         await self._answer(batch)
@@ -312,7 +313,7 @@ class Coordinator:
             self.put(message)
 
     async def _decide(self, batch: Batch) -> None:
-        """Each message on its run in memory; whatever one run does, the others go on (X34)."""
+        """Decide each message on its run in memory; whatever one run does, the others go on (X34)."""
         self._pace.start()
         for message in batch.messages:
             if self._pace.is_over():
@@ -325,7 +326,7 @@ class Coordinator:
                     continue
                 batch.enter(message, loaded)
                 self.handling.handle(loaded, message, batch)
-            except NotAtHand as need:  # nothing has changed; it is decided when what it needs is there
+            except NotAtHand as need:  # nothing has changed; the message is decided when what it needs is there
                 self._set_aside(message, need, batch)
                 continue
             except StoreUnavailable as error:
@@ -335,22 +336,22 @@ class Coordinator:
                 batch.troubled = True
             except Exception as error:  # noqa: BLE001
                 await self._quarantine(message.run_id, batch, error, message)
-            # What was fetched for a task or a child stays until it is used.
+            # What was fetched to render a task or start a child stays pinned until it is used.
             if not isinstance(message, Fetched | Resumed):
                 self.fetcher.handled(message)
 
     def _set_aside(self, message: Message, need: NotAtHand, batch: Batch) -> None:
         loaded = self.memory.runs.get(message.run_id)
-        if loaded is not None:  # or it could not be loaded
+        if loaded is not None:  # None: the run could not be loaded
             batch.take_out(message)
             if loaded.state.seq:
                 need.tenant = loaded.state.tenant
-            else:  # it would have been created: then it is not there yet
+            else:  # the message would have created the run, so there is no run yet
                 del batch.runs[message.run_id], self.memory.runs[message.run_id]
         self.fetcher.set_aside(message, need)
 
     async def _answer(self, batch: Batch) -> None:
-        """What was decided is durable: those who asked may know."""
+        """Acknowledge and answer what was decided, now that it is durable."""
         receipts, refused = batch.receipts, []
         for message in batch.list_decided():
             if isinstance(message, Reported):
@@ -366,7 +367,7 @@ class Coordinator:
                 asked.future.set_result(answer)
 
     async def _load_missing(self, batch: list[Message]) -> dict[str, Exception]:
-        """Load what is not in memory; what went wrong, by run."""
+        """Load the runs that are not in memory, and return what went wrong, by run."""
         missing = {
             message.run_id
             for message in batch
@@ -390,7 +391,7 @@ class Coordinator:
             batch.receipts.append(message.delivery.receipt)
         if isinstance(message, BeginAsked):
             await self.transport.grant_begin(message.request.task.task_id, False)
-        if isinstance(message, Noticed) and message.notice_id:  # its parent was pruned: nobody will ever hear it
+        if isinstance(message, Noticed) and message.notice_id:  # its parent was pruned: no run is left to hear it
             await self.journal.delete_notices([message.notice_id])
         if isinstance(message, Asked):
             batch.answer(message, c.Refused("not_found", f"there is no run {message.run_id}"))
@@ -398,22 +399,22 @@ class Coordinator:
     # -- writing and acting --------------------------------------------------------------------------------------------
 
     async def _write(self, batch: Batch) -> None:
-        """Make it durable. What cannot be written leaves the batch: decided anew, elsewhere, or never."""
+        """Make the batch durable. A run that cannot be written leaves the batch: it is decided anew, elsewhere, or never."""
         commits = await self._list_commits(batch)
         refused, fenced = await self._append_all(commits, batch) if commits else (set(), set())
-        if self.share.divided:  # what led to no append may have been decided on what was no longer true
+        if self.share.divided:  # a decision that led to no append may rest on an outdated state
             unwritten = batch.decided - {commit.run_id for commit in commits}
             fenced |= {run_id for run_id in unwritten if not self.share.still_holds(run_id)}
             if self.share.lapsed:
                 batch.receipts.clear()
-        for run_id in sorted(fenced):  # somebody else has it: what was decided never happened, and is decided there
+        for run_id in sorted(fenced):  # another process holds the run: the decision never happened, and is made there
             self.memory.drop(run_id)
             for message in batch.drop(run_id):
                 self._turn_away(message)
-        for run_id in sorted(refused):  # somebody else wrote: forget what was decided, load again, decide again
+        for run_id in sorted(refused):  # another process wrote: forget the decision, load the run again, decide again
             self.memory.drop(run_id)
             batch.later.extend(batch.drop(run_id))
-            batch.later.append(Resumed(run_id, None))  # what waited to be published may be dropped before that
+            batch.later.append(Resumed(run_id, None))  # its waiting tasks may be dropped before that
 
     async def _list_commits(self, batch: Batch) -> list[Commit]:
         commits = []
@@ -424,7 +425,7 @@ class Coordinator:
             try:
                 if loaded.changed:
                     commits.append(self._commit(loaded, answers.get(run_id, ())))
-            except Exception as error:  # noqa: BLE001  something in it cannot be stored
+            except Exception as error:  # noqa: BLE001  something in the run cannot be stored
                 await self._quarantine(run_id, batch, error)
         return commits
 
@@ -436,16 +437,16 @@ class Coordinator:
             if asked.key is not None and loaded.durable_seq == 0:
                 commit = msgspec.structs.replace(commit, idempotency=asked.key)
             if asked.command_id and not isinstance(answer, c.Refused):
-                # With what it led to: whoever takes over after a crash must not decide it again.
+                # In the commit the command led to: a coordinator that takes over after a crash must not decide it again.
                 reply = (asked.command_id, encode_reply(Reply(run_id=asked.run_id, state=answer)))
                 commit = msgspec.structs.replace(commit, command_answers=(*commit.command_answers, reply))
         return commit
 
     async def _append_all(self, commits: list[Commit], batch: Batch) -> tuple[set[str], set[str]]:
-        """The runs whose commits were refused, and those of partitions that this process has lost."""
+        """Append the commits, and return the runs whose commits were refused and those of partitions this process has lost."""
         # Crash here: nothing was promised; results are unacknowledged and come again.
         outcomes = await self._append(commits)
-        # Crash here: it is durable; tasks are unsent until the next start sends what is queued (T1).
+        # Crash here: the commits are durable; their tasks are unsent until the next start sends what is queued (T1).
         refused: set[str] = set()
         fenced: set[str] = set()
         for commit, outcome in zip(commits, outcomes, strict=True):
@@ -472,7 +473,7 @@ class Coordinator:
         return refused, fenced
 
     def _tell(self, commit: Commit, loaded: Loaded) -> None:
-        """It is durable: whoever listens may know."""
+        """Tell the timekeeper, the listener and `on_commit` of a commit that is durable."""
         for _, due_at in commit.timers_set:
             self.timer_set(due_at)
         if commit.notices:
@@ -481,13 +482,13 @@ class Coordinator:
             self._on_commit(loaded.state, list(loaded.events))
 
     async def _append(self, commits: list[Commit]) -> list[Any]:
-        """Append, however long the journal is away: runs stand still, nothing is decided anew, nothing is lost."""
+        """Append, however long the journal is away: meanwhile runs stand still, nothing is decided anew and nothing is lost."""
         delay = 0.05
         while True:
             try:
                 return await self.journal.append(commits)
             except (JournalUnavailable, OutcomeUnknown) as error:
-                # The same commits again: one that was written after all answers Accepted by its id (J7).
+                # The same commits again: for one that was written after all, the journal answers Accepted by its id (J7).
                 if self._stopping:
                     raise
                 logger.warning("journal: %s; trying again in %.2f s", error, delay)
@@ -495,7 +496,7 @@ class Coordinator:
                 delay = min(delay * 2, 2.0)
 
     async def _act(self, loaded: Loaded) -> None:
-        """Let the effects of durable decisions out."""
+        """Carry out the effects of durable decisions."""
         effects = list(loaded.effects)
         loaded.committed()
         if not effects:
@@ -523,16 +524,17 @@ class Coordinator:
         self.memory.rest(loaded)
 
     async def _quarantine(self, run_id: str, batch: Batch, error: Exception, at: Message | None = None) -> None:
-        """This run cannot be understood: whoever is concerned in this batch is told. `at`: the message it happened at."""
+        """Quarantine a run that cannot be understood, and answer the messages of this batch that concern it. `at` is the message
+        at which it failed."""
         messages = batch.drop(run_id)
-        if at is not None and at not in messages:  # or it could not even be loaded
+        if at is not None and at not in messages:  # the run could not even be loaded
             messages.append(at)
         await self._ward.take(run_id, error)
         reason = f"{type(error).__name__}: {error}"
         for message in messages:
             if isinstance(message, Reported):
                 self.publisher.done(message.delivery.result.task_id)
-                if not isinstance(error, UnknownEvent):  # or it waits for a process that can read the run (PROTOCOL 8)
+                if not isinstance(error, UnknownEvent):  # else kept for a process that can read the run (PROTOCOL 8)
                     batch.receipts.append(message.delivery.receipt)
             elif isinstance(message, BeginAsked):
                 await self.transport.grant_begin(message.request.task.task_id, False)

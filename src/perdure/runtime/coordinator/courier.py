@@ -1,7 +1,7 @@
-"""What a coordinator sends through a transport that may be away.
+"""The courier: sends for a coordinator through a transport that may be away.
 
-It owns what could not be sent and must be: stops and acknowledgements. Nothing here waits for the transport to come back,
-so that runs go on as far as they can without it; the sweep calls `settle` when the transport answers again (T1).
+Owns what could not be sent and still must be: stops and acknowledgements. Nothing here waits for the transport to come back,
+so runs go on as far as they can without it; the sweep calls `settle` when the transport answers again (T1).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ class Courier:
         self._transport = transport
         self._receipts: dict[str, None] = {}
         self._refused: dict[str, None] = {}
-        """Of those, checkpoints of attempts that are over."""
+        """The receipts among them that are for checkpoints of attempts that are over."""
         self._stops: dict[str, None] = {}
         self._unrecalled: dict[str, None] = {}
-        """Runs with a task that could not be recalled; it is derived again from their state."""
+        """Runs with a task that could not be recalled; the recall is derived again from the run's state."""
         self.published: Callable[[Sequence[Task]], None] = lambda tasks: None
-        """Told what was sent; the roster listens."""
+        """Called with the tasks that were sent; the roster listens."""
 
     async def publish(self, tasks: Sequence[Task]) -> None:
-        """What does not arrive counts as sent: the sweep finds it missing and sends it again."""
+        """Send tasks. One that does not arrive still counts as sent: the sweep finds it missing and sends it again."""
         self.published(tasks)
         try:
             await self._transport.publish(tasks)
@@ -39,7 +39,7 @@ class Courier:
             _note(error, f"{len(tasks)} tasks")
 
     async def recall(self, run_id: str, name: str) -> Literal["withdrawn", "claimed", "unknown", "later"]:
-        """`later`: nobody answers; the run comes out of `settle`."""
+        """Recall one task. `later` means that the transport does not answer; `settle` then returns the run."""
         try:
             return (await self._transport.recall([name]))[name]
         except TransportUnavailable as error:
@@ -48,7 +48,7 @@ class Courier:
             return "later"
 
     async def take_back(self, names: Sequence[str]) -> dict[str, Literal["withdrawn", "claimed", "unknown"]] | None:
-        """None: nobody answers."""
+        """Recall these tasks. None: the transport does not answer."""
         try:
             return await self._transport.recall(names)
         except TransportUnavailable as error:
@@ -56,7 +56,7 @@ class Courier:
             return None
 
     async def stop(self, names: Sequence[str]) -> list[str]:
-        """Take these back, or let their workers know. Those that no worker has."""
+        """Take these tasks back, or tell their workers to stop. Returns those that no worker has."""
         _keep(self._stops, names)
         return await self._send_stops()
 
@@ -66,14 +66,14 @@ class Courier:
         await self._send_receipts()
 
     async def grant_begin(self, name: str, granted: bool) -> None:
-        """A worker that hears nothing hands the attempt back, and says that it did not begin."""
+        """Tell a worker whether it may begin. One that hears nothing hands the attempt back, and says that it did not begin."""
         try:
             await self._transport.grant_begin(name, granted)
         except TransportUnavailable as error:
             _note(error, f"the answer to {name}")
 
     async def settle(self) -> list[str]:
-        """The transport answers: send what it missed. The runs whose recalls must be derived again."""
+        """Send what was kept while the transport was away, and return the runs whose recalls must be derived again."""
         if self._stops:
             await self._send_stops()
         if self._receipts:
@@ -85,7 +85,7 @@ class Courier:
     async def _send_stops(self) -> list[str]:
         names = list(self._stops)
         try:
-            # What nobody has claimed yet must not begin only to be stopped.
+            # A task that no worker has claimed yet must not begin only to be stopped.
             found = await self._transport.recall(names)
             await self._transport.stop([name for name in names if found[name] == "claimed"])
         except TransportUnavailable as error:

@@ -2,7 +2,7 @@
 
 Owns the conversation with the kernel. Writes nothing and sends nothing: events and effects pile up in the `Loaded` run
 until the coordinator has made them durable. Where something is not at hand, `decide` raises `NotAtHand` and nothing has
-changed; what goes on from there by itself (trivial nodes, a run that is taken over) is set aside one by one.
+changed; follow-up decisions (trivial nodes, a run that is taken over) are set aside one by one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ INLINE_STEPS = 500
 """Trivial nodes of one run decided in one batch; the rest wait for the next, so that no run starves the others."""
 INLINE_SECONDS = 0.02
 QUESTION_STEPS = 100
-"""What every condition of a decision may cost, besides what all of them may cost together."""
+"""Steps that each condition adds to the budget all conditions of a decision share."""
 
 
 class Decisions:
@@ -56,9 +56,9 @@ class Decisions:
         return refused
 
     def _advance(self, loaded: Loaded, command: c.Command) -> c.Refused | None:
-        """Ask the kernel until it knows enough."""
+        """Ask the kernel, answering its questions until it can decide."""
         verdicts: dict[c.Need, c.Verdict] = {}
-        budget = Budget()  # of all questions together: a thousand dear ones would hold up everybody
+        budget = Budget()  # of all questions together: a thousand costly ones would hold up every run
         while isinstance(result := advance(loaded.state, command, verdicts), c.Needs):
             for question in result.questions:
                 budget.steps += QUESTION_STEPS
@@ -73,7 +73,7 @@ class Decisions:
         return None
 
     def _trivial(self, loaded: Loaded, start: int) -> list[c.Dispatch]:
-        """Take the dispatches that need no worker out of the effects."""
+        """Remove the dispatches that need no worker from the effects, and return them."""
         found, rest = [], []
         for effect in loaded.effects[start:]:
             if isinstance(effect, c.Dispatch) and self._renderer.is_trivial(loaded.state, effect.address):
@@ -85,7 +85,7 @@ class Decisions:
         return found
 
     def answer_inline(self, loaded: Loaded, waiting: deque[c.Dispatch], origin: Inline | None = None) -> None:
-        """Execute trivial nodes at once, in the append that made them ready (PROTOCOL 28). `origin`: who brings them."""
+        """Execute trivial nodes at once, in the append that made them ready (PROTOCOL 28). `origin` is the message they came in."""
         steps = 0
         until = self._clock.monotonic() + INLINE_SECONDS
         while waiting:
@@ -102,13 +102,13 @@ class Decisions:
                     waiting.extend(self._trivial(loaded, before))
             except NotAtHand as need:
                 need.tenant = loaded.state.tenant
-                again = origin is not None and origin.dispatches == (dispatch,)  # with what was fetched for it before
+                again = origin is not None and origin.dispatches == (dispatch,)  # keeps what was fetched for it before
                 self._set_aside(origin if again and origin else Inline(loaded.state.run_id, (dispatch,)), need)
 
     # -- taking a run over ---------------------------------------------------------------------------------------------
 
     def _decide_or_defer(self, loaded: Loaded, command: c.Command) -> None:
-        """One of several decisions of a message: what it needs must not keep the others."""
+        """Make one of several decisions of a message; if it must wait for something, the others go on."""
         try:
             self.decide(loaded, command)
         except NotAtHand as need:
@@ -130,7 +130,8 @@ class Decisions:
         self.answer_inline(loaded, deque(self._trivial(loaded, start)))
 
     def lapse_if_begun(self, loaded: Loaded, lost: Address) -> None:
-        """What is queued is sent again; what had begun was lost with its worker, and needs another attempt."""
+        """Let an attempt lapse whose task was lost after it had begun: it was lost with its worker, and needs another attempt.
+        One that is only queued is sent again instead."""
         state = loaded.state
         activation = state.locate(lost)
         if activation is None or state.generation != lost.generation:

@@ -1,8 +1,8 @@
-"""What is queued and not yet with a worker: the backlog, and the window of it that the transport holds.
+"""The dispatcher: holds the attempts that want a worker, both the backlog and the window of it that the transport has.
 
 Only about twice as many tasks as there are slots are rendered and published; the rest stay as small entries here and
-in the journal (PROTOCOL 13). Owns order (priority, then tenants by turns, then age), one window per queue, and who stands aside
-until a limit has room. Knows nothing of states, journals or what the limits are.
+in the journal (PROTOCOL 13). Owns order (priority, then tenants by turns, then age), one window per queue, and which entries stand
+aside until a limit has room. Knows nothing of states, journals or what the limits are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from perdure.kernel.address import Address
 from perdure.turns import Turns, share_of
 
 _SHARED_SLOTS = 8
-"""With fewer, there are none to be left to others."""
+"""A queue with fewer slots than this keeps none free for other tenants."""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -27,7 +27,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     tenant: str = "default"
     priority: int = 0
     limited: bool = False
-    """Something limits how many like it are out at once, or how often."""
+    """Whether a limit bounds how many such attempts are out at once, or how often they are sent."""
 
 
 class _Queue:
@@ -36,16 +36,16 @@ class _Queue:
     def __init__(self, name: str) -> None:
         self.name = name
         self.window: int | None = None
-        """None: the default."""
+        """None: the dispatcher's default window."""
         self.waiting = 0
         self.out = 0
         self.of_tenant: dict[str, int] = {}
-        """How many of those that are out are whose."""
+        """How many entries of each tenant are out."""
         self.held = ""
-        """Why nothing of it may be published now."""
+        """Why nothing of this queue may be published now; empty: it may."""
         self._by_priority: dict[int, Turns] = {}
         self._priorities: list[int] = []
-        """Those in use, negated, as a heap."""
+        """The priorities in use, negated, as a heap."""
 
     def push(self, entry: Entry, name: str, age: int | None) -> None:
         turns = self._by_priority.get(entry.priority)
@@ -56,7 +56,7 @@ class _Queue:
         self.waiting += 1
 
     def pop(self, waiting: Mapping[str, Entry], full: Container[str]) -> str | None:
-        """The next, of a tenant that is not `full`."""
+        """The next entry of a tenant that is not `full`."""
         name, passed = None, []
         while self._priorities and name is None:
             turns = self._by_priority[-self._priorities[0]]
@@ -84,7 +84,7 @@ class _Queue:
             del self.of_tenant[tenant]
 
     def left(self) -> None:
-        """One that waited is gone: those forgotten here need no place when nobody waits any more."""
+        """Count down after a waiting entry was removed; stale places are cleared once no entry waits any more."""
         self.waiting -= 1
         if not self.waiting:
             self._by_priority.clear()
@@ -92,20 +92,20 @@ class _Queue:
 
 
 class _Aside:
-    """Those that wait for one limit, highest priority first, then oldest."""
+    """The entries that wait for one limit, highest priority first, then oldest."""
 
     __slots__ = ("heap", "number", "why")
 
     def __init__(self) -> None:
         self.heap: list[tuple[int, int, str]] = []
         self.number = 0
-        """Those of the heap that still count."""
+        """How many entries of the heap still wait; the others have left."""
         self.why = ""
 
 
 class Dispatcher:
     def __init__(self, window: int) -> None:
-        """`window`: of every queue that is given none of its own."""
+        """`window` applies to every queue that is given none of its own."""
         self._window = window
         self._queues: dict[str, _Queue] = {}
         self._waiting: dict[str, Entry] = {}
@@ -113,29 +113,29 @@ class Dispatcher:
         self._aside: dict[str, tuple[Entry, Hashable]] = {}
         self._limits: dict[Hashable, _Aside] = {}
         self._ages: dict[str, int] = {}
-        """Of those that were taken in vain: they keep their place."""
+        """The ages of entries that were taken but not published: they keep their place."""
         self._age = 0
         self._first = ""
         self._several = False
-        """Tasks of more than one tenant have come here."""
+        """Whether tasks of more than one tenant have come here."""
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._out) + len(self._aside)
 
     @property
     def backlog(self) -> int:
-        """How many are not published."""
+        """How many entries are not published."""
         return len(self._waiting) + len(self._aside)
 
     def count_backlog(self) -> dict[str, int]:
-        """How many are not published, by queue."""
+        """How many entries are not published, by queue."""
         counts: dict[str, int] = {}
         for entry in (*self._waiting.values(), *(entry for entry, _ in self._aside.values())):
             counts[entry.queue] = counts.get(entry.queue, 0) + 1
         return counts
 
     def set_window(self, queue: str, size: int | None) -> None:
-        """How many of this queue may be out at once; None: as many as of any queue."""
+        """Set how many entries of this queue may be out at once; None: the default window."""
         found = self._queue(queue)
         found.window = size
         self._tidy(found)
@@ -143,7 +143,7 @@ class Dispatcher:
     # -- in and out ----------------------------------------------------------------------------------------------------
 
     def add(self, entry: Entry) -> bool:
-        """False when it is known already: a task is never sent twice by the same process."""
+        """Add an entry to its queue. False when it is known already: a process never sends a task twice."""
         name = entry.address.task_id
         if self.knows(name):
             return False
@@ -151,7 +151,7 @@ class Dispatcher:
         return True
 
     def adopt(self, entry: Entry) -> bool:
-        """A worker has it, though this process did not send it: it counts as out. False when that is known."""
+        """Count an entry as out that a worker has though this process did not send it. False when it is known already."""
         name = entry.address.task_id
         if self.knows(name):
             return False
@@ -162,7 +162,7 @@ class Dispatcher:
         return name in self._waiting or name in self._out or name in self._aside
 
     def take(self) -> Iterator[tuple[str, Entry]]:
-        """What the windows have room for now; each counts as out until `done`, `put_back` or `set_aside`."""
+        """The entries that the windows have room for now; each counts as out until `done`, `put_back` or `set_aside`."""
         for queue in list(self._queues.values()):
             window = self._window if queue.window is None else queue.window
             most = self._share(window)
@@ -177,12 +177,12 @@ class Dispatcher:
                 if entry.limited:
                     self._age_of(name)
                 yield name, entry
-                # Only now: whoever took it may have put it back.
+                # Only now: the caller that took it may have put it back.
                 if most < window and queue.of_tenant.get(entry.tenant, 0) >= most:
                     full.add(entry.tenant)
 
     def done(self, name: str) -> Entry | None:
-        """The attempt is over, whatever came of it."""
+        """Forget an attempt that is over, whatever its outcome."""
         entry = self._out.pop(name, None)
         if entry is not None:
             queue = self._queues[entry.queue]
@@ -195,26 +195,26 @@ class Dispatcher:
         return entry
 
     def withdraw(self, name: str) -> bool:
-        """Take back what has not been published yet."""
+        """Take back an attempt if it has not been published yet."""
         return name not in self._out and self.done(name) is not None
 
     # -- standing aside ------------------------------------------------------------------------------------------------
 
     def put_back(self, names: Iterable[str]) -> None:
-        """Taken and not published after all: they are next again, those first that were so first."""
+        """Put back entries that were taken but not published: they are next again, in their former order."""
         for name in names:
             entry = self._return(name)
             if entry is not None:
                 self._wait(name, entry, self._age_of(name))
 
     def set_aside(self, name: str, limit: Hashable, why: str) -> None:
-        """Taken, but `limit` has no room: it waits for that, and delays nobody."""
+        """Set aside an entry that was taken though `limit` has no room: it waits for that room and delays no other entry."""
         entry = self._return(name)
         if entry is not None:
             self._stand_aside(name, entry, limit, why)
 
     def add_aside(self, entry: Entry, limit: Hashable, why: str) -> bool:
-        """As `add`; it must not be taken before `limit` has room."""
+        """Like `add`, for an entry that must not be taken before `limit` has room."""
         name = entry.address.task_id
         if self.knows(name):
             return False
@@ -222,7 +222,7 @@ class Dispatcher:
         return True
 
     def call_up(self, limit: Hashable, number: int) -> int:
-        """`limit` may have room: the first of those that stand aside for it are next in their queues. How many came."""
+        """Make the first `number` entries that stand aside for `limit` next in their queues, and return how many there were."""
         aside = self._limits.get(limit)
         names: list[str] = []
         while aside is not None and aside.number and len(names) < number:
@@ -246,7 +246,7 @@ class Dispatcher:
         return [name for name, (_, found) in self._aside.items() if found == limit] if limit in self._limits else []
 
     def send(self, name: str) -> None:
-        """What stood aside turns out to be with a worker."""
+        """Count an entry as out that stood aside and turns out to be with a worker."""
         found = self._aside.get(name)
         if found is not None:
             self._remove(name)
@@ -280,7 +280,7 @@ class Dispatcher:
         return found
 
     def why(self, name: str) -> str | None:
-        """Why it is not published; None: it is, or nobody here knows it."""
+        """Why an attempt is not published. None: it is published, or unknown here."""
         if name in self._aside:
             return self._limits[self._aside[name][1]].why
         entry = self._waiting.get(name)
@@ -301,8 +301,8 @@ class Dispatcher:
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _share(self, window: int) -> int:
-        """How many of one tenant may be out. Half a window is with workers: what holds all slots keeps others from starting, and a
-        handler cannot be taken out of its slot."""
+        """How many entries of one tenant may be out. Half a window is with workers: a tenant that held all slots would keep others
+        from starting, and a handler cannot be taken out of its slot."""
         slots = window // 2
         return share_of(slots) if self._several and slots >= _SHARED_SLOTS else window
 
@@ -347,7 +347,7 @@ class Dispatcher:
         return age
 
     def _remove(self, name: str) -> Entry | None:
-        """Of those that are not out."""
+        """Remove an entry that is not out: one that waits or stands aside."""
         entry = self._waiting.pop(name, None)
         if entry is not None:
             queue = self._queues[entry.queue]

@@ -1,11 +1,11 @@
-"""The fetcher: does what is slow for a coordinator, which itself never waits (PROTOCOL 31).
+"""The fetcher: does the slow work for a coordinator, which itself never waits (PROTOCOL 31).
 
 A message that cannot be decided because something is not at hand (a blob that is looked into, a large value that must be
-stored first, a Python condition that must run) is set aside here. When it is there, the message is put back into the inbox and
+stored first, a Python condition that must run) is set aside here. Once that is at hand, the message is put back into the inbox and
 decided again. A store that does not answer is asked again and again, ever less often; the runs concerned stand still, all others
-go on. What cannot be had is at hand as `Lost`, and the rules decide what that means.
+go on. Content that cannot be had is at hand as `Lost`, and the rules decide what that means.
 
-It owns the messages that wait and what they wait for. It must not know what a message means.
+Owns the messages that wait and what they wait for. Must not know what a message means.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from perdure.sandbox import SandboxUnavailable
 logger = logging.getLogger("perdure.fetcher")
 
 AT_ONCE = 8
-"""Things fetched side by side."""
+"""How many fetches run side by side."""
 LARGEST_BYTES = 32 * 1024 * 1024
-"""JSON of a value that a template or a condition may look into; decoded it takes several times as much memory."""
+"""The largest JSON of a value that a template or a condition may look into; decoded it takes several times as much memory."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 
 
 class Fetched(msgspec.Struct, frozen=True):
     content: Any
     size: int = -1
-    """Below 0: to be forgotten once nobody waits for it."""
+    """Below 0: the content is forgotten once no message waits for it."""
 
 
 Source = Callable[[str, Any], Awaitable[Fetched]]
-"""(tenant, what was raised) to what it is about. StoreUnavailable and SandboxUnavailable mean: not now."""
+"""Maps a tenant and the `NotAtHand` that was raised to what was needed. StoreUnavailable and SandboxUnavailable mean: not now."""
 
 
 class Fetcher:
@@ -70,18 +70,18 @@ class Fetcher:
         self._wake = asyncio.Event()
         self._moved = asyncio.Event()
         self._needs: dict[Message, list[Key]] = {}
-        """What messages needed that were set aside and are not handled yet."""
+        """The keys each message needed that was set aside and is not handled yet."""
         self._aside: set[Message] = set()
 
     def __len__(self) -> int:
-        """Messages that wait."""
+        """How many messages wait."""
         return sum(map(len, self._waiting.values()))
 
     def set_aside(self, message: Message, need: NotAtHand) -> None:
         key = (need.tenant, need.key)
         waiting = self._waiting.setdefault(key, [])
         if isinstance(message, TimerDue) and any(_is_same(message, one) for one in waiting):
-            return  # whoever tells of timers tells again and again
+            return  # the timekeeper reports the same timer again and again
         self._needs.setdefault(message, []).append(key)
         self._cache.pin(key)
         self._aside.add(message)
@@ -92,13 +92,13 @@ class Fetcher:
             self._wake.set()
 
     def handled(self, message: Message) -> None:
-        """It was decided: what it needed may be forgotten. Unless it was set aside again."""
+        """Unpin what a decided message needed, unless the message was set aside again."""
         if self._needs and message not in self._aside:
             for key in self._needs.pop(message, ()):
                 self._cache.unpin(key)
 
     async def idle(self) -> None:
-        """Until no message waits."""
+        """Return once no message waits."""
         while self._waiting:
             self._moved.clear()
             await self._moved.wait()
@@ -118,7 +118,7 @@ class Fetcher:
         try:
             found = await self._insist(key[0], need, slots)
         except asyncio.CancelledError:
-            self._queue.append(key)  # what waits for it would wait for ever, if this was not the end of `run`
+            self._queue.append(key)  # if `run` goes on, the messages that wait for it would otherwise wait for ever
             self._wake.set()
             raise
         finally:
@@ -142,10 +142,10 @@ class Fetcher:
                 logger.warning("%s: %s; trying again in %.2f s", need.code, error, pause)
             except (BlobMissing, BlobDamaged, InvalidBlobRef) as error:
                 return Fetched(Lost(error.code, error.message))
-            except Exception as error:  # whatever one thing does, the others go on (X34)
+            except Exception as error:  # whatever one fetch does, the others go on (X34)
                 logger.exception("%s of %s failed", need.code, need.key)
                 return Fetched(Lost("fetch_failed", f"{type(error).__name__}: {error}"))
-            slots.release()  # while it pauses, others may have their turn
+            slots.release()  # while this fetch pauses, others may have their turn
             await self._clock.sleep(pause * (0.5 + self._clock.random() / 2))
             await slots.acquire()
             pause = min(pause * 2, _LONGEST_PAUSE)
@@ -193,12 +193,12 @@ def sandbox_sources(run: Callable[[Any, str], Awaitable[Any]]) -> dict[type[NotA
 
 
 async def read_aside(data: bytes, ref: str) -> Any:
-    """The same where it holds up nobody."""
+    """`read_content`, in a thread where the data is large, so that it does not hold up the loop."""
     return await asyncio.to_thread(read_content, data, ref) if len(data) > LARGE_BYTES else read_content(data, ref)
 
 
 def read_content(data: bytes, ref: str) -> Any:
-    """JSON; what is none is text, as code is."""
+    """The decoded JSON of a blob; content that is not JSON, such as code, is text."""
     if has_many(data):
         return Lost("blob_not_readable", f"blob {ref}: {WHY}")
     if weight.is_heavy(data):
@@ -214,5 +214,5 @@ def read_content(data: bytes, ref: str) -> Any:
 
 
 def _weigh(content: Any, size: int) -> int:
-    """What it takes in memory, roughly: text its length, anything made of parts several times that of its JSON."""
+    """Roughly what content takes in memory: text its length, anything made of parts several times its JSON."""
     return size if type(content) is str else 4 * size
