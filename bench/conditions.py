@@ -12,7 +12,7 @@ from typing import Any
 
 from perdure.expressions.conditions import evaluate
 from perdure.expressions.errors import NeedsVerdict
-from perdure.expressions.scope import Run
+from perdure.expressions.namespace import Run
 from perdure.kernel.commands import Need, Question
 from perdure.kernel.inputs import Context, Seen
 from perdure.model.conditions import read_condition

@@ -8,7 +8,7 @@ import pytest
 
 from perdure.access import PERMISSIONS, Authenticator, Failures, Permission, RateLimiter, Role
 from perdure.access.keys import issue_key
-from perdure.service.scope import archive_of
+from perdure.service.tenancy import archive_of
 from tests.api.helpers import bearer, serving
 from tests.api.test_people import asking, parked, pending
 from tests.engine.helpers import transform, until_true, workflow
@@ -94,7 +94,7 @@ async def test_the_table_of_routes_and_permissions_is_as_it_was_decided(server):
 @pytest.mark.slow
 async def test_without_credentials_nothing_but_the_public_answers(server):
     seen = 0
-    server.app.state.context.failures = Failures(server.engine.clock, rate=0)
+    server.app.state.site.failures = Failures(server.engine.clock, rate=0)
     for method, path, operation, document in operations(server):
         for headers in ({}, {"Authorization": "Bearer x"}, {"Authorization": "Basic eDp5"}, {"Authorization": ""}):
             response = await call(server, method, path, operation, document, headers=headers)
@@ -287,7 +287,7 @@ async def test_a_key_with_a_scope_cannot_make_one_without(tmp_path):
         narrow = await issue_key(
             archive, clock, tenant="acme", name="narrow", roles=("admin",), scopes=("keys:admin",), by="root"
         )
-        server.app.state.context._authenticator = Authenticator(archive, clock, keys=True)
+        server.app.state.site._authenticator = Authenticator(archive, clock, keys=True)
         headers = {"Authorization": f"Bearer {narrow.text}"}
         wide = await server.post("/keys", {"name": "wide", "roles": ["admin"]}, headers=headers)
         assert (wide.status_code, wide.json()["code"]) == (403, "forbidden")
@@ -320,7 +320,7 @@ async def test_what_is_done_stands_in_the_audit_and_the_audit_is_intact(server):
 
 async def test_too_many_requests_are_told_when_to_come_back(tmp_path):
     async with serving(tmp_path, tokens=True) as server:
-        server.app.state.context.limiter = RateLimiter(server.engine.clock, per_key=1, per_tenant=0)
+        server.app.state.site.limiter = RateLimiter(server.engine.clock, per_key=1, per_tenant=0)
         answers = [await server.get("/runs", headers=bearer()) for _ in range(5)]
         late = [one for one in answers if one.status_code == 429]
         assert answers[0].status_code == 200
@@ -334,7 +334,7 @@ async def test_too_many_requests_are_told_when_to_come_back(tmp_path):
 async def test_a_key_that_is_revoked_is_good_for_nothing_within_a_second(tmp_path):
     async with serving(tmp_path) as server:
         archive, clock = archive_of(server.engine), server.engine.clock
-        server.app.state.context._authenticator = Authenticator(archive, clock, keys=True)
+        server.app.state.site._authenticator = Authenticator(archive, clock, keys=True)
         root = await issue_key(archive, clock, tenant="acme", name="root", roles=("admin",), by="setup")
         headers = {"Authorization": f"Bearer {root.text}"}
         made = await server.ok("/keys", {"name": "ci", "roles": ["viewer"]}, headers=headers)

@@ -259,7 +259,7 @@ async def test_a_link_for_who_may_not_decide_is_refused_and_expired_ones_are_too
     made = await links(server, approval, expires_seconds=1)
     clock = server.engine.clock
     late = clock.now() + 2
-    server.app.state.context.links._clock = _Later(clock, late)
+    server.app.state.site.links._clock = _Later(clock, late)
     assert (await server.client.post(made["approve"])).status_code == 403
     assert await state_of(server, approval) == "pending"
 

@@ -287,7 +287,7 @@ async def test_a_server_that_is_told_to_stop_ends_while_streams_are_open(tmp_pat
             lines = response.aiter_lines()
             while not (await anext(lines)).startswith("id: "):
                 pass
-            server.app.state.context.feed.close()
+            server.app.state.site.feed.close()
             assert [line async for line in lines][-1] == ""
 
 

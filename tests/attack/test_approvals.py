@@ -8,7 +8,7 @@ import pytest
 from perdure.clock import system
 from perdure.kernel import continuations
 from perdure.service import decisions
-from perdure.service.scope import Scope, archive_of
+from perdure.service.tenancy import Tenancy, archive_of
 from tests.api.helpers import bearer, serving
 from tests.attack.helpers import until_some, until_state
 from tests.attack.marks import attack
@@ -176,7 +176,7 @@ async def test_a_rerun_keeps_nothing_that_came_after_it_was_checked(tmp_path, mo
     async with serving(tmp_path, tokens=True) as server:
         run = await server.start(PAID, wait=0, headers=bearer("ann", "author"))
         found = await until_some(server, f"/approvals?run_id={run['run_id']}", CARL)
-        ask = Scope.ask
+        ask = Tenancy.ask
 
         async def slow(self, request):
             if request.kind == "rerun":
@@ -184,7 +184,7 @@ async def test_a_rerun_keeps_nothing_that_came_after_it_was_checked(tmp_path, mo
                 await until_state(server, run["run_id"], "completed", CARL)
             return await ask(self, request)
 
-        monkeypatch.setattr(Scope, "ask", slow)
+        monkeypatch.setattr(Tenancy, "ask", slow)
         late = await server.post(f"/runs/{run['run_id']}/rerun", {"from_node": "money"}, headers=OLGA)
         assert late.status_code == 409, late.text
         monkeypatch.undo()

@@ -9,7 +9,7 @@ import string
 import pytest
 
 from perdure.api import Options
-from perdure.api.context import MIB
+from perdure.api.site import MIB
 from tests.api.helpers import bearer, serving
 from tests.attack.marks import attack
 from tests.attack.test_before_login import answer_to, connected
@@ -63,7 +63,7 @@ async def test_a_query_has_so_many_parameters(tmp_path, path):
 async def test_bodies_without_a_credential_have_a_size_all_together(tmp_path):
     options = Options(public_bodies_bytes=200_000)
     async with serving(tmp_path, tokens=True, real=True, options=options) as server:
-        bodies = server.app.state.context.bodies
+        bodies = server.app.state.site.bodies
         async with contextlib.AsyncExitStack() as stack:
             for _ in range(3):
                 _, writer = await stack.enter_async_context(connected(server))
@@ -102,7 +102,7 @@ async def test_bodies_of_a_tenant_have_a_size_all_together_and_others_have_their
         assert (answer.status_code, answer.json()["code"]) == (503, "overloaded")
         answer = await server.post("/runs", {**body, "inputs": {}}, headers=bearer("bob", "admin", tenant="other"))
         assert answer.status_code == 422
-        assert not server.app.state.context.bodies.bytes
+        assert not server.app.state.site.bodies.bytes
 
 
 def _head(length):

@@ -14,7 +14,7 @@ from tests.api.helpers import bearer, serving
 from tests.attack import __main__ as attacks
 from tests.attack.marks import attack
 from tests.attack.watchdog import LONGEST_SECONDS, PATIENCE, watching
-from tests.expressions.helpers import RUN, ask, scope
+from tests.expressions.helpers import RUN, ask, namespace
 from tests.fuzz.running import fuzz
 from tests.fuzz.targets import TARGETS
 
@@ -157,7 +157,7 @@ INPUTS = {
 def test_what_a_config_may_cost_is_counted_over_all_its_templates(name):
     begun = time.thread_time()
     with pytest.raises(TemplateError, match=r"too much data|longer than"):
-        render(RENDERED[name], scope(inputs=INPUTS))
+        render(RENDERED[name], namespace(inputs=INPUTS))
     assert time.thread_time() - begun < PATIENCE * LONGEST_SECONDS
 
 
@@ -169,7 +169,7 @@ def test_an_honest_config_is_rendered():
         "fields": [f"{{{{ inputs.n + {number} }}}}" for number in range(200)],
         "text": "{{ inputs.s }}" + "{{ inputs.n }}" * 200,
     }
-    rendered = render(config, scope(inputs=INPUTS))
+    rendered = render(config, namespace(inputs=INPUTS))
     assert rendered["sum"] == sum(range(5_000))
     assert rendered["rows"] is INPUTS["rows"]
 

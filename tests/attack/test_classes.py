@@ -12,7 +12,7 @@ import perdure
 from perdure.access import Authenticator, Failures, issue_key
 from perdure.access.errors import Unauthenticated
 from perdure.engine import Engine
-from perdure.service.scope import archive_of
+from perdure.service.tenancy import archive_of
 from tests.api.helpers import bearer, serving
 from tests.attack import obeying
 from tests.attack.marks import attack
@@ -190,7 +190,7 @@ ELSEWHERE = [
 @attack("X27", "a route that leads elsewhere")
 async def test_no_answer_leads_anywhere(tmp_path):
     async with serving(tmp_path, tokens=True, real=True) as server:
-        server.app.state.context.failures = Failures(server.engine.clock, rate=0)
+        server.app.state.site.failures = Failures(server.engine.clock, rate=0)
         document = (await server.client.get("/openapi.json")).json()
         paths = [path.replace("{token}", "x" * 43) for path in document["paths"]]
         asked = 0

@@ -15,7 +15,7 @@ from perdure import functions
 from perdure.access import Authenticator, issue_key
 from perdure.engine import Engine
 from perdure.functions import FunctionNotAllowed, FunctionNotFound
-from perdure.service.scope import archive_of
+from perdure.service.tenancy import archive_of
 from tests.api.helpers import bearer, mounted, serving
 from tests.attack.helpers import until_some, until_state
 from tests.attack.marks import attack

@@ -14,7 +14,7 @@ from perdure.egress.policy import Policy
 from perdure.egress.urls import parse
 from perdure.engine import Engine
 from perdure.plain_text import find_name_trouble
-from perdure.service.scope import archive_of
+from perdure.service.tenancy import archive_of
 from tests.api.helpers import bearer, mounted, serving
 from tests.attack.helpers import until_some
 from tests.attack.marks import attack
@@ -141,7 +141,7 @@ async def test_wrong_credentials_of_an_address_have_a_rate_and_a_valid_one_is_ne
         archive, clock = archive_of(engine), FakeClock()
         made = await issue_key(archive, engine.clock, tenant="acme", name="ann", roles=("viewer",), by="setup")
         async with mounted(engine, authenticator=Authenticator(archive, engine.clock, keys=True)) as server:
-            server.app.state.context.failures = Failures(clock)
+            server.app.state.site.failures = Failures(clock)
             wrong = {"Authorization": f"Bearer {made.text[:-4]}AAAA"}
             valid = {"Authorization": f"Bearer {made.text}"}
             for _ in range(int(FAILURES_AT_ONCE)):

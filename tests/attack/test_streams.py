@@ -10,7 +10,7 @@ from perdure.access import Authenticator, issue_key
 from perdure.api import Options
 from perdure.clock import system
 from perdure.engine import Engine
-from perdure.service.scope import archive_of
+from perdure.service.tenancy import archive_of
 from tests.api.helpers import API, SECRET, bearer, served, serving, with_tokens
 from tests.attack.helpers import until_some
 from tests.attack.marks import attack
@@ -41,7 +41,7 @@ async def test_a_key_and_a_tenant_have_so_many_streams(tmp_path):
             other = (await server.start(WAITING, wait=0, headers=bearer("cat", tenant="other")))["run_id"]
             async with streaming(server, other, bearer("cat", tenant="other")) as response:
                 assert response.status_code == 200
-        await until_true(lambda: server.app.state.context.places.taken == 0, "those that left made room")
+        await until_true(lambda: server.app.state.site.places.taken == 0, "those that left made room")
         async with streaming(server, run_id, bearer("eve", "viewer")) as response:
             assert response.status_code == 200
 
@@ -50,7 +50,7 @@ async def test_a_request_that_waits_takes_a_place_too(tmp_path):
     options = Options(streams_per_key=1, streams_per_tenant=1)
     async with serving(tmp_path, real=True, options=options) as server, asyncio.TaskGroup() as group:
         waiting = group.create_task(server.post("/runs", {"definition": WAITING, "wait_seconds": 30}))
-        await until_true(lambda: server.app.state.context.places.taken == 1, "it waits")
+        await until_true(lambda: server.app.state.site.places.taken == 1, "it waits")
         assert (await server.post("/runs", {"definition": WAITING, "wait_seconds": 0.01})).status_code == 429
         assert (await server.post("/runs", {"definition": WAITING})).status_code == 201
         for run in (await server.ok("/runs"))["items"]:
@@ -109,7 +109,7 @@ async def test_a_start_that_waits_answers_no_key_that_was_revoked(tmp_path, agai
                 await server.ok("/runs", body, headers=once)
             async with asyncio.TaskGroup() as group:
                 waiting = group.create_task(server.post("/runs", {**body, "wait_seconds": 30}, headers=once))
-                await until_true(lambda: server.app.state.context.places.taken == 1, "it waits")
+                await until_true(lambda: server.app.state.site.places.taken == 1, "it waits")
                 run_id = (await until_some(server, "/runs", ann))["run_id"]
                 await server.ok(f"/keys/{keys[1].key.key_id}", method="DELETE", headers=ann)
                 async with asyncio.timeout(DEADLINE):
@@ -140,8 +140,8 @@ async def test_a_stream_ends_with_its_token(tmp_path):
 async def test_a_stream_ends_when_the_right_is_gone(tmp_path, make):
     """The same check as for any request: a credential that may no longer read ends its stream."""
     async with serving(tmp_path, real=True) as server:
-        server.app.state.context._authenticator = make(server.engine)
+        server.app.state.site._authenticator = make(server.engine)
         run_id = (await server.start(WAITING, wait=0, headers=bearer()))["run_id"]
         async with streaming(server, run_id, bearer()) as response:
-            server.app.state.context._authenticator._tokens = None
+            server.app.state.site._authenticator._tokens = None
             await until_closed(response)

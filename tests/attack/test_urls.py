@@ -8,13 +8,15 @@ from perdure.model import compile_definition
 from perdure.nodes import builtin
 from perdure.nodes.checks import find_problems
 from tests.attack.marks import attack
-from tests.expressions.helpers import scope
+from tests.expressions.helpers import namespace
 
 URL = (("url",),)
 
 
 def made(url, **inputs):
-    return render({"url": url, "json": {"url": "{{ inputs.x | default('a/b') }}"}}, scope(inputs=inputs), URL)["url"]
+    return render({"url": url, "json": {"url": "{{ inputs.x | default('a/b') }}"}}, namespace(inputs=inputs), URL)[
+        "url"
+    ]
 
 
 @attack("S17", "data that changes the path, the query or the host of a call")
@@ -79,7 +81,7 @@ def test_only_urls_are_encoded():
         "json": {"url": "{{ inputs.h }}/x"},
         "headers": {"x": "{{ inputs.h }}"},
     }
-    rendered = render(config, scope(inputs={"h": "a/b"}), URL)
+    rendered = render(config, namespace(inputs={"h": "a/b"}), URL)
     assert rendered == {"url": "http://api/a%2Fb", "json": {"url": "a/b/x"}, "headers": {"x": "a/b"}}
 
 

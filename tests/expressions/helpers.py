@@ -3,10 +3,10 @@
 from collections.abc import Collection
 from typing import Any
 
-from perdure.expressions.scope import Run, Scope
+from perdure.expressions.namespace import Namespace, Run
 from perdure.expressions.templates import render
 from perdure.kernel.commands import Need, Question
-from perdure.kernel.inputs import Context, LoopView, Seen
+from perdure.kernel.inputs import Evidence, LoopView, Seen
 from perdure.kernel.values import Error
 from perdure.model.conditions import read_condition
 from perdure.model.ir import Condition
@@ -29,12 +29,12 @@ NODES = {
 LOOP = LoopView(2, Seen("completed", {"k": 7}), LoopView(5))
 
 
-def scope(nodes: dict[str, Seen] | None = None, **extra: Any) -> Scope:
-    return Scope(RUN, NODES if nodes is None else nodes, loop=LOOP, extra=extra, known=[*NODES, "later"])
+def namespace(nodes: dict[str, Seen] | None = None, **extra: Any) -> Namespace:
+    return Namespace(RUN, NODES if nodes is None else nodes, loop=LOOP, extra=extra, known=[*NODES, "later"])
 
 
 def show(template: Any, nodes: dict[str, Seen] | None = None, **extra: Any) -> Any:
-    return render(template, scope(nodes, **extra))
+    return render(template, namespace(nodes, **extra))
 
 
 def completed(output: Any) -> dict[str, Seen]:
@@ -47,7 +47,7 @@ def ask(
     nodes = {} if nodes is None else nodes
     references, _ = find_in_expression(expression, nodes)
     condition = Condition("cel", {"expression": expression}, tuple(references))
-    return Question(Need(kind, "n"), Context(output, nodes=nodes, **context), condition)
+    return Question(Need(kind, "n"), Evidence(output, nodes=nodes, **context), condition)
 
 
 def make_condition(spec: Any, nodes: Collection[str] = ()) -> Condition:
@@ -64,4 +64,4 @@ def ask_about(
     spec: Any, output: Any = None, *, nodes: dict[str, Seen] | None = None, kind: Any = "branch", **context: Any
 ) -> Question:
     nodes = {} if nodes is None else nodes
-    return Question(Need(kind, "n"), Context(output, nodes=nodes, **context), make_condition(spec, nodes))
+    return Question(Need(kind, "n"), Evidence(output, nodes=nodes, **context), make_condition(spec, nodes))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from perdure.expressions.cel import check
 from perdure.expressions.errors import NeedsBlob, TemplateError
-from perdure.expressions.scope import Scope
+from perdure.expressions.namespace import Namespace
 from perdure.expressions.templates import render
 from perdure.kernel.inputs import Seen
 from perdure.model.references import BadExpression, find_in_expression, find_in_template
@@ -54,11 +54,11 @@ def test_rendering_asks_for_no_node_the_compiler_did_not_find(template):
         found = {reference.node for reference in find_in_template(template, NODES)}
     except BadExpression:
         with pytest.raises(TemplateError):
-            render(template, Scope(RUN, NODES, loop=LOOP, extra={"item": {"k": 1}}))
+            render(template, Namespace(RUN, NODES, loop=LOOP, extra={"item": {"k": 1}}))
         return
     nodes = Recorder()
     try:
-        render(template, Scope(RUN, nodes, loop=LOOP, extra={"item": {"k": 1}}, known=NODES))
+        render(template, Namespace(RUN, nodes, loop=LOOP, extra={"item": {"k": 1}}, known=NODES))
     except (TemplateError, NeedsBlob):
         pass
     assert nodes.asked <= found

@@ -7,9 +7,9 @@ import pytest
 from perdure.expressions.at_hand import Lost, resolve
 from perdure.expressions.conditions import evaluate
 from perdure.expressions.errors import ContentLost, NeedsBlob, TemplateError
-from perdure.expressions.scope import Scope
+from perdure.expressions.namespace import Namespace
 from perdure.expressions.templates import render
-from perdure.kernel.inputs import Context, LoopView, Seen
+from perdure.kernel.inputs import Evidence, LoopView, Seen
 from perdure.kernel.segments import BlobRef
 from tests.expressions.helpers import RUN, ask
 
@@ -27,7 +27,7 @@ NODES = {
 
 
 def show(template: Any, at_hand: dict[str, Any], **more: Any) -> Any:
-    return render(template, Scope(RUN, NODES, at_hand=at_hand, **more))
+    return render(template, Namespace(RUN, NODES, at_hand=at_hand, **more))
 
 
 def fetching(template: Any, **more: Any) -> tuple[Any, list[str]]:
@@ -112,7 +112,7 @@ def test_a_condition_asks_for_what_it_reads_and_is_never_false_meanwhile(express
     at_hand: dict[str, Any] = {}
     found: list[str] = []
     question = ask(expression, nodes={name: NODES[name] for name in ("b", "mixed")})
-    question = type(question)(question.need, Context(output_ref=A, nodes=question.context.nodes), question.condition)
+    question = type(question)(question.need, Evidence(output_ref=A, nodes=question.evidence.nodes), question.condition)
     verdict = None
     while verdict is None:
         try:
@@ -129,7 +129,7 @@ def test_a_condition_asks_for_what_it_reads_and_is_never_false_meanwhile(express
 
 def test_a_condition_over_something_lost_is_an_error():
     question = ask("output.n == 1")
-    question = type(question)(question.need, Context(output_ref=A), question.condition)
+    question = type(question)(question.need, Evidence(output_ref=A), question.condition)
     verdict = evaluate(question, RUN, {A: Lost("blob_damaged", "it is damaged")})
     assert verdict.value is None
     assert verdict.error is not None

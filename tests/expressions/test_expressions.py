@@ -214,10 +214,10 @@ def test_numbers_that_only_look_equal_stay_what_they_are():
 @pytest.mark.slow
 def test_plain_paths_need_no_template_engine():
     code = (
-        "import sys; from perdure.expressions.templates import render; from perdure.expressions.scope import Run, Scope\n"
-        "render(['{{ inputs.a[0][\"b\"] }}', 'x {{ run.id }}'], Scope(Run('r', 'w', {'a': [{'b': 1}]})))\n"
+        "import sys; from perdure.expressions.templates import render; from perdure.expressions.namespace import Run, Namespace\n"
+        "render(['{{ inputs.a[0][\"b\"] }}', 'x {{ run.id }}'], Namespace(Run('r', 'w', {'a': [{'b': 1}]})))\n"
         "assert 'jinja2' not in sys.modules and 'cel_expr_python' not in sys.modules\n"
-        "render('{{ inputs.a | length }}', Scope(Run('r', 'w', {'a': []})))\n"
+        "render('{{ inputs.a | length }}', Namespace(Run('r', 'w', {'a': []})))\n"
         "assert 'jinja2' in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

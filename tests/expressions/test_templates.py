@@ -3,11 +3,11 @@
 import pytest
 
 from perdure.expressions.errors import NeedsBlob, TemplateError
-from perdure.expressions.scope import Run, Scope
+from perdure.expressions.namespace import Namespace, Run
 from perdure.expressions.segments import BlobRef
 from perdure.expressions.templates import render
 from perdure.kernel.inputs import Seen
-from tests.expressions.helpers import NODES, completed, scope, show
+from tests.expressions.helpers import NODES, completed, namespace, show
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,11 @@ def test_nodes_are_asked_for_only_when_they_are_named():
             return Seen("completed", 1)
 
     nodes = Lazy()
-    assert render(["{{ b }}", "text", "{{ inputs.city }}"], Scope(Run("r", "w", {"city": 1}), nodes)) == [1, "text", 1]
+    assert render(["{{ b }}", "text", "{{ inputs.city }}"], Namespace(Run("r", "w", {"city": 1}), nodes)) == [
+        1,
+        "text",
+        1,
+    ]
     assert nodes.asked == ["b"]
 
 
@@ -145,7 +149,7 @@ def test_a_missing_value_names_the_template_the_path_and_the_first_missing_part(
 
 def test_outside_a_loop_there_is_no_loop():
     with pytest.raises(TemplateError, match="in no loop"):
-        render("{{ loop.iteration }}", Scope(Run("r", "w")))
+        render("{{ loop.iteration }}", Namespace(Run("r", "w")))
 
 
 @pytest.mark.parametrize(
@@ -196,18 +200,18 @@ def test_the_previous_iteration_may_be_a_blob_too():
     from perdure.kernel.inputs import LoopView
 
     loop = LoopView(2, Seen("completed", output_ref="cas://sha256:cd"))
-    assert render("{{ loop.previous }}", Scope(Run("r", "w"), loop=loop)) == BlobRef("cas://sha256:cd")
+    assert render("{{ loop.previous }}", Namespace(Run("r", "w"), loop=loop)) == BlobRef("cas://sha256:cd")
     for template in ("{{ loop.previous.x }}", "{{ loop | tojson }}", "{{ loop }} text"):
         with pytest.raises(NeedsBlob):
-            render(template, Scope(Run("r", "w"), loop=loop))
+            render(template, Namespace(Run("r", "w"), loop=loop))
 
 
 def test_a_hyphen_is_part_of_a_name_only_when_a_node_is_called_so():
     both = {"x-y": Seen("completed", 1), "x": Seen("completed", 5), "y": Seen("completed", 3)}
     assert show("{{ x-y }}", both) == 2  # not among the known ones of this workflow
-    assert render("{{ x-y }}", Scope(Run("r", "w"), both)) == 1
-    assert render("{{ x - y }}", Scope(Run("r", "w"), both)) == 2
-    assert render("{{ x-y | string ~ x }}", Scope(Run("r", "w"), both)) == "15"
+    assert render("{{ x-y }}", Namespace(Run("r", "w"), both)) == 1
+    assert render("{{ x - y }}", Namespace(Run("r", "w"), both)) == 2
+    assert render("{{ x-y | string ~ x }}", Namespace(Run("r", "w"), both)) == "15"
 
 
 def test_the_same_template_gives_the_same_value_every_time():
@@ -227,6 +231,6 @@ def test_a_config_nested_without_end_is_refused():
 def test_rendering_changes_neither_the_config_nor_the_outputs():
     config = {"x": ["{{ a.rows }}", "{{ words | sort }}"]}
     before = repr((config, NODES))
-    render(config, scope())
+    render(config, namespace())
     assert repr((config, NODES)) == before
     assert completed([1])["a"].output == [1]

@@ -18,7 +18,7 @@ from perdure.expressions.patterns import PatternError, compile_pattern
 from perdure.expressions.schemas import SchemaInvalid, check, fits
 from perdure.expressions.templates import render
 from perdure.kernel.commands import Need, Question, Verdict
-from perdure.kernel.inputs import Context, Seen
+from perdure.kernel.inputs import Evidence, Seen
 from perdure.model import compile_definition, compile_text
 from perdure.model.conditions import read_condition
 from perdure.model.ir import Condition
@@ -27,7 +27,7 @@ from perdure.model.references import BadExpression, find_in_condition, find_in_e
 from perdure.pipeline import Means, PipelineError, check_steps, run_pipeline
 from perdure.sandbox import Sandbox
 from perdure.sandbox.jq import Jq, JqError
-from tests.expressions.helpers import LOOP, NODES, RUN, scope
+from tests.expressions.helpers import LOOP, NODES, RUN, namespace
 from tests.fuzz import making
 
 
@@ -61,7 +61,7 @@ def render_template(random: Random) -> None:
     except BadExpression:
         pass
     try:
-        render({"x": [text]}, scope())
+        render({"x": [text]}, namespace())
     except (TemplateError, NeedsBlob):
         pass
 
@@ -69,7 +69,7 @@ def render_template(random: Random) -> None:
 def _question(condition: Condition, random: Random) -> Question:
     nodes = {"a": Seen("completed", making.value(random)), "s": Seen("skipped")}
     output = making.value(random)
-    return Question(Need("loop", "n"), Context(output, nodes=nodes, loop=LOOP), condition)
+    return Question(Need("loop", "n"), Evidence(output, nodes=nodes, loop=LOOP), condition)
 
 
 def _decide(condition: Condition, random: Random) -> None:

@@ -12,7 +12,7 @@ from perdure.expressions.templates import render
 from perdure.model import compile_text
 from perdure.model.references import BadExpression, find_in_template
 from perdure.sandbox.jq import Jq, JqError
-from tests.expressions.helpers import NODES, RUN, ask, ask_about, scope
+from tests.expressions.helpers import NODES, RUN, ask, ask_about, namespace
 from tests.expressions.test_patterns import EVIL
 from tests.expressions.test_patterns import TEXTS as LONG
 from tests.fuzz.running import resident_mb
@@ -28,7 +28,7 @@ def template(text):
     """The problem the definition gets, or the error of the node."""
     try:
         find_in_template(text, NODES)
-        render(text, scope())
+        render(text, namespace())
     except (BadExpression, TemplateError) as error:
         return str(error)
     return None

@@ -65,7 +65,7 @@ class Run:
 
     # -- commands ------------------------------------------------------------------------------------------------------
 
-    def do(self, command: c.Command) -> c.Decision | c.Refused:
+    def do(self, command: c.Command) -> c.Ruling | c.Refused:
         verdicts: dict[c.Need, c.Verdict] = {}
         while True:
             before = snapshot.encode(self.state)
@@ -108,7 +108,7 @@ class Run:
                 break
         else:
             if need.kind == "collect":
-                answer = [item.output for item in question.context.items]
+                answer = [item.output for item in question.evidence.items]
             elif need.kind == "outputs":
                 answer = {}
             else:

@@ -705,7 +705,7 @@ def test_an_edge_into_a_loop_that_was_removed_and_brought_back_has_resolved(bega
             {"id": "z", "dependencies": ["x", "e"]},
         )
 
-    run: Any = Run.of(*graph("e"), answers={"loop": lambda question: question.context.loop.iteration < 2})
+    run: Any = Run.of(*graph("e"), answers={"loop": lambda question: question.evidence.loop.iteration < 2})
     run.complete("e")
     if began:
         run.complete("h", scope=(1,))
@@ -729,7 +729,7 @@ def test_a_node_of_a_loop_that_was_removed_and_brought_back_goes_on_in_the_itera
         return (first, *more, second, {"id": "z", "dependencies": ["x"]})
 
     side = {"id": "side", "dependencies": ["h"]}
-    run: Any = Run.of(*graph(side), answers={"loop": lambda question: question.context.loop.iteration < 2})
+    run: Any = Run.of(*graph(side), answers={"loop": lambda question: question.evidence.loop.iteration < 2})
     for nodes in (graph(), graph({"id": "new", "dependencies": ["h"]}), graph(side)):
         run.tell(c.Patch, ir=compiled(*nodes))
         assert run.refused is None
@@ -802,7 +802,7 @@ def test_a_head_whose_required_dependency_was_skipped_runs_when_its_loop_brings_
         {"id": "x", "dependencies": ["y"], "loop": again("h")},
         {"id": "z", "dependencies": ["x"]},
     )
-    run: Any = Run.of(*nodes, answers={"branch": False, "loop": lambda question: question.context.loop.iteration < 2})
+    run: Any = Run.of(*nodes, answers={"branch": False, "loop": lambda question: question.evidence.loop.iteration < 2})
     run.complete("a")
     assert run.state_of("h", (1,)) == "skipped"
     run.complete("y", scope=(1,))

@@ -43,10 +43,10 @@ def compiled(*nodes: dict[str, Any], **workflow: Any) -> IR:
     return result.ir
 
 
-def do(state: State, command: c.Command, verdicts: Any = None) -> c.Decision:
-    decision = advance(state, command, verdicts or {})
-    assert isinstance(decision, c.Decision), decision
-    return decision
+def do(state: State, command: c.Command, verdicts: Any = None) -> c.Ruling:
+    ruling = advance(state, command, verdicts or {})
+    assert isinstance(ruling, c.Ruling), ruling
+    return ruling
 
 
 def begun(ir: IR) -> State:
@@ -118,11 +118,11 @@ def test_a_skip_travels_through_a_chain_of_100_000_nodes_in_one_decision():
     ir = compiled({"id": "first", "branch": branch}, {"id": "n0"}, *chain, {"id": "other"})
     state = begun(ir)
     started = time.process_time()
-    decision = do(state, complete("first"), {c.Need("branch", "first"): c.Verdict(value=False)})
+    ruling = do(state, complete("first"), {c.Need("branch", "first"): c.Verdict(value=False)})
     seconds = time.process_time() - started
     print(seconds)
-    assert [event.type for event in decision.events] == ["node.completed", "nodes.skipped", "node.scheduled"]
-    assert len(decision.events[1].places) == LARGE  # type: ignore[union-attr]
+    assert [event.type for event in ruling.events] == ["node.completed", "nodes.skipped", "node.scheduled"]
+    assert len(ruling.events[1].places) == LARGE  # type: ignore[union-attr]
     do(state, complete("other"))
     assert state.state == "completed"
     assert seconds < 20

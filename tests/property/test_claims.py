@@ -60,7 +60,7 @@ def make(random: Random) -> graphs.Definition:
 class Claims(Walk):
     """A walk that looks at nothing but what the proof claims."""
 
-    def do(self, command: c.Command) -> c.Decision | c.Refused:
+    def do(self, command: c.Command) -> c.Ruling | c.Refused:
         self.steps.append(f"{type(command).__name__} {getattr(command, 'address', '')}")
         verdicts: dict[c.Need, c.Verdict] = {}
         while isinstance(result := advance(self.state, command, verdicts), c.Needs):
@@ -68,7 +68,7 @@ class Claims(Walk):
                 answer = self.answer(question)
                 wrong = isinstance(answer, Error)
                 verdicts[question.need] = c.Verdict(error=answer) if wrong else c.Verdict(value=answer)
-        if isinstance(result, c.Decision):
+        if isinstance(result, c.Ruling):
             self._heed(result.effects)
             for event in result.events:
                 places = event.places if isinstance(event, e.NodesScheduled) else (event,)

@@ -159,7 +159,7 @@ class Search:
                     task = (name, activation.scope, attempt, False)
                     result = decide(state, self._result(task) if kind is None else self._command(kind, task))
                     self.late += 1
-                    if isinstance(result, c.Decision):
+                    if isinstance(result, c.Ruling):
                         heard = [event for event in result.events if event.type != "result.ignored"]
                         assert not heard, f"{task} is heard after its end: {heard}\n{self._story()}"
 

@@ -93,4 +93,4 @@ def test_a_patch_of_a_large_graph_is_proven_in_one_pass() -> None:
     run = Run(compiled(*nodes))
     run.replay_each_step = False
     answer = run.tell(c.Patch, ir=compiled(*nodes, {"id": "z", **TASK, "dependencies": ["a"]}))
-    assert isinstance(answer, c.Decision)
+    assert isinstance(answer, c.Ruling)

@@ -61,7 +61,7 @@ class Walk:
 
     # -- doing and checking --------------------------------------------------------------------------------------------
 
-    def do(self, command: c.Command) -> c.Decision | c.Refused:
+    def do(self, command: c.Command) -> c.Ruling | c.Refused:
         shown = type(command).__name__ + repr(
             {k: getattr(command, k) for k in command.__struct_fields__ if k not in ("ir", "id", "entropy")}
         )
@@ -69,7 +69,7 @@ class Walk:
         known = len(self.run.journal)
         self.run.effects = []
         result = self.run.do(command)
-        if isinstance(result, c.Decision):
+        if isinstance(result, c.Ruling):
             self.shadow.library.update(self.state.library)
             self.library.update(self.state.library)
             for event in self.run.journal[known:]:
@@ -124,7 +124,7 @@ class Walk:
         if chance < 0.05:
             return "not a bool" if kind in ("when", "loop", "branch") else {}
         if kind == "collect":
-            return [item.output for item in question.context.items]
+            return [item.output for item in question.evidence.items]
         if kind == "outputs":
             return {}
         if kind == "loop":
@@ -398,7 +398,7 @@ class Walk:
         if changed is None or ir is None:
             return
         self.steps.append(f"# patch {make.__name__}: {changed}")
-        if isinstance(self.do(command(ir)), c.Decision):
+        if isinstance(self.do(command(ir)), c.Ruling):
             self.definition = changed
 
     # -- healing -------------------------------------------------------------------------------------------------------

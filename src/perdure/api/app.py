@@ -19,15 +19,15 @@ from starlette.routing import Route
 
 from perdure.access import Authenticator, RateLimiter, open_authenticator
 from perdure.api import administration, approvals, dead_letters, hooks, links, runs, system, workflows
-from perdure.api.context import Context, Options
 from perdure.api.endpoints import Endpoint, Routes, check_declared, make_app_handler
 from perdure.api.openapi import make_document
 from perdure.api.problems import Broken, NoMethod, NoRoute, problem
 from perdure.api.protocol import Bounds
 from perdure.api.shell import Shell
+from perdure.api.site import Options, Site
 from perdure.engine import Engine
 from perdure.errors import PerdureError
-from perdure.service.scope import archive_of
+from perdure.service.tenancy import archive_of
 from perdure.settings import Settings
 
 NOUNS: tuple[Routes, ...] = (
@@ -65,45 +65,45 @@ def create_app(
             streams_per_key=settings.max_streams_per_key,
             streams_per_tenant=settings.max_streams_per_tenant,
         )
-    context = Context(engine, options or Options(), authenticator, limiter)
+    site = Site(engine, options or Options(), authenticator, limiter)
     endpoints = [endpoint for noun in nouns for endpoint in noun.endpoints]
     for endpoint in endpoints:
         check_declared(endpoint)
     app = Starlette(
-        routes=[_route(context, endpoint) for endpoint in endpoints],
+        routes=[_route(site, endpoint) for endpoint in endpoints],
         exception_handlers={HTTPException: _unrouted, Exception: _broken},
-        middleware=[Middleware(Shell, context=context)],
+        middleware=[Middleware(Shell, site=site)],
         lifespan=_lifespan,
     )
     app.router.redirect_slashes = False
-    app.state.context = context
+    app.state.site = site
     app.state.document = cache(lambda: make_document(endpoints))
     return app
 
 
-def _route(context: Context, endpoint: Endpoint) -> Route:
-    route = Route(endpoint.path, make_app_handler(context, endpoint), methods=[endpoint.method], name=endpoint.name)
+def _route(site: Site, endpoint: Endpoint) -> Route:
+    route = Route(endpoint.path, make_app_handler(site, endpoint), methods=[endpoint.method], name=endpoint.name)
     route.methods = {endpoint.method}  # as the document says; Starlette would add HEAD to every GET
     return route
 
 
 @asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
-    context: Context = app.state.context
-    context.metrics.start()
+    site: Site = app.state.site
+    site.metrics.start()
     try:
         async with asyncio.TaskGroup() as group:
-            group.create_task(context.feed.run())
+            group.create_task(site.feed.run())
             yield
-            context.feed.close()
+            site.feed.close()
     finally:
-        context.metrics.stop()
+        site.metrics.stop()
 
 
 async def _unrouted(request: Request, error: Exception) -> Response:
     """Answer a request for a path or method that does not exist. Below /api a caller authenticates first (X20)."""
     assert isinstance(error, HTTPException)
-    context: Context = request.app.state.context
+    site: Site = request.app.state.site
     request_id = request.scope.get("perdure.request_id", "")
     answer: PerdureError = NoRoute(
         f"there is nothing at {request.url.path[:200]}; GET /openapi.json lists what there is"
@@ -112,10 +112,10 @@ async def _unrouted(request: Request, error: Exception) -> Response:
         answer = NoMethod(f"{request.method} is not possible here")
     try:
         if request.url.path.lower().lstrip("/").startswith("api"):
-            await context.identify(request)
+            await site.identify(request)
     except PerdureError as refused:
         answer = refused
-    context.metrics.unrouted(request.method, answer.status)
+    site.metrics.unrouted(request.method, answer.status)
     response = problem(answer, request_id)
     if answer.status == 405:
         response.headers.update(error.headers or {})

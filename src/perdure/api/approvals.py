@@ -96,13 +96,13 @@ async def make_links(call: Call, body: MakeLinks) -> Any:
     if trouble := find_name_trouble(body.approver):
         message = f"approver {body.approver[:80]!a}: {trouble}"
         raise Invalid(message, [Trouble("approver", "wrong_value", message)])
-    row = await call.service.scope.find_approval(call.path("approval_id"))
+    row = await call.service.tenancy.find_approval(call.path("approval_id"))
     if row.state != "pending":
         raise Refused(f"approval {row.approval_id} is no longer pending", code="already_decided")
-    expires_at = call.context.engine.clock.now() + body.expires_seconds
+    expires_at = call.site.engine.clock.now() + body.expires_seconds
     found = {}
     for decision in ("approve", "reject"):
-        token = await call.context.links.make(
+        token = await call.site.links.make(
             tenant=row.tenant,
             approval_id=row.approval_id,
             run_id=row.run_id,
@@ -110,5 +110,5 @@ async def make_links(call: Call, body: MakeLinks) -> Any:
             approver=body.approver,
             expires_at=expires_at,
         )
-        found[decision] = f"{call.context.options.public_url.rstrip('/')}/links/{token}"
+        found[decision] = f"{call.site.options.public_url.rstrip('/')}/links/{token}"
     return {"approval_id": row.approval_id, "approver": body.approver, "expires_at": expires_at, **found}

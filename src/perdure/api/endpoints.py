@@ -23,10 +23,10 @@ from perdure.api.problems import Broken, problem
 from perdure.api.reading import ODD_TEXT, Body, NoQuery, Query, read_body, read_query
 from perdure.errors import NotFound, PerdureError
 from perdure.service import Service
-from perdure.service.scope import LONGEST_ID
+from perdure.service.tenancy import LONGEST_ID
 
 if TYPE_CHECKING:
-    from perdure.api.context import Context
+    from perdure.api.site import Site
 
 logger = logging.getLogger("perdure.api")
 
@@ -44,14 +44,14 @@ Handler = Callable[..., Awaitable[Any]]
 class Call:
     """One request, allowed and about to be executed."""
 
-    __slots__ = ("context", "key", "noted", "object", "principal", "request", "request_id", "service")
+    __slots__ = ("key", "noted", "object", "principal", "request", "request_id", "service", "site")
 
-    def __init__(self, context: Context, request: Request, principal: Principal, request_id: str) -> None:
-        self.context = context
+    def __init__(self, site: Site, request: Request, principal: Principal, request_id: str) -> None:
+        self.site = site
         self.request = request
         self.principal = principal
         self.request_id = request_id
-        self.service = Service(context.engine, principal, context.feed)
+        self.service = Service(site.engine, principal, site.feed)
         self.key: str | None = None
         """The idempotency key of a POST."""
         self.object = "/".join(str(part) for part in request.path_params.values())
@@ -174,14 +174,14 @@ def check_declared(endpoint: Endpoint) -> None:
         raise UndeclaredRoute(f"{endpoint.method} {endpoint.template} has no permission and is not on the public list")
 
 
-def make_app_handler(context: Context, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
+def make_app_handler(site: Site, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
     """Make what Starlette calls for an endpoint. It always gives an answer and never raises."""
 
     async def handle(request: Request) -> Response:
-        begun = context.engine.clock.monotonic()
+        begun = site.engine.clock.monotonic()
         request_id = request.scope.get("perdure.request_id", "")
         try:
-            response = await _execute(context, endpoint, request, request_id)
+            response = await _execute(site, endpoint, request, request_id)
         except PerdureError as error:
             if error.status >= 500:
                 logger.warning("%s %s: %s (request %s)", endpoint.method, endpoint.template, error, request_id)
@@ -191,39 +191,37 @@ def make_app_handler(context: Context, endpoint: Endpoint) -> Callable[[Request]
             response = problem(
                 Broken(f"something went wrong here; the log of the server has request {request_id}"), request_id
             )
-        context.metrics.answered(endpoint, response.status_code, context.engine.clock.monotonic() - begun)
+        site.metrics.answered(endpoint, response.status_code, site.engine.clock.monotonic() - begun)
         return response
 
     return handle
 
 
-async def _execute(context: Context, endpoint: Endpoint, request: Request, request_id: str) -> Response:
-    principal = context.nobody
+async def _execute(site: Site, endpoint: Endpoint, request: Request, request_id: str) -> Response:
+    principal = site.nobody
     if endpoint.permission is not None:
-        principal = await context.identify(request)
-        context.limiter.check(principal)
+        principal = await site.identify(request)
+        site.limiter.check(principal)
         principal.require(endpoint.permission)
     _check_path(request)
-    with context.bodies.held_by(principal.tenant) as held:
+    with site.bodies.held_by(principal.tenant) as held:
         request.scope[HELD] = held
-        return await _call(context, endpoint, request, request_id, principal)
+        return await _call(site, endpoint, request, request_id, principal)
 
 
-async def _call(
-    context: Context, endpoint: Endpoint, request: Request, request_id: str, principal: Principal
-) -> Response:
+async def _call(site: Site, endpoint: Endpoint, request: Request, request_id: str, principal: Principal) -> Response:
     arguments: dict[str, Any] = {}
     query = read_query(endpoint.query, request.query_params.multi_items())
     if endpoint.query is not NoQuery:
         arguments["query"] = query
     if endpoint.body is not None:
         arguments["body"] = await read_body(request, endpoint.body, required=endpoint.needs_body)
-    call = Call(context, request, principal, request_id)
+    call = Call(site, request, principal, request_id)
     call.key = idempotency_key(request) if endpoint.method == "POST" else None
     result = await endpoint.handler(call, **arguments)
     if endpoint.audited:
         # Crash here: the call is done and not in the audit. What it did to a run is in the run's journal all the same.
-        await context.audited(call, endpoint.name)
+        await site.audited(call, endpoint.name)
     return _respond(endpoint, result)
 
 

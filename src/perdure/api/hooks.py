@@ -31,21 +31,21 @@ async def decide(call: Call) -> Any:
     The request is signed with the secret that the approval's `notify` names, as Standard Webhooks does it. It votes as
     `webhook:<host>`, the host being that of the `url` it was told at. Whatever is wrong with a signature, the answer is 404.
     """
-    engine, name = call.context.engine, call.path("approval_id")
+    engine, name = call.site.engine, call.path("approval_id")
     raw = await read_bytes(call.request)
     try:
         caller = await notifications.authenticate(engine, name, call.request.headers, raw)
     except notifications.SignatureInvalid:
-        call.context.count_failure(call.request)
+        call.site.count_failure(call.request)
         raise
-    call.context.limiter.check(caller.principal)
+    call.site.limiter.check(caller.principal)
     body = await read_body(call.request, SignedDecision)
     if body.approval_id != caller.row.approval_id:
         raise Refused(f"the body is about {body.approval_id[:200]}, and was sent to {name}", code="wrong_approval")
-    view, cast = await notifications.decide(engine, call.context.feed, caller, body.decision, body.comments, body.data)
+    view, cast = await notifications.decide(engine, call.site.feed, caller, body.decision, body.comments, body.data)
     if cast:
         # Crash here: the approval is decided and not in the audit; the run's journal has the decision.
-        await call.context.audit.record(
+        await call.site.audit.record(
             caller.principal, "hooks.decide", name, after=body.decision, request_id=call.request_id
         )
     return view

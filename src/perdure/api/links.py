@@ -55,10 +55,10 @@ HTML = dict.fromkeys((403, 404, 409, 422), "text/html")
 async def ask(call: Call) -> Response:
     """A page that shows what a link would decide, and asks. It decides nothing."""
     try:
-        link = await call.context.links.find(call.path("token"))
+        link = await call.site.links.find(call.path("token"))
         view = await _service(call, link).approvals.get(link.approval_id)
     except (LinkInvalid, NotFound) as error:
-        call.context.count_failure(call.request)
+        call.site.count_failure(call.request)
         return _page("This link does nothing", _paragraph(error.message), 403)
     if view["state"] != "pending":
         return _page("Decided already", _paragraph(f"{link.approval_id} was decided: {view['decision']}."))
@@ -80,13 +80,13 @@ async def decide(call: Call) -> Response:
     """The button of the page: decide, once."""
     written = await _written(call)
     token = call.path("token")
-    links = call.context.links
+    links = call.site.links
     try:
         link = await links.find(token)
         form = (await _service(call, link).approvals.get(link.approval_id))["form"]
         link = await links.consume(token, approval_id=link.approval_id, decision=link.decision)
     except (LinkInvalid, NotFound) as error:
-        call.context.count_failure(call.request)
+        call.site.count_failure(call.request)
         return _page("This link does nothing", _paragraph(error.message), 403)
     service = _service(call, link)
     try:
@@ -101,8 +101,8 @@ async def decide(call: Call) -> Response:
         return _page("It was not taken", _paragraph(error.message), 422)
     except (Refused, Forbidden, NotFound) as error:
         return _page("It was not taken", _paragraph(error.message), 403 if isinstance(error, Forbidden) else 409)
-    principal = service.scope.principal
-    await call.context.audit.record(
+    principal = service.tenancy.principal
+    await call.site.audit.record(
         principal, "links.decide", link.approval_id, after=link.decision, request_id=call.request_id
     )
     more = "" if view["state"] != "pending" else _paragraph("More people have to decide.")
@@ -127,4 +127,4 @@ async def _written(call: Call) -> dict[str, str]:
 
 
 def _service(call: Call, link: Any) -> Service:
-    return Service(call.context.engine, link_principal(link), call.context.feed)
+    return Service(call.site.engine, link_principal(link), call.site.feed)

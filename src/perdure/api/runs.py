@@ -86,11 +86,11 @@ async def start(call: Call, body: StartRun) -> Answer:
         call.principal.require(Permission.WORKFLOWS_WRITE)
         call.noted = {"definition": hash_of(body.definition)}
     if body.wait_seconds:
-        call.context.places.check(call.principal)
-    with call.context.places.take(call.principal) if body.wait_seconds else nullcontext():
+        call.site.places.check(call.principal)
+    with call.site.places.take(call.principal) if body.wait_seconds else nullcontext():
         started = await _start(call, body)
     if body.wait_seconds:  # the credential may have been revoked while the call waited
-        (await call.context.identify(call.request)).require(Permission.RUNS_START)
+        (await call.site.identify(call.request)).require(Permission.RUNS_START)
     headers = {"Location": f"/api/v1/runs/{started.view['run_id']}"}
     if not started.created:
         headers["Idempotency-Replayed"] = "true"
@@ -224,10 +224,10 @@ async def stream(call: Call, query: Follow) -> Response:
     """
     run_id = call.path("run_id")
     after = sequence(call.request.headers.get("last-event-id"), query.after)
-    record = await call.service.scope.find_run(run_id)
+    record = await call.service.tenancy.find_run(run_id)
     if record.row.ended_at is not None and after >= record.seq:
         return Response(status_code=204)
-    call.context.places.check(call.principal)
+    call.site.places.check(call.principal)
     events = await call.service.runs.follow(run_id, after, working=query.with_ == "working")
     return EventStream(call, events, READ)
 

@@ -64,7 +64,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 def check_address(app: Starlette, host: str) -> None:
     """Refuse an address outside this machine for a server that lets every caller in."""
-    if app.state.context.open and not is_loopback(host):
+    if app.state.site.open and not is_loopback(host):
         raise SettingsInvalid(
             f"without authentication this server does not listen on {host or 'every address'}; set PERDURE_AUTH=keys or "
             "PERDURE_AUTH=jwt, or listen on 127.0.0.1"
@@ -81,7 +81,7 @@ async def serve(
     found = bound.getsockname()[1]
     config = uvicorn.Config(
         app,
-        http=make_protocol(app.state.context.options.connections),
+        http=make_protocol(app.state.site.options.connections),
         ws="none",
         lifespan="on",
         log_config=None,
@@ -110,7 +110,7 @@ async def serve(
 
 async def _stop(app: Starlette, server: uvicorn.Server, stopped: asyncio.Event) -> None:
     await stopped.wait()
-    app.state.context.feed.close()  # streams end, so that the shutdown need not wait for them
+    app.state.site.feed.close()  # streams end, so that the shutdown need not wait for them
     server.should_exit = True
 
 
@@ -118,7 +118,7 @@ async def _leave(app: Starlette, server: uvicorn.Server, bound: socket.socket) -
     """Shut the server down after a cancellation. Otherwise uvicorn would go on listening, and this process could not
     serve the address again."""
     if server.started:
-        app.state.context.feed.close()
+        app.state.site.feed.close()
         server.config.timeout_graceful_shutdown = CANCELLED_SECONDS
         await server.shutdown([bound])
 

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from perdure.access.authenticator import is_loopback
-from perdure.api.context import Context
 from perdure.api.problems import BadHeader, BadQuery, CrossOrigin, TooLarge, WrongHost, WrongType, problem
+from perdure.api.site import Site
 from perdure.errors import PerdureError
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -34,10 +34,10 @@ HEADERS: tuple[tuple[bytes, bytes], ...] = (
 
 
 class Shell:
-    def __init__(self, app: ASGIApp, context: Context) -> None:
+    def __init__(self, app: ASGIApp, site: Site) -> None:
         self._app = app
-        self._context = context
-        self._prefix = context.engine.clock.new_id()
+        self._site = site
+        self._prefix = site.engine.clock.new_id()
         self._count = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -54,17 +54,17 @@ class Shell:
             _check_once(scope["headers"])
             self._check(scope["method"], headers)
         except PerdureError as error:
-            self._context.metrics.unrouted(scope["method"], error.status)
+            self._site.metrics.unrouted(scope["method"], error.status)
             await problem(error, request_id)(scope, receive, send)
             return
-        await self._app(scope, _limited(receive, self._context.options.max_body_bytes), send)
+        await self._app(scope, _limited(receive, self._site.options.max_body_bytes), send)
 
     def _new_id(self) -> str:
         self._count += 1
         return f"{self._prefix}-{self._count:x}"
 
     def _check(self, method: str, headers: dict[bytes, str]) -> None:
-        options = self._context.options
+        options = self._site.options
         length = headers.get(b"content-length", "0")
         if not length.isdecimal() or len(length) > 15 or int(length) > options.max_body_bytes:
             raise TooLarge(f"the body has {length[:20]} bytes; this server takes at most {options.max_body_bytes}")
@@ -72,7 +72,7 @@ class Shell:
             raise WrongType("compressed bodies are not accepted; send it as it is")
         host = headers.get(b"host", "")
         name = _hostname(host)
-        if self._context.open and not is_loopback(name) and name not in options.hosts:
+        if self._site.open and not is_loopback(name) and name not in options.hosts:
             raise WrongHost("this server has no authentication and answers to names of the loopback interface only")
         origin = headers.get(b"origin")
         own = {host.lower(), _netloc(options.public_url)} - {""}

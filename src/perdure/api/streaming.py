@@ -41,10 +41,10 @@ class EventStream(Response):
         self._permission = permission
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        context = self._call.context
-        context.metrics.streaming(1)
+        site = self._call.site
+        site.metrics.streaming(1)
         try:
-            with context.places.take(self._call.principal):
+            with site.places.take(self._call.principal):
                 async with asyncio.TaskGroup() as group:
                     sending = group.create_task(self._send(send))
                     refusing = group.create_task(self._until_refused())
@@ -58,15 +58,15 @@ class EventStream(Response):
         except* (OSError, TimeoutError):  # the reader is gone or takes nothing; it can resume where it was
             pass
         finally:
-            context.metrics.streaming(-1)
+            site.metrics.streaming(-1)
 
     async def _until_refused(self) -> None:
         """Return when the credential is revoked or expired: it then ends what it opened, as it is refused elsewhere."""
-        context = self._call.context
+        site = self._call.site
         while True:
-            await context.engine.clock.sleep(AGAIN_SECONDS)
+            await site.engine.clock.sleep(AGAIN_SECONDS)
             try:
-                (await context.identify(self._call.request)).require(self._permission)
+                (await site.identify(self._call.request)).require(self._permission)
             except StoreUnavailable:  # the credential cannot be checked, and no events can be read either
                 continue
             except PerdureError:

@@ -32,7 +32,7 @@ async def health(call: Call) -> Any:
 @outside.get("/readyz", None, s.Health, also={503: s.Health})
 async def ready(call: Call) -> Any:
     """The process can work: its database answers. How many workers there are, it says where they can be asked."""
-    engine = call.context.engine
+    engine = call.site.engine
     try:
         async with asyncio.timeout(READY_SECONDS):
             await engine.journal.incarnation()
@@ -52,7 +52,7 @@ async def ready(call: Call) -> Any:
 @outside.get("/metrics", Permission.SYSTEM_OPERATE, MEDIA_TYPE)
 async def metrics(call: Call) -> Response:
     """Figures for Prometheus, of the whole process."""
-    return Response(call.context.metrics.text(), media_type=MEDIA_TYPE)
+    return Response(call.site.metrics.text(), media_type=MEDIA_TYPE)
 
 
 @outside.get("/openapi.json", None, s.Health)

@@ -102,7 +102,7 @@ def engine_of(backend: Backend) -> Any:
     """The engine of a database here; None: it is a server."""
     from perdure.service import Service
 
-    return backend.scope.engine if isinstance(backend, Service) else None
+    return backend.tenancy.engine if isinstance(backend, Service) else None
 
 
 # -- runs --------------------------------------------------------------------------------------------------------------

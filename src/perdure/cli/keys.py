@@ -135,8 +135,8 @@ async def _note(backend: Backend, action: str, key: dict[str, Any]) -> None:
     from perdure.service import Service
 
     if isinstance(backend, Service):
-        audit = Audit(backend.scope.archive, backend.scope.engine.clock)
-        await audit.record(backend.scope.principal, action, f"key {key['key_id']}", after=key)
+        audit = Audit(backend.tenancy.archive, backend.tenancy.engine.clock)
+        await audit.record(backend.tenancy.principal, action, f"key {key['key_id']}", after=key)
 
 
 def _cells(key: dict[str, Any]) -> list[str]:

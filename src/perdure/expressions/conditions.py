@@ -15,9 +15,9 @@ from perdure.expressions import cel, cross_node, jsonpath, python_code, schemas
 from perdure.expressions.at_hand import NOTHING, AtHand, Lost
 from perdure.expressions.budget import Budget, OverBudget
 from perdure.expressions.errors import NeedsVerdict
+from perdure.expressions.namespace import Missing, Run, follow
 from perdure.expressions.operators import Incomparable, compare
 from perdure.expressions.patterns import PatternError, compile_pattern
-from perdure.expressions.scope import Missing, Run, follow
 from perdure.expressions.sight import (
     NOT_SENSITIVE,
     Plan,

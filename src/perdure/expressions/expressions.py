@@ -20,13 +20,13 @@ from perdure.expressions.at_hand import resolve, take
 from perdure.expressions.budget import Budget, OverBudget
 from perdure.expressions.errors import NeedsBlob
 from perdure.expressions.filters import FILTERS, TAKE_MISSING, TEST_MISSING, TESTS
-from perdure.expressions.scope import Missing, Parts, Scope, describe_path, get_item
+from perdure.expressions.namespace import Missing, Namespace, Parts, describe_path, get_item
 from perdure.kernel.segments import BlobRef, is_sealed
 
 if TYPE_CHECKING:
     from jinja2 import nodes
 
-Code = Callable[[Scope], Any]
+Code = Callable[[Namespace], Any]
 
 MAX_LENGTH = 4_000
 MAX_TOKENS = 600
@@ -39,7 +39,7 @@ _CALCULATIONS = {"Sub": "-", "Mul": "*", "Div": "/", "FloorDiv": "//", "Mod": "%
 
 
 def compile_expression(source: str, aliases: Mapping[str, str]) -> Code:
-    """A function from scope to value. `aliases` are names in the source that stand for others. Raises `Trouble`."""
+    """A function from namespace to value. `aliases` are names in the source that stand for others. Raises `Trouble`."""
     from jinja2 import TemplateSyntaxError
     from jinja2.parser import Parser
 
@@ -59,11 +59,11 @@ def compile_expression(source: str, aliases: Mapping[str, str]) -> Code:
     except (ValueError, OverflowError):  # digits without end
         raise v.Trouble("a literal of the expression cannot be read") from None
     code = _Compiler(aliases).compile(tree, 0)
-    return lambda scope: _finish(code(scope), scope)
+    return lambda namespace: _finish(code(namespace), namespace)
 
 
-def _finish(value: Any, scope: Scope) -> Any:
-    v.measure(v.need(value), scope.budget)
+def _finish(value: Any, namespace: Namespace) -> Any:
+    v.measure(v.need(value), namespace.budget)
     return value
 
 
@@ -92,9 +92,9 @@ class _Compiler:
             raise v.Trouble(_REFUSED.get(kind, f"{kind} is not part of expressions"))
         code: Code = build(node, depth + 1)
 
-        def paid(scope: Scope) -> Any:
-            scope.budget.spend(2)
-            return code(scope)
+        def paid(namespace: Namespace) -> Any:
+            namespace.budget.spend(2)
+            return code(namespace)
 
         return paid
 
@@ -122,27 +122,27 @@ class _Compiler:
         value = node.value
         if type(value) in (int, float):
             v.check_number(value)
-        return lambda scope: value
+        return lambda namespace: value
 
     def _build_list(self, node: Any, depth: int) -> Code:
         items = [self.compile(item, depth) for item in node.items]
-        return lambda scope: [v.need(item(scope)) for item in items]
+        return lambda namespace: [v.need(item(namespace)) for item in items]
 
     _build_tuple = _build_list
 
     def _build_dict(self, node: Any, depth: int) -> Code:
         pairs = [(self.compile(pair.key, depth), self.compile(pair.value, depth)) for pair in node.items]
 
-        def make(scope: Scope) -> dict[str, Any]:
-            made = {v.need(key(scope)): v.need(value(scope)) for key, value in pairs}
+        def make(namespace: Namespace) -> dict[str, Any]:
+            made = {v.need(key(namespace)): v.need(value(namespace)) for key, value in pairs}
             if not all(type(key) is str for key in made):
                 raise v.Trouble("the keys of an object must be text")
             return made
 
-        return lambda scope: _hashable(make, scope)
+        return lambda namespace: _hashable(make, namespace)
 
     def _build_getattr(self, node: Any, depth: int) -> Code:
-        return self._step(self.compile(node.node, depth), lambda scope: node.attr)
+        return self._step(self.compile(node.node, depth), lambda namespace: node.attr)
 
     def _build_getitem(self, node: Any, depth: int) -> Code:
         from jinja2 import nodes
@@ -153,69 +153,71 @@ class _Compiler:
                 None if bound is None else self.compile(bound, depth)
                 for bound in (node.arg.start, node.arg.stop, node.arg.step)
             ]
-            return lambda scope: v.slice_of(
-                scope.budget,
-                v.need(value(scope)),
-                *(None if bound is None else v.need(bound(scope)) for bound in bounds),
+            return lambda namespace: v.slice_of(
+                namespace.budget,
+                v.need(value(namespace)),
+                *(None if bound is None else v.need(bound(namespace)) for bound in bounds),
             )
         return self._step(value, self.compile(node.arg, depth))
 
     def _step(self, value: Code, part: Code) -> Code:
-        def step(scope: Scope) -> Any:
-            key = v.need(part(scope))
+        def step(namespace: Namespace) -> Any:
+            key = v.need(part(namespace))
             if type(key) not in (str, int):
                 raise v.Trouble("[…] needs a name or an integer")
-            found = value(scope)
+            found = value(namespace)
             return found if type(found) is Missing else get_item(found, key, "…", (key,))
 
         return step
 
     def _build_add(self, node: Any, depth: int) -> Code:
         left, right = self.compile(node.left, depth), self.compile(node.right, depth)
-        return lambda scope: v.add(v.need(left(scope)), v.need(right(scope)), scope.budget)
+        return lambda namespace: v.add(v.need(left(namespace)), v.need(right(namespace)), namespace.budget)
 
     def _calculate(self, operator: str, node: Any, depth: int) -> Code:
         left, right = self.compile(node.left, depth), self.compile(node.right, depth)
-        return lambda scope: v.calculate(operator, v.need(left(scope)), v.need(right(scope)))
+        return lambda namespace: v.calculate(operator, v.need(left(namespace)), v.need(right(namespace)))
 
     def _build_neg(self, node: Any, depth: int) -> Code:
         value = self.compile(node.node, depth)
-        return lambda scope: v.negate(v.need(value(scope)))
+        return lambda namespace: v.negate(v.need(value(namespace)))
 
     def _build_pos(self, node: Any, depth: int) -> Code:
         value = self.compile(node.node, depth)
-        return lambda scope: v.negate(v.negate(v.need(value(scope))))
+        return lambda namespace: v.negate(v.negate(v.need(value(namespace))))
 
     def _build_not(self, node: Any, depth: int) -> Code:
         value = self.compile(node.node, depth)
-        return lambda scope: not v.need(value(scope))
+        return lambda namespace: not v.need(value(namespace))
 
     def _build_and(self, node: Any, depth: int) -> Code:
         left, right = self.compile(node.left, depth), self.compile(node.right, depth)
-        return lambda scope: v.need(left(scope)) and v.need(right(scope))
+        return lambda namespace: v.need(left(namespace)) and v.need(right(namespace))
 
     def _build_or(self, node: Any, depth: int) -> Code:
         left, right = self.compile(node.left, depth), self.compile(node.right, depth)
-        return lambda scope: v.need(left(scope)) or v.need(right(scope))
+        return lambda namespace: v.need(left(namespace)) or v.need(right(namespace))
 
     def _build_condexpr(self, node: Any, depth: int) -> Code:
         test, then = self.compile(node.test, depth), self.compile(node.expr1, depth)
-        other: Code = (lambda scope: None) if node.expr2 is None else self.compile(node.expr2, depth)
-        return lambda scope: then(scope) if v.need(test(scope)) else other(scope)
+        other: Code = (lambda namespace: None) if node.expr2 is None else self.compile(node.expr2, depth)
+        return lambda namespace: then(namespace) if v.need(test(namespace)) else other(namespace)
 
     def _build_concat(self, node: Any, depth: int) -> Code:
         parts = [self.compile(part, depth) for part in node.nodes]
-        return lambda scope: v.concat([v.to_text(v.need(part(scope)), scope.budget) for part in parts], scope.budget)
+        return lambda namespace: v.concat(
+            [v.to_text(v.need(part(namespace)), namespace.budget) for part in parts], namespace.budget
+        )
 
     def _build_compare(self, node: Any, depth: int) -> Code:
         first = self.compile(node.expr, depth)
         rest = [(_OPERATORS[operand.op], self.compile(operand.expr, depth)) for operand in node.ops]
 
-        def compare(scope: Scope) -> bool:
-            left = v.need(first(scope))
+        def compare(namespace: Namespace) -> bool:
+            left = v.need(first(namespace))
             for operator, code in rest:
-                right = v.need(code(scope))
-                if not _holds(operator, left, right, scope.budget):
+                right = v.need(code(namespace))
+                if not _holds(operator, left, right, namespace.budget):
                     return False
                 left = right
             return True
@@ -248,15 +250,15 @@ class _Compiler:
         except TypeError as error:
             raise v.Trouble(f"{node.name!r} cannot be used so: {error}") from None
 
-        def call(scope: Scope) -> Any:
-            subject = value(scope)
+        def call(namespace: Namespace) -> Any:
+            subject = value(namespace)
             if not takes_missing:
                 subject = v.need(subject)
             return function(
-                scope.budget,
+                namespace.budget,
                 subject,
-                *(v.need(argument(scope)) for argument in arguments),
-                **{name: v.need(argument(scope)) for name, argument in named.items()},
+                *(v.need(argument(namespace)) for argument in arguments),
+                **{name: v.need(argument(namespace)) for name, argument in named.items()},
             )
 
         return call
@@ -269,20 +271,24 @@ _REFUSED = {
 
 
 def _read(root: str, parts: Parts) -> Code:
-    def read(scope: Scope) -> Any:
-        value = scope.find(root, parts)
+    def read(namespace: Namespace) -> Any:
+        value = namespace.find(root, parts)
         if type(value) is BlobRef:
-            value = take(value.ref, describe_path(root, parts), scope.at_hand)
+            value = take(value.ref, describe_path(root, parts), namespace.at_hand)
         if is_sealed(value):
             raise v.Trouble(v.SEALED_TROUBLE)
-        return resolve(value, describe_path(root, parts), scope.at_hand, scope.budget) if scope.whole else value
+        return (
+            resolve(value, describe_path(root, parts), namespace.at_hand, namespace.budget)
+            if namespace.whole
+            else value
+        )
 
     return read
 
 
-def _hashable(make: Callable[[Scope], Any], scope: Scope) -> Any:
+def _hashable(make: Callable[[Namespace], Any], namespace: Namespace) -> Any:
     try:
-        return make(scope)
+        return make(namespace)
     except TypeError:
         raise v.Trouble("the keys of an object must be text") from None
 
@@ -301,15 +307,15 @@ def _holds(operator: str, left: Any, right: Any, budget: Budget) -> bool:
             return v.is_order(operator, left, right)
 
 
-def evaluate(code: Code, scope: Scope) -> Any:
+def evaluate(code: Code, namespace: Namespace) -> Any:
     """Evaluate an expression. Raises `Trouble`, NeedsBlob or ContentLost, and nothing else."""
     try:
         try:
-            return code(scope)
+            return code(namespace)
         except NeedsBlob as need:
-            if need.ref not in scope.at_hand:
+            if need.ref not in namespace.at_hand:
                 raise
-            return code(_reading_whole(scope))  # the blob is inside a value that was read: read such values whole
+            return code(_reading_whole(namespace))  # the blob is inside a value that was read: read such values whole
     except (v.Trouble, NeedsBlob):
         raise
     except OverBudget as error:
@@ -318,7 +324,7 @@ def evaluate(code: Code, scope: Scope) -> Any:
         raise v.Trouble(f"the values are too deep or too large: {type(error).__name__}") from None
 
 
-def _reading_whole(scope: Scope) -> Scope:
-    whole = copy.copy(scope)
+def _reading_whole(namespace: Namespace) -> Namespace:
+    whole = copy.copy(namespace)
     whole.whole = True
     return whole

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from perdure.expressions.budget import CHARACTERS_A_STEP, Budget
-from perdure.expressions.scope import Missing, describe_type, get_item
+from perdure.expressions.namespace import Missing, describe_type, get_item
 from perdure.expressions.values import (
     Trouble,
     add,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from perdure.expressions.budget import Budget
+from perdure.expressions.namespace import describe_type
 from perdure.expressions.patterns import PatternError, compile_pattern
-from perdure.expressions.scope import describe_type
 
 COMPARISONS = ("==", "!=", ">", ">=", "<", "<=", "in", "not_in", "contains", "matches")
 

@@ -17,7 +17,7 @@ from perdure.errors import PerdureError
 from perdure.expressions.at_hand import AtHand, resolve
 from perdure.expressions.budget import Budget
 from perdure.expressions.errors import ContentLost
-from perdure.expressions.scope import Missing, Parts, Run, describe_path, follow, outcome, view_loop
+from perdure.expressions.namespace import Missing, Parts, Run, describe_path, follow, outcome, view_loop
 from perdure.expressions.segments import BlobRef
 from perdure.kernel.commands import Question
 from perdure.kernel.inputs import Seen
@@ -104,7 +104,7 @@ class Sight:
 
     __slots__ = (
         "_at_hand",
-        "_context",
+        "_evidence",
         "_node",
         "_open",
         "_opened",
@@ -126,7 +126,7 @@ class Sight:
     ) -> None:
         self.budget = budget or Budget()
         self._question = question
-        self._context = question.context
+        self._evidence = question.evidence
         self._node = question.need.node
         self._run = run
         self._at_hand = at_hand
@@ -145,8 +145,8 @@ class Sight:
     def output(self) -> Any:
         if not self.has_output:
             raise Undecided("a node has no output before it runs")
-        context = self._context
-        return self.load(context.output if context.output_ref is None else BlobRef(context.output_ref), "output")
+        evidence = self._evidence
+        return self.load(evidence.output if evidence.output_ref is None else BlobRef(evidence.output_ref), "output")
 
     def variables(self, plan: Plan) -> dict[str, Any]:
         """Only the variables that are read, because converting a value for CEL costs more than evaluating."""
@@ -155,12 +155,12 @@ class Sight:
             variables["inputs"] = self.load(self._run.inputs, "inputs")
         if "run" in plan.roots:
             variables["run"] = self._run.facts()
-        if "loop" in plan.roots and self._context.loop is not None:
-            variables["loop"] = self._load_loop(view_loop(self._context.loop), "loop")
+        if "loop" in plan.roots and self._evidence.loop is not None:
+            variables["loop"] = self._load_loop(view_loop(self._evidence.loop), "loop")
         if "output" in plan.roots and self.has_output:
             variables["output"] = self.output()
             variables["current"] = {"output": variables["output"]}
-        nodes = self._context.nodes
+        nodes = self._evidence.nodes
         variables["ctx"] = {
             name: self._view(name, nodes[name], name in plan.outputs) for name in plan.nodes if name in nodes
         }
@@ -174,7 +174,7 @@ class Sight:
         """
         return {
             name: {"state": seen.state, "output": self.load(outcome(seen), f"ctx.{name}.output")}
-            for name, seen in self._context.nodes.items()
+            for name, seen in self._evidence.nodes.items()
             if seen.state != "skipped"
         }
 
@@ -252,7 +252,7 @@ class Sight:
         return _touches(path, self._sensitive.get(owner or self._node, ()))
 
     def explain_skips(self) -> str:
-        skipped = [name for name, seen in self._context.nodes.items() if seen.state == "skipped"]
+        skipped = [name for name, seen in self._evidence.nodes.items() if seen.state == "skipped"]
         return f" (skipped, so the output is null: {', '.join(skipped[:5])})" if skipped else ""
 
 

@@ -18,7 +18,7 @@ from perdure.expressions import expressions
 from perdure.expressions.at_hand import resolve
 from perdure.expressions.budget import Budget, OverBudget
 from perdure.expressions.errors import NeedsBlob, TemplateError
-from perdure.expressions.scope import Missing, Parts, Scope, describe_path
+from perdure.expressions.namespace import Missing, Namespace, Parts, describe_path
 from perdure.expressions.values import Trouble, concat, measure, to_text
 from perdure.kernel.segments import SEALED, Sealed, Secret, Segments, is_sealed
 from perdure.model.references import BadExpression, tokenize
@@ -50,25 +50,25 @@ class Path:
         self.root = root
         self.parts = parts
 
-    def read(self, scope: Scope, template: str) -> Any:
-        value = scope.find(self.root, self.parts)
+    def read(self, namespace: Namespace, template: str) -> Any:
+        value = namespace.find(self.root, self.parts)
         if type(value) is Missing:
             raise TemplateError(value.explain(), template=template, path=value.path, missing=value.part)
         kind = type(value)
         if kind is str:
-            scope.budget.make(len(value))
+            namespace.budget.make(len(value))
         elif kind is list or kind is dict:
-            _pay_for(value, scope)
+            _pay_for(value, namespace)
         return value
 
 
-def _pay_for(value: Any, scope: Scope) -> None:
+def _pay_for(value: Any, namespace: Namespace) -> None:
     """Pay for a value that is put in whole: measured once, paid for each time, since each time it is stored or sent."""
-    known = scope.sizes.get(id(value))
+    known = namespace.sizes.get(id(value))
     if known is not None:
-        scope.budget.make(known[1])
+        namespace.budget.make(known[1])
     else:
-        scope.sizes[id(value)] = (value, measure(value, scope.budget, passed_on=True))
+        namespace.sizes[id(value)] = (value, measure(value, namespace.budget, passed_on=True))
 
 
 class Expression:
@@ -81,12 +81,12 @@ class Expression:
         self.aliases = aliases
         self._code: expressions.Code | None = None
 
-    def read(self, scope: Scope, template: str) -> Any:
+    def read(self, namespace: Namespace, template: str) -> Any:
         # Paid for whether it is compiled already or not: what a config may hold must not depend on what others
         # rendered.
-        scope.budget.spend(_COMPILING + _COMPILING_EACH * len(self.source))
+        namespace.budget.spend(_COMPILING + _COMPILING_EACH * len(self.source))
         try:
-            return expressions.evaluate(self.compiled(), scope)
+            return expressions.evaluate(self.compiled(), namespace)
         except Trouble as trouble:
             path, part = ("", "") if trouble.missing is None else (trouble.missing.path, trouble.missing.part)
             raise TemplateError(str(trouble), template=template, path=path, missing=part) from None
@@ -106,53 +106,54 @@ class Template:
         self.parts = parts
         self.whole = len(parts) == 1 and type(parts[0]) is not str
 
-    def render(self, scope: Scope) -> Any:
+    def render(self, namespace: Namespace) -> Any:
         """The rendered value. Raises TemplateError or NotAtHand."""
         try:
-            scope.budget.spend(1 + len(self.parts))
-            return self._render(scope)
+            namespace.budget.spend(1 + len(self.parts))
+            return self._render(namespace)
         except OverBudget as error:
             raise TemplateError(str(error), template=self.text) from None
 
-    def _render(self, scope: Scope) -> Any:
+    def _render(self, namespace: Namespace) -> Any:
         if self.whole:
             part: Any = self.parts[0]
-            return part if type(part) is Secret else part.read(scope, self.text)
+            return part if type(part) is Secret else part.read(namespace, self.text)
         texts = [
-            part if type(part) is str or type(part) is Secret else self._read_text(part, scope) for part in self.parts
+            part if type(part) is str or type(part) is Secret else self._read_text(part, namespace)
+            for part in self.parts
         ]
-        return _join(texts, scope.budget)
+        return _join(texts, namespace.budget)
 
-    def render_url(self, scope: Scope) -> Any:
+    def render_url(self, namespace: Namespace) -> Any:
         """Like `render`, but what is put in stays within the part of the URL it stands in. A URL that is data as a
         whole is left as it is. Raises TemplateError or NotAtHand."""
         if self.whole:
-            return self.render(scope)
+            return self.render(namespace)
         try:
-            scope.budget.spend(1 + len(self.parts))
+            namespace.budget.spend(1 + len(self.parts))
             texts: list[Any] = []
             before = ""
             for part in self.parts:
                 if type(part) is str or type(part) is Secret:
                     texts.append(part)
                 else:
-                    text = self._read_text(part, scope)
+                    text = self._read_text(part, namespace)
                     texts.append(text if type(text) is Sealed else _quoted(text, before, part, self.text))
                 before += texts[-1] if type(texts[-1]) is str else "x"
-            return _join(texts, scope.budget)
+            return _join(texts, namespace.budget)
         except OverBudget as error:
             raise TemplateError(str(error), template=self.text) from None
 
-    def _read_text(self, part: Any, scope: Scope) -> str | Sealed:
-        value = part.read(scope, self.text)
+    def _read_text(self, part: Any, namespace: Namespace) -> str | Sealed:
+        value = part.read(namespace, self.text)
         if is_sealed(value):
             return Sealed(value[SEALED])
         try:
             try:
-                return to_text(value, scope.budget)
+                return to_text(value, namespace.budget)
             except NeedsBlob:
                 path = describe_path(part.root, part.parts) if type(part) is Path else part.source
-                return to_text(resolve(value, path, scope.at_hand, scope.budget), scope.budget)
+                return to_text(resolve(value, path, namespace.at_hand, namespace.budget), namespace.budget)
         except Trouble as trouble:
             raise TemplateError(str(trouble), template=self.text) from None
 
@@ -204,33 +205,33 @@ Urls = tuple[tuple[str, ...], ...]
 """Where URLs stand in a config: keys from the top; `*` is any item of a list."""
 
 
-def render(value: Any, scope: Scope, urls: Urls = ()) -> Any:
+def render(value: Any, namespace: Namespace, urls: Urls = ()) -> Any:
     """The config with every template in it replaced. Keys are not templates. Raises TemplateError or NeedsBlob.
 
     A value put in whole stays a reference if it is stored as a blob; only what a template looks into must be at hand.
     Parts without templates, and outputs put in whole, are shared with the definition and the state: never change them.
     Data put into a URL (`urls`) stays in the part it stands in, and changes no other.
     """
-    return _render(value, scope, 0, urls)
+    return _render(value, namespace, 0, urls)
 
 
-def _render(value: Any, scope: Scope, depth: int, urls: Urls = ()) -> Any:
+def _render(value: Any, namespace: Namespace, depth: int, urls: Urls = ()) -> Any:
     kind = type(value)
     if kind is str:
         if "{{" in value or "{%" in value or "{#" in value:
             if () in urls:
-                return get_template(value, scope.known).render_url(scope)
-            return get_template(value, scope.known).render(scope)
+                return get_template(value, namespace.known).render_url(namespace)
+            return get_template(value, namespace.known).render(namespace)
         return value
     if depth > MAX_NESTING:
         raise TemplateError(f"a config is nested more than {MAX_NESTING} deep")
     if kind is dict:
         if urls:
-            return {key: _render(item, scope, depth + 1, _below(urls, key)) for key, item in value.items()}
-        return {key: _render(item, scope, depth + 1) for key, item in value.items()}
+            return {key: _render(item, namespace, depth + 1, _below(urls, key)) for key, item in value.items()}
+        return {key: _render(item, namespace, depth + 1) for key, item in value.items()}
     if kind is list or kind is tuple:
         inner = _below(urls, "*")
-        return [_render(item, scope, depth + 1, inner) for item in value]
+        return [_render(item, namespace, depth + 1, inner) for item in value]
     return value
 
 

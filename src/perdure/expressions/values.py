@@ -13,7 +13,7 @@ import msgspec
 
 from perdure.expressions.budget import CHARACTERS_A_STEP, Budget
 from perdure.expressions.errors import NeedsBlob
-from perdure.expressions.scope import Missing, describe_type
+from perdure.expressions.namespace import Missing, describe_type
 from perdure.kernel.segments import SEALED, BlobRef
 
 _PAY_AT = 10_000  # characters; so that a long text in a list is noticed before the list is walked

@@ -1,6 +1,6 @@
 """What a run does: pure functions over events. No I/O, no clock, no randomness, no evaluation of conditions.
 
-    decide(state, command, verdicts) -> Decision | Needs | Refused      advance: the same, and the state goes along
+    decide(state, command, verdicts) -> Ruling | Needs | Refused      advance: the same, and the state goes along
     evolve(state, event)                                                explain(state, node)
 
 The life of a decision: `decide` picks the command's handler (`attempts`, `waits`, `runs`), which ends activations
@@ -10,20 +10,20 @@ is ready and ends the run. Facts go through `evolve` (`edges`, `generations`, `p
 
 from __future__ import annotations
 
-from perdure.kernel.commands import Decision, Need, Needs, Question, Refused, Verdict
+from perdure.kernel.commands import Need, Needs, Question, Refused, Ruling, Verdict
 from perdure.kernel.decide import advance, decide
 from perdure.kernel.evolve import evolve
 from perdure.kernel.explain import explain
 from perdure.kernel.state import IntegrityError, NodeState, RunState, State
 
 __all__ = [
-    "Decision",
     "IntegrityError",
     "Need",
     "Needs",
     "NodeState",
     "Question",
     "Refused",
+    "Ruling",
     "RunState",
     "State",
     "Verdict",

@@ -289,7 +289,7 @@ class Question(msgspec.Struct, frozen=True):
     """A need, what it is about, and everything its evaluation may read."""
 
     need: Need
-    context: Any
+    evidence: Any
     condition: Condition | None = None
 
 
@@ -363,7 +363,9 @@ class ContinueRun(Effect, frozen=True, kw_only=True):
     pauses: tuple[tuple[str, str], ...] = ()
 
 
-class Decision(msgspec.Struct, frozen=True):
+class Ruling(msgspec.Struct, frozen=True):
+    """What the kernel decided about one command: what happened, and what is to be done."""
+
     events: tuple[AnyEvent, ...] = ()
     effects: tuple[Effect, ...] = ()
 

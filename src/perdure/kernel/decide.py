@@ -3,7 +3,7 @@
     decide(state, command, verdicts)   what would happen; the state is left as it was
     advance(state, command, verdicts)  the same, and the state goes along (what a coordinator calls)
 
-Both give a `Decision`, `Needs` (conditions to evaluate first, then ask again), or `Refused`.
+Both give a `Ruling`, `Needs` (conditions to evaluate first, then ask again), or `Refused`.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ _HANDLERS: dict[type[c.Command], Callable[[Decider, Any], None]] = {
 
 def decide(
     state: State, command: c.Command, verdicts: Mapping[c.Need, c.Verdict] = _NOTHING_KNOWN
-) -> c.Decision | c.Needs | c.Refused:
+) -> c.Ruling | c.Needs | c.Refused:
     return _decide(state, command, verdicts, keep=False)
 
 
 def advance(
     state: State, command: c.Command, verdicts: Mapping[c.Need, c.Verdict] = _NOTHING_KNOWN
-) -> c.Decision | c.Needs | c.Refused:
+) -> c.Ruling | c.Needs | c.Refused:
     return _decide(state, command, verdicts, keep=True)
 
 
 def _decide(
     state: State, command: c.Command, verdicts: Mapping[c.Need, c.Verdict], *, keep: bool
-) -> c.Decision | c.Needs | c.Refused:
+) -> c.Ruling | c.Needs | c.Refused:
     if not state.seq and not isinstance(command, c.Start):
         return c.Refused("unknown_run", "there is no such run")
     if state.imported:
@@ -89,4 +89,4 @@ def _decide(
     effects = decider.effects
     for name, due_at in sorted(timers.items()):
         effects.append(c.ClearTimer(timer=name) if due_at is None else c.SetTimer(timer=name, due_at=due_at))
-    return c.Decision(tuple(decider.events), tuple(effects))
+    return c.Ruling(tuple(decider.events), tuple(effects))

@@ -15,8 +15,8 @@ from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel.edges import governing_ir
 from perdure.kernel.evolve import apply
-from perdure.kernel.inputs import Context
-from perdure.kernel.inputs import context as gather
+from perdure.kernel.inputs import Evidence
+from perdure.kernel.inputs import evidence as gather
 from perdure.kernel.state import Activation, Key, NodeState, State
 from perdure.kernel.values import Error
 from perdure.model.ir import Condition, Node
@@ -121,16 +121,16 @@ class Decider:
         """The node as the definition that governs routing has it now."""
         return self.state.node_in(governing_ir(self.state, activation), activation.node)
 
-    def ask(self, need: c.Need, context: Callable[[], Context], condition: Condition | None = None) -> c.Verdict:
-        """The verdict; `Unknown` if missing. The context is gathered now, while the state is the one in question."""
+    def ask(self, need: c.Need, evidence: Callable[[], Evidence], condition: Condition | None = None) -> c.Verdict:
+        """The verdict; `Unknown` if missing. The evidence is gathered now, while the state is the one in question."""
         verdict = self.verdicts.get(need)
         if verdict is None:
-            raise Unknown([c.Question(need, context(), condition)])
+            raise Unknown([c.Question(need, evidence(), condition)])
         return verdict
 
     def condition_context(
         self, activation: Activation, condition: Condition, output: Any = None, output_ref: str | None = None
-    ) -> Context:
+    ) -> Evidence:
         everything = condition.reads_everything
         references = condition.references
         return gather(self.state, activation, references, output=output, output_ref=output_ref, everything=everything)

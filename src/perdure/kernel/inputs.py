@@ -1,6 +1,6 @@
 """What an activation may read: its causal past at the moment it was scheduled, the same over all attempts (rule 13).
 
-`context` gathers just what a condition or a template refers to, as values or blob references; its evaluation needs
+`evidence` gathers just what a condition or a template refers to, as values or blob references; its evaluation needs
 nothing else of the run. Reads state, changes nothing.
 """
 
@@ -38,7 +38,9 @@ class LoopView(msgspec.Struct, frozen=True):
     parent: LoopView | None = None
 
 
-class Context(msgspec.Struct, frozen=True):
+class Evidence(msgspec.Struct, frozen=True):
+    """What a verdict is found from, and a template rendered: just what the condition or the template refers to."""
+
     output: Any = None
     output_ref: str | None = None
     nodes: dict[str, Seen] = {}
@@ -101,7 +103,7 @@ def _seen_by(state: State, reader: Activation | None, name: str) -> Seen | None:
     return None if found is None else see(found)
 
 
-def context(
+def evidence(
     state: State,
     reader: Activation | None,
     references: Iterable[Reference],
@@ -109,7 +111,7 @@ def context(
     output: Any = None,
     output_ref: str | None = None,
     everything: bool = False,
-) -> Context:
+) -> Evidence:
     """The values these references read, seen from `reader`. `everything`: all of its past, for code that reads it."""
     if everything:
         names = [node.id for node in state.ir.nodes if node is not None]
@@ -119,7 +121,7 @@ def context(
     for name in names:
         if name not in nodes and (seen := _seen_by(state, reader, name)) is not None:
             nodes[name] = seen
-    return Context(output, output_ref, nodes, None if reader is None else loop_view(state, reader))
+    return Evidence(output, output_ref, nodes, None if reader is None else loop_view(state, reader))
 
 
 def loop_view(state: State, reader: Activation) -> LoopView | None:

@@ -13,7 +13,7 @@ from perdure.kernel import compensation, loops
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider, Unknown, in_schedule
 from perdure.kernel.edges import in_closing_iteration, latest
-from perdure.kernel.inputs import Seen, context, find_lacking, may_wait, see
+from perdure.kernel.inputs import Seen, evidence, find_lacking, may_wait, see
 from perdure.kernel.node_facts import skip
 from perdure.kernel.outcomes import exceed, fail_for_good, fail_join, is_to_be_routed, route_kept
 from perdure.kernel.segments import BlobRef
@@ -342,7 +342,7 @@ def _complete(d: Decider) -> None:
     terminals = state.ir.terminals
     if state.ir.outputs is not None or len(terminals) > _MANY_TERMINALS or _are_large(state):
         references = state.ir.output_references or tuple(Reference("node", state.name(index)) for index in terminals)
-        verdict = d.ask(c.Need("outputs"), lambda: context(state, None, references))
+        verdict = d.ask(c.Need("outputs"), lambda: evidence(state, None, references))
         if verdict.error is not None:
             d.fail_run(Error("output_error", verdict.error.message))
             return

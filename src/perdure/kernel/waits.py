@@ -8,7 +8,7 @@ from perdure.kernel import commands as c
 from perdure.kernel import compensation
 from perdure.kernel import events as e
 from perdure.kernel.decider import GRACE_SECONDS, Decider, Refusal
-from perdure.kernel.inputs import Context, items
+from perdure.kernel.inputs import Evidence, items
 from perdure.kernel.outcomes import accept, exceed, fail_attempt, fail_for_good
 from perdure.kernel.settle import finish, hold, schedule, send
 from perdure.kernel.state import OPEN, Activation, Approval, NodeState, RunState, Timer, key_of
@@ -356,7 +356,7 @@ def advance_items(d: Decider, owner: Activation, item: Activation | None = None)
         send(d, going)
     elif owner.items_completed + owner.items_failed >= wait.count and not owner.items_open:
         need, count = c.Need("collect", state.name(owner.node), owner.scope), wait.count
-        verdict = d.ask(need, lambda: Context(items=items(state, owner, count)))
+        verdict = d.ask(need, lambda: Evidence(items=items(state, owner, count)))
         if verdict.error is not None:
             fail_for_good(d, owner, verdict.error)
         else:

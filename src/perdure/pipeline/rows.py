@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from perdure.expressions.scope import describe_type
+from perdure.expressions.namespace import describe_type
 from perdure.pipeline.errors import PipelineError
 
 MAX_ROWS = 200_000

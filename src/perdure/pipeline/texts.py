@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from perdure.expressions.namespace import describe_type
 from perdure.expressions.patterns import Pattern, PatternError, compile_pattern
-from perdure.expressions.scope import describe_type
 from perdure.pipeline.errors import PipelineError
 from perdure.pipeline.rows import Row, as_table, reader, value_of
 from perdure.plain_text import cut

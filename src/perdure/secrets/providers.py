@@ -46,7 +46,7 @@ class Environment:
         return [(name, "*", "*") for name in sorted(self._values)]
 
 
-class _Scope(msgspec.Struct, forbid_unknown_fields=True):
+class _Reach(msgspec.Struct, forbid_unknown_fields=True):
     secrets: dict[str, str]
     tenant: str = "*"
     queue: str = "*"
@@ -54,7 +54,7 @@ class _Scope(msgspec.Struct, forbid_unknown_fields=True):
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
     secrets: dict[str, str] = {}
-    scope: list[_Scope] = []
+    scope: list[_Reach] = []
 
 
 class SecretsFile:
@@ -74,7 +74,7 @@ class SecretsFile:
     def __init__(self, path: Path) -> None:
         self._scopes: dict[tuple[str, str], dict[str, str]] = {}
         content = _read(path)
-        for scope in [_Scope(content.secrets), *content.scope]:
+        for scope in [_Reach(content.secrets), *content.scope]:
             self._scopes.setdefault((scope.tenant, scope.queue), {}).update(scope.secrets)
 
     def find(self, name: str, tenant: str, queue: str) -> str | None:

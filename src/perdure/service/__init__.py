@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from perdure.service.dead_letters import DeadLetters
     from perdure.service.feed import Feed
     from perdure.service.runs import Runs
-    from perdure.service.scope import Scope
     from perdure.service.system import System
+    from perdure.service.tenancy import Tenancy
     from perdure.service.workflows import Workflows
 
 __all__ = ["Service"]
@@ -29,9 +29,9 @@ __all__ = ["Service"]
 
 class Service:
     def __init__(self, engine: Engine, principal: Principal, feed: Feed | None = None, *, owner: bool = False) -> None:
-        from perdure.service.scope import Scope
+        from perdure.service.tenancy import Tenancy
 
-        self.scope: Scope = Scope(engine, principal, feed, owner=owner)
+        self.tenancy: Tenancy = Tenancy(engine, principal, feed, owner=owner)
 
     @classmethod
     def of_owner(cls, engine: Engine, by: str = "", tenant: str = "default") -> Service:
@@ -44,46 +44,46 @@ class Service:
     def runs(self) -> Runs:
         from perdure.service.runs import Runs
 
-        return Runs(self.scope)
+        return Runs(self.tenancy)
 
     @cached_property
     def workflows(self) -> Workflows:
         from perdure.service.workflows import Workflows
 
-        return Workflows(self.scope)
+        return Workflows(self.tenancy)
 
     @cached_property
     def approvals(self) -> Approvals:
         from perdure.service.approvals import Approvals
 
-        return Approvals(self.scope)
+        return Approvals(self.tenancy)
 
     @cached_property
     def dead_letters(self) -> DeadLetters:
         from perdure.service.dead_letters import DeadLetters
 
-        return DeadLetters(self.scope)
+        return DeadLetters(self.tenancy)
 
     @cached_property
     def blobs(self) -> Blobs:
         from perdure.service.blobs import Blobs
 
-        return Blobs(self.scope)
+        return Blobs(self.tenancy)
 
     @cached_property
     def system(self) -> System:
         from perdure.service.system import System
 
-        return System(self.scope)
+        return System(self.tenancy)
 
     @cached_property
     def keys(self) -> Keys:
         from perdure.service.administration import Keys
 
-        return Keys(self.scope)
+        return Keys(self.tenancy)
 
     @cached_property
     def audit(self) -> AuditTrail:
         from perdure.service.administration import AuditTrail
 
-        return AuditTrail(self.scope)
+        return AuditTrail(self.tenancy)

@@ -16,49 +16,51 @@ from perdure.service.pages import listing
 from perdure.service.views import View, page_view
 
 if TYPE_CHECKING:
-    from perdure.service.scope import Scope
+    from perdure.service.tenancy import Tenancy
 
 
 class Keys:
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
+    def __init__(self, tenancy: Tenancy) -> None:
+        self._tenancy = tenancy
 
     async def create(
         self, name: str, roles: Sequence[str], *, scopes: Sequence[str] = (), expires_seconds: float | None = None
     ) -> View:
         """A new key of this tenant. It is shown once and never again."""
-        scope = self._scope
+        tenancy = self._tenancy
         check_roles(roles, scopes)
-        more = permissions_of(roles, scopes) - scope.principal.permissions
+        more = permissions_of(roles, scopes) - tenancy.principal.permissions
         if more:
-            raise Forbidden(f"{scope.by} cannot give what they do not have: {', '.join(sorted(more))}")
-        now = scope.engine.clock.now()
+            raise Forbidden(f"{tenancy.by} cannot give what they do not have: {', '.join(sorted(more))}")
+        now = tenancy.engine.clock.now()
         issued = await issue_key(
-            scope.archive,
-            scope.engine.clock,
-            tenant=scope.tenant,
+            tenancy.archive,
+            tenancy.engine.clock,
+            tenant=tenancy.tenant,
             name=name,
             roles=tuple(roles),
             scopes=tuple(scopes),
             expires_at=None if expires_seconds is None else now + expires_seconds,
-            by=scope.by,
+            by=tenancy.by,
         )
         return {**_key_view(issued.key), "key": issued.text}
 
     @listing
     async def list(self, *, limit: int = 100, cursor: str | None = None) -> View:
         """Newest first, revoked ones too; never the keys themselves."""
-        return page_view(await self._scope.archive.list_keys(self._scope.tenant, limit=limit, cursor=cursor), _key_view)
+        return page_view(
+            await self._tenancy.archive.list_keys(self._tenancy.tenant, limit=limit, cursor=cursor), _key_view
+        )
 
     async def revoke(self, key_id: str) -> View:
         """From within a second on it is good for nothing, in every process."""
-        now = self._scope.engine.clock.now()
-        return _key_view(await self._scope.archive.revoke_key(self._scope.tenant, key_id, now))
+        now = self._tenancy.engine.clock.now()
+        return _key_view(await self._tenancy.archive.revoke_key(self._tenancy.tenant, key_id, now))
 
 
 class AuditTrail:
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
+    def __init__(self, tenancy: Tenancy) -> None:
+        self._tenancy = tenancy
 
     @listing
     async def list(
@@ -74,12 +76,12 @@ class AuditTrail:
     ) -> View:
         """Newest first."""
         where = AuditFilter(principal=principal, action=action, object=object_, since=since, until=until)
-        page = await self._scope.archive.list_audit(self._scope.tenant, where, limit=limit, cursor=cursor)
+        page = await self._tenancy.archive.list_audit(self._tenancy.tenant, where, limit=limit, cursor=cursor)
         return page_view(page, _audit_view)
 
     async def verify(self, known: Mapping[int, bytes] | None = None) -> View:
         """Whether any entry was changed or removed since it was written; `known` are hashes that were kept elsewhere."""
-        verdict = await verify_audit(self._scope.archive, self._scope.tenant, known)
+        verdict = await verify_audit(self._tenancy.archive, self._tenancy.tenant, known)
         return {
             "intact": verdict.broken_seq is None,
             "entries": verdict.entries,

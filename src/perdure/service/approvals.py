@@ -24,7 +24,7 @@ from perdure.service.diffs import diff_values
 from perdure.service.history import read_all
 from perdure.service.notifications import notification_view
 from perdure.service.pages import listing
-from perdure.service.scope import Scope
+from perdure.service.tenancy import Tenancy
 from perdure.service.views import View, approval_view, page_view
 
 Decision = Literal["approve", "reject"]
@@ -39,9 +39,9 @@ class OwnRequest(Forbidden):
 
 
 class Approvals:
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
-        self._engine = scope.engine
+    def __init__(self, tenancy: Tenancy) -> None:
+        self._tenancy = tenancy
+        self._engine = tenancy.engine
 
     @listing
     async def list(
@@ -49,13 +49,13 @@ class Approvals:
     ) -> View:
         """Oldest first."""
         page = await self._engine.journal.list_approvals(
-            state=state, tenant=self._scope.listed, run_id=run_id, limit=limit, cursor=cursor
+            state=state, tenant=self._tenancy.listed, run_id=run_id, limit=limit, cursor=cursor
         )
         return page_view(page, approval_view)
 
     async def get(self, approval_id: str) -> View:
         """With the form, every vote, and what the people who decided changed of what they were shown."""
-        row = await self._scope.find_approval(approval_id)
+        row = await self._tenancy.find_approval(approval_id)
         view: View = {**approval_view(row), "form": None, "decision": None, "decided_by": None, "data": None}
         view["ballots"] = ballots = []
         view["delegations"] = []
@@ -73,7 +73,7 @@ class Approvals:
                     view["delegations"].append({**handed, "comments": event.comments})
                 case e.ApprovalDecided():
                     view |= {"decision": event.decision, "decided_by": event.by, "data": show(event.data)}
-        view["notification"] = await notification_view(self._scope, row)
+        view["notification"] = await notification_view(self._tenancy, row)
         if view["data"] is None:
             view["changes"] = []
         else:  # a megabyte of each, as large as people and definitions like: beside the loop
@@ -82,7 +82,7 @@ class Approvals:
 
     async def _form(self, row: ApprovalRow, form: Any) -> Any:
         """A large one is stored as a blob, and whoever fills it in needs the whole."""
-        return await self._engine.contents.resolve(row.tenant, form, room=self._scope.room())
+        return await self._engine.contents.resolve(row.tenant, form, room=self._tenancy.room())
 
     async def _about(self, row: ApprovalRow) -> AsyncIterator[Any]:
         async for event in read_all(self._engine, row.run_id):
@@ -99,11 +99,11 @@ class Approvals:
         approver: str | None = None,
     ) -> View:
         """Vote as the principal. Where there is no authentication, `approver` says who sits there."""
-        scope = self._scope
-        row = await scope.find_approval(approval_id)
-        local = scope.principal.kind == "local"
+        tenancy = self._tenancy
+        row = await tenancy.find_approval(approval_id)
+        local = tenancy.principal.kind == "local"
         if approver is not None and not local:
-            raise Forbidden(f"{scope.by} decides as {scope.by}; leave 'approver' out")
+            raise Forbidden(f"{tenancy.by} decides as {tenancy.by}; leave 'approver' out")
         seat = None
         if not local:
             await self._check_requester(row)
@@ -115,19 +115,19 @@ class Approvals:
             decision=decision,
             comments=comments,
             data=data,
-            by=approver or scope.by,
+            by=approver or tenancy.by,
             approver=seat,
         )
-        await scope.ask(request)
-        return approval_view(await scope.find_approval(approval_id))
+        await tenancy.ask(request)
+        return approval_view(await tenancy.find_approval(approval_id))
 
     async def delegate(self, approval_id: str, to: str, *, comments: str = "", approver: str | None = None) -> View:
         """Let somebody else decide in the principal's place."""
-        scope = self._scope
-        row = await scope.find_approval(approval_id)
-        local = scope.principal.kind == "local"
+        tenancy = self._tenancy
+        row = await tenancy.find_approval(approval_id)
+        local = tenancy.principal.kind == "local"
         if approver is not None and not local:
-            raise Forbidden(f"{scope.by} hands over what {scope.by} is asked; leave 'approver' out")
+            raise Forbidden(f"{tenancy.by} hands over what {tenancy.by} is asked; leave 'approver' out")
         if not local:
             await self._check_requester(row)
         seat = None if local else await self._find_seat(row)
@@ -137,20 +137,20 @@ class Approvals:
             approval=row.approval_id,
             to=to,
             comments=comments,
-            by=approver or scope.by,
+            by=approver or tenancy.by,
             approver=seat,
         )
-        await scope.ask(request)
-        return approval_view(await scope.find_approval(approval_id))
+        await tenancy.ask(request)
+        return approval_view(await tenancy.find_approval(approval_id))
 
     async def _find_seat(self, row: ApprovalRow) -> str | None:
         """Which entry of the approvers this person votes for: their own name, or else a role of theirs (`role:finance`) that
         has no vote yet."""
         body = msgspec.json.decode(row.body)
         approvers: list[str] = body.get("approvers") or []
-        if self._scope.by in approvers or not any(one.startswith(ROLE) for one in approvers):
+        if self._tenancy.by in approvers or not any(one.startswith(ROLE) for one in approvers):
             return None
-        roles = {ROLE + role for role in self._scope.principal.roles}
+        roles = {ROLE + role for role in self._tenancy.principal.roles}
         seats = [one for one in approvers if one in roles]
         return next((one for one in seats if one not in body.get("votes", {})), seats[0] if seats else None)
 
@@ -158,11 +158,11 @@ class Approvals:
         """A rerun from behind an approval does again what was approved once: only for who could approve it once more, alone
         (X17). `from_node` None: by another definition, which may keep any of them. `given`: nodes whose outcomes are made up.
         Gives up to where the run was checked: what comes later is nobody's to keep; None for who need not be checked."""
-        principal = self._scope.principal
+        principal = self._tenancy.principal
         if principal.kind == "local":
             return None
         kept = None if from_node is None else {outcome.node for outcome in adopt(state, from_node)}
-        mine = {self._scope.by, *(ROLE + role for role in principal.roles)}
+        mine = {self._tenancy.by, *(ROLE + role for role in principal.roles)}
         for decision in await find_decisions(self._engine, state, kept):
             node = decision.node
             if not decision.approval:
@@ -171,10 +171,10 @@ class Approvals:
                     f"rerun from {node!r}, and it is asked again"
                 )
             principal.require(Permission.APPROVALS_DECIDE)
-            await self._check_requester(await self._scope.find_approval(decision.approval))
+            await self._check_requester(await self._tenancy.find_approval(decision.approval))
             if decision.approvers and mine.isdisjoint(decision.approvers):
                 raise Forbidden(
-                    f"this rerun keeps the decision of {node!r}, which is not {self._scope.by}'s to make; "
+                    f"this rerun keeps the decision of {node!r}, which is not {self._tenancy.by}'s to make; "
                     f"rerun from {node!r}, and it is asked again"
                 )
             if decision.quorum > 1:
@@ -189,9 +189,9 @@ class Approvals:
         return state.seq
 
     async def _check_requester(self, row: ApprovalRow) -> None:
-        started = (await find_requesters(self._engine, row.run_id)).get(self._scope.by)
+        started = (await find_requesters(self._engine, row.run_id)).get(self._tenancy.by)
         if started is not None:
-            raise OwnRequest(f"{self._scope.by} started run {started} and may not decide {row.approval_id}")
+            raise OwnRequest(f"{self._tenancy.by} started run {started} and may not decide {row.approval_id}")
 
 
 def _subject(shown: Any) -> Any:

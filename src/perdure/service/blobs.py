@@ -9,13 +9,13 @@ from perdure.errors import NotFound
 from perdure.service.views import View
 
 if TYPE_CHECKING:
-    from perdure.service.scope import Scope
+    from perdure.service.tenancy import Tenancy
 
 
 class Blobs:
-    def __init__(self, scope: Scope) -> None:
-        self._tenant = scope.tenant
-        self._contents = scope.engine.contents
+    def __init__(self, tenancy: Tenancy) -> None:
+        self._tenant = tenancy.tenant
+        self._contents = tenancy.engine.contents
 
     async def get(self, ref: str) -> bytes:
         """Exactly what was put. What another tenant has is not there."""

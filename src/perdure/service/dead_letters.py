@@ -15,7 +15,7 @@ from perdure.runtime.coordinator.parked import describe
 from perdure.runtime.coordinator.requests import Request
 from perdure.service.history import state_at
 from perdure.service.pages import listing
-from perdure.service.scope import Scope
+from perdure.service.tenancy import Tenancy
 from perdure.service.views import View, dead_letter_view, page_view
 
 As = Literal["skip", "fail", "continue"]
@@ -39,9 +39,9 @@ class Which(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadLetters:
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
-        self._engine = scope.engine
+    def __init__(self, tenancy: Tenancy) -> None:
+        self._tenancy = tenancy
+        self._engine = tenancy.engine
 
     @listing
     async def list(
@@ -49,15 +49,15 @@ class DeadLetters:
     ) -> View:
         """Oldest first."""
         page = await self._engine.journal.list_dead_letters(
-            state=state, tenant=self._scope.listed, run_id=run_id, limit=limit, cursor=cursor
+            state=state, tenant=self._tenancy.listed, run_id=run_id, limit=limit, cursor=cursor
         )
         return page_view(page, dead_letter_view)
 
     async def get(self, dead_letter_id: str) -> View:
         """With what the node was given: `config` as it was rendered, and `inputs`; `problem` says why not."""
-        row = await self._scope.find_dead_letter(dead_letter_id)
+        row = await self._tenancy.find_dead_letter(dead_letter_id)
         about = msgspec.json.decode(row.body)
-        record, state = await self._scope.load(row.run_id)
+        record, state = await self._tenancy.load(row.run_id)
         if row.state != "pending":  # it may have been given something else since
             state = await state_at(self._engine, record, about["seq"])
         activation = state.find(row.node, tuple(about["scope"]), about["item"])
@@ -76,15 +76,15 @@ class DeadLetters:
         return await self._change(dead_letter_id, {"kind": "discard", "as_": as_})
 
     async def _change(self, dead_letter_id: str, fields: dict[str, Any]) -> View:
-        row = await self._scope.find_dead_letter(dead_letter_id)
-        await self._scope.ask(self._request(row, fields))
-        return dead_letter_view(await self._scope.find_dead_letter(dead_letter_id))
+        row = await self._tenancy.find_dead_letter(dead_letter_id)
+        await self._tenancy.ask(self._request(row, fields))
+        return dead_letter_view(await self._tenancy.find_dead_letter(dead_letter_id))
 
     def _request(self, row: DeadLetterRow, fields: dict[str, Any]) -> Request:
         body = msgspec.json.decode(row.body)
         return Request(
             run_id=row.run_id,
-            by=self._scope.by,
+            by=self._tenancy.by,
             node=row.node,
             scope=tuple(body.get("scope") or ()),
             item=body.get("item"),
@@ -110,7 +110,7 @@ class DeadLetters:
         done, refused = 0, []
         for row in rows:
             try:
-                await self._scope.ask(self._request(row, fields))
+                await self._tenancy.ask(self._request(row, fields))
                 done += 1
             except PerdureError as error:
                 if error.status >= 500:
@@ -123,7 +123,7 @@ class DeadLetters:
         cursor = None
         while True:
             page = await self._engine.journal.list_dead_letters(
-                state="pending", tenant=self._scope.listed, run_id=which.run_id, limit=_PAGE, cursor=cursor
+                state="pending", tenant=self._tenancy.listed, run_id=which.run_id, limit=_PAGE, cursor=cursor
             )
             found.extend(row for row in page.items if which.fits(row))
             cursor = page.next_cursor

@@ -22,7 +22,7 @@ from perdure.errors import NotFound, Refused
 from perdure.journal import ApprovalRow
 from perdure.runtime.notifier import QUEUE, webhook_name
 from perdure.secrets.signing import WeakSecret, read_keys, verify
-from perdure.service.scope import Scope, archive_of
+from perdure.service.tenancy import Tenancy, archive_of
 from perdure.service.views import View, approval_view
 
 
@@ -41,9 +41,9 @@ class Caller(msgspec.Struct, frozen=True):
     """The same message was accepted before."""
 
 
-async def notification_view(scope: Scope, row: ApprovalRow) -> View | None:
+async def notification_view(tenancy: Tenancy, row: ApprovalRow) -> View | None:
     """Whether the other system was told, or why not; None: none is to be."""
-    found = await scope.archive.find_notification(row.tenant, row.approval_id)
+    found = await tenancy.archive.find_notification(row.tenant, row.approval_id)
     if found is None:
         return None
     view: View = {"state": found.state, "attempts": found.attempts, "delivered_at": found.delivered_at}
@@ -92,7 +92,7 @@ async def decide(
     try:
         return await service.approvals.decide(caller.row.approval_id, decision, comments=comments, data=data), True
     except Refused as error:
-        row = await service.scope.find_approval(caller.row.approval_id)
+        row = await service.tenancy.find_approval(caller.row.approval_id)
         voted = msgspec.json.decode(row.body)["votes"].get(caller.principal.name)
         if caller.repeated and voted == decision and error.code in ("already_voted", "already_decided"):
             return approval_view(row), False

@@ -1,6 +1,6 @@
 """Runs: start them, look at them, and change their course. What is asked of a run is decided by whoever holds it.
 
-It must not know HTTP or permissions. Everything goes through a `Scope`, and so sees one tenant only.
+It must not know HTTP or permissions. Everything goes through a `Tenancy`, and so sees one tenant only.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from perdure.service.errors import Invalid, Trouble
 from perdure.service.history import last_event_at, state_at, steps_of
 from perdure.service.pages import listing
 from perdure.service.patching import PatchInvalid, apply_patch, current_definition, preview
-from perdure.service.scope import refuse_sealed
 from perdure.service.starts import Starts
+from perdure.service.tenancy import refuse_sealed
 from perdure.service.transfer import Transfer, export_run
 from perdure.service.views import (
     View,
@@ -96,7 +96,7 @@ class Runs(Starts):
             message = "'waiting' is a part of 'running' and goes with no other state"
             raise Invalid(message, [Trouble("state", "conflicting_keys", message)])
         where = RunFilter(
-            tenant=self._scope.listed,
+            tenant=self._tenancy.listed,
             states=("running",) if idle else states,
             idle=idle,
             top=parent is None and not children,
@@ -111,7 +111,7 @@ class Runs(Starts):
 
     async def summary(self, run_id: str) -> View:
         """What a list says of it, and no more: also where its events cannot be read."""
-        return run_summary(await self._scope.find_run(run_id))
+        return run_summary(await self._tenancy.find_run(run_id))
 
     async def get(self, run_id: str, *, outputs: bool = True) -> View:
         """The whole of a run; of one with very many nodes the first, and `next_nodes` to go on from."""
@@ -122,11 +122,11 @@ class Runs(Starts):
         return await self._get(run_id, outputs, seq)
 
     async def _get(self, run_id: str, outputs: bool, at: int | None = None) -> View:
-        record = await self._scope.find_run(run_id)
+        record = await self._tenancy.find_run(run_id)
         state = await (self._engine.state_of(record) if at is None else state_at(self._engine, record, at))
         seen = await self._seen(state, at)
-        view = await self._engine.contents.view(state, raw=True, nodes=False, seen=seen, room=self._scope.room())
-        shown = len(state.ir.nodes) if self._scope.owner else NODES_SHOWN
+        view = await self._engine.contents.view(state, raw=True, nodes=False, seen=seen, room=self._tenancy.room())
+        shown = len(state.ir.nodes) if self._tenancy.owner else NODES_SHOWN
         nodes = await self.nodes_of(state, limit=shown, outputs=outputs, seen=seen)
         view["nodes"] = nodes["items"]
         if nodes["next_cursor"] is not None:
@@ -142,7 +142,7 @@ class Runs(Starts):
     @listing
     async def nodes(self, run_id: str, *, limit: int = 100, cursor: str | None = None, outputs: bool = False) -> View:
         """A page of nodes, as a list with their ids (PROTOCOL 33)."""
-        _, state = await self._scope.load(run_id)
+        _, state = await self._tenancy.load(run_id)
         seen = await self._seen(state)
         page = await self.nodes_of(state, limit=limit, cursor=cursor, outputs=outputs, seen=seen)
         items = [{"node": name, **view} for name, view in page["items"].items()]
@@ -165,7 +165,7 @@ class Runs(Starts):
             views.popitem()
         if outputs:
             await self._engine.contents.preview(state.tenant, views)
-            if not self._scope.owner:
+            if not self._tenancy.owner:
                 _keep_within(views, ANSWER_BYTES)
         else:
             without_outputs(views.values())
@@ -173,10 +173,10 @@ class Runs(Starts):
 
     async def node(self, run_id: str, node: str, *, at: int | None = None) -> View:
         """One node with every visit and its outputs whole."""
-        record = await self._scope.find_run(run_id)
+        record = await self._tenancy.find_run(run_id)
         state = await (self._engine.state_of(record) if at is None else state_at(self._engine, record, at))
         view = node_with_visits(state, node, await self._seen(state, at))
-        room = self._scope.room()
+        room = self._tenancy.room()
         for one in (view, *view["visits"]):
             if "size" in one:
                 one["output"] = await self._engine.contents.load(
@@ -191,12 +191,12 @@ class Runs(Starts):
 
     async def working(self, run_id: str) -> View:
         """What is executed of a run now: by whom, and since when."""
-        _, state = await self._scope.load(run_id)
+        _, state = await self._tenancy.load(run_id)
         return {"tasks": list_seen(state, await self._seen(state))}
 
     @listing
     async def events(self, run_id: str, *, after: int = 0, limit: int = 1000, cursor: str | None = None) -> View:
-        record = await self._scope.find_run(run_id)
+        record = await self._tenancy.find_run(run_id)
         after = after if cursor is None else int(cursor)
         stored = await self._engine.journal.read_events(record.run_id, after, limit + 1)
         items = [public_event(one) for one in stored[:limit]]
@@ -207,12 +207,12 @@ class Runs(Starts):
     ) -> AsyncGenerator[builtins.list[StoredEvent] | WorkingTasks, None]:
         """As the feed gives them, for a run of this tenant: stored events, and an empty list now and then. With `working` also
         what is executed, first as it is and then whenever it is something else. Close it."""
-        record = await self._scope.find_run(run_id)
-        if self._scope.feed is None:
+        record = await self._tenancy.find_run(run_id)
+        if self._tenancy.feed is None:
             raise RuntimeError("a service without a feed follows nothing")
         if working:
-            return self._follow_working(self._scope.feed, record.run_id, after)
-        return self._scope.feed.follow(record.run_id, after, idle_seconds=IDLE_SECONDS)
+            return self._follow_working(self._tenancy.feed, record.run_id, after)
+        return self._tenancy.feed.follow(record.run_id, after, idle_seconds=IDLE_SECONDS)
 
     async def _follow_working(
         self, feed: Feed, run_id: str, after: int
@@ -243,24 +243,24 @@ class Runs(Starts):
         cursor: str | None = None,
     ) -> View:
         """What handlers of a run printed, logged and said with `ctx.log`, in order."""
-        record = await self._scope.find_run(run_id)
+        record = await self._tenancy.find_run(run_id)
         after = after if cursor is None else int(cursor)
         about = (record.row.tenant, record.run_id)
-        lines = await self._scope.archive.read_logs(*about, node=node, after=after, limit=limit + 1)
+        lines = await self._tenancy.archive.read_logs(*about, node=node, after=after, limit=limit + 1)
         items = [{"position": one.position, **line_view(one.line)} for one in lines[:limit]]
         return {"items": items, "next_cursor": str(lines[limit - 1].position) if len(lines) > limit else None}
 
     @listing
     async def path(self, run_id: str, *, after: int = 0, limit: int = 1000, cursor: str | None = None) -> View:
         """Which edges were taken, in order, and the rule that chose them."""
-        record = await self._scope.find_run(run_id)
+        record = await self._tenancy.find_run(run_id)
         after = after if cursor is None else int(cursor)
         steps, more = await steps_of(self._engine, record, after, limit)
         return {"items": steps, "next_cursor": None if more is None else str(more)}
 
     async def explain(self, run_id: str, node: str | None = None) -> View:
         """Why a node has not run, or what each node that has not completed waits for."""
-        record = await self._scope.find_run(run_id)
+        record = await self._tenancy.find_run(run_id)
         try:
             state = await self._engine.state_of(record)
         except Refused:  # nothing is known of its nodes, and why it does not go on is
@@ -271,7 +271,7 @@ class Runs(Starts):
         below = await explain_children(self._engine.journal, state)
         said = {
             name: text + below.get(name, "") + self._queued(state, name)
-            for name, text in explain_nodes(state, node, seen, None if self._scope.owner else EXPLAINED).items()
+            for name, text in explain_nodes(state, node, seen, None if self._tenancy.owner else EXPLAINED).items()
         }
         view = {"run_id": run_id, "state": state.state.value, "nodes": said}
         return view if record.quarantined is None else {**view, "quarantined": record.quarantined}
@@ -291,7 +291,7 @@ class Runs(Starts):
         return await asyncio.to_thread(diff_runs, first, second)
 
     async def _compared(self, run_id: str, at: int | None) -> tuple[int, View]:
-        record = await self._scope.find_run(run_id)
+        record = await self._tenancy.find_run(run_id)
         state = await (self._engine.state_of(record) if at is None else state_at(self._engine, record, at))
         return state.seq, await self._engine.contents.view(state)
 
@@ -312,22 +312,22 @@ class Runs(Starts):
         return await self._control("rollback", run_id)
 
     async def _control(self, kind: Control, run_id: str, **fields: Any) -> View:
-        record = await self._scope.find_run(run_id)
-        await self._scope.ask(Request(kind=kind, run_id=record.run_id, by=self._scope.by, **fields))
-        return run_summary(await self._scope.find_run(run_id))
+        record = await self._tenancy.find_run(run_id)
+        await self._tenancy.ask(Request(kind=kind, run_id=record.run_id, by=self._tenancy.by, **fields))
+        return run_summary(await self._tenancy.find_run(run_id))
 
     async def retry(self, run_id: str, *, definition: Any = None, reason: str = "") -> View:
         """A failed run again: what completed is kept, what failed runs again, by a mended definition if one is given."""
-        record = await self._scope.find_run(run_id)
+        record = await self._tenancy.find_run(run_id)
         ir = "" if definition is None else (await self._keep(definition, record.row.tenant)).ir
-        await self._scope.ask(Request(kind="retry", run_id=record.run_id, by=self._scope.by, reason=reason, ir=ir))
-        return run_summary(await self._scope.find_run(run_id))
+        await self._tenancy.ask(Request(kind="retry", run_id=record.run_id, by=self._tenancy.by, reason=reason, ir=ir))
+        return run_summary(await self._tenancy.find_run(run_id))
 
     async def signal(self, run_id: str, name: str, payload: Any = None, *, signal_id: str | None = None) -> View:
-        record = await self._scope.find_run(run_id)
-        about: dict[str, Any] = {"run_id": record.run_id, "by": self._scope.by}
-        await self._scope.ask(Request(kind="signal", name=name, payload=payload, signal=signal_id or "", **about))
-        return run_summary(await self._scope.find_run(run_id))
+        record = await self._tenancy.find_run(run_id)
+        about: dict[str, Any] = {"run_id": record.run_id, "by": self._tenancy.by}
+        await self._tenancy.ask(Request(kind="signal", name=name, payload=payload, signal=signal_id or "", **about))
+        return run_summary(await self._tenancy.find_run(run_id))
 
     async def rerun(
         self,
@@ -340,7 +340,7 @@ class Runs(Starts):
     ) -> View:
         """A new run out of an old one: from a node on, or from the start with `inputs` on top of the old ones. With a
         `definition`, by that."""
-        record, state = await self._scope.load(run_id)
+        record, state = await self._tenancy.load(run_id)
         kept = None if definition is None else await self._keep(definition, record.row.tenant)
         values = None if inputs is None else dict(inputs)
         if from_node and kept is None:
@@ -348,14 +348,14 @@ class Runs(Starts):
         checked: int | None = None
         if from_node:
             begin = from_node if kept is None else None
-            checked = await Approvals(self._scope).check_kept(state, begin, given=values or ())
+            checked = await Approvals(self._tenancy).check_kept(state, begin, given=values or ())
         elif values is not None:
             refuse_sealed("inputs", values)
             before = await self._engine.contents.resolve(record.row.tenant, state.inputs, masked=False)
             values = {**(before if isinstance(before, dict) else {}), **values}
         new = new_id or self._engine.new_run_id()
-        about: dict[str, Any] = {"run_id": new, "by": self._scope.by, "tenant": record.row.tenant}
-        reply = await self._scope.ask(
+        about: dict[str, Any] = {"run_id": new, "by": self._tenancy.by, "tenant": record.row.tenant}
+        reply = await self._tenancy.ask(
             Request(
                 kind="rerun",
                 source=record.run_id,
@@ -384,7 +384,7 @@ class Runs(Starts):
         if (definition is None) == (operations is None):
             message = "give either definition or patch"
             raise Invalid(message, [Trouble("patch", "missing_key", message)])
-        record, state = await self._scope.load(run_id)
+        record, state = await self._tenancy.load(run_id)
         compiled = await self._patched(state, definition, operations)
         changes = preview(state, compiled.get_ir(), self._engine.clock.now())
         view = {"run_id": run_id, "possible": not changes.refused, "applied": False, **msgspec.to_builtins(changes)}
@@ -392,8 +392,8 @@ class Runs(Starts):
         if dry_run:
             return {**view, "state": state.state.value}
         ir = await self._engine.keep(compiled, tenant=state.tenant, checked=True)
-        about: dict[str, Any] = {"run_id": record.run_id, "by": self._scope.by, "reason": reason}
-        reply = await self._scope.ask(Request(kind="patch", ir=ir.hash, patch=operations, **about))
+        about: dict[str, Any] = {"run_id": record.run_id, "by": self._tenancy.by, "reason": reason}
+        reply = await self._tenancy.ask(Request(kind="patch", ir=ir.hash, patch=operations, **about))
         return {**view, "possible": True, "applied": True, "state": reply.state}
 
     async def _patched(self, state: State, definition: Any, operations: Any) -> Compiled:
@@ -406,11 +406,11 @@ class Runs(Starts):
 
     async def export(self, run_id: str, *, lines: bool = False) -> AsyncIterator[str]:
         """A run as one file, piece by piece: one object, or one object a line."""
-        return await export_run(self._engine, await self._scope.find_run(run_id), lines=lines)
+        return await export_run(self._engine, await self._tenancy.find_run(run_id), lines=lines)
 
     async def import_file(self, file: Any) -> View:
         """Make a run out of a file that was exported, to look at it: nothing of it is executed."""
-        return await Transfer(self._scope).read(file)
+        return await Transfer(self._tenancy).read(file)
 
 
 async def runs_view(engine: Engine, page: Page[RunRecord], *, only_waiting: bool = False) -> View:

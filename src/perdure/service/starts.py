@@ -16,7 +16,7 @@ from perdure.model.ir import IR
 from perdure.nodes.checks import find_refused_functions
 from perdure.runtime.coordinator.requests import KEY_USED, Request, key_outlived
 from perdure.service.errors import Invalid, Trouble
-from perdure.service.scope import Scope
+from perdure.service.tenancy import Tenancy
 from perdure.service.versions import Resolved, resolve
 from perdure.service.views import View, run_summary
 
@@ -35,9 +35,9 @@ class Started(msgspec.Struct, frozen=True):
 class Starts:
     """The part of `Runs` that makes one: whoever starts a run, it is asked for here."""
 
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
-        self._engine = scope.engine
+    def __init__(self, tenancy: Tenancy) -> None:
+        self._tenancy = tenancy
+        self._engine = tenancy.engine
 
     async def start(self, workflow: str = "", inputs: Any = None, **about: Any) -> View:
         """As `begin`, for who need not know whether it was begun before."""
@@ -68,22 +68,24 @@ class Starts:
                 f"a run has at most {MOST_TAGS} tags, these are {len(tags)}; what a run works on belongs in its inputs"
             )
             raise Invalid(message, [Trouble("tags", "wrong_value", message)])
-        scope = self._scope
+        tenancy = self._tenancy
         asked = None if key is None else (key, _hash([workflow, definition, inputs, tags, deadline_seconds]))
         if asked is not None and (earlier := await self._earlier(*asked)) is not None:
             return Started(await self._started(earlier, wait_seconds), created=False)
         run_id = run_id or self._engine.new_run_id()
         found = await (
-            resolve(scope, workflow, rollout_key or key or run_id) if workflow else self._keep(definition, scope.tenant)
+            resolve(tenancy, workflow, rollout_key or key or run_id)
+            if workflow
+            else self._keep(definition, tenancy.tenant)
         )
         if workflow and functions.allowed() is not None:  # it may have been registered when more was allowed
             self._check_functions(await self._engine.library.get(found.ir))
         request = Request(
             kind="start",
             run_id=run_id,
-            tenant=scope.tenant,
+            tenant=tenancy.tenant,
             key=asked,
-            by=scope.by,
+            by=tenancy.by,
             ir=found.ir,
             workflow_version=found.version,
             inputs=inputs,
@@ -92,7 +94,7 @@ class Starts:
             alias=found.alias,
             correlation_id=correlation_id or "",
         )
-        reply = await scope.ask(request)
+        reply = await tenancy.ask(request)
         said = await self._find_unknown(found.ir, inputs)
         if reply.run_id != run_id:  # somebody with the same key was faster
             return Started(await self._started(reply.run_id, wait_seconds), created=False)
@@ -111,7 +113,7 @@ class Starts:
             raise FunctionNotAllowed("; ".join(refused[:5]))
 
     async def _earlier(self, key: str, body_hash: str) -> str | None:
-        found = await self._engine.journal.find_idempotency(self._scope.tenant, key)
+        found = await self._engine.journal.find_idempotency(self._tenancy.tenant, key)
         if found is None:
             return None
         if found[1] != body_hash:
@@ -126,17 +128,17 @@ class Starts:
         return Resolved(name=ir.name, version=0, ir=ir.hash)
 
     async def _started(self, run_id: str, wait_seconds: float) -> View:
-        scope = self._scope
-        if wait_seconds > 0 and scope.feed is not None:
-            await scope.feed.wait_for_end(run_id, min(wait_seconds, LONGEST_WAIT_SECONDS))
-        record = await scope.find_run(run_id)
+        tenancy = self._tenancy
+        if wait_seconds > 0 and tenancy.feed is not None:
+            await tenancy.feed.wait_for_end(run_id, min(wait_seconds, LONGEST_WAIT_SECONDS))
+        record = await tenancy.find_run(run_id)
         view = {name: run_summary(record)[name] for name in ("run_id", "workflow", "version", "state", "error")}
         view["outputs"] = None
         if record.row.ended_at is not None:
             state = await self._engine.state_of(record)
-            view["outputs"] = (await self._engine.contents.view(state, raw=True, nodes=False, room=self._scope.room()))[
-                "outputs"
-            ]
+            view["outputs"] = (
+                await self._engine.contents.view(state, raw=True, nodes=False, room=self._tenancy.room())
+            )["outputs"]
         return view
 
 

@@ -15,14 +15,14 @@ from perdure.transport import WorkerSeen
 
 if TYPE_CHECKING:
     from perdure.engine import Engine
-    from perdure.service.scope import Scope
+    from perdure.service.tenancy import Tenancy
 
 
 class System:
-    def __init__(self, scope: Scope) -> None:
-        self._engine = scope.engine
-        self._principal = scope.principal
-        self._whole = scope.principal.may(Permission.SYSTEM_OPERATE)
+    def __init__(self, tenancy: Tenancy) -> None:
+        self._engine = tenancy.engine
+        self._principal = tenancy.principal
+        self._whole = tenancy.principal.may(Permission.SYSTEM_OPERATE)
         """What speaks of every tenant's work is told."""
 
     async def me(self) -> View:

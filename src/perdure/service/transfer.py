@@ -32,7 +32,7 @@ from perdure.service.waiting import is_waiting
 
 if TYPE_CHECKING:
     from perdure.engine import Engine
-    from perdure.service.scope import Scope
+    from perdure.service.tenancy import Tenancy
 
 FORMAT = 1
 LATEST = 253_402_300_799.0
@@ -134,9 +134,9 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Transfer:
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
-        self._engine = scope.engine
+    def __init__(self, tenancy: Tenancy) -> None:
+        self._tenancy = tenancy
+        self._engine = tenancy.engine
 
     async def read(self, data: Any) -> View:
         """Make a run out of a file, under a new id."""
@@ -180,15 +180,15 @@ class Transfer:
             raise _refuse(f"blobs[{number}]", "expected a reference and its content as base64") from None
         if ref_of(data, refs=refs) != f"cas://sha256:{digest}{'+refs' if refs else ''}":
             raise _refuse(f"blobs[{number}]", "the content is not what the reference names")
-        await self._engine.contents.blobs.put(self._scope.tenant, data)
+        await self._engine.contents.blobs.put(self._tenancy.tenant, data)
 
     async def _keep(self, number: int, one: _Definition) -> IR:
         if one.definition is None:
             raise _refuse(f"definitions[{number}]", "the definition was not kept when the run was exported")
-        compiled = await self._engine.checker.check_data(one.definition, tenant=self._scope.tenant)
+        compiled = await self._engine.checker.check_data(one.definition, tenant=self._tenancy.tenant)
         if compiled.get_ir().hash != one.hash:
             raise _refuse(f"definitions[{number}]", f"it is not the definition {one.hash}; another Perdure compiled it")
-        return await self._engine.keep(compiled, tenant=self._scope.tenant, checked=True)
+        return await self._engine.keep(compiled, tenant=self._tenancy.tenant, checked=True)
 
     def _make(
         self, file: RunFile, run_id: str, library: dict[str, IR]
@@ -219,7 +219,7 @@ class Transfer:
                 event = msgspec.structs.replace(
                     event,
                     run_id=run_id,
-                    tenant=self._scope.tenant,
+                    tenant=self._tenancy.tenant,
                     parent=None,
                     sealed_for="",
                     imported=before or "a file",

@@ -10,7 +10,7 @@ import msgspec
 from perdure.archive import LATEST, choose_version
 from perdure.errors import NotFound
 from perdure.journal import WorkflowVersion
-from perdure.service.scope import Scope
+from perdure.service.tenancy import Tenancy
 
 MOST_VERSION = 2**31 - 1
 
@@ -25,21 +25,21 @@ class Resolved(msgspec.Struct, frozen=True):
     """By which it was chosen."""
 
 
-async def resolve(scope: Scope, reference: str, key: str) -> Resolved:
+async def resolve(tenancy: Tenancy, reference: str, key: str) -> Resolved:
     """`key` decides between the versions of a rollout: the same key, the same version, until the alias moves."""
     name, _, which = reference.partition("@")
-    found = await find_version(scope, name, which, key)
+    found = await find_version(tenancy, name, which, key)
     alias = "" if which.isdecimal() else which or LATEST
     return Resolved(found.name, found.version, found.ir_hash, alias)
 
 
-async def find_version(scope: Scope, name: str, which: str = "", key: str = "") -> WorkflowVersion:
+async def find_version(tenancy: Tenancy, name: str, which: str = "", key: str = "") -> WorkflowVersion:
     """`which` is a number, an alias, or nothing for the highest version."""
     version: int | None = None
     if which.isascii() and which.isdecimal():
         version = int(which) if len(which) <= 10 else MOST_VERSION
     elif which and which != LATEST:
-        alias = await scope.archive.find_alias(scope.tenant, name, which)
+        alias = await tenancy.archive.find_alias(tenancy.tenant, name, which)
         if alias is None:
             raise NotFound(
                 f"workflow {name[:200]} has no alias {which[:80]}; GET /workflows/{{name}}/aliases lists them"
@@ -47,7 +47,9 @@ async def find_version(scope: Scope, name: str, which: str = "", key: str = "") 
         version = choose_version(alias, key)
     if version is not None and version > MOST_VERSION:
         version = MOST_VERSION
-    found = await scope.engine.journal.find_workflow(name, version, tenant=scope.tenant) if "\0" not in name else None
+    found = (
+        await tenancy.engine.journal.find_workflow(name, version, tenant=tenancy.tenant) if "\0" not in name else None
+    )
     if found is None:
         what = f"workflow {name[:200]}" + (f" version {version}" if version is not None else "")
         raise NotFound(f"there is no {what}; POST /workflows registers one")

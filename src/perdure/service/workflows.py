@@ -21,7 +21,7 @@ from perdure.service.diffs import diff_definitions
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.pages import listing
 from perdure.service.patching import apply_patch
-from perdure.service.scope import Scope
+from perdure.service.tenancy import Tenancy
 from perdure.service.versions import MOST_VERSION, find_version
 from perdure.service.views import View, page_view, problem_view, run_summary
 
@@ -30,13 +30,13 @@ Definition = Mapping[str, Any] | str | bytes
 
 
 class Workflows:
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
-        self._engine = scope.engine
+    def __init__(self, tenancy: Tenancy) -> None:
+        self._tenancy = tenancy
+        self._engine = tenancy.engine
 
     @property
     def _archive(self) -> Archive:
-        return self._scope.archive
+        return self._tenancy.archive
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -56,15 +56,17 @@ class Workflows:
         if isinstance(definition, Mapping):
             definition, format = msgspec.json.encode(definition), "json"
         text = definition.encode() if isinstance(definition, str) else definition
-        return await self._engine.checker.check_text(text, format, tenant=self._scope.tenant)
+        return await self._engine.checker.check_text(text, format, tenant=self._tenancy.tenant)
 
     async def _register(self, compiled: Compiled, reason: str) -> View:
-        scope = self._scope
-        before = await self._engine.journal.find_workflow(compiled.get_ir().name, tenant=scope.tenant)
-        ir, version = await self._engine.register(compiled, tenant=scope.tenant, checked=True)
+        tenancy = self._tenancy
+        before = await self._engine.journal.find_workflow(compiled.get_ir().name, tenant=tenancy.tenant)
+        ir, version = await self._engine.register(compiled, tenant=tenancy.tenant, checked=True)
         at = self._engine.clock.now()
         # Crash here: the version is there, and nobody is noted for it until it is registered again.
-        note = VersionNote(tenant=scope.tenant, workflow=ir.name, version=version, by=scope.by, at=at, reason=reason)
+        note = VersionNote(
+            tenant=tenancy.tenant, workflow=ir.name, version=version, by=tenancy.by, at=at, reason=reason
+        )
         await self._archive.note_version(note)
         return {
             "name": ir.name,
@@ -78,7 +80,7 @@ class Workflows:
         self, name: str, operations: Any, *, base_version: int | None = None, reason: str = "", dry_run: bool = False
     ) -> View:
         """A JSON Patch of the highest version is the next one. With `base_version`, only if that is the highest still."""
-        found = await find_version(self._scope, name)
+        found = await find_version(self._tenancy, name)
         if operations is None:  # asked only now: who may not see the workflow learns nothing by a wrong body
             message = "give patch, a list of operations"
             raise Invalid(message, [Trouble("patch", "missing_key", message)])
@@ -88,7 +90,7 @@ class Workflows:
             )
         before = await self._definition(found)
         compiled = await self._engine.checker.check_data(
-            await asyncio.to_thread(apply_patch, before, operations), tenant=self._scope.tenant
+            await asyncio.to_thread(apply_patch, before, operations), tenant=self._tenancy.tenant
         )
         if compiled.get_ir().name != name:
             message = "a patch may not rename a workflow; register it under its new name"
@@ -102,8 +104,8 @@ class Workflows:
 
     async def delete(self, name: str, *, version: int | None = None) -> View:
         """Forget a workflow, or one version. Refused while runs that have not ended need it."""
-        await find_version(self._scope, name, "" if version is None else str(version))
-        deleted = await self._archive.delete_workflow(self._scope.tenant, name, version)
+        await find_version(self._tenancy, name, "" if version is None else str(version))
+        deleted = await self._archive.delete_workflow(self._tenancy.tenant, name, version)
         return {"name": name, "versions_deleted": deleted}
 
     # -- reading -------------------------------------------------------------------------------------------------------
@@ -111,7 +113,7 @@ class Workflows:
     @listing
     async def list(self, *, limit: int = 100, cursor: str | None = None) -> View:
         """The highest version of each, by name."""
-        page = await self._engine.journal.list_workflows(tenant=self._scope.tenant, limit=limit, cursor=cursor)
+        page = await self._engine.journal.list_workflows(tenant=self._tenancy.tenant, limit=limit, cursor=cursor)
         return page_view(page, _version_view)
 
     async def get(self, name: str, *, version: int | None = None, alias: str | None = None) -> View:
@@ -119,23 +121,23 @@ class Workflows:
         if version is not None and alias:
             message = "give either version or alias"
             raise Invalid(message, [Trouble("alias", "conflicting_keys", message)])
-        found = await find_version(self._scope, name, alias or "" if version is None else str(version))
+        found = await find_version(self._tenancy, name, alias or "" if version is None else str(version))
         return {**await self._with_note(found), "definition": await self._definition(found)}
 
     @listing
     async def versions(self, name: str, *, limit: int = 100, cursor: str | None = None) -> View:
         """Highest first, each with who registered it, when and why."""
-        await find_version(self._scope, name)
+        await find_version(self._tenancy, name)
         page = await self._engine.journal.list_workflow_versions(
-            name, tenant=self._scope.tenant, limit=limit, cursor=cursor
+            name, tenant=self._tenancy.tenant, limit=limit, cursor=cursor
         )
         notes = await self._notes(name, [one.version for one in page.items])
         return page_view(page, lambda one: _version_view(one) | _note_view(notes.get(one.version)))
 
     async def diff(self, name: str, before: str, after: str) -> View:
         """What changed from one version (or alias) to another."""
-        first = await find_version(self._scope, name, before)
-        second = await find_version(self._scope, name, after)
+        first = await find_version(self._tenancy, name, before)
+        second = await find_version(self._tenancy, name, after)
         old, new = await self._definition(first), await self._definition(second)
         changes = await asyncio.to_thread(diff_definitions, old, new)
         return {"name": name, "before": first.version, "after": second.version, **changes}
@@ -145,8 +147,8 @@ class Workflows:
         self, name: str, *, version: int | None = None, limit: int = 100, cursor: str | None = None
     ) -> View:
         """Runs that have not ended and use this version, or any; and how many there are."""
-        await find_version(self._scope, name, "" if version is None else str(version))
-        tenant = self._scope.tenant
+        await find_version(self._tenancy, name, "" if version is None else str(version))
+        tenant = self._tenancy.tenant
         page = await self._archive.list_users(tenant, name, version, limit=limit, cursor=cursor)
         return {"count": await self._archive.count_users(tenant, name, version), **page_view(page, run_summary)}
 
@@ -160,15 +162,15 @@ class Workflows:
         return _version_view(version) | _note_view(notes.get(version.version))
 
     async def _notes(self, name: str, versions: Collection[int]) -> dict[int, VersionNote]:
-        return dict(await self._archive.find_notes(self._scope.tenant, name, versions))
+        return dict(await self._archive.find_notes(self._tenancy.tenant, name, versions))
 
     # -- aliases -------------------------------------------------------------------------------------------------------
 
     @listing
     async def aliases(self, name: str, *, limit: int = 100, cursor: str | None = None) -> View:
         """By name. `latest` moves by itself and is not among them."""
-        await find_version(self._scope, name)
-        page = await self._archive.list_aliases(self._scope.tenant, name, limit=limit, cursor=cursor)
+        await find_version(self._tenancy, name)
+        page = await self._archive.list_aliases(self._tenancy.tenant, name, limit=limit, cursor=cursor)
         return page_view(page, _alias_view)
 
     async def put_alias(
@@ -181,15 +183,15 @@ class Workflows:
         expected_revision: int | None = None,
     ) -> View:
         """Let an alias mean one version, or several, each for a percentage of the starts."""
-        await find_version(self._scope, name)
+        await find_version(self._tenancy, name)
         given = {version: 100.0} if isinstance(version, int) else version
         shares = given.items() if isinstance(given, Mapping) else given
         wanted = Alias(
-            tenant=self._scope.tenant,
+            tenant=self._tenancy.tenant,
             workflow=name,
             alias=alias,
             shares=tuple(Share(min(number, MOST_VERSION), percent) for number, percent in shares),
-            by=self._scope.by,
+            by=self._tenancy.by,
             at=self._engine.clock.now(),
             reason=reason,
         )
@@ -199,7 +201,7 @@ class Workflows:
     async def alias_moves(self, name: str, alias: str, *, limit: int = 100, cursor: str | None = None) -> View:
         """Where an alias pointed, the present first."""
         await self._find_alias(name, alias)
-        page = await self._archive.list_alias_moves(self._scope.tenant, name, alias, limit=limit, cursor=cursor)
+        page = await self._archive.list_alias_moves(self._tenancy.tenant, name, alias, limit=limit, cursor=cursor)
         return page_view(page, _alias_view)
 
     async def rollback_alias(self, name: str, alias: str, *, reason: str = "") -> View:
@@ -207,7 +209,7 @@ class Workflows:
         present = await self._find_alias(name, alias)
         cursor = None
         while True:
-            page = await self._archive.list_alias_moves(self._scope.tenant, name, alias, cursor=cursor)
+            page = await self._archive.list_alias_moves(self._tenancy.tenant, name, alias, cursor=cursor)
             earlier = next((move for move in page.items if move.shares != present.shares), None)
             cursor = page.next_cursor
             if earlier is not None or cursor is None:
@@ -220,12 +222,12 @@ class Workflows:
 
     async def delete_alias(self, name: str, alias: str) -> View:
         await self._find_alias(name, alias)
-        await self._archive.delete_alias(self._scope.tenant, name, alias)
+        await self._archive.delete_alias(self._tenancy.tenant, name, alias)
         return {"name": name, "alias": alias}
 
     async def _find_alias(self, name: str, alias: str) -> Alias:
-        await find_version(self._scope, name)
-        found = None if alias == LATEST else await self._archive.find_alias(self._scope.tenant, name, alias)
+        await find_version(self._tenancy, name)
+        found = None if alias == LATEST else await self._archive.find_alias(self._tenancy.tenant, name, alias)
         if found is None:
             raise NotFound(f"workflow {name} has no alias {alias[:80]}")
         return found

@@ -10,8 +10,8 @@ from perdure.model import compile_definition
 from tests.kernel.driver import Answers, Run, compiled
 
 ANSWERS: Answers = {
-    "loop": lambda question: bool(question.context.output.get("again")),
-    "branch": lambda question: question.context.output.get("rule") == question.need.rule,
+    "loop": lambda question: bool(question.evidence.output.get("again")),
+    "branch": lambda question: question.evidence.output.get("rule") == question.need.rule,
 }
 
 AGAIN = {"again": True}

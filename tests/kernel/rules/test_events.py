@@ -40,14 +40,14 @@ def test_rule_41_decide_returns_needs_first_and_the_decision_with_the_verdicts()
     needs = decide(run.state, command)
     assert isinstance(needs, c.Needs)
     assert [q.need for q in needs.questions] == [c.Need("branch", "a", (), 0)]
-    assert needs.questions[0].context.output == {"x": 1}
+    assert needs.questions[0].evidence.output == {"x": 1}
     verdicts = {c.Need("branch", "a", (), 0): c.Verdict(value=False)}
     needs = decide(run.state, command, verdicts)
     assert isinstance(needs, c.Needs)
     assert [q.need for q in needs.questions] == [c.Need("branch", "a", (), 1)]
     verdicts[c.Need("branch", "a", (), 1)] = c.Verdict(value=True)
-    decision: Any = decide(run.state, command, verdicts)
-    assert decision.events[0].route.taken == ("d",)
+    ruling: Any = decide(run.state, command, verdicts)
+    assert ruling.events[0].route.taken == ("d",)
 
 
 def test_rule_41_needs_leave_the_state_as_it_was():
@@ -90,9 +90,9 @@ def test_rule_41_randomness_comes_with_the_command():
 
 def test_rule_41_time_comes_with_the_command():
     run = start(node("a"))
-    decision = decide(run.state, c.Complete(at=123456.5, address=Address("run", "a")))
-    assert isinstance(decision, c.Decision)
-    assert {event.at for event in decision.events} == {123456.5}
+    ruling = decide(run.state, c.Complete(at=123456.5, address=Address("run", "a")))
+    assert isinstance(ruling, c.Ruling)
+    assert {event.at for event in ruling.events} == {123456.5}
 
 
 def test_rule_41_a_timer_never_fires_early():
@@ -293,8 +293,8 @@ def test_rule_43_the_run_completes_in_the_append_where_nothing_is_open():
     run = start(node("a"), node("b"))
     run.complete("a")
     assert run.status == "running"
-    decision = run.complete("b")
-    assert [event.type for event in decision.events] == ["node.completed", "run.completed"]
+    ruling = run.complete("b")
+    assert [event.type for event in ruling.events] == ["node.completed", "run.completed"]
 
 
 @pytest.mark.parametrize("how", ["fail", "cancel", "force"])
@@ -358,7 +358,7 @@ def test_rule_44_a_skipped_node_in_outputs_is_null():
     seen = []
 
     def render(question):
-        seen.append(question.context.nodes)
+        seen.append(question.evidence.nodes)
         return {"one": 1, "two": None}
 
     run = outputs(node("s", branch=pick(["a"], ["b"])), node("a"), node("b"), answers={"outputs": render})
@@ -404,7 +404,7 @@ def test_rule_44_retrying_renders_the_outputs_again_and_executes_nothing():
 
 
 def test_rule_44_a_run_of_many_terminals_has_its_outputs_put_together_outside():
-    run = Run(compiled(*(node(f"n{i}") for i in range(70))), answers={"outputs": lambda q: len(q.context.nodes)})
+    run = Run(compiled(*(node(f"n{i}") for i in range(70))), answers={"outputs": lambda q: len(q.evidence.nodes)})
     run.replay_each_step = False
     for i in range(70):
         run.complete(f"n{i}")

@@ -4,7 +4,7 @@ import pytest
 
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
-from perdure.kernel.inputs import context, parents
+from perdure.kernel.inputs import evidence, parents
 from perdure.kernel.values import Wait
 from perdure.model.ir import Reference
 from tests.kernel.rules.graphs import AGAIN, DONE, UNDO, again, effects, human, node, noting, pick, start, undone
@@ -235,7 +235,7 @@ def test_rule_26_what_builds_upon_something_undone_waits_until_that_is_done_agai
     assert (run.state_of("a"), run.state_of("z"), run.get("z").reason) == ("queued", "held", "redo")
     run.complete("a", 2)
     assert run.state_of("z") == "queued"
-    assert context(run.state, run.get("z"), [Reference("node", "a")]).nodes["a"].output == 2
+    assert evidence(run.state, run.get("z"), [Reference("node", "a")]).nodes["a"].output == 2
     run.complete("z")
     assert run.status == "completed"
 
@@ -363,7 +363,7 @@ def test_rule_27_continue_routes_like_an_output():
         node("a", on_failure="continue", branch=pick(["b"], ["d"])),
         node("b"),
         node("d"),
-        answers={"branch": lambda question: question.need.rule == 1 and "error" in question.context.output},
+        answers={"branch": lambda question: question.need.rule == 1 and "error" in question.evidence.output},
     )
     run.fail("a")
     assert run.states() == {"a": "failed", "b": "skipped", "d": "queued"}

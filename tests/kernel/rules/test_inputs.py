@@ -4,7 +4,7 @@ import pytest
 
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
-from perdure.kernel.inputs import context, parents
+from perdure.kernel.inputs import evidence, parents
 from perdure.model.ir import Reference
 from tests.kernel.driver import Run, compiled
 from tests.kernel.rules.graphs import AGAIN, DONE, UNDO, again, node, start
@@ -58,9 +58,9 @@ def test_rule_19_a_loop_that_runs_has_no_last_iteration_to_be_read_from_outside(
     run.complete("h", 1, (1,))
     run.complete("leaf", "L", (1,))
     run.complete("b", "B")
-    before = context(run.state, run.get("j"), [Reference("node", "leaf")]).nodes
+    before = evidence(run.state, run.get("j"), [Reference("node", "leaf")]).nodes
     run.complete("x", later, (1,))
-    assert context(run.state, run.get("j"), [Reference("node", "leaf")]).nodes == before == {}
+    assert evidence(run.state, run.get("j"), [Reference("node", "leaf")]).nodes == before == {}
 
 
 def test_rule_26_what_came_late_the_first_time_counts_when_the_join_is_decided_anew():

@@ -3,7 +3,7 @@
 import pytest
 
 from perdure.kernel import commands as c
-from perdure.kernel.inputs import context, parents
+from perdure.kernel.inputs import evidence, parents
 from perdure.kernel.values import Wait
 from perdure.model.ir import Reference
 from tests.kernel.rules.graphs import AGAIN, DONE, again, effects, items, node, pick, problems, start
@@ -420,7 +420,7 @@ def test_rule_13_what_templates_read_is_the_causal_past_too():
     run = start(node("a"), node("b"), node("j", "a", "b", join="any"))
     run.complete("a", 1)
     run.complete("b", 2)
-    seen = context(run.state, run.get("j"), (Reference("node", "a"), Reference("node", "b"))).nodes
+    seen = evidence(run.state, run.get("j"), (Reference("node", "a"), Reference("node", "b"))).nodes
     assert {name: value.output for name, value in seen.items()} == {"a": 1}
 
 

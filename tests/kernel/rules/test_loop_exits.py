@@ -3,7 +3,7 @@
 import pytest
 
 from perdure.kernel import commands as c
-from perdure.kernel.inputs import context, parents
+from perdure.kernel.inputs import evidence, parents
 from perdure.model.ir import Reference
 from tests.kernel.rules.graphs import AGAIN, DONE, again, effects, human, node, pick, start
 
@@ -220,7 +220,7 @@ def test_rule_19_from_outside_a_body_node_means_its_last_closed_iteration():
         run.complete("h", scope=(iteration,))
         run.complete("m", f"round {iteration}", (iteration,))
         run.complete("x", {"again": iteration == 1}, (iteration,))
-    seen = context(run.state, run.get("z"), (Reference("node", "m"), Reference("node", "x"))).nodes
+    seen = evidence(run.state, run.get("z"), (Reference("node", "m"), Reference("node", "x"))).nodes
     assert seen["m"].output == "round 2"
     assert seen["x"].output == DONE
 
@@ -233,7 +233,7 @@ def test_rule_19_an_inner_loop_means_its_last_iteration_of_the_readers_own():
     run.complete("x", AGAIN, (1,))
     run.complete("o", scope=(2,))
     run.complete("i", {"again": False, "n": 3}, (2, 1))
-    seen = [context(run.state, run.get("x", (n,)), (Reference("node", "i"),)).nodes["i"].output["n"] for n in (1, 2)]
+    seen = [evidence(run.state, run.get("x", (n,)), (Reference("node", "i"),)).nodes["i"].output["n"] for n in (1, 2)]
     assert seen == [2, 3]
 
 

@@ -67,8 +67,8 @@ def test_rule_15_the_condition_sees_output_ctx_and_the_iteration_from_one():
     seen = []
 
     def look(question):
-        seen.append(question.context)
-        return question.context.loop.iteration < 2
+        seen.append(question.evidence)
+        return question.evidence.loop.iteration < 2
 
     loop = {"condition": "output.n < ctx.h.output.limit", "max_iterations": 3, "loop_back_to": "h"}
     run = start(node("h"), node("x", "h", loop=loop), answers={"loop": look})
@@ -88,9 +88,9 @@ def test_rule_15_loop_parent_is_the_loop_around():
     seen = []
 
     def look(question):
-        loop = question.context.loop
+        loop = question.evidence.loop
         seen.append((question.need.node, loop.iteration, loop.parent.iteration if loop.parent else None))
-        return question.context.output["again"]
+        return question.evidence.output["again"]
 
     run = start(node("o"), node("i", "o", loop=again("i")), node("x", "i", loop=again("o")), answers={"loop": look})
     run.complete("o", scope=(1,))
@@ -157,16 +157,16 @@ def test_rule_15_an_endless_run_continues_as_a_new_run_when_its_journal_grows_lo
     for iteration in range(1, 20_000):
         need = {c.Need("loop", "x", (iteration,)): c.Verdict(value=True)}
         advance(state, c.Complete(at=0.0, address=Address("run", "w", (iteration,))))
-        decision = advance(state, c.Complete(at=0.0, address=Address("run", "x", (iteration,)), output=AGAIN), need)
-        assert isinstance(decision, c.Decision)
+        ruling = advance(state, c.Complete(at=0.0, address=Address("run", "x", (iteration,)), output=AGAIN), need)
+        assert isinstance(ruling, c.Ruling)
         if iteration == 100:
             advance(state, c.Signal(at=0.0, name="later", payload=7))
-        goes_on = [effect for effect in decision.effects if isinstance(effect, c.ContinueRun)]
+        goes_on = [effect for effect in ruling.effects if isinstance(effect, c.ContinueRun)]
         if goes_on:
             break
     assert state.state == "completed"
     assert state.continued_as == "run~2" == goes_on[0].run_id
-    run = Run(ir, start=False, answers={"loop": lambda question: question.context.loop.previous.output["again"]})
+    run = Run(ir, start=False, answers={"loop": lambda question: question.evidence.loop.previous.output["again"]})
     run.do(
         c.Start(
             at=0.0, run_id="run~2", ir=ir, adopted=goes_on[0].adopted, signals=goes_on[0].signals, origin=("run", "")

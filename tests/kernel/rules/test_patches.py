@@ -5,7 +5,7 @@ import pytest
 from perdure.invariants import Checker
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
-from perdure.kernel.inputs import context, parents
+from perdure.kernel.inputs import evidence, parents
 from perdure.kernel.segments import BlobRef
 from perdure.model.ir import Reference
 from tests.kernel.driver import Run, compiled
@@ -68,7 +68,7 @@ def test_rule_39_new_edges_from_nodes_that_have_ended_resolve_in_the_patch_event
     run = start(node("a", branch=pick(["s"])), node("s"), node("b"), node("f", on_failure="continue"))
     run.complete("a", {})
     run.fail("f")
-    decision = patch(
+    ruling = patch(
         run,
         node("a", branch=pick(["s"])),
         node("s"),
@@ -79,7 +79,7 @@ def test_rule_39_new_edges_from_nodes_that_have_ended_resolve_in_the_patch_event
         node("after_b", "b"),
         node("after_f", "f"),
     )
-    assert decision.events[0].type == "run.patched"
+    assert ruling.events[0].type == "run.patched"
     states = run.states()
     assert (states["after_a"], states["after_s"], states["after_b"], states["after_f"]) == (
         "queued",
@@ -250,7 +250,7 @@ def test_rule_40_rerun_behind_a_loop_sees_its_last_iteration():
     second = rerun(run, "h", "x", frm="z")
     assert second.dispatched() == {"z"}
     assert parents(second.state, second.get("z"))["x"].output["n"] == 2
-    seen = context(second.state, second.get("z"), (Reference("node", "h"),)).nodes
+    seen = evidence(second.state, second.get("z"), (Reference("node", "h"),)).nodes
     assert seen["h"].output == 2
     second.complete("z")
     assert second.status == "completed"
@@ -280,7 +280,7 @@ def test_rule_40_rerun_behind_nested_loops():
     second = rerun(run, "o", "i", "y", "x", frm="z")
     assert second.dispatched() == {"z"}
     assert [event.node for event in second.events("loop.ended")] == ["y", "x"]
-    seen = context(second.state, second.get("z"), (Reference("node", "y"),)).nodes
+    seen = evidence(second.state, second.get("z"), (Reference("node", "y"),)).nodes
     assert seen["y"].output["n"] == 5
     second.complete("z")
     assert second.status == "completed"
@@ -505,7 +505,7 @@ def test_rule_39_nor_does_an_approval_that_a_branch_did_not_choose_let_anything_
 
 def test_rule_39_a_branch_that_reads_the_decision_is_believed_as_long_as_it_is_the_same():
     ask = human("ask", branch=pick(["pay"], default=["no"]))
-    run = start(ask, node("pay"), node("no"), answers={"branch": lambda q: q.context.output["decision"] == "approve"})
+    run = start(ask, node("pay"), node("no"), answers={"branch": lambda q: q.evidence.output["decision"] == "approve"})
     approval = run.ask("ask")
     patch(run, ask, node("pay"), node("no"), node("log"))
     assert run.refused is None

@@ -20,7 +20,7 @@ READS_A = {
 
 
 def of_a(question: c.Question) -> Any:
-    found = question.context.nodes.get("a")
+    found = question.evidence.nodes.get("a")
     return Error("no_such_key", "ctx has no a") if found is None else found.output["ok"]
 
 
@@ -67,8 +67,8 @@ def test_rule_26_a_kept_outcome_that_waits_is_routed_in_the_append_that_makes_it
     run = kept()
     run.tell(c.Retry)
     run.complete("f")
-    decision = run.complete("a", {"ok": False})
-    assert [event.type for event in decision.events][:2] == ["node.completed", "node.routed"]
+    ruling = run.complete("a", {"ok": False})
+    assert [event.type for event in ruling.events][:2] == ["node.completed", "node.routed"]
     assert run.dispatched() == {"no"}
 
 
@@ -96,8 +96,8 @@ def test_rule_26_a_kept_outcome_that_builds_upon_nothing_undone_is_routed_at_onc
     run.begin("b")
     run.fail("f")
     run.complete("b")
-    decision = run.tell(c.Retry)
-    assert "node.routed" in [event.type for event in decision.events]
+    ruling = run.tell(c.Retry)
+    assert "node.routed" in [event.type for event in ruling.events]
     assert run.state_of("yes") == "queued"
 
 
@@ -157,7 +157,7 @@ def test_rule_26_a_looping_outcome_waits_too_and_its_iteration_with_it():
         node("x", "h", loop={"condition": "ctx.h.output.more", "max_iterations": 3, "loop_back_to": "h"}),
         node("z", "x"),
         node("f"),
-        answers={"loop": lambda question: question.context.nodes["h"].output["more"]},
+        answers={"loop": lambda question: question.evidence.nodes["h"].output["more"]},
         on_failure={"compensate": True},
     )
     run.complete("h", {"more": False}, (1,))

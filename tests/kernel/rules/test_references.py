@@ -112,7 +112,7 @@ def test_the_default_outputs_of_large_terminals_are_put_together_by_whoever_can_
     asked = []
 
     def answer(question):
-        asked.append(sorted(question.context.nodes))
+        asked.append(sorted(question.evidence.nodes))
         return {"put": "together"}
 
     run = Run.of({"id": "a"}, {"id": "b"}, answers={"outputs": answer})

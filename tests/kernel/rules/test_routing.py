@@ -18,11 +18,11 @@ BROKEN = Error("no_such_key", "output has no rule")
 
 def test_rule_20_outcome_and_route_are_two_facts_in_one_append():
     run = start(node("a", branch=pick(["b"], ["d"])), node("b"), node("d"))
-    decision = run.complete("a", {"rule": 1})
-    completed = decision.events[0]
+    ruling = run.complete("a", {"rule": 1})
+    completed = ruling.events[0]
     assert (completed.type, completed.output) == ("node.completed", {"rule": 1})
     assert (completed.route.rule, completed.route.taken) == ("branch[1]", ("d",))
-    assert [event.type for event in decision.events] == ["node.completed", "node.skipped", "node.scheduled"]
+    assert [event.type for event in ruling.events] == ["node.completed", "node.skipped", "node.scheduled"]
 
 
 def test_rule_20_a_condition_that_cannot_be_evaluated_fails_the_run_and_keeps_the_outcome():
@@ -150,9 +150,9 @@ def test_rule_21_when_sees_inputs_and_the_taken_parents_and_no_output():
     )
     run.complete("a", {"rule": 0})
     run.complete("b", 1)
-    context = seen[0].context
-    assert context.output is None
-    assert {name: value.output for name, value in context.nodes.items()} == {"b": 1}
+    evidence = seen[0].evidence
+    assert evidence.output is None
+    assert {name: value.output for name, value in evidence.nodes.items()} == {"b": 1}
     assert [r.root for r in seen[0].condition.references] == ["inputs", "node"]
     assert run.state.inputs == {"city": "Ulm"}
     assert set(parents(run.state, run.get("j"))) == {"b"}
@@ -344,7 +344,7 @@ def test_rule_23_with_a_branch_the_branch_handles_the_rejection():
         human("ask", branch=pick(["no"], default=["yes"])),
         node("no"),
         node("yes"),
-        answers={"branch": lambda question: question.context.output["decision"] == "reject"},
+        answers={"branch": lambda question: question.evidence.output["decision"] == "reject"},
     )
     run.vote(run.ask("ask"), "reject")
     assert run.states() == {"ask": "completed", "no": "queued", "yes": "skipped"}
@@ -360,8 +360,8 @@ def test_rule_23_in_a_loop_every_activation_asks_anew_and_the_condition_sees_the
     decisions = []
 
     def look(question):
-        decisions.append(question.context.output["decision"])
-        return question.context.output["decision"] == "reject"
+        decisions.append(question.evidence.output["decision"])
+        return question.evidence.output["decision"] == "reject"
 
     run = start(node("draft"), human("ask", "draft", loop=again("draft")), node("z", "ask"), answers={"loop": look})
     run.complete("draft", "one", (1,))
@@ -422,7 +422,7 @@ def test_rule_24_the_kernel_hands_numbers_of_cross_node_expressions_over_as_they
     question = seen[0]
     assert question.condition.kind == "cross_node_comparison"
     assert question.condition.spec["expression"] == compare["expression"]
-    assert repr((question.context.output["n"], question.context.nodes["a"].output["n"])) == "(3.0, 2)"
+    assert repr((question.evidence.output["n"], question.evidence.nodes["a"].output["n"])) == "(3.0, 2)"
 
 
 def test_rule_24_plain_cel_is_another_kind_of_condition():

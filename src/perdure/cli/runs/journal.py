@@ -221,7 +221,7 @@ async def _export(where: Where, name: str, lines: bool, write: Callable[[str], A
         if isinstance(backend, Service):  # it may be larger than memory
             async for piece in await backend.runs.export(run_id, lines=lines):
                 write(piece)
-            return (await backend.scope.find_run(run_id)).seq
+            return (await backend.tenancy.find_run(run_id)).seq
         file: Any = await backend.runs.export(run_id)
         for piece in _pieces(file, lines):
             write(piece)

@@ -91,7 +91,7 @@ def followed(backend: Backend, run_id: str) -> tuple[Follower, Screen]:
         from perdure.cli.terminal.lines import Lines
         from perdure.sdk.following import JournalSource
 
-        engine = backend.scope.engine
+        engine = backend.tenancy.engine
         return Follower(JournalSource(engine), run_id), Lines(engine.registry)
     from perdure.cli.terminal.remote_follow import RemoteLines, StreamSource
     from perdure.nodes import installed

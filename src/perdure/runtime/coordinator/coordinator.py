@@ -32,7 +32,6 @@ from perdure.runtime.coordinator.batch import Answer, Batch
 from perdure.runtime.coordinator.cache import Cache
 from perdure.runtime.coordinator.children import Children
 from perdure.runtime.coordinator.courier import Courier
-from perdure.runtime.coordinator.decisions import Decisions
 from perdure.runtime.coordinator.fetcher import Fetcher, blob_sources, definition_sources, sandbox_sources
 from perdure.runtime.coordinator.handled import Blame
 from perdure.runtime.coordinator.inbox import Handling
@@ -48,6 +47,7 @@ from perdure.runtime.coordinator.publisher import Publisher
 from perdure.runtime.coordinator.quarantine import Quarantine, Quarantined
 from perdure.runtime.coordinator.rendering import Renderer
 from perdure.runtime.coordinator.requests import Reply, encode_reply
+from perdure.runtime.coordinator.rulings import Rulings
 from perdure.runtime.parts import EngineStopped
 from perdure.runtime.patience import AT_ONCE, insist, side_by_side
 from perdure.secrets.vault import Vault
@@ -98,7 +98,7 @@ class Coordinator:
         cache = Cache()
         self.fetcher = Fetcher(sources, cache, self.put, clock)
         self.renderer = Renderer(registry, cache if blobs is not None else None, vault)
-        self.decisions = Decisions(self.renderer, clock, self.put, self.fetcher.set_aside)
+        self.rulings = Rulings(self.renderer, clock, self.put, self.fetcher.set_aside)
         self.publisher = Publisher(
             self.memory,
             self.renderer,
@@ -116,7 +116,7 @@ class Coordinator:
         )
         self.handling = Handling(
             self.memory,
-            self.decisions,
+            self.rulings,
             self.renderer,
             self.publisher,
             self.fetcher,

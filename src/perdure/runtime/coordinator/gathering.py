@@ -14,7 +14,7 @@ import msgspec
 
 from perdure.blobs import INLINE_BYTES, WITH_REFS, BlobStore
 from perdure.expressions.errors import NotAtHand
-from perdure.expressions.scope import outcome
+from perdure.expressions.namespace import outcome
 from perdure.kernel import commands as c
 from perdure.kernel import segments
 from perdure.kernel.inputs import Seen

@@ -17,7 +17,6 @@ from perdure.kernel.events import NodeStarted
 from perdure.kernel.keys import root_of
 from perdure.kernel.state import NodeState, State
 from perdure.runtime.coordinator.batch import Batch
-from perdure.runtime.coordinator.decisions import Decisions
 from perdure.runtime.coordinator.fetcher import Fetcher
 from perdure.runtime.coordinator.handled import Blame
 from perdure.runtime.coordinator.incarnation import Incarnation
@@ -36,6 +35,7 @@ from perdure.runtime.coordinator.messages import (
 )
 from perdure.runtime.coordinator.publisher import Publisher
 from perdure.runtime.coordinator.rendering import Renderer, named_function
+from perdure.runtime.coordinator.rulings import Rulings
 from perdure.transport import Result, Task
 
 logger = logging.getLogger("perdure.coordinator")
@@ -64,7 +64,7 @@ class Handling:
     def __init__(
         self,
         memory: Memory,
-        decisions: Decisions,
+        rulings: Rulings,
         renderer: Renderer,
         publisher: Publisher,
         fetcher: Fetcher,
@@ -74,7 +74,7 @@ class Handling:
         put: Callable[[Message], None],
     ) -> None:
         self._memory = memory
-        self._decisions = decisions
+        self._rulings = rulings
         self._renderer = renderer
         self._publisher = publisher
         self._fetcher = fetcher
@@ -98,7 +98,7 @@ class Handling:
             self._handle(loaded, message, batch)
 
     def _handle(self, loaded: Loaded, message: Message, batch: Batch) -> None:
-        decide, clock = self._decisions.decide, self._clock
+        decide, clock = self._rulings.decide, self._clock
         match message:
             case Reported():
                 self._report(loaded, message)
@@ -127,7 +127,7 @@ class Handling:
                 # Only a recorded start is a start: a run that is ending holds the attempt instead (V6).
                 message.granted = any(isinstance(event, NodeStarted) for event in loaded.events[before:])
             case Inline():
-                self._decisions.answer_inline(loaded, deque(message.dispatches), message)
+                self._rulings.answer_inline(loaded, deque(message.dispatches), message)
             case Fetched():
                 if self._renderer.wants(loaded.state, message.address):
                     self._publisher.queue_fetched(loaded, message)
@@ -135,11 +135,11 @@ class Handling:
                     self._fetcher.handled(message)
             case Resumed():
                 if message.lost is not None:
-                    self._decisions.lapse_if_begun(loaded, message.lost)
+                    self._rulings.lapse_if_begun(loaded, message.lost)
                 if message.taken:
                     self._take(loaded)
                 loaded.inherited = loaded.inherited or message.taken or message.crashed is not None
-                self._decisions.resume(loaded, message.crashed)
+                self._rulings.resume(loaded, message.crashed)
 
     def _take(self, loaded: Loaded) -> None:
         """What is queued is sent again and found to be there; what has begun is only watched from here on."""
@@ -166,7 +166,7 @@ class Handling:
         if result.kind != "checkpointed":
             self._publisher.done(result.task_id)
         command = message.command(self._clock, loaded.state)
-        self._decisions.decide(loaded, self._renderer.accepted(loaded.state, command))
+        self._rulings.decide(loaded, self._renderer.accepted(loaded.state, command))
         message.refused = result.kind == "checkpointed" and not _is_current(loaded.state, result)
 
     def _is_of(self, loaded: Loaded, said: Result | Task) -> bool:
@@ -202,5 +202,5 @@ class Handling:
         else:
             return False
         self._publisher.done(result.task_id)
-        self._decisions.decide(loaded, command)
+        self._rulings.decide(loaded, command)
         return True

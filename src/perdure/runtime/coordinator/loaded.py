@@ -109,9 +109,9 @@ class Loaded:
         tally = self.state.tally
         return bool(self.pins or tally.get(N.QUEUED) or tally.get(N.RUNNING) or self.events or self.effects)
 
-    def take(self, decision: c.Decision) -> None:
-        self.events.extend(decision.events)
-        for effect in decision.effects:
+    def take(self, ruling: c.Ruling) -> None:
+        self.events.extend(ruling.events)
+        for effect in ruling.effects:
             if isinstance(effect, c.SetTimer):
                 self.timers[effect.timer] = effect.due_at
             elif isinstance(effect, c.ClearTimer):

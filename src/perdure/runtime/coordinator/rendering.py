@@ -18,16 +18,16 @@ from perdure.expressions.at_hand import NOTHING, AtHand, Lost, resolve, take
 from perdure.expressions.budget import Budget
 from perdure.expressions.conditions import evaluate
 from perdure.expressions.errors import ConfigTorn, NeedsStore, TemplateError, stored_key
+from perdure.expressions.namespace import Namespace, Run, outcome
 from perdure.expressions.schemas import check as check_value
 from perdure.expressions.schemas import find_misfits
-from perdure.expressions.scope import Run, Scope, outcome
 from perdure.expressions.segments import find_secret
 from perdure.expressions.sight import sensitive_paths
 from perdure.expressions.templates import find_urls, has_literal_host, render
 from perdure.kernel import commands as c
 from perdure.kernel import keys, segments
 from perdure.kernel.address import Address
-from perdure.kernel.inputs import Context, Seen, context, parents
+from perdure.kernel.inputs import Evidence, Seen, evidence, parents
 from perdure.kernel.segments import BlobRef, find_sealed
 from perdure.kernel.settle import default_outputs
 from perdure.kernel.state import Activation, IntegrityError, NodeState, State, index_of
@@ -124,7 +124,7 @@ class Renderer:
         key: Any = template
         if "{" in template:
             extra = {"item": self._item(loaded, activation)} if activation.item >= 0 else None
-            key = render(template, self._scope(loaded.state, activation, node.references, extra))
+            key = render(template, self._namespace(loaded.state, activation, node.references, extra))
         if type(key) in (int, float, bool):
             return msgspec.json.encode(key).decode()
         if type(key) is BlobRef or (type(key) is str and len(key) > LONGEST_LIMIT_KEY):
@@ -303,7 +303,7 @@ class Renderer:
                 "error": None if state.error is None else state.error.as_output()["error"],
             }
             return self._render(
-                node.compensator.type, node.compensator.config, self._scope(state, activation, references, shown)
+                node.compensator.type, node.compensator.config, self._namespace(state, activation, references, shown)
             )
         if activation.config is not None:
             return activation.config  # a person gave it on requeue: data, not a template
@@ -311,18 +311,18 @@ class Renderer:
         if node.config_ref is not None:
             config, references = self._fetch_config(state, node)
         extra = {"item": self._item(loaded, activation)} if activation.item >= 0 else None
-        scope = self._scope(state, activation, references, extra)
+        namespace = self._namespace(state, activation, references, extra)
         if kind is not None and kind.raw_keys and isinstance(config, dict):
             raw = {key: value for key, value in config.items() if key in kind.raw_keys}
             rest = {key: value for key, value in config.items() if key not in kind.raw_keys}
-            return {**render(rest, scope), **raw}
-        return self._render(node.type, config, scope)
+            return {**render(rest, namespace), **raw}
+        return self._render(node.type, config, namespace)
 
-    def _render(self, type_name: str, config: Any, scope: Scope) -> Any:
+    def _render(self, type_name: str, config: Any, namespace: Namespace) -> Any:
         found = self._registry.find(type_name)
         if found is None or not found.urls:
-            return render(config, scope)
-        rendered = render(config, scope, found.urls)
+            return render(config, namespace)
+        rendered = render(config, namespace, found.urls)
         for url in find_urls(config, found.urls):
             if not has_literal_host(url) and find_secret(rendered) is not None:
                 raise TemplateError(
@@ -346,19 +346,19 @@ class Renderer:
             raise TemplateError(f"config_ref of {node.id}: {error}") from None
         return config, tuple(found)
 
-    def _scope(
+    def _namespace(
         self,
         state: State,
         activation: Activation,
         references: tuple[Reference, ...],
         extra: dict[str, Any] | None = None,
-    ) -> Scope:
+    ) -> Namespace:
         reader = activation
         if activation.item >= 0:
             reader = state.find(state.name(activation.node), activation.scope) or activation
-        seen = context(state, reader, references)
+        seen = evidence(state, reader, references)
         known = index_of(state.irs[activation.ir])
-        return Scope.of(Run.of(state), seen, extra=extra, known=known, at_hand=self._at_hand(state.tenant))
+        return Namespace.of(Run.of(state), seen, extra=extra, known=known, at_hand=self._at_hand(state.tenant))
 
     def _item(self, loaded: Loaded, activation: Activation) -> Any:
         """The item's own value, from its map's `over` list, rendered once per attempt of the map."""
@@ -373,7 +373,7 @@ class Renderer:
             references = state.node_in(owner.ir, owner.node).references
             over = config["over"]
             if owner.config is None:
-                over = render(over, self._scope(state, owner, references))
+                over = render(over, self._namespace(state, owner, references))
             loaded.over[key] = resolve_top(over, "over", self._at_hand(state.tenant))
         return loaded.over[key][activation.item]
 
@@ -394,7 +394,7 @@ class Renderer:
             case "collect":
                 return self._collect(state, question, command)
             case "outputs":
-                return self._outputs(run, ir, question.context)
+                return self._outputs(run, ir, question.evidence)
             case _:
                 sensitive = sensitive_paths(ir)
                 may_hold = sensitive or keys.is_child(run.id) or sealed_for
@@ -412,7 +412,7 @@ class Renderer:
         return open_sealed
 
     def _collect(self, state: State, question: c.Question, command: c.Command) -> c.Verdict:
-        items, at_hand = question.context.items, self._at_hand(state.tenant)
+        items, at_hand = question.evidence.items, self._at_hand(state.tenant)
         if self._cache is not None and len(items) > gathering.FEW:
             key = gathering.key_of(state, question.need, command)
             if key not in at_hand:
@@ -426,14 +426,14 @@ class Renderer:
         kept, _ = self._store(None, gathered.data, gathered.refs, state.tenant)
         return gathering.judge(gathered, items, kept.ref if type(kept) is BlobRef else "")
 
-    def _outputs(self, run: Run, ir: IR, seen: Context) -> c.Verdict:
+    def _outputs(self, run: Run, ir: IR, seen: Evidence) -> c.Verdict:
         if ir.outputs is None:
             return _as_verdict(*self._keep(default_outputs(ir, seen.nodes), run.tenant))
-        scope = Scope.of(run, seen, known=index_of(ir), at_hand=self._at_hand(run.tenant))
+        namespace = Namespace.of(run, seen, known=index_of(ir), at_hand=self._at_hand(run.tenant))
         values: dict[str, Any] = {}
         for name, template in ir.outputs.items():
             try:
-                values[name] = render(template, scope)
+                values[name] = render(template, namespace)
             except TemplateError as error:
                 if not _was_skipped(error, seen.nodes):
                     return c.Verdict(error=Error("output_error", f"outputs.{name}: {error}"))

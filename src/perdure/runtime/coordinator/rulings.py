@@ -35,7 +35,7 @@ QUESTION_STEPS = 100
 """Steps that each condition adds to the budget all conditions of a decision share."""
 
 
-class Decisions:
+class Rulings:
     def __init__(
         self,
         renderer: Renderer,

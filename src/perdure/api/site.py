@@ -25,7 +25,7 @@ from perdure.api.metrics import Metrics
 from perdure.api.protocol import Bounds
 from perdure.engine import Engine
 from perdure.service.feed import Feed
-from perdure.service.scope import archive_of
+from perdure.service.tenancy import archive_of
 
 MIB = 1024 * 1024
 
@@ -51,7 +51,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     streams_per_tenant: int = 400
 
 
-class Context:
+class Site:
     def __init__(
         self,
         engine: Engine,

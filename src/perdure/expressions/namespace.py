@@ -13,7 +13,7 @@ import msgspec
 
 from perdure.expressions.at_hand import NOTHING, AtHand, take
 from perdure.expressions.budget import Budget
-from perdure.kernel.inputs import Context, LoopView, Seen
+from perdure.kernel.inputs import Evidence, LoopView, Seen
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import State
 
@@ -141,12 +141,12 @@ def describe_type(value: Any) -> str:
     return _TYPE_NAMES.get(type(value)) or f"of the type {type(value).__name__}"
 
 
-class Scope:
+class Namespace:
     """The roots a template can name. `extra` holds those that exist only in some places: item, output, config, error.
 
     `nodes` is asked only for nodes that a template names. `known` are all node ids of the workflow, needed to tell the
     node `a-b` from `a` minus `b`; by default those of `nodes`. `at_hand` holds the blobs that were fetched. Everything
-    rendered with one scope spends from one budget: there is one scope for a node's config, whatever is in it.
+    rendered with one namespace spends from one budget: there is one namespace for a node's config, whatever is in it.
     """
 
     __slots__ = ("at_hand", "budget", "extra", "known", "loop", "nodes", "run", "sizes", "whole")
@@ -177,14 +177,14 @@ class Scope:
     def of(
         cls,
         run: Run,
-        context: Context,
+        evidence: Evidence,
         *,
         extra: Mapping[str, Any] | None = None,
         known: Collection[str] | None = None,
         at_hand: AtHand = NOTHING,
-    ) -> Scope:
-        """The scope for what the kernel gathered for one activation."""
-        return cls(run, context.nodes, loop=context.loop, extra=extra, known=known, at_hand=at_hand)
+    ) -> Namespace:
+        """The namespace for what the kernel gathered for one activation."""
+        return cls(run, evidence.nodes, loop=evidence.loop, extra=extra, known=known, at_hand=at_hand)
 
     def find(self, root: str, parts: Parts) -> Any:
         """The value at a path, or `Missing`."""

@@ -41,7 +41,7 @@ def archive_of(engine: Engine) -> Archive:
     return engine.archive
 
 
-class Scope:
+class Tenancy:
     def __init__(self, engine: Engine, principal: Principal, feed: Feed | None = None, *, owner: bool = False) -> None:
         self.engine = engine
         self.principal = principal
