@@ -1,6 +1,6 @@
 """Keys and audit: what administrators of a tenant see and give. It must not know HTTP.
 
-Nobody gives what they do not have: a new key may do no more than its maker.
+A new key may do no more than the principal that creates it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Keys:
     async def create(
         self, name: str, roles: Sequence[str], *, scopes: Sequence[str] = (), expires_seconds: float | None = None
     ) -> View:
-        """A new key of this tenant. It is shown once and never again."""
+        """Create a key of this tenant. Its text is shown once and never again."""
         tenancy = self._tenancy
         check_roles(roles, scopes)
         more = permissions_of(roles, scopes) - tenancy.principal.permissions
@@ -47,13 +47,13 @@ class Keys:
 
     @listing
     async def list(self, *, limit: int = 100, cursor: str | None = None) -> View:
-        """Newest first, revoked ones too; never the keys themselves."""
+        """The keys of this tenant, newest first, revoked ones too; never their texts."""
         return page_view(
             await self._tenancy.archive.list_keys(self._tenancy.tenant, limit=limit, cursor=cursor), _key_view
         )
 
     async def revoke(self, key_id: str) -> View:
-        """From within a second on it is good for nothing, in every process."""
+        """Revoke a key. Within a second every process refuses it."""
         now = self._tenancy.engine.clock.now()
         return _key_view(await self._tenancy.archive.revoke_key(self._tenancy.tenant, key_id, now))
 
@@ -74,13 +74,13 @@ class AuditTrail:
         limit: int = 100,
         cursor: str | None = None,
     ) -> View:
-        """Newest first."""
+        """The audit entries of this tenant, newest first."""
         where = AuditFilter(principal=principal, action=action, object=object_, since=since, until=until)
         page = await self._tenancy.archive.list_audit(self._tenancy.tenant, where, limit=limit, cursor=cursor)
         return page_view(page, _audit_view)
 
     async def verify(self, known: Mapping[int, bytes] | None = None) -> View:
-        """Whether any entry was changed or removed since it was written; `known` are hashes that were kept elsewhere."""
+        """Whether any audit entry was changed or removed since it was written; `known` are hashes that were kept elsewhere."""
         verdict = await verify_audit(self._tenancy.archive, self._tenancy.tenant, known)
         return {
             "intact": verdict.broken_seq is None,

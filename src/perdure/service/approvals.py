@@ -1,7 +1,7 @@
 """Approvals: what waits for a person, and the person's answer.
 
-Who decides is the principal, never a name in the request (X17): the one who started a run does not decide about it.
-Whether a vote counts is the kernel's to say. It must not know HTTP.
+The principal decides, never a name in the request (X17), and a principal who started a run does not decide about it. The
+kernel says whether a vote counts. It must not know HTTP.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from perdure.service.views import View, approval_view, page_view
 
 Decision = Literal["approve", "reject"]
 ROLE = "role:"
-"""An entry of `approvers` that begins so is a role; whoever has it may decide for it."""
+"""The prefix of an entry of `approvers` that is a role; every principal with that role may decide for it."""
 
 
 class OwnRequest(Forbidden):
-    """Who asked for something does not approve it."""
+    """A principal may not decide about a run that they asked for."""
 
     code = "own_request"
 
@@ -47,14 +47,14 @@ class Approvals:
     async def list(
         self, *, state: str | None = None, run_id: str | None = None, limit: int = 100, cursor: str | None = None
     ) -> View:
-        """Oldest first."""
+        """The approvals, oldest first."""
         page = await self._engine.journal.list_approvals(
             state=state, tenant=self._tenancy.listed, run_id=run_id, limit=limit, cursor=cursor
         )
         return page_view(page, approval_view)
 
     async def get(self, approval_id: str) -> View:
-        """With the form, every vote, and what the people who decided changed of what they were shown."""
+        """An approval with its form, every vote, and what the approvers changed of what they were shown."""
         row = await self._tenancy.find_approval(approval_id)
         view: View = {**approval_view(row), "form": None, "decision": None, "decided_by": None, "data": None}
         view["ballots"] = ballots = []
@@ -76,12 +76,12 @@ class Approvals:
         view["notification"] = await notification_view(self._tenancy, row)
         if view["data"] is None:
             view["changes"] = []
-        else:  # a megabyte of each, as large as people and definitions like: beside the loop
+        else:  # each may have a megabyte: compare them outside the event loop
             view["changes"] = await asyncio.to_thread(diff_values, _subject(shown), view["data"])
         return view
 
     async def _form(self, row: ApprovalRow, form: Any) -> Any:
-        """A large one is stored as a blob, and whoever fills it in needs the whole."""
+        """The whole form, which the approver needs: a large one is stored as a blob."""
         return await self._engine.contents.resolve(row.tenant, form, room=self._tenancy.room())
 
     async def _about(self, row: ApprovalRow) -> AsyncIterator[Any]:
@@ -98,7 +98,7 @@ class Approvals:
         data: Any = None,
         approver: str | None = None,
     ) -> View:
-        """Vote as the principal. Where there is no authentication, `approver` says who sits there."""
+        """Vote as the principal. Without authentication, `approver` names the person who votes."""
         tenancy = self._tenancy
         row = await tenancy.find_approval(approval_id)
         local = tenancy.principal.kind == "local"
@@ -122,7 +122,7 @@ class Approvals:
         return approval_view(await tenancy.find_approval(approval_id))
 
     async def delegate(self, approval_id: str, to: str, *, comments: str = "", approver: str | None = None) -> View:
-        """Let somebody else decide in the principal's place."""
+        """Let another person decide in the principal's place."""
         tenancy = self._tenancy
         row = await tenancy.find_approval(approval_id)
         local = tenancy.principal.kind == "local"
@@ -144,8 +144,8 @@ class Approvals:
         return approval_view(await tenancy.find_approval(approval_id))
 
     async def _find_seat(self, row: ApprovalRow) -> str | None:
-        """Which entry of the approvers this person votes for: their own name, or else a role of theirs (`role:finance`) that
-        has no vote yet."""
+        """The entry of `approvers` for which the principal votes: None for its own name, else a role it has (`role:finance`),
+        preferably one without a vote yet."""
         body = msgspec.json.decode(row.body)
         approvers: list[str] = body.get("approvers") or []
         if self._tenancy.by in approvers or not any(one.startswith(ROLE) for one in approvers):
@@ -155,9 +155,10 @@ class Approvals:
         return next((one for one in seats if one not in body.get("votes", {})), seats[0] if seats else None)
 
     async def check_kept(self, state: State, from_node: str | None, given: Collection[str] = ()) -> int | None:
-        """A rerun from behind an approval does again what was approved once: only for who could approve it once more, alone
-        (X17). `from_node` None: by another definition, which may keep any of them. `given`: nodes whose outcomes are made up.
-        Gives up to where the run was checked: what comes later is nobody's to keep; None for who need not be checked."""
+        """Check a rerun from behind an approval. It repeats what was approved once, so only a principal who could approve it
+        alone again may ask for it (X17). `from_node` None: the rerun has another definition, which may keep any outcome.
+        `given`: nodes whose outcomes the caller supplies. Returns the sequence number up to which the run was checked: the
+        rerun must not keep anything later. None: this principal need not be checked."""
         principal = self._tenancy.principal
         if principal.kind == "local":
             return None

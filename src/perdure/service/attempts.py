@@ -1,6 +1,6 @@
 """The attempts at one node of a run, as its events tell them: how each began and ended, on which worker, with which error.
 
-What no event says is left out, never guessed: when an attempt began whose worker died, for instance. It must not know HTTP.
+What no event says is left out, never guessed: for instance when an attempt began whose worker died. It must not know HTTP.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 _READ = 2000
 LOOKED_AT = 50_000
-"""Events of a run that are looked through, the newest: a journal may have millions."""
+"""How many of a run's newest events are searched: a journal may have millions."""
 SHOWN = 200
-"""Attempts, the newest."""
+"""How many of a node's newest attempts are listed."""
 
 Attempt = dict[str, Any]
 
 
 async def attempts_of(engine: Engine, state: State, node: Mapping[str, Any]) -> list[Attempt]:
-    """Oldest first, those of every visit. `node` is the view of the node with its visits: what is executed now stands there."""
+    """The attempts of every visit, oldest first. `node` is the node's view with its visits, which says what is executed now."""
     found = _Attempts()
     async for event in _read(engine, state, node["node"]):
         for about in _places(event, node["node"]):
@@ -41,7 +41,7 @@ async def _read(engine: Engine, state: State, node: str) -> AsyncIterator[e.Even
     while after < state.seq:
         stored = await engine.journal.read_events(state.run_id, after, min(_READ, state.seq - after))
         for one in stored:
-            if one.type.startswith("node") and name in one.body:  # decoding all of them would take most of the time
+            if one.type.startswith("node") and name in one.body:  # decoding every event would take most of the time
                 yield e.decode(one.body)
         if not stored:
             return
@@ -49,7 +49,7 @@ async def _read(engine: Engine, state: State, node: str) -> AsyncIterator[e.Even
 
 
 def _places(event: e.Event, node: str) -> Iterator[e.NodeEvent | e.Place]:
-    """Where the event is about the node itself; items of a map have attempts of their own."""
+    """The places where an event is about the node itself; items of a map have attempts of their own."""
     places = (event,) if isinstance(event, e.NodeEvent) else getattr(event, "places", ())
     return (one for one in places if one.node == node and one.item is None)
 
@@ -93,7 +93,7 @@ class _Attempts:
         return made
 
     def _lose(self, event: Any, scope: e.Scope) -> None:
-        """The attempt that was out is over without an outcome. One that was handed back is no try; one that died is."""
+        """End the open attempt without an outcome. It counts as a try if its worker died, not if it was handed back."""
         lost = self._open.pop(scope, None)
         if lost is None:
             return
@@ -113,12 +113,12 @@ class _Attempts:
 
 
 def _error(event: e.NodeRetrying | e.NodeFailed | e.NodeParked) -> dict[str, Any]:
-    """Without its traceback: that of the last one stands with the node."""
+    """The error without its traceback: the node itself shows the traceback of its last error."""
     return {"code": event.error.code, "message": event.error.message}
 
 
 def _finish(attempt: Attempt, visit: Mapping[str, Any]) -> Attempt:
-    """One that is out still: what is known of its visit now."""
+    """Complete an attempt that is still open with what is known of its visit now."""
     if "ended_at" not in attempt and attempt["attempt"] == visit.get("attempt"):
         names = ("state", "started_at", "worker")
         attempt |= {name: visit[name] for name in names if name in visit}

@@ -18,14 +18,14 @@ class Blobs:
         self._contents = tenancy.engine.contents
 
     async def get(self, ref: str) -> bytes:
-        """Exactly what was put. What another tenant has is not there."""
+        """The bytes exactly as they were put. Another tenant's blob is not found."""
         try:
             return await self._contents.blobs.get(self._tenant, full_ref(ref))
         except (BlobMissing, InvalidBlobRef) as error:
             raise _missing(ref, error) from None
 
     async def stat(self, ref: str) -> View:
-        """How large it is, and when it was put last."""
+        """The size of a blob, and when it was last put."""
         try:
             found = await self._contents.blobs.stat(self._tenant, full_ref(ref))
         except (BlobMissing, InvalidBlobRef) as error:
@@ -33,7 +33,7 @@ class Blobs:
         return {"size": found.size, "modified_at": found.modified_at}
 
     async def put(self, data: bytes) -> View:
-        """Keep it; what to call it in a definition."""
+        """Store the bytes and give the reference by which a definition names them."""
         ref = await self._contents.blobs.put(self._tenant, data)
         return {"ref": ref, "size": len(data)}
 

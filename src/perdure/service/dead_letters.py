@@ -1,5 +1,5 @@
-"""Dead letters: what is parked after it failed, to be tried again (perhaps with another config) or given up; one, or many by
-a filter. It must not know HTTP.
+"""Dead letters: failed work that is parked, to be tried again (perhaps with another config) or given up, one by one or many
+by a filter. It must not know HTTP.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from perdure.service.views import View, dead_letter_view, page_view
 
 As = Literal["skip", "fail", "continue"]
 MOST = 10_000
-"""Dead letters that one call may change."""
+"""How many dead letters one call may change."""
 _PAGE = 1000
 
 
 class Which(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is given must hold."""
+    """A filter of dead letters. One that matches fits every field that is given."""
 
     run_id: str | None = None
     node: str | None = None
@@ -47,18 +47,19 @@ class DeadLetters:
     async def list(
         self, *, state: str | None = None, run_id: str | None = None, limit: int = 100, cursor: str | None = None
     ) -> View:
-        """Oldest first."""
+        """The dead letters, oldest first."""
         page = await self._engine.journal.list_dead_letters(
             state=state, tenant=self._tenancy.listed, run_id=run_id, limit=limit, cursor=cursor
         )
         return page_view(page, dead_letter_view)
 
     async def get(self, dead_letter_id: str) -> View:
-        """With what the node was given: `config` as it was rendered, and `inputs`; `problem` says why not."""
+        """A dead letter with what its node was given: the rendered `config` and the `inputs`, or a `problem` that says why they
+        are missing."""
         row = await self._tenancy.find_dead_letter(dead_letter_id)
         about = msgspec.json.decode(row.body)
         record, state = await self._tenancy.load(row.run_id)
-        if row.state != "pending":  # it may have been given something else since
+        if row.state != "pending":  # the node may have been given something else since
             state = await state_at(self._engine, record, about["seq"])
         activation = state.find(row.node, tuple(about["scope"]), about["item"])
         given: View = {"config": None, "inputs": None, "problem": "it is not in the state of its run any more"}
@@ -68,11 +69,11 @@ class DeadLetters:
         return {**dead_letter_view(row), **given}
 
     async def requeue(self, dead_letter_id: str, *, config: Any = None) -> View:
-        """Try it again, with another config if one is given; that is written down."""
+        """Try the parked work again, with another config if one is given; the journal records that config."""
         return await self._change(dead_letter_id, {"kind": "requeue"} | ({} if config is None else {"config": config}))
 
     async def discard(self, dead_letter_id: str, *, as_: As = "skip") -> View:
-        """Give it up: as skipped, failed, or failed with the run going on."""
+        """Give the parked work up: as skipped, as failed, or as failed while the run continues."""
         return await self._change(dead_letter_id, {"kind": "discard", "as_": as_})
 
     async def _change(self, dead_letter_id: str, fields: dict[str, Any]) -> View:
@@ -101,7 +102,7 @@ class DeadLetters:
         return await self._change_many(which, expected, {"kind": "discard", "as_": as_})
 
     async def _change_many(self, which: Which, expected: int | None, fields: dict[str, Any]) -> View:
-        """Without `expected` only count; with it, do it if there are so many still."""
+        """Without `expected`, only count. With it, change the dead letters if exactly so many match."""
         rows = await self._matching(which)
         if expected is None:
             return {"matched": len(rows), "done": 0, "refused": []}

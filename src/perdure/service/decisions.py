@@ -1,7 +1,8 @@
-"""Which decisions of people kept work rests on, and who asked for a run: the one place that answers either (X17).
+"""The decisions of people on which kept work rests, and the principals who asked for a run: the one place that answers
+either question (X17).
 
-A decision stands in the journal of the run that asked: the run itself, a child however deep, or the run whose outcomes it
-began with. It must not know who wants to know, nor HTTP.
+A decision stands in the journal of the run that asked for it: the run itself, a child however deep, or the run whose outcomes
+it began with. It must not know who wants to know, nor HTTP.
 """
 
 from __future__ import annotations
@@ -24,32 +25,32 @@ if TYPE_CHECKING:
     from perdure.engine import Engine
 
 MOST_RUNS = 10_000
-"""Children that are looked at for one answer."""
+"""How many children are looked at for one answer."""
 MOST_DECISIONS = 1_000
 MOST_BEFORE = 100
-"""Runs that began with outcomes of each other, whose states are read."""
+"""How many states are read of runs that each began with the outcomes of the one before."""
 MOST_REQUESTS = 1_000
-"""Runs that lead to one another, whose first events are read."""
+"""How many runs that led to one another have their first events read."""
 _PAGE = 1_000
 _QUIET = frozenset({"http", "input", "map", "output", "task", "transform", "wait"})
-"""Types of nodes that ask nobody and start no child; a map does what its items do."""
+"""Types of nodes that ask no person and start no child; a map does what its items do."""
 
 
 class Decision(msgspec.Struct, frozen=True):
     node: str
-    """What to rerun from, to have it asked again."""
+    """The node to rerun from, to have the decision asked for again."""
     approval: str = ""
-    """Empty: there may be a decision, and nobody can say any more whose."""
+    """Empty: there may be a decision, and it can no longer be told whose."""
     approvers: tuple[str, ...] = ()
     quorum: int = 1
 
 
 class _Full(Exception):
-    """There is more to look at than anybody should wait for."""
+    """There is more to look at than one answer may take."""
 
 
 async def find_decisions(engine: Engine, state: State, kept: Collection[str] | None) -> list[Decision]:
-    """What the outcomes of these nodes rest on; None: of all nodes. Back to where each outcome was made."""
+    """The decisions on which the outcomes of these nodes rest (None: of all nodes), traced back to where each was made."""
     search = _Search(engine)
     names = set(kept) if kept is not None else {state.name(_node_of(key)) for key in state.activations}
     for _ in range(MOST_BEFORE):
@@ -65,7 +66,7 @@ async def find_decisions(engine: Engine, state: State, kept: Collection[str] | N
             break
         try:
             before = await engine.state_of(record)
-        except Refused:  # it cannot be read
+        except Refused:  # that run cannot be read
             break
         state = before
     unknown = [Decision(name) for name in sorted(names) if _may_ask(state, name)]
@@ -79,7 +80,7 @@ class _Search:
         self.found: list[Decision] = []
 
     async def look(self, state: State, names: Collection[str]) -> None:
-        """Decisions of a run in these nodes, and those of the children they started."""
+        """Add the decisions of a run in these nodes, and those of the children they started."""
         for approval_id, approval in state.approvals.items():
             node = state.name(_node_of(approval.key))
             if node in names and approval.state == "decided":
@@ -88,8 +89,8 @@ class _Search:
         await self._look_below((child, node) for child, node in children if node in names)
 
     async def _look_below(self, children: Iterable[tuple[str, str]]) -> None:
-        """By the rows: of a child everything is kept, so that its state need not be known. A child is kept as long as its
-        parent; one that is not there never began."""
+        """Add the decisions of these children by their rows: everything of a child is kept, so its state need not be known. A
+        child is stored as long as its parent; one that is missing never began."""
         waiting = deque(children)
         while waiting:
             run_id, node = waiting.popleft()
@@ -119,7 +120,8 @@ class _Search:
 
 
 def _from_before(state: State, names: Collection[str]) -> set[str]:
-    """Those whose outcomes the run began with. What a loop does rests on its iterations in the run that this one continues."""
+    """The nodes whose outcomes the run began with. A loop's outcome also rests on its iterations in the run that this one
+    continues."""
     adopted = {
         state.name(one.node)
         for one in state.activations.values()
@@ -131,7 +133,8 @@ def _from_before(state: State, names: Collection[str]) -> set[str]:
 
 
 def _may_ask(state: State, name: str) -> bool:
-    """By every definition the run had: what a patch made of a node changes nothing of its outcome."""
+    """Whether a node may have asked a person, by any definition the run had: a later patch of a node does not change its
+    outcome."""
     nodes = (ir.nodes[index_of(ir)[name]] for ir in state.irs if name in index_of(ir))
     return any(_asks(node) for node in nodes if node is not None)
 
@@ -145,8 +148,8 @@ def _node_of(key: Key) -> int:
 
 
 async def find_requesters(engine: Engine, run_id: str) -> dict[str, str]:
-    """Who asked for a run, each with the run they started: of the run itself, of those that started it, and of those it
-    was rerun from or continues, as far as they are kept."""
+    """The principals who asked for a run, each with the run they started: this run, those that started it, and those it was
+    rerun from or continues, as far as they are stored."""
     found: dict[str, str] = {}
     waiting, seen = deque([run_id]), {run_id}
     while waiting:
@@ -160,12 +163,12 @@ async def find_requesters(engine: Engine, run_id: str) -> dict[str, str]:
         if not isinstance(created, e.RunCreated):
             continue
         found.setdefault(created.by, name)
-        for by in created.asked_by:  # the runs they started may be forgotten by now
+        for by in created.asked_by:  # the runs these principals started may be deleted by now
             found.setdefault(by, name)
         before = [] if created.parent is None else [created.parent[0]]
         if created.origin is not None:
             origin = created.origin[0]
-            # Those between the first of them and this one say the same as this one.
+            # The runs between the first of a chain of continuations and this one say the same as this one.
             before.append(origin.rpartition("~")[0] or origin if next_id(origin) == name else origin)
         waiting.extend(one for one in before if one not in seen)
         seen.update(before)

@@ -1,13 +1,13 @@
-"""What is different between two values, and between two runs. Pure."""
+"""Differences between two values, two runs and two definitions. Pure."""
 
 from __future__ import annotations
 
 from typing import Any
 
 MOST = 1000
-"""Differences that are listed; a person reads fewer, and a program asks for the values themselves."""
+"""How many differences are listed; a person reads fewer, and a program asks for the values themselves."""
 _PASSING = {"started_at", "ended_at", "created_at", "run_id", "retry_at"}
-"""Different between any two runs, and never what is looked for."""
+"""Fields that differ between any two runs, and are never the difference a reader looks for."""
 
 Difference = dict[str, Any]
 
@@ -49,7 +49,8 @@ def _escape(name: str) -> str:
 
 
 def diff_runs(first: tuple[int, dict[str, Any]], second: tuple[int, dict[str, Any]]) -> dict[str, Any]:
-    """Between two views of runs: their own fields, then node by node. Times are left out when they are two runs."""
+    """Differences between two views of runs: their own fields, then node by node. Between two different runs, times are left
+    out."""
     (before_seq, before), (after_seq, after) = first, second
     other = before["run_id"] != after["run_id"]
     left_out = {"nodes", *(_PASSING if other else ())}
@@ -73,7 +74,8 @@ def _without(view: dict[str, Any] | None, names: set[str]) -> dict[str, Any] | N
 
 
 def diff_definitions(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """Between two definitions in their canonical form, which always has `nodes` and `edges`: nodes by id, edges as `a -> b`."""
+    """Differences between two definitions in canonical form, which always has `nodes` and `edges`: nodes by id, edges as
+    `a -> b`."""
     old = {node["id"]: node for node in before["nodes"]}
     new = {node["id"]: node for node in after["nodes"]}
     edges_before, edges_after = _edges(before), _edges(after)

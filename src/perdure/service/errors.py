@@ -1,4 +1,4 @@
-"""What the service refuses beside what runs refuse: input that does not fit, all of it at once.
+"""Refusals by the service itself, beside those by runs: input that does not fit, with all its problems at once.
 
 It must not know HTTP; a status is a number that an edge may use.
 """
@@ -45,7 +45,7 @@ class Overloaded(PerdureError):
 
 
 class AnswerLate(PerdureError):
-    """Whoever decides for this run did not answer in time. The request is written down and may still be decided."""
+    """The coordinator that holds this run did not answer in time. The request is stored and may still be decided."""
 
     code = "answer_late"
     status = 504

@@ -1,8 +1,8 @@
-"""Who waits for news of runs, and one look at the journal for all of them.
+"""The readers that wait for news of runs, and one look at the journal for all of them.
 
 A reader is told *that* its run went on, and reads from the journal by sequence number. So any process can serve it, it can
-begin anywhere, and a slow one holds up nobody and costs no memory (PROTOCOL 24). What this process decides itself is told at once; what
-others decide is found by one loop that looks at every run that somebody waits for. It must not know HTTP.
+begin anywhere, and a slow reader delays no other and costs no memory (PROTOCOL 24). Readers hear at once what this process
+decides; what other processes decide is found by one loop that looks at every run with a reader. It must not know HTTP.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ logger = logging.getLogger("perdure.feed")
 POLL_SECONDS = 0.1
 ASKED_AT_ONCE = 1000
 READ_EVENTS = 500
-"""Events read at once for one reader; more wait in the journal until it has taken these."""
+"""How many events are read at once for one reader; the rest wait in the journal until it has taken these."""
 
 
 class _Topic:
-    """One run that somebody waits for."""
+    """One run that has readers."""
 
     __slots__ = ("readers", "seen")
 
     def __init__(self) -> None:
         self.readers: set[asyncio.Event] = set()
         self.seen = 0
-        """Its last sequence number when it was looked at."""
+        """The run's last sequence number at the last look."""
 
 
 class Feed:
@@ -51,7 +51,7 @@ class Feed:
     # -- telling -------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until `close`: one look at every followed run, ten times a second while there are any."""
+        """Until `close`, look at all followed runs ten times a second while there are any."""
         self._stop_listening = self._engine.listen(self._heard)
         try:
             while not self._closed.is_set():
@@ -69,14 +69,14 @@ class Feed:
             self.close()
 
     def close(self) -> None:
-        """Everybody who waits goes on, and sees that there is no more."""
+        """Wake every reader, which then sees that nothing more will come."""
         self._closed.set()
         for topic in self._topics.values():
             self._tell(topic)
 
     @property
     def followed(self) -> int:
-        """How many readers there are."""
+        """The number of readers."""
         return sum(len(topic.readers) for topic in self._topics.values())
 
     def _heard(self, state: State, events: list[Any]) -> None:
@@ -86,7 +86,7 @@ class Feed:
             self._tell(topic)
 
     async def _look(self) -> None:
-        """One question for all runs that somebody follows, except those that are decided here, which tell themselves."""
+        """Ask the journal once for all followed runs, except those decided in this process, which report by themselves."""
         coordinator = self._engine.coordinator
         names = [name for name in self._topics if coordinator is None or not coordinator.share.holds(name)]
         for start in range(0, len(names), ASKED_AT_ONCE):
@@ -118,8 +118,8 @@ class Feed:
                 del self._topics[run_id]
 
     async def follow(self, run_id: str, after: int, *, idle_seconds: float) -> AsyncGenerator[list[StoredEvent], None]:
-        """The events above `after` as they become durable; an empty list when nothing came for `idle_seconds`. Ends when the
-        run has ended and everything was given, or when the feed is closed."""
+        """The events above `after` as they become durable; an empty list when nothing came for `idle_seconds`. The stream ends
+        when the run has ended and all its events were given, or when the feed is closed."""
         with self._subscribed(run_id) as news:
             while not self._closed.is_set():
                 news.clear()

@@ -29,9 +29,9 @@ async def read_all(engine: Engine, run_id: str, last: int | None = None) -> Asyn
         stored = await engine.journal.read_events(run_id, after, _READ if last is None else min(_READ, last - after))
         for one in stored:
             weight += len(one.body)
-            if weight > LARGE_BYTES:  # how many events are read at once says nothing of their size
+            if weight > LARGE_BYTES:  # the number of events read at once says nothing about their size
                 weight = 0
-                await engine.clock.sleep(0)  # no time: others have their turn
+                await engine.clock.sleep(0)  # takes no time, and lets other tasks of the loop run
             yield e.decode(one.body)
         if not stored:
             return
@@ -68,8 +68,8 @@ async def _fold(engine: Engine, state: State, event: e.Event) -> None:
 async def steps_of(
     engine: Engine, record: RunRecord, after: int, limit: int
 ) -> tuple[list[dict[str, Any]], int | None]:
-    """The decisions about edges, in order: from which node, by which rule, to which nodes. The number to go on from, if
-    there may be more."""
+    """The decisions about edges, in order: from which node, by which rule, to which nodes; and, if there may be more, the
+    number to continue from."""
     found: list[dict[str, Any]] = []
     state = State(run_id=record.run_id)
     with explained(record):
@@ -88,7 +88,7 @@ async def steps_of(
 
 def _step(state: State, event: Any) -> dict[str, Any]:
     taken = event.route.taken
-    if taken is None:  # as all edges that no routing names were
+    if taken is None:  # None stands for every edge that no routing names
         ir = state.ir
         index = index_of(ir).get(event.node)
         node = None if index is None else ir.nodes[index]

@@ -1,8 +1,8 @@
-"""Other systems that are told of approvals: whether they were, and the decision they send back.
+"""Other systems that are notified of approvals: whether they were told, and the decisions they send back.
 
-A callback is authenticated by its signature alone, with the secret that the approval names, looked up for the tenant of the
-approval. Whatever may be wrong with one has the same answer, and a signature of another approval's secret is wrong here. Its
-decision is of `webhook:<host>`, which may vote where the workflow lets it (X17, X22, X30). It must not know HTTP.
+A callback is authenticated by its signature alone, with the secret that the approval names, looked up for the approval's
+tenant. Whatever is wrong with a callback, the answer is the same; a signature with another approval's secret is wrong here.
+The vote counts as that of `webhook:<host>`, which may vote where the workflow lets it (X17, X22, X30). It must not know HTTP.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from perdure.service.views import View, approval_view
 
 
 class SignatureInvalid(NotFound):
-    """Nothing is there for whoever signed this, if it was signed."""
+    """A callback without a valid signature is told that nothing is here for it."""
 
     code = "invalid_signature"
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who sent a callback that was signed as it should be."""
+    """The sender of a correctly signed callback."""
 
     row: ApprovalRow
     principal: Principal
@@ -42,7 +42,7 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 async def notification_view(tenancy: Tenancy, row: ApprovalRow) -> View | None:
-    """Whether the other system was told, or why not; None: none is to be."""
+    """Whether the other system was told, or why not. None: no system is to be told."""
     found = await tenancy.archive.find_notification(row.tenant, row.approval_id)
     if found is None:
         return None
@@ -53,7 +53,7 @@ async def notification_view(tenancy: Tenancy, row: ApprovalRow) -> View | None:
 
 
 async def authenticate(engine: Engine, approval_id: str, headers: Mapping[str, str], body: bytes) -> Caller:
-    """Who sent this. Raises SignatureInvalid, or Refused when the id was used for another message."""
+    """The sender of a callback. Raises SignatureInvalid, or Refused when the id was used for another message."""
     row, notify = await _find(engine, approval_id)
     now = engine.clock.now()
     message_id = verify(_keys(engine, row, notify), headers, body, now)
@@ -69,7 +69,7 @@ async def authenticate(engine: Engine, approval_id: str, headers: Mapping[str, s
         received_at=now,
     )
     known = await archive_of(engine).keep_callback(callback)
-    # Crash here: nothing is decided yet, and the same message again is decided then.
+    # Crash here: nothing is decided yet; the same message, sent again, is decided then.
     if known is not None and known.digest != callback.digest:
         raise Refused(
             f"webhook-id {message_id} was used for another message; give each its own", code="webhook_id_used"
@@ -109,7 +109,7 @@ async def _find(engine: Engine, approval_id: str) -> tuple[ApprovalRow | None, d
 
 
 def _keys(engine: Engine, row: ApprovalRow | None, notify: dict[str, str] | None) -> tuple[bytes, ...]:
-    """What may have signed it. Where nothing may have, a key that nobody has: the same work is done (X22)."""
+    """The keys that may have signed a callback. Where there are none, a random key, so that the same work is done (X22)."""
     if row is not None and notify is not None and engine.vault is not None:
         try:
             return read_keys(engine.vault.reveal(notify["secret"], row.tenant, QUEUE))
@@ -123,7 +123,7 @@ def _principal(row: ApprovalRow, notify: dict[str, str]) -> Principal:
         tenant=row.tenant,
         name=webhook_name(parse(notify["url"])),
         kind="webhook",
-        roles=(),  # the seat of a role is a person's
+        roles=(),  # only a person may vote for a role
         scopes=(Permission.APPROVALS_DECIDE,),
         permissions=frozenset({Permission.APPROVALS_DECIDE}),
     )

@@ -30,7 +30,7 @@ class Pages:
 
 
 def listing(read: Callable[Concatenate[Any, P], Awaitable[Page]]) -> Callable[Concatenate[Any, P], Pages]:
-    """A method that reads one page from its `cursor` on, as one that gives a list."""
+    """Turn a method that reads one page from its `cursor` on into one that gives `Pages`."""
 
     @functools.wraps(read)
     def pages(noun: Any, /, *args: P.args, **kwargs: P.kwargs) -> Pages:

@@ -1,6 +1,6 @@
-"""A new definition for a run under way: JSON Patch applied to the one it has, and what would change.
+"""A new definition for a run under way: a JSON Patch applied to the one it has, and what that would change.
 
-Owns how a patch is read and shown. Whether a run can take it is the kernel's to say (E6).
+Owns how a patch is read and shown. The kernel says whether a run can take it (E6).
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
-    """They are another way from their next activation on; what is activated keeps what it has (rule 39)."""
+    """These nodes change from their next activation on; an activation under way keeps what it has (rule 39)."""
     edges_added: tuple[str, ...] = ()
     edges_removed: tuple[str, ...] = ()
     refused: str = ""
-    """Why the run cannot take it now; empty: it can."""
+    """Why the run cannot take the patch now. Empty: it can."""
 
 
 async def current_definition(library: Library, state: State) -> Any:
-    """The canonical definition the run goes by now."""
+    """The canonical definition that the run follows now."""
     name = f"definition:{state.ir_hashes[-1]}"
     try:
         stored = await library.read(name)
@@ -57,7 +57,7 @@ async def current_definition(library: Library, state: State) -> Any:
 
 
 def apply_patch(definition: Any, operations: Any) -> Any:
-    """The definition after these operations of a JSON Patch (RFC 6902). The one given stays as it is."""
+    """The definition after these operations of a JSON Patch (RFC 6902). The given definition is not modified."""
     if not isinstance(operations, list):
         raise PatchInvalid(f"a JSON Patch is a list of operations, got {type(operations).__name__}")
     if len(operations) > MOST_OPERATIONS:
@@ -65,7 +65,7 @@ def apply_patch(definition: Any, operations: Any) -> Any:
     problems = [f"operation {n}: {problem}" for n, one in enumerate(operations) if (problem := _problem(one))]
     if problems:
         raise PatchInvalid("not a JSON Patch: " + "; ".join(problems[:20]))
-    definition = copy.deepcopy(definition)  # once: what is applied in place must not show in the original
+    definition = copy.deepcopy(definition)  # one copy for all operations, which are applied in place
     copied = 0
     for number, operation in enumerate(operations):
         copied += _measure(definition, operation)
@@ -82,7 +82,7 @@ def apply_patch(definition: Any, operations: Any) -> Any:
 
 
 def _measure(definition: Any, operation: Any) -> int:
-    """Bytes that an operation copies within the definition."""
+    """How many bytes an operation copies within the definition."""
     if operation["op"] != "copy":
         return 0
     return len(msgspec.json.encode(jsonpointer.resolve_pointer(definition, operation["from"], None)))
@@ -106,7 +106,7 @@ def _problem(operation: Any) -> str:
 
 
 def preview(state: State, ir: IR, at: float) -> Changes:
-    """What this IR would change in the run, and whether the kernel takes it. Changes nothing."""
+    """What this IR would change in the run, and whether the kernel would accept it. The run is not changed."""
     answer = decide(state, c.Patch(at=at, ir=ir))
     old, new = state.ir, rebase(ir, *state.irs)  # the same indexes, so that nodes can be compared
     before, after = _nodes(old), _nodes(new)
@@ -122,7 +122,7 @@ def preview(state: State, ir: IR, at: float) -> Changes:
 
 
 def _nodes(ir: IR) -> dict[str, Node]:
-    """Without what follows from edges alone."""
+    """The nodes by id, without the fields that follow from edges alone."""
     replace = msgspec.structs.replace
     return {
         node.id: replace(

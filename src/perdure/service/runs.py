@@ -1,4 +1,4 @@
-"""Runs: start them, look at them, and change their course. What is asked of a run is decided by whoever holds it.
+"""Runs: start them, look at them, and change their course. The coordinator that holds a run decides what is asked of it.
 
 It must not know HTTP or permissions. Everything goes through a `Tenancy`, and so sees one tenant only.
 """
@@ -55,18 +55,18 @@ if TYPE_CHECKING:
 
 Control = Literal["cancel", "pause", "resume", "rollback"]
 NODES_SHOWN = 1000
-"""Nodes of a run that are shown with it; the rest is paged."""
+"""How many nodes are shown with their run; the rest is paged."""
 EXPLAINED = 100
 OUTLINED = 100
-"""Runs whose first events are in memory at once; each has up to 32 KB and more."""
+"""How many runs' first events are in memory at once; each can be 32 KB or more."""
 IDLE_SECONDS = 15.0
-"""A stream says that it lives when nothing happened for so long."""
+"""After how long without an event a stream shows that it is alive."""
 WORKING_SECONDS = 0.5
-"""How often a stream looks for what is executed, where its reader wants to know."""
+"""How often a stream looks for what is executed, for a reader that asked for it."""
 
 
 class WorkingTasks(msgspec.Struct, frozen=True):
-    """What workers say they execute of a run. No event: it is not stored, and the journal decides."""
+    """The tasks of a run that workers say they execute. This is no event: it is not stored, and the journal decides."""
 
     tasks: list[dict[str, Any]]
 
@@ -88,8 +88,8 @@ class Runs(Starts):
         limit: int = 100,
         cursor: str | None = None,
     ) -> View:
-        """Newest first; children only with `children` or of a `parent`. `waiting`, alone, is `running` with nothing to do but
-        wait."""
+        """The runs, newest first; child runs only with `children` or of a `parent`. The state `waiting`, given alone, means
+        `running` with nothing to do but wait."""
         states = (state,) if isinstance(state, str) else tuple(state)
         idle = "waiting" in states
         if idle and len(set(states)) > 1:
@@ -110,11 +110,11 @@ class Runs(Starts):
         return await runs_view(self._engine, page, only_waiting=idle)
 
     async def summary(self, run_id: str) -> View:
-        """What a list says of it, and no more: also where its events cannot be read."""
+        """What a list says of a run, which can be said even where its events cannot be read."""
         return run_summary(await self._tenancy.find_run(run_id))
 
     async def get(self, run_id: str, *, outputs: bool = True) -> View:
-        """The whole of a run; of one with very many nodes the first, and `next_nodes` to go on from."""
+        """A whole run; of very many nodes only the first, and `next_nodes` to continue from."""
         return await self._get(run_id, outputs)
 
     async def state_at(self, run_id: str, seq: int, *, outputs: bool = True) -> View:
@@ -172,7 +172,7 @@ class Runs(Starts):
         return {"items": views, "next_cursor": next(reversed(views)) if more and views else None}
 
     async def node(self, run_id: str, node: str, *, at: int | None = None) -> View:
-        """One node with every visit and its outputs whole."""
+        """One node with every visit and its complete outputs."""
         record = await self._tenancy.find_run(run_id)
         state = await (self._engine.state_of(record) if at is None else state_at(self._engine, record, at))
         view = node_with_visits(state, node, await self._seen(state, at))
@@ -186,11 +186,11 @@ class Runs(Starts):
         return view
 
     async def _seen(self, state: State, at: int | None = None) -> Seen:
-        """What runs of it now; of a moment in the past only the journal tells."""
+        """What is executed of the run now; of a past moment, only what the journal tells."""
         return JOURNAL if at is not None else await self._engine.sight.of(state)
 
     async def working(self, run_id: str) -> View:
-        """What is executed of a run now: by whom, and since when."""
+        """The tasks of a run that are executed now: by which worker, and since when."""
         _, state = await self._tenancy.load(run_id)
         return {"tasks": list_seen(state, await self._seen(state))}
 
@@ -205,8 +205,9 @@ class Runs(Starts):
     async def follow(
         self, run_id: str, after: int = 0, *, working: bool = False
     ) -> AsyncGenerator[builtins.list[StoredEvent] | WorkingTasks, None]:
-        """As the feed gives them, for a run of this tenant: stored events, and an empty list now and then. With `working` also
-        what is executed, first as it is and then whenever it is something else. Close it."""
+        """Follow a run of this tenant: its stored events as the feed gives them, and an empty list now and then. With
+        `working` also the tasks that are executed, at first and then whenever they change. The caller closes the
+        generator."""
         record = await self._tenancy.find_run(run_id)
         if self._tenancy.feed is None:
             raise RuntimeError("a service without a feed follows nothing")
@@ -252,7 +253,7 @@ class Runs(Starts):
 
     @listing
     async def path(self, run_id: str, *, after: int = 0, limit: int = 1000, cursor: str | None = None) -> View:
-        """Which edges were taken, in order, and the rule that chose them."""
+        """The edges that were taken, in order, and the rule that chose them."""
         record = await self._tenancy.find_run(run_id)
         after = after if cursor is None else int(cursor)
         steps, more = await steps_of(self._engine, record, after, limit)
@@ -263,7 +264,7 @@ class Runs(Starts):
         record = await self._tenancy.find_run(run_id)
         try:
             state = await self._engine.state_of(record)
-        except Refused:  # nothing is known of its nodes, and why it does not go on is
+        except Refused:  # its nodes are unknown, but the reason why it does not go on is known
             return {"run_id": run_id, "state": record.row.state, "nodes": {}, "quarantined": record.quarantined}
         if node is not None:
             find_node(state, node)
@@ -277,7 +278,7 @@ class Runs(Starts):
         return view if record.quarantined is None else {**view, "quarantined": record.quarantined}
 
     def _queued(self, state: State, node: str) -> str:
-        """Why a queued node does not start, which only the process knows that decides for its run."""
+        """Why a queued node does not start; only the process that holds its run knows."""
         coordinator = self._engine.coordinator
         why = None if coordinator is None else coordinator.publisher.why(state, node)
         return "" if why is None else f" It waits: {why}."
@@ -298,7 +299,7 @@ class Runs(Starts):
     # -- changing ------------------------------------------------------------------------------------------------------
 
     async def cancel(self, run_id: str, *, reason: str = "", force: bool = False) -> View:
-        """Stop it. `force`: do not wait for what is running, and undo nothing."""
+        """Stop a run. With `force`, do not wait for what is running, and undo nothing."""
         return await self._control("cancel", run_id, reason=reason, force=force)
 
     async def pause(self, run_id: str, *, reason: str = "") -> View:
@@ -317,7 +318,7 @@ class Runs(Starts):
         return run_summary(await self._tenancy.find_run(run_id))
 
     async def retry(self, run_id: str, *, definition: Any = None, reason: str = "") -> View:
-        """A failed run again: what completed is kept, what failed runs again, by a mended definition if one is given."""
+        """Retry a failed run: what completed is kept, what failed runs again, by a mended definition if one is given."""
         record = await self._tenancy.find_run(run_id)
         ir = "" if definition is None else (await self._keep(definition, record.row.tenant)).ir
         await self._tenancy.ask(Request(kind="retry", run_id=record.run_id, by=self._tenancy.by, reason=reason, ir=ir))
@@ -338,8 +339,8 @@ class Runs(Starts):
         definition: Any = None,
         new_id: str | None = None,
     ) -> View:
-        """A new run out of an old one: from a node on, or from the start with `inputs` on top of the old ones. With a
-        `definition`, by that."""
+        """Make a new run out of an old one: from a node on, or from the start with `inputs` merged over the old ones; by
+        another `definition` if one is given."""
         record, state = await self._tenancy.load(run_id)
         kept = None if definition is None else await self._keep(definition, record.row.tenant)
         values = None if inputs is None else dict(inputs)
@@ -414,10 +415,10 @@ class Runs(Starts):
 
 
 async def runs_view(engine: Engine, page: Page[RunRecord], *, only_waiting: bool = False) -> View:
-    """A page of runs, with what their rows do not say. It is read here, for those that are listed, and not kept in the rows:
-    when the last event was would be a further column to write at every append (decision 0070)."""
+    """A page of runs, with facts that their rows do not hold. These are read here, for the listed runs only: the time of the
+    last event, for one, would be a further column to write at every append (decision 0070)."""
     waiting = await find_waiting(engine, page.items)
-    if only_waiting:  # a journal gives those with children too, because it cannot know what these do
+    if only_waiting:  # the journal also gives runs with children, because it cannot know what those do
         page = Page(tuple(one for one in page.items if one.run_id in waiting), page.next_cursor)
     starts = await find_starts(engine, page.items)
     outlines: dict[str, View] = {}
@@ -434,7 +435,7 @@ async def runs_view(engine: Engine, page: Page[RunRecord], *, only_waiting: bool
 
 
 async def find_starts(engine: Engine, records: Iterable[RunRecord]) -> dict[str, float]:
-    """Of runs that have nothing in their journals yet: since when something of them is executed."""
+    """The time since when a task of each run is executed, for runs whose journals say nothing of a start yet."""
     waiting = [one.run_id for one in records if one.row.started_at is None and one.row.ended_at is None]
     return await engine.sight.find_starts(waiting) if waiting else {}
 
@@ -442,7 +443,7 @@ async def find_starts(engine: Engine, records: Iterable[RunRecord]) -> dict[str,
 def explain_nodes(
     state: State, node: str | None = None, seen: Seen = JOURNAL, most: int | None = EXPLAINED
 ) -> dict[str, str]:
-    """Sentences by node: of this one, or of those that have not completed."""
+    """A sentence by node: for the given node, or for those that have not completed."""
     if node is not None:
         return {node: explain(state, node, seen)}
     views = nodes_view(state)
@@ -453,7 +454,7 @@ def explain_nodes(
 def public_event(stored: StoredEvent) -> dict[str, Any]:
     try:
         return e.public(e.decode(stored.body))
-    except (e.UnknownEvent, msgspec.MsgspecError) as error:  # the others are shown all the same
+    except (e.UnknownEvent, msgspec.MsgspecError) as error:  # the other events are shown all the same
         about = {"seq": stored.seq, "type": stored.type, "version": 0, "at": stored.at, "counter": 0}
         return {**about, "data": {"problem": f"this event cannot be read: {error}"[:500]}}
 
@@ -462,7 +463,7 @@ __all__ = ["DefinitionError", "NotFound", "PatchInvalid", "Runs", "explain_nodes
 
 
 def _keep_within(views: dict[str, View], most: int) -> None:
-    """Outputs of many nodes add up: those behind the first megabytes are left out, and said to be."""
+    """Leave out the outputs behind the first `most` bytes, and mark them: the outputs of many nodes add up."""
     for view in views.values():
         if "output" in view:
             most -= len(msgspec.json.encode(view["output"]))

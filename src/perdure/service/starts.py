@@ -1,4 +1,7 @@
-"""Starting runs: which version is meant, under which id and key, and what is said at once. It must not know HTTP or permissions."""
+"""Starting runs: which version is meant, under which id and key, and what the caller is told at once.
+
+It must not know HTTP or permissions.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from perdure.service.versions import Resolved, resolve
 from perdure.service.views import View, run_summary
 
 WARNED = 20
-"""Inputs that nobody knows, of which a start says so."""
+"""How many unknown inputs the answer to a start warns of."""
 LONGEST_WAIT_SECONDS = 300.0
 MOST_TAGS = 100
 
@@ -29,18 +32,18 @@ MOST_TAGS = 100
 class Started(msgspec.Struct, frozen=True):
     view: View
     created: bool
-    """False: an earlier start with the same idempotency key made it."""
+    """False: an earlier start with the same idempotency key created the run."""
 
 
 class Starts:
-    """The part of `Runs` that makes one: whoever starts a run, it is asked for here."""
+    """The part of `Runs` that starts one. Every start of a run goes through here."""
 
     def __init__(self, tenancy: Tenancy) -> None:
         self._tenancy = tenancy
         self._engine = tenancy.engine
 
     async def start(self, workflow: str = "", inputs: Any = None, **about: Any) -> View:
-        """As `begin`, for who need not know whether it was begun before."""
+        """`begin` for callers that need not know whether the run had been started before."""
         return (await self.begin(workflow, inputs, **about)).view
 
     async def begin(
@@ -57,9 +60,9 @@ class Starts:
         rollout_key: str | None = None,
         correlation_id: str | None = None,
     ) -> Started:
-        """Start a run of a registered workflow (`name`, `name@3`, `name@alias`) or of a definition, which is not registered by
-        that. The same `key` again gives the run it started, if the same was asked for. Where an alias means several
-        versions, the same `rollout_key` (a customer, …) gets the same one until the alias moves."""
+        """Start a run of a registered workflow (`name`, `name@3`, `name@alias`) or of a definition, which does not register
+        it. A repeated `key` gives the run it started before, provided the same was asked for. Where an alias means several
+        versions, the same `rollout_key` (a customer, …) gets the same version until the alias moves."""
         if bool(workflow) == (definition is not None):
             message = "give either workflow or definition"
             raise Invalid(message, [Trouble("workflow", "conflicting_keys" if workflow else "missing_key", message)])
@@ -78,7 +81,7 @@ class Starts:
             if workflow
             else self._keep(definition, tenancy.tenant)
         )
-        if workflow and functions.allowed() is not None:  # it may have been registered when more was allowed
+        if workflow and functions.allowed() is not None:  # the workflow may have been registered when more functions were allowed
             self._check_functions(await self._engine.library.get(found.ir))
         request = Request(
             kind="start",
@@ -96,7 +99,7 @@ class Starts:
         )
         reply = await tenancy.ask(request)
         said = await self._find_unknown(found.ir, inputs)
-        if reply.run_id != run_id:  # somebody with the same key was faster
+        if reply.run_id != run_id:  # another caller with the same key was faster
             return Started(await self._started(reply.run_id, wait_seconds), created=False)
         if wait_seconds > 0:
             return Started({**await self._started(run_id, wait_seconds), **said}, created=True)
@@ -104,7 +107,7 @@ class Starts:
         return Started({**view, "outputs": None, "error": None, **said}, created=True)
 
     async def _find_unknown(self, ir: str, inputs: Any) -> View:
-        """What looks like a typo: an input that the schema neither knows nor forbids."""
+        """Warnings of inputs that look like typos: the schema neither knows nor forbids them."""
         said = find_unknown((await self._engine.library.get(ir)).inputs_schema, inputs) if inputs else []
         return {"warnings": said[:WARNED]} if said else {}
 

@@ -1,5 +1,8 @@
-"""What a deployment is made of now: node types, workers, queues. Figures only, no ids of anybody's runs, and none of other
-tenants' for who may not operate the deployment. It must not know HTTP."""
+"""What a deployment consists of now: node types, workers, queues.
+
+It gives figures only, never ids of runs, and leaves out figures about other tenants' work unless the caller may operate the
+deployment. It must not know HTTP.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +26,14 @@ class System:
         self._engine = tenancy.engine
         self._principal = tenancy.principal
         self._whole = tenancy.principal.may(Permission.SYSTEM_OPERATE)
-        """What speaks of every tenant's work is told."""
+        """Whether the caller sees figures about every tenant's work."""
 
     async def me(self) -> View:
-        """Who one is here, and what one may do."""
+        """The caller's own principal and its permissions."""
         return principal_view(self._principal)
 
     def node_types(self) -> View:
-        """What a workflow can be made of here; what is installed and cannot be loaded, with the reason."""
+        """The node types that workflows can use here, and those installed that cannot be loaded, with the reason."""
         registry = self._engine.registry
         types = [type_view(registry, one) for one in registry]
         return {"items": [*types, *map(trouble_view, registry.troubles())], "next_cursor": None}
@@ -44,15 +47,16 @@ class System:
         return type_view(registry, found)
 
     async def workers(self) -> View:
-        """Who executes tasks. One that was silent for `worker_dead_seconds` is dead, and about to be forgotten."""
+        """The workers that execute tasks. One that was silent for `worker_dead_seconds` is dead, and soon forgotten."""
         items = [_worker_view(seen, self._engine.sight.is_alive(seen)) for seen in await self._seen()]
         if not self._whole:
             items = [{**one, "host": None, "pid": None, "running": None} for one in items]
         return {"items": items, "next_cursor": None}
 
     async def queues(self) -> View:
-        """Where tasks wait and where workers listen. `waiting` are sent and nobody has taken them; `backlog` is what this process
-        decides for and has not sent yet, because as many are out as slots could take, or a limit is reached."""
+        """The queues in which tasks wait and to which workers listen. `waiting` tasks are sent and no worker has taken them
+        yet; `backlog` tasks belong to runs this process decides for and are not sent yet, because all slots are taken or a
+        limit is reached."""
         queues: dict[str, dict[str, Any]] = {}
 
         def get(name: str) -> dict[str, Any]:
@@ -86,7 +90,7 @@ async def list_workers(engine: Engine) -> list[WorkerSeen]:
 
 
 async def count_workers(engine: Engine) -> dict[str, int] | None:
-    """None: they cannot be asked."""
+    """How many workers are alive and dead. None: the transport cannot be asked."""
     workers, blind = await engine.sight.ask_workers() if engine.distributed else (await list_workers(engine), "")
     alive = sum(map(engine.sight.is_alive, workers))
     return None if blind else {"alive": alive, "dead": len(workers) - alive}

@@ -1,7 +1,7 @@
 """An engine as one principal sees it: the one place where a tenant's things are looked up (X18).
 
-Whatever another tenant owns does not exist here, and the words are the same as for what nobody owns. It must not know
-what an operation means, nor HTTP.
+What another tenant owns does not exist here, and the refusal reads the same as for a thing that does not exist at all. It
+must not know what an operation means, nor HTTP.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from perdure.service.feed import Feed
 
 ANSWER_SECONDS = 30.0
-"""How long whoever decides for a run may take to answer a request."""
+"""How long the coordinator that holds a run may take to answer a request."""
 LONGEST_ID = 1000
 
 
 def refuse_sealed(path: str, value: object) -> None:
-    """Nobody gives a sealed field: it would be opened wherever they put it, in a place that is not masked."""
+    """Refuse a sealed field from a caller: it would be opened wherever the caller put it, in a place that is not masked."""
     if value is not None and find_sealed(value):
         message = f"{path} has a key {SEALED!r}, which is Perdure's own; give the field another name"
         raise InputsInvalid(message, [Trouble(path, "wrong_value", message)])
 
 
 def archive_of(engine: Engine) -> Archive:
-    """What the service keeps beside the runs."""
+    """The archive, where the service keeps everything beside the runs."""
     assert engine.archive is not None, "every journal that can be served has an archive"
     return engine.archive
 
@@ -49,16 +49,16 @@ class Tenancy:
         self.by = principal.name
         self.feed = feed
         self.owner = owner
-        """Who asks has the database itself: they see every tenant's things, answers have no bounds, and what nobody holds is decided
-        here."""
+        """The caller has the database itself: it sees every tenant's things, answers have no bounds, and this process decides
+        for runs that no other process holds."""
 
     @property
     def listed(self) -> str | None:
-        """Whose things are in lists. None: everybody's."""
+        """The tenant whose things are in lists. None: every tenant's."""
         return None if self.owner else self.tenant
 
     def room(self) -> Room:
-        """What one answer may hold of large values."""
+        """How much of large values one answer may hold."""
         return Room() if self.owner else Room.of_an_answer()
 
     def _sees(self, tenant: str) -> bool:
@@ -106,17 +106,17 @@ class Tenancy:
 
     @staticmethod
     def _sane(name: str) -> bool:
-        """What no database takes as text names nothing."""
+        """Whether a name can name anything: text that no database takes cannot."""
         return len(name) <= LONGEST_ID and "\0" not in name and not any("\ud800" <= one <= "\udfff" for one in name)
 
     # -- asking --------------------------------------------------------------------------------------------------------
 
     async def ask(self, request: Request) -> Reply:
-        """Let whoever holds the run decide. A refusal is raised."""
+        """Let the coordinator that holds the run decide. A refusal is raised."""
         for name in VALUES:
             if (
                 request.kind != "rerun" or request.node
-            ):  # one from the start may have sealed inputs of its own; see `Runs.rerun`
+            ):  # a rerun from the start may carry the sealed inputs of its source; see `Runs.rerun`
                 refuse_sealed(name, getattr(request, name))
         if self.owner:
             await self.engine.hold(work=False)

@@ -1,8 +1,8 @@
 """A run as one file, and a run out of such a file.
 
-The file holds the run, its definitions, its events as they are shown everywhere, and the blobs they name. What is imported is a
-run to look at: its events are the recorded ones, and the first says that it was imported, so that nobody ever executes anything of
-it. What was masked stays masked. It must not know HTTP, nor where a file is.
+The file holds the run, its definitions, its events as they are shown everywhere, and the blobs they name. An imported run is
+only to look at: its events are the recorded ones, and the first says that it was imported, so that no coordinator ever executes
+anything of it. What was masked stays masked. It must not know HTTP, nor where a file is.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ LATEST = 253_402_300_799.0
 
 
 async def export_run(engine: Engine, record: RunRecord, *, lines: bool = False) -> AsyncIterator[str]:
-    """The file, piece by piece: one object, or with `lines` one object a line, each with its `kind`. A run that cannot be read is
-    refused before the first piece."""
+    """The exported file, piece by piece: one object, or with `lines` one object a line, each with its `kind`. A run that cannot
+    be read is refused before the first piece."""
     return _export(engine, record, await engine.state_of(record), lines)
 
 
@@ -80,7 +80,7 @@ async def _export(engine: Engine, record: RunRecord, state: State, lines: bool) 
 
 
 async def _definition(engine: Engine, ir_hash: str) -> View:
-    """What the run was made of: the definition in its canonical form, if it was stored."""
+    """A definition of the run in its canonical form, if it was stored."""
     try:
         stored = await engine.library.read(f"definition:{ir_hash}")
     except NotFound:
@@ -89,13 +89,13 @@ async def _definition(engine: Engine, ir_hash: str) -> View:
 
 
 async def _blobs(engine: Engine, tenant: str, refs: list[str]) -> AsyncIterator[View]:
-    """Each once, with those it names."""
+    """Each blob once, and those that it names in turn."""
     seen = set(refs)
     while refs:
         ref = refs.pop(0)
         try:
             data = await engine.contents.blobs.get(tenant, ref)
-        except PerdureError as error:  # the rest is worth having without it
+        except PerdureError as error:  # the rest of the file is worth having without this blob
             yield {"ref": ref, "data": None, "problem": error.message}
             continue
         yield {"ref": ref, "data": base64.b64encode(data).decode()}
@@ -159,7 +159,8 @@ class Transfer:
         )
         (answer,) = await self._engine.journal.append([commit])
         assert isinstance(answer, Accepted), answer
-        # Crash here: it is there and not quarantined. Its first event says that it was imported, so nobody takes it up.
+        # Crash here: the run is stored and not quarantined. Its first event says that it was imported, so no coordinator
+        # takes it up.
         await self._engine.journal.mark_quarantined(run_id, f"imported from {before}: to look at, not to run")
         return {
             "run_id": run_id,
@@ -193,14 +194,14 @@ class Transfer:
     def _make(
         self, file: RunFile, run_id: str, library: dict[str, IR]
     ) -> tuple[str, list[e.AnyEvent], tuple[StoredEvent, ...], State]:
-        """In a thread: thousands of events take their time, and nobody else knows any of this yet."""
+        """Build the imported run. Called in a thread: thousands of events take their time, and nothing here is shared yet."""
         before, events = self._rebuild(file, run_id)
         state = _fold(run_id, events, library)
         stored = tuple(StoredEvent(one.seq, one.type, one.at, e.encode(one)) for one in events)
         return before, events, stored, state
 
     def _rebuild(self, file: RunFile, run_id: str) -> tuple[str, list[e.AnyEvent]]:
-        """The events as they were written, of a run with another id, in this tenant."""
+        """The original id of the run, and its events as they were written, under a new id and in this tenant."""
         events: list[e.AnyEvent] = []
         before = ""
         for number, shown in enumerate(file.events):
@@ -229,7 +230,7 @@ class Transfer:
 
 
 def _find_wrong_time(event: e.Event) -> str | None:
-    """A time that nobody can show would keep everything beside it from being shown."""
+    """The field with an impossible time, if any: a time that cannot be shown would keep everything beside it from being shown."""
     for name in event.__struct_fields__:
         value = getattr(event, name)
         if (name == "at" or name.endswith("_at")) and value is not None and not 0 <= value <= LATEST:
@@ -243,7 +244,7 @@ def _fold(run_id: str, events: list[e.AnyEvent], library: dict[str, IR]) -> Stat
     for number, event in enumerate(events):
         try:
             evolve(state, event)
-        except Exception as error:  # noqa: BLE001  whatever does not fit: the file comes from anywhere
+        except Exception as error:  # noqa: BLE001  the file may come from anywhere, and fail in any way
             raise _refuse(f"events[{number}]", f"it does not follow from those before it: {error!r}"[:300]) from None
     return state
 

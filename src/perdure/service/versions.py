@@ -16,17 +16,18 @@ MOST_VERSION = 2**31 - 1
 
 
 class Resolved(msgspec.Struct, frozen=True):
-    """A workflow that a run can be started of."""
+    """A version of a workflow from which a run can be started."""
 
     name: str
     version: int
     ir: str
     alias: str = ""
-    """By which it was chosen."""
+    """The alias by which the version was chosen; empty where a number was given."""
 
 
 async def resolve(tenancy: Tenancy, reference: str, key: str) -> Resolved:
-    """`key` decides between the versions of a rollout: the same key, the same version, until the alias moves."""
+    """The version that a reference means. `key` decides between the versions of a rollout: the same key gets the same
+    version until the alias moves."""
     name, _, which = reference.partition("@")
     found = await find_version(tenancy, name, which, key)
     alias = "" if which.isdecimal() else which or LATEST
@@ -34,7 +35,7 @@ async def resolve(tenancy: Tenancy, reference: str, key: str) -> Resolved:
 
 
 async def find_version(tenancy: Tenancy, name: str, which: str = "", key: str = "") -> WorkflowVersion:
-    """`which` is a number, an alias, or nothing for the highest version."""
+    """A stored version of a workflow. `which` is a number, an alias, or empty for the highest version."""
     version: int | None = None
     if which.isascii() and which.isdecimal():
         version = int(which) if len(which) <= 10 else MOST_VERSION

@@ -1,6 +1,6 @@
 """How things look to people and programs, the same in the API, the command line and the SDK: plain data, ready for JSON.
 
-A run itself is in `perdure.kernel.view`. It must not read anything; it turns what was read into data.
+The view of a run itself is in `perdure.kernel.view`. It must not read anything; it turns what was read into data.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DAMAGED = "what its row says cannot be read; `perdure doctor` says more"
 
 
 def _read(value: bytes, instead: View) -> View:
-    """One damaged row does not take the others of a list along."""
+    """A decoded value, or `instead` where it is damaged: one damaged row must not fail a whole list."""
     try:
         found = msgspec.json.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -39,7 +39,7 @@ def _read(value: bytes, instead: View) -> View:
 
 
 def outline_view(outline: Outline | None) -> View:
-    """What a list says of a run that its row does not. Null: it cannot be read."""
+    """What a list says of a run beyond its row. Null: it cannot be read."""
     shown: View = {"submitted_by": None, "alias": None, "last_event_at": None, "dlq_count": 0}
     if outline is None:
         return shown
@@ -51,7 +51,7 @@ def outline_view(outline: Outline | None) -> View:
 
 
 def run_summary(record: RunRecord, starts: Mapping[str, float] | None = None) -> View:
-    """A run in a list: what its row says, without nodes. `starts`: since when something of it is executed now."""
+    """A run in a list: what its row says, without nodes. `starts` has the time since when a task of each run is executed."""
     row = record.row
     started_at = row.started_at
     if started_at is None and starts is not None and row.ended_at is None:
@@ -119,7 +119,7 @@ def find_node(state: State, name: str) -> int:
 
 
 def node_with_visits(state: State, name: str, seen: Seen = JOURNAL) -> View:
-    """One node: what it is now, and every visit. Large outputs are references still."""
+    """One node with its present state and every visit. Large outputs are still references."""
     index = find_node(state, name)
     visits = [one for one in state.activations.values() if one.node == index and one.item < 0 and one.visit]
     ordered = sorted(visits, key=lambda one: one.visit)
@@ -133,7 +133,7 @@ def node_with_visits(state: State, name: str, seen: Seen = JOURNAL) -> View:
 
 
 def without_outputs(views: Iterable[View]) -> None:
-    """Say only how large they are; whoever wants one asks for its node."""
+    """Replace outputs by their sizes; a caller that wants an output asks for its node."""
     for view in views:
         if "output" in view:
             view.setdefault("size", len(msgspec.json.encode(view.pop("output"))))
@@ -141,6 +141,6 @@ def without_outputs(views: Iterable[View]) -> None:
 
 
 def line_view(line: object) -> View:
-    """A line that a handler said."""
+    """A line that a handler logged."""
     view: View = msgspec.to_builtins(line)
     return {name: value for name, value in view.items() if name not in ("tenant", "run_id")}

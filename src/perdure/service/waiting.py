@@ -1,7 +1,7 @@
-"""Which runs have nothing to do but wait, their children included: a parent whose child waits for a person waits as well.
+"""The runs that have nothing to do but wait, their children included: a parent whose child waits for a person waits as well.
 
-A row says whether the run has work out, or children; whose child waits is not written into every parent, because it changes with
-each of its children. It is looked at here, for those that are shown. Owns what that may cost.
+A row says whether its run has work under way or children. Whether those children only wait is not written into the parent's
+row, because it changes with each child; it is looked up here, for the runs that are shown. Owns what that may cost.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from perdure.records import RunRecord
 from perdure.runtime.coordinator.projections import works
 
 MOST_LOOKED_AT = 200
-"""Runs whose children are asked for, for one answer; each is a query. Beyond it a run is said to be what its row says."""
+"""For how many runs one answer queries the children. Beyond that, a busy row counts as not waiting."""
 MOST_CHILDREN = 100
 _OPEN = tuple(
     state.value for state in RunState if state.value in ("running", "paused", "failing", "cancelling", "compensating")
@@ -23,13 +23,13 @@ _OPEN = tuple(
 
 
 async def find_waiting(engine: Engine, records: Iterable[RunRecord]) -> set[str]:
-    """The ids of those that wait: for a person, a signal or a time, themselves or in all that they have started."""
+    """The ids of the runs that wait for a person, a signal or a time, themselves or in every child they have started."""
     look = _Look(engine)
     return {record.run_id for record in records if await look.waits(record)}
 
 
 async def is_waiting(engine: Engine, record: RunRecord, state: State) -> bool:
-    """The same of one whose state is at hand."""
+    """Whether a run waits, given its state."""
     return await _Look(engine).waits(record, state)
 
 

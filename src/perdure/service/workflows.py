@@ -1,7 +1,7 @@
-"""Workflows: register definitions as versions, read them, name them, change them, forget them.
+"""Workflows: register definitions as versions, read them, name them, change them, delete them.
 
-A changed definition is the next version, the same one the version it has. Runs keep the version they started with. It must not
-know HTTP or permissions.
+A changed definition becomes the next version; an unchanged one keeps its version. Runs keep the version they started with. It
+must not know HTTP or permissions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from perdure.service.versions import MOST_VERSION, find_version
 from perdure.service.views import View, page_view, problem_view, run_summary
 
 Definition = Mapping[str, Any] | str | bytes
-"""Data, or text in a format."""
+"""A definition as data, or as text in one of the formats."""
 
 
 class Workflows:
@@ -41,7 +41,7 @@ class Workflows:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     async def validate(self, definition: Definition, *, format: Format = "yaml") -> View:
-        """Compile only: every problem at once. Nothing is executed and nothing stored."""
+        """Only compile a definition, and list every problem at once. Nothing is executed and nothing stored."""
         compiled = await self._compile(definition, format)
         problems = [problem_view(one) for one in compiled.problems]
         return {"valid": compiled.ir is not None, "hash": compiled.ir and compiled.ir.hash, "problems": problems}
@@ -63,7 +63,7 @@ class Workflows:
         before = await self._engine.journal.find_workflow(compiled.get_ir().name, tenant=tenancy.tenant)
         ir, version = await self._engine.register(compiled, tenant=tenancy.tenant, checked=True)
         at = self._engine.clock.now()
-        # Crash here: the version is there, and nobody is noted for it until it is registered again.
+        # Crash here: the version is stored without a note of who registered it, until it is registered again.
         note = VersionNote(
             tenant=tenancy.tenant, workflow=ir.name, version=version, by=tenancy.by, at=at, reason=reason
         )
@@ -79,9 +79,10 @@ class Workflows:
     async def patch(
         self, name: str, operations: Any, *, base_version: int | None = None, reason: str = "", dry_run: bool = False
     ) -> View:
-        """A JSON Patch of the highest version is the next one. With `base_version`, only if that is the highest still."""
+        """Register the highest version, changed by a JSON Patch, as the next one. With `base_version`, only if that is still the
+        highest."""
         found = await find_version(self._tenancy, name)
-        if operations is None:  # asked only now: who may not see the workflow learns nothing by a wrong body
+        if operations is None:  # checked only now: a caller that may not see the workflow learns nothing by a wrong body
             message = "give patch, a list of operations"
             raise Invalid(message, [Trouble("patch", "missing_key", message)])
         if base_version is not None and found.version != base_version:
@@ -103,7 +104,7 @@ class Workflows:
         return {**await self._register(compiled, reason), "changes": changes}
 
     async def delete(self, name: str, *, version: int | None = None) -> View:
-        """Forget a workflow, or one version. Refused while runs that have not ended need it."""
+        """Delete a workflow, or one version. Refused while runs that have not ended need it."""
         await find_version(self._tenancy, name, "" if version is None else str(version))
         deleted = await self._archive.delete_workflow(self._tenancy.tenant, name, version)
         return {"name": name, "versions_deleted": deleted}
@@ -112,7 +113,7 @@ class Workflows:
 
     @listing
     async def list(self, *, limit: int = 100, cursor: str | None = None) -> View:
-        """The highest version of each, by name."""
+        """The highest version of each workflow, ordered by name."""
         page = await self._engine.journal.list_workflows(tenant=self._tenancy.tenant, limit=limit, cursor=cursor)
         return page_view(page, _version_view)
 
@@ -126,7 +127,7 @@ class Workflows:
 
     @listing
     async def versions(self, name: str, *, limit: int = 100, cursor: str | None = None) -> View:
-        """Highest first, each with who registered it, when and why."""
+        """The versions of a workflow, highest first, each with who registered it, when and why."""
         await find_version(self._tenancy, name)
         page = await self._engine.journal.list_workflow_versions(
             name, tenant=self._tenancy.tenant, limit=limit, cursor=cursor
@@ -146,7 +147,7 @@ class Workflows:
     async def users(
         self, name: str, *, version: int | None = None, limit: int = 100, cursor: str | None = None
     ) -> View:
-        """Runs that have not ended and use this version, or any; and how many there are."""
+        """The runs that have not ended and use this version, or any version; and how many there are."""
         await find_version(self._tenancy, name, "" if version is None else str(version))
         tenant = self._tenancy.tenant
         page = await self._archive.list_users(tenant, name, version, limit=limit, cursor=cursor)
@@ -168,7 +169,7 @@ class Workflows:
 
     @listing
     async def aliases(self, name: str, *, limit: int = 100, cursor: str | None = None) -> View:
-        """By name. `latest` moves by itself and is not among them."""
+        """The aliases of a workflow, ordered by name. `latest` moves by itself and is not among them."""
         await find_version(self._tenancy, name)
         page = await self._archive.list_aliases(self._tenancy.tenant, name, limit=limit, cursor=cursor)
         return page_view(page, _alias_view)
@@ -199,7 +200,7 @@ class Workflows:
 
     @listing
     async def alias_moves(self, name: str, alias: str, *, limit: int = 100, cursor: str | None = None) -> View:
-        """Where an alias pointed, the present first."""
+        """The history of where an alias pointed, the present first."""
         await self._find_alias(name, alias)
         page = await self._archive.list_alias_moves(self._tenancy.tenant, name, alias, limit=limit, cursor=cursor)
         return page_view(page, _alias_view)
