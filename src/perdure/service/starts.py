@@ -81,7 +81,7 @@ class Starts:
             if workflow
             else self._keep(definition, tenancy.tenant)
         )
-        if workflow and functions.allowed() is not None:  # the workflow may have been registered when more functions were allowed
+        if workflow and functions.allowed() is not None:  # at registration more functions may have been allowed
             self._check_functions(await self._engine.library.get(found.ir))
         request = Request(
             kind="start",

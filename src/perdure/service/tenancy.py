@@ -114,9 +114,8 @@ class Tenancy:
     async def ask(self, request: Request) -> Reply:
         """Let the coordinator that holds the run decide. A refusal is raised."""
         for name in VALUES:
-            if (
-                request.kind != "rerun" or request.node
-            ):  # a rerun from the start may carry the sealed inputs of its source; see `Runs.rerun`
+            # A rerun from the start may carry the sealed inputs of its source; see `Runs.rerun`.
+            if request.kind != "rerun" or request.node:
                 refuse_sealed(name, getattr(request, name))
         if self.owner:
             await self.engine.hold(work=False)

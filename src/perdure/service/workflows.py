@@ -82,7 +82,7 @@ class Workflows:
         """Register the highest version, changed by a JSON Patch, as the next one. With `base_version`, only if that is still the
         highest."""
         found = await find_version(self._tenancy, name)
-        if operations is None:  # checked only now: a caller that may not see the workflow learns nothing by a wrong body
+        if operations is None:  # checked only now: a caller that may not see the workflow must learn nothing of it
             message = "give patch, a list of operations"
             raise Invalid(message, [Trouble("patch", "missing_key", message)])
         if base_version is not None and found.version != base_version:
