@@ -1,7 +1,7 @@
-"""What the items of a map gave, made into its output: piece by piece in a thread, since it may be as large as a run's outputs.
+"""Gathering: makes the outputs of a map's items into the map's output, many of them in a thread, since they may be large.
 
 Owns how items become one value, and when that is done beside the loop. A key names what is gathered: the map, its attempt, and the
-command that ended its last item; what the others gave no longer changes.
+command that ended its last item; the outputs of the other items no longer change.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from perdure.model.extremes import WHY, has_many
 from perdure.runtime.worker.outputs import MAX_BYTES
 
 FEW = 100
-"""Items that are gathered at once, on the loop or in a thread; each has up to 32 KiB."""
+"""How many items are gathered at once: up to so many on the loop, more in a thread; each has up to 32 KiB."""
 
 
 class NeedsGathered(NotAtHand):
-    """Many items are made into one value first."""
+    """The outputs of many items must be made into one value first."""
 
     code = "needs_gathered"
 
@@ -46,7 +46,7 @@ def key_of(state: State, need: c.Need, command: c.Command) -> str:
 
 
 def _stays(name: str) -> bool:
-    """When the same message is decided again, it is later."""
+    """Whether a field is the same when the same message is decided again, at a later time."""
     return name not in ("at", "entropy") and not name.endswith("_at")
 
 
@@ -57,7 +57,8 @@ class Gathered(msgspec.Struct, frozen=True):
 
 
 def gather(items: Sequence[Seen]) -> Gathered:
-    """What they gave is an output like any other: a few numbers of each that take long to read are too many of all."""
+    """Make the outputs of all items into one value. It is checked like any other output: a few numbers that take long to read may
+    pass in each item and still be too many in all."""
     data, refs = _encode(items, packed=False), False
     if data is None:
         data, refs = _encode(items, packed=True), True
@@ -73,7 +74,7 @@ def gather(items: Sequence[Seen]) -> Gathered:
 
 
 def _encode(items: Sequence[Seen], *, packed: bool) -> bytes | None:
-    """None: they hold references, and have to be packed, all of them: a value means the same wherever it stands."""
+    """The outputs as one JSON list. None: one holds references, so all must be packed, for a value to mean the same everywhere."""
     pieces: list[bytes] = []
     size = 0
     for start in range(0, len(items), FEW):
@@ -97,7 +98,7 @@ async def store_gathered(blobs: BlobStore, tenant: str, need: NeedsGathered) -> 
 
 
 def judge(found: Gathered, items: Sequence[Seen], ref: str) -> c.Verdict:
-    """`ref`: what is large is stored as this by now."""
+    """The verdict on what was gathered. `ref` names the blob where a large value is stored by now."""
     if found.error is not None:
         return c.Verdict(error=found.error)
     if ref:

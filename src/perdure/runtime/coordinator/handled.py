@@ -1,11 +1,11 @@
-"""Handled: which run this process is deciding for, in a file that outlives it.
+"""Handled: which run this process is deciding for, in a file that outlives the process.
 
-A run whose rendering or folding takes all memory kills the process, and would kill the next one, which takes it up again. So the
-run at hand stands in a shared mapping, as claims do: two writes to memory for each message, nothing is flushed. The next process
-reads what was left. Named by two deaths without any progress between them, a run is quarantined before the third (X34).
+A run whose rendering or folding takes all memory kills its process, and would kill the next one, which takes the run up again. So
+the run at hand is named in a shared memory mapping, as claims are: two writes to memory for each message, and no flush. The next
+process reads what was left. A run named by two deaths without progress between them is quarantined before the third (X34).
 
-After a death runs are loaded one at a time for a while: side by side, the wrong one may be named. A power cut may lose the file,
-and a clean end removes it: then counting begins anew, nothing more.
+After a death, runs are loaded one at a time for a while, since side by side the wrong one may be named. A power cut may lose the
+file, and a clean end removes it: counting then begins anew, and nothing else is lost.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from perdure.runtime.patience import insist
 from perdure.runtime.worker.claims import refuse_linked
 
 DEATHS = 2
-"""A run that was at hand at so many deaths is not handled again."""
+"""The number of deaths after which the run at hand is not handled again."""
 CAREFUL_SECONDS = 60.0
 _NAME_BYTES = 4096
 _BYTES = 16 * 1024
 _MOST_KNOWN = 16
 _PROCESSES = 64
-"""That share a folder: each has a file of its own."""
+"""How many processes may share a folder, each with a file of its own."""
 
 logger = logging.getLogger("perdure.coordinator")
 
@@ -46,13 +46,13 @@ _open: weakref.WeakSet[Handled] = weakref.WeakSet()
 class Death(msgspec.Struct, frozen=True):
     run_id: str
     seq: int
-    """How far its journal was: a run that went on since is no culprit."""
+    """How far the run's journal had come: a run that has gone on since is not to blame."""
     times: int = 1
 
 
 class Handled:
     def __init__(self, path: Path) -> None:
-        """Raises OSError where there is no such file to be had."""
+        """Raises OSError where the file cannot be created or written."""
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.path, lock = _take(path)
         self._unlock = weakref.finalize(self, os.close, lock)
@@ -62,13 +62,13 @@ class Handled:
         descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
             refuse_linked(descriptor, self.path)
-            # Not a sparse file: on a full disk a write to the map would kill the process; this says so instead.
+            # Not a sparse file: on a full disk a write to the map would kill the process; this write raises instead.
             os.write(descriptor, bytes(_NAME_BYTES) + known.ljust(_BYTES - _NAME_BYTES, b"\0"))
             self._map = mmap.mmap(descriptor, _BYTES)
         finally:
             os.close(descriptor)
         self.barred: dict[str, str] = {}
-        """Runs that killed processes before they were durable, with the reason: whoever asks for one is refused."""
+        """Runs that killed processes before they were durable, with the reason: every message for one is refused."""
         _open.add(self)
 
     def enter(self, run_id: str, seq: int) -> None:
@@ -81,13 +81,13 @@ class Handled:
         self._map[:2] = b"\0\0"
 
     def forget(self, run_id: str) -> None:
-        """It is quarantined: when a person lets it go, it is counted anew."""
+        """Forget the deaths of a run that is quarantined: once an operator releases it, counting begins anew."""
         self.deaths = [one for one in self.deaths if one.run_id != run_id]
         known = msgspec.json.encode(self.deaths)
         self._map[_NAME_BYTES:] = known.ljust(_BYTES - _NAME_BYTES, b"\0")
 
     def close(self) -> None:
-        """The process ends of its own will: nothing is to be remembered."""
+        """Remove the file: a process that ends in order leaves nothing to remember."""
         if not self._map.closed:
             self._map.close()
             with contextlib.suppress(FileNotFoundError):
@@ -99,7 +99,7 @@ class Handled:
 
 
 class Blame:
-    """Which run is to blame if this process dies now, written down where there is a file for that."""
+    """Names the run that is to blame if this process dies now, where there is a file to write it in."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -113,7 +113,8 @@ class Blame:
 
     @property
     def careful(self) -> bool:
-        """A process died lately, perhaps of a run: one at a time, so that the right one is named if it happens again."""
+        """Whether a process died recently, perhaps of a run: runs are then loaded one at a time, so that the right one is named if it
+        happens again."""
         return bool(self._careful_until) and self._clock.monotonic() < self._careful_until
 
     def check(self, run_id: str) -> None:
@@ -122,7 +123,7 @@ class Blame:
             raise Quarantined(f"run {run_id} is quarantined: {self._handled.barred[run_id]}")
 
     def on(self, run_id: str, seq: int) -> AbstractContextManager[None]:
-        """If the process dies in here, it is of this run."""
+        """A context in which the death of the process is blamed on this run."""
         return _NOBODY if self._handled is None else _blame(self._handled, run_id, seq)
 
 
@@ -139,7 +140,7 @@ def _blame(handled: Handled, run_id: str, seq: int) -> Iterator[None]:
 
 
 async def begin_handled(path: Path | None, journal: Journal, clock: Clock) -> Handled | None:
-    """Quarantine what killed the processes before this one, and watch from now on. None: no file can be written there."""
+    """Quarantine the runs that killed earlier processes, and watch from now on. None: there is no file, or it cannot be written."""
     if path is None:
         return None
     try:
@@ -164,16 +165,16 @@ async def begin_handled(path: Path | None, journal: Journal, clock: Clock) -> Ha
 
 
 def _take(path: Path) -> tuple[Path, int]:
-    """The first file that no living process has."""
+    """The first file that no living process has locked, and the lock on it."""
     for number in range(_PROCESSES):
         mine = path if not number else path.with_name(f"{path.name}-{number}")
-        # Of its own, since the mapping has a copy of the other that a forked child would keep.
+        # A descriptor of its own: the mapping keeps a copy of the other, which a forked child would hold on to.
         lock = os.open(mine, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(os.fstat(lock), os.stat(mine)):
                 return mine, lock
-        except (BlockingIOError, FileNotFoundError):  # or its process ended just now, and removed it
+        except (BlockingIOError, FileNotFoundError):  # locked, or removed just now by the process that ended
             pass
         os.close(lock)
     raise BlockingIOError(0, f"{_PROCESSES} processes have such files")

@@ -1,4 +1,5 @@
-"""Requests for runs that another process decides for: written down, and answered by whoever has the run (PROTOCOL 10).
+"""Handover: requests for runs that another process decides for are stored, and answered by the coordinator that holds the run
+(PROTOCOL 10).
 
 Owns the wait for the answer. A hint from the transport saves time; nothing depends on it.
 """
@@ -19,13 +20,13 @@ from perdure.transport import SharedTransport, TransportUnavailable
 logger = logging.getLogger("perdure.handover")
 
 LONGEST_LOOK_SECONDS = 1.0
-"""How often who is woken by a transport looks nevertheless."""
+"""The longest pause between two looks for an answer, where a transport also wakes the waiting caller."""
 PATIENCE_SECONDS = 30.0
-"""How long a request waits for a coordinator that decides it, before its caller is told that nobody did."""
+"""How long a request waits for a coordinator before its caller is told that none answered."""
 
 
 class NobodyDecides(StoreUnavailable):
-    """No coordinator answered."""
+    """No coordinator answered a request in time."""
 
     code = "undecided"
 
@@ -35,20 +36,21 @@ class Handover:
         self._journal = journal
         self._clock = clock
         self._waiting: dict[str, asyncio.Event] = {}
-        """By command: set when it is worth looking for its answer."""
+        """An event per command, set when it is worth looking for the answer."""
         self._transport: SharedTransport | None = None
 
     def connect(self, transport: SharedTransport) -> None:
-        """Wake whoever decides, and be woken when it has."""
+        """Use the transport to wake the coordinator that decides, and to be woken when it has answered."""
         self._transport = transport
         transport.on_wake("answers", self._answered)
 
     async def tell_answered(self, commands: list[str]) -> None:
-        """For whoever decides: these have an answer now."""
+        """Wake the callers of these commands, which have an answer now; called by the coordinator that decided them."""
         await self._hint("answers", " ".join(commands))
 
     async def ask(self, run_id: str, body: bytes, look: Callable[[], Awaitable[bool]], look_seconds: float) -> Reply:
-        """Write the request down and wait for its answer. `look` is asked between two looks whether somebody here decides."""
+        """Store the request and wait for its answer. After each look for it, `look` is asked whether an answer can still come; if not,
+        the wait ends after `PATIENCE_SECONDS`."""
         command = self._clock.new_id()
         waiting = self._waiting[command] = asyncio.Event()
         begun = self._clock.monotonic()
@@ -80,5 +82,5 @@ class Handover:
             return
         try:
             await self._transport.wake(topic, said)
-        except TransportUnavailable as error:  # everybody looks by themselves, too
+        except TransportUnavailable as error:  # coordinators and callers also look without being woken
             logger.warning("transport: %s", error)

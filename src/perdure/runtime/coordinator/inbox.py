@@ -1,6 +1,6 @@
-"""What each kind of message does to its run: the way from a message to decisions.
+"""The inbox: what each kind of message does to its run, from the message to the decisions.
 
-Owns the meaning of messages. Loading, batches, writing and acting are the coordinator's.
+Owns the meaning of messages. Loading, batching, writing and acting belong to the coordinator.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ logger = logging.getLogger("perdure.coordinator")
 
 
 def _is_current(state: State, result: Result) -> bool:
-    """This attempt goes on: what it keeps counts."""
+    """Whether the attempt of this result is still under way, so that a checkpoint of it counts."""
     activation = state.locate(result.address)
     if activation is None or state.terminal or state.generation != result.generation:
         return False
@@ -53,7 +53,7 @@ def _is_current(state: State, result: Result) -> bool:
 
 
 class Need(NamedTuple):
-    """What a worker must have for a task."""
+    """What a worker must have to be given a task."""
 
     queue: str
     type: str
@@ -83,16 +83,17 @@ class Handling:
         self._clock = clock
         self._put = put
         self.where = "this process"
-        """Which process this is, for people."""
+        """A description of this process, shown to people."""
         self.own: set[str] = set()
-        """Runs this process was asked to run. A function of any other run that only its starter has is held, not failed."""
+        """Runs this process was asked to run. In any other run, a node whose function is missing here is held, not failed: the
+        process that started the run may have it."""
         self.has_others: Callable[[Need, str], bool] | None = None
-        """Whether workers are there that may have what this one has just found it lacks. None: nobody else works."""
+        """Whether other workers may have the function that the named worker lacks. None: this process has the only worker."""
         self.taken: Callable[[State], None] = lambda state: None
-        """Told about every run taken over from another process; the roster listens."""
+        """Called with every run taken over from another process; the roster listens."""
 
     def handle(self, loaded: Loaded, message: Message, batch: Batch) -> None:
-        """Decide it. Raises NotAtHand; then nothing of the run has changed, and the message can be handled again."""
+        """Decide a message. Raises NotAtHand; the run has then not changed, and the message can be handled again."""
         self._blame.check(message.run_id)
         with self._blame.on(message.run_id, loaded.durable_seq):
             self._handle(loaded, message, batch)
@@ -142,7 +143,8 @@ class Handling:
                 self._rulings.resume(loaded, message.crashed)
 
     def _take(self, loaded: Loaded) -> None:
-        """What is queued is sent again and found to be there; what has begun is only watched from here on."""
+        """Adopt the attempts of a run taken over that have begun, to watch them. Queued ones are sent again, and the transport finds
+        that it has them."""
         state = loaded.state
         for activation in sorted_by_schedule(state, NodeState.RUNNING):
             self._publisher.adopt(loaded, state.address(activation))
@@ -170,21 +172,22 @@ class Handling:
         message.refused = result.kind == "checkpointed" and not _is_current(loaded.state, result)
 
     def _is_of(self, loaded: Loaded, said: Result | Task) -> bool:
-        """Who signs for one tenant speaks for its runs only (S1, X29): what names another tenant is not heard."""
+        """Whether a message comes from the tenant of the run. A worker that signs for one tenant speaks only for that tenant's runs
+        (S1, X29): a message of another tenant is ignored."""
         if said.tenant == loaded.state.tenant:
             return True
         logger.warning("a message of tenant %s about run %s is not heard", said.tenant, said.run_id)
         return False
 
     def _ask_again(self, old: Result) -> None:
-        """A result of a time that never was: its attempt may be another one by now (PROTOCOL 2)."""
+        """Send the attempt of a result again that is of another incarnation: the attempt may be another one by now (PROTOCOL 2)."""
         if old.kind == "checkpointed":
             return  # its worker goes on, and its end will say the same
         self._publisher.done(old.task_id)
         self._put(Resumed(old.run_id, None, old.address))
 
     def _pass_on(self, loaded: Loaded, message: Reported) -> bool:
-        """A worker lacks the function: leave it to others, if there are any, or may be."""
+        """Leave an attempt whose worker lacks the function to another worker, if there is or may be one. False: there is none."""
         result = message.delivery.result
         activation = loaded.state.locate(result.address)
         if result.undo or activation is None:
@@ -192,12 +195,12 @@ class Handling:
         node = loaded.state.pinned(activation)
         name = named_function(node.type, node.config)
         if self.has_others is not None:
-            # One whose start is durable has begun, and only a person may say that it has not.
+            # An attempt whose start is durable has begun, and only an operator may say that it has not.
             if activation.begun or not name or not self.has_others(Need(node.queue, node.type, name), result.worker):
                 return False
             command: c.Command = message.hand_back(self._clock)
-        elif root_of(result.run_id) not in self.own:  # a child belongs to whoever runs its parent
-            # This process did not start the run: somebody who has the function will come.
+        elif root_of(result.run_id) not in self.own:  # a child belongs to the process that runs its parent
+            # This process did not start the run: a process that has the function will come.
             command = message.hold(self._clock, f"{self.where} could not import {name or 'its function'}")
         else:
             return False

@@ -6,20 +6,20 @@ from perdure.journal import Journal
 
 
 class LostIncarnation(Exception):
-    """The database went back in time, or was taken over: what is in memory may never have happened."""
+    """The database was restored or taken over: what this process has in memory may never have happened."""
 
 
 class Incarnation:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self.number: int | None = None
-        """None: not learned yet."""
+        """The incarnation this process knows; None until `learn`."""
 
     async def learn(self) -> None:
         self.number = await self._journal.incarnation()
 
     async def check(self) -> None:
-        """A coordinator that has nothing to write would never hear that the database went back."""
+        """Raise if the database was restored: a coordinator that has nothing to write would never notice."""
         if self.number is not None:
             self.compare(await self._journal.incarnation())
 

@@ -1,4 +1,4 @@
-"""What the processes before this one left: unfinished runs, and which of them a new one begins with."""
+"""Leftovers: the unfinished runs that earlier processes left, and which of them a new process takes up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from perdure.runtime.patience import insist
 from perdure.runtime.worker.claims import root_of
 
 Others = Literal["all", "uncrashed", "none"]
-"""Which unfinished runs of others the work begins with. One that was being executed when its process died may have killed it."""
+"""Which unfinished runs of other processes are taken up: all, those that were not being executed when their process died (such a run
+may have killed it), or none."""
 
 
 async def list_active(
@@ -31,7 +32,7 @@ async def list_active(
 async def find_left_alone(
     journal: Journal, clock: Clock, others: Others, claims: Sequence[str], own: set[str]
 ) -> frozenset[str]:
-    """The runs that are left alone, by the run that a person started. `claims`: what was under way when a process died."""
+    """The root runs that are left alone, with their children. `claims` are the attempts that were under way when a process died."""
     if others == "all":
         return frozenset()
     names = {root_of(name) for name in claims}

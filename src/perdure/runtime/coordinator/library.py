@@ -1,6 +1,6 @@
 """The library: definitions by the hash of their content, for all runs of a process.
 
-Owns how an IR is kept and found again, in the journal or, a large one, as a blob. Knows no run.
+Owns how an IR is kept and found again: in the journal, or as a blob if it is large. Knows no run.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from perdure.model import ir as irs
 from perdure.model.ir import IR
 
 MOST_IRS = 2000
-"""IRs in memory; beyond that the one that was added first goes."""
+"""How many IRs are kept in memory; beyond that, the one added first is dropped."""
 
 DEFINITIONS = "perdure:definitions"
-"""The tenant whose blobs definitions are. They are named by hash and belong to all who know it, as the journal has them."""
+"""The tenant that owns the blobs of definitions. As in the journal, a definition is named by its hash and open to all who know it."""
 _AS_BLOB = ":blob"
 _IDENTITY = "perdure:database"
 
@@ -43,11 +43,11 @@ class Library:
         self._irs: dict[str, IR] = {}
         self._reading: dict[str, asyncio.Lock] = {}
         self._lost: dict[str, PerdureError] = {}
-        """What was looked for and is not there; told once, since it may be put again."""
+        """Definitions that were fetched in vain, with the error. It is raised once: the blob may be put again."""
 
     def add(self, ir: IR) -> None:
         self._irs.setdefault(ir.hash, ir)
-        while len(self._irs) > MOST_IRS:  # runs in memory keep theirs
+        while len(self._irs) > MOST_IRS:  # runs in memory keep their own reference
             del self._irs[next(iter(self._irs))]
 
     async def get(self, name: str) -> IR:
@@ -63,12 +63,12 @@ class Library:
         return found
 
     async def find_workflow(self, tenant: str, name: str, version: int | None) -> IR | None:
-        """What is registered under a name, as its highest version or that one."""
+        """The IR registered under a name, in this version or, if None, the highest."""
         found = await self._journal.find_workflow(name, version, tenant=tenant)
         return None if found is None else await self.get(found.ir_hash)
 
     async def get_now(self, name: str) -> IR:
-        """The same for a coordinator, which waits for no blob: raises NeedsDefinition instead."""
+        """`get` for a coordinator, which waits for no blob: raises NeedsDefinition instead."""
         found = self._irs.get(name)
         if found is None:
             if name in self._lost:
@@ -80,7 +80,7 @@ class Library:
         return found
 
     def _keep(self, name: str, body: bytes) -> IR:
-        """One for all runs, whoever reads it first."""
+        """Decode an IR, unless another reader has done so meanwhile: all runs share one."""
         found = self._irs.get(name)
         if found is None:
             found = irs.decode(body)
@@ -88,20 +88,20 @@ class Library:
         return found
 
     async def fetch(self, name: str) -> None:
-        """See to it that `get_now` knows it, or why it cannot be had. Raises StoreUnavailable."""
+        """Load a definition so that `get_now` returns it, or raises why it cannot be had. Raises StoreUnavailable."""
         try:
             await self.get(name)
         except (BlobMissing, BlobDamaged) as error:
             self._lost[name] = error
 
     async def put(self, name: str, kind: str, body: bytes) -> None:
-        """Keep a definition under its name, before anything refers to it."""
+        """Store a definition under its name, before anything refers to it."""
         if len(body) > INLINE_BYTES and self._blobs is not None:
             kind, body = f"{kind}{_AS_BLOB}", (await self._blobs.put(DEFINITIONS, body)).encode()
         await self._journal.put_definition(name, kind, body)
 
     async def has_blob(self, tenant: str, ref: str) -> bool:
-        """Raises StoreUnavailable when nobody can say."""
+        """Whether the blob store has this blob. Raises StoreUnavailable when the store does not answer."""
         if self._blobs is None:
             return False
         try:
@@ -120,6 +120,6 @@ class Library:
 
 
 async def database_identity(journal: Journal, clock: Clock) -> str:
-    """What tells this database from any other, made when it is first asked for."""
+    """The identity that distinguishes this database from any other, made when it is first asked for."""
     await journal.put_definition(_IDENTITY, "identity", clock.new_id().encode())
     return (await journal.get_definition(_IDENTITY)).body.decode()

@@ -1,7 +1,8 @@
 """The limiter: lets attempts into their limits before they are published, and keeps their slots while they are out.
 
-Owns what this process holds, who must wait, and when to look again. How many may be in at once over all processes is counted by the
-`Limits` port; who is next is the dispatcher's. A slot is rebuilt by whoever takes a run over (PROTOCOL 23): see `Publisher`.
+Owns the slots this process holds, which attempts must wait, and when to look again. How many may be in at once over all processes is
+counted by the `Limits` port; the order of attempts is the dispatcher's. The process that takes a run over rebuilds its slots
+(PROTOCOL 23): see `Publisher`.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from perdure.transport import TransportClosed, TransportUnavailable
 logger = logging.getLogger("perdure.limiter")
 
 POLL_SECONDS = 1.0
-"""How often somebody who waits for a slot looks without being told that one was left."""
+"""How often to look for a free slot without being told that one was left."""
 RENEW_SECONDS = 5.0
-"""How often slots are renewed: after the loss of everything in Redis they are known again so soon."""
+"""How often slots are renewed, and so how long after a loss of all data in Redis they are known again."""
 
 Place = tuple[str, str]
 
@@ -37,7 +38,7 @@ class Limiter:
         look: Callable[[], None],
         queue_limits: Mapping[str, Sequence[Limit]] | None = None,
     ) -> None:
-        """`look` is called when something may be published that had to wait."""
+        """`look` is called when a task that had to wait may be published."""
         self._limits = limits
         self._dispatcher = dispatcher
         self._clock = clock
@@ -46,22 +47,23 @@ class Limiter:
         self._held: dict[str, tuple[Limit, ...]] = {}
         """The slots of tasks that are out, by task."""
         self._counts: dict[Place, int] = {}
-        """How many of these there are."""
+        """How many slots this process holds in each limit."""
         self._lingering: dict[str, tuple[tuple[Limit, ...], float]] = {}
-        """Slots nobody renews any more: another process does, or the task was told to stop and has not said that it has."""
+        """Slots this process no longer renews, until their leases end: another process renews them, or the task was told to stop and
+        has not confirmed it."""
         self._leaving: list[tuple[str, Limit]] = []
         self._asked: dict[Limit, int] = {}
-        """Those that will be asked for next, not yet answered."""
+        """How many slots will be asked for next, or are asked for and not yet answered."""
         self._full: dict[Limit, float | None] = {}
-        """Limits that refused; until when, where that is known."""
+        """Limits that refused, and until when, where that is known."""
         self._waited_for: dict[Place, dict[Limit, set[str]]] = {}
-        """Limits that somebody stands aside for, or that hold a queue, and in which queues those wait."""
+        """Limits that attempts stand aside for, or that hold a queue, with the queues in which those attempts wait."""
         self._flushing = False
         self._heard: dict[Place, None] = {}
-        """Where somebody left while this process did."""
+        """Limits in which a slot was left while this process was leaving some itself."""
         self._renewed_at = 0.0
         self._again = False
-        """Something could not be looked at when it was time."""
+        """Whether `look` must be called again because the transport did not answer."""
         self._to_do = asyncio.Event()
         self._sooner = asyncio.Event()
         if limits is not None:
@@ -73,11 +75,11 @@ class Limiter:
         return queue in self._of_queues
 
     def add_queue(self, entry: Entry, limits: Sequence[Limit]) -> tuple[Limit, ...]:
-        """With what its queue is limited by."""
+        """The limits of an attempt together with those of its queue, in order."""
         return in_order([*limits, *self._of_queues.get(entry.queue, ())])
 
     def admits(self, name: str, entry: Entry, limits: tuple[Limit, ...]) -> bool:
-        """It is worth asking. If not, it stands aside until it is."""
+        """Whether it is worth asking for these limits. If not, the attempt stands aside until it is."""
         for limit in limits:
             used = self._asked.get(limit, 0)
             if limit.per_seconds is None:
@@ -90,7 +92,7 @@ class Limiter:
         return True
 
     async def enter(self, asks: Sequence[tuple[str, Entry, tuple[Limit, ...]]]) -> list[bool]:
-        """Which of these, all of them admitted, may be published. The others stand aside."""
+        """Enter the limits of these attempts, all of them admitted, and return which may be published. The others stand aside."""
         try:
             answers = await self._port().enter([Ask(name, limits) for name, _, limits in asks])
         except TransportUnavailable as error:
@@ -120,20 +122,20 @@ class Limiter:
         return entered
 
     def forgo(self, limits: tuple[Limit, ...]) -> None:
-        """Admitted, and it will not be asked for after all: others may."""
+        """Give up limits that were admitted and will not be asked for after all: other attempts may use them."""
         for limit in limits:
             self._asked[limit] -= 1
         self._pass_on(limits)
 
     def hold(self, name: str, limits: tuple[Limit, ...]) -> None:
-        """A worker has it: its slots are its own, whatever the limit says."""
+        """Hold the slots of an attempt that a worker has, even beyond the limit."""
         self._own(name, limits)
         self._renewed_at = -math.inf
         self._to_do.set()
         self._sooner.set()
 
     def done(self, name: str, *, keep: bool = False) -> None:
-        """It is over; `keep`: its slots stay until their leases end, or somebody says that it is over after all."""
+        """Leave the slots of an attempt that is over. With `keep` they stay until their leases end or `done` is called again."""
         slots = self._held.pop(name, None)
         if slots is not None:
             for slot in slots:
@@ -148,7 +150,7 @@ class Limiter:
             self._to_do.set()
 
     async def flush(self) -> None:
-        """Leave what is over."""
+        """Tell the port about the slots that were left."""
         if not self._leaving:
             return
         leaving, self._leaving = self._leaving, []
@@ -185,16 +187,16 @@ class Limiter:
                 self._room_for(limit)
 
     def look_later(self) -> None:
-        """Nobody answers now, and nothing else may happen that lets anybody look again."""
+        """Look again at the next poll: the transport does not answer now, and no other event may follow."""
         self._again = True
         self._to_do.set()
 
     def next_room(self) -> float | None:
-        """When a rate lets the next one pass that waits for it, by the monotonic clock."""
+        """When a rate lets the next waiting attempt pass, by the monotonic clock."""
         return min((until for until in self._full.values() if until is not None), default=None)
 
     async def _renew(self, now: float) -> None:
-        """Say of everything that is out that it is; what was lost is entered again."""
+        """Renew the slots of everything that is out; a slot that was lost is entered again."""
         if not self._held or now - self._renewed_at < RENEW_SECONDS:
             return
         self._renewed_at = now
@@ -213,7 +215,7 @@ class Limiter:
             self._look()
 
     def _hear(self, tenant: str, key: str) -> None:
-        """Somebody left; or, with two empty texts, perhaps."""
+        """Hear that a slot of this limit was left; with two empty texts, that one of any limit may have been."""
         if self._flushing:
             self._heard[tenant, key] = None
             return
@@ -231,13 +233,13 @@ class Limiter:
             self._call_up(limit, 1)
 
     def _pass_on(self, limits: Iterable[Limit]) -> None:
-        """Somebody whose turn it was did not use these."""
+        """Call up the next attempts for limits that the attempt whose turn it was did not use."""
         for limit in limits:
             if limit not in self._full:
                 self._call_up(limit, 1)
 
     def _call_up(self, limit: Limit, number: int) -> None:
-        """So many of each queue: a queue that sends nothing now must not keep the room from the others."""
+        """Call up so many attempts of each queue: a queue that sends nothing now must not keep the room from the others."""
         waited_for = self._waited_for.get(_place(limit), {})
         queues = waited_for.get(limit)
         if queues is None or number <= 0:

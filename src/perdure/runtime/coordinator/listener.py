@@ -42,7 +42,7 @@ logger = logging.getLogger("perdure.listener")
 
 _PAGE = 1000
 _POLL_SECONDS = 0.1
-"""Other processes cannot call into this one; an indexed look ten times a second is what hearing them costs."""
+"""How often the journal is read for commands: other processes cannot call into this one, and an indexed query is cheap."""
 
 
 class Listener:
@@ -54,13 +54,13 @@ class Listener:
         *,
         answered: Callable[[list[str]], Awaitable[None]] | None = None,
     ) -> None:
-        """`answered` is told which commands have an answer now."""
+        """`answered` is called with the commands that have an answer now."""
         self._journal = journal
         self._coordinator = coordinator
         self._clock = clock
         self._answered = answered
         self._told: set[int] = set()
-        """Notices that are with the coordinator."""
+        """Notices that were passed to the coordinator and are still in the journal."""
         self._noticed = asyncio.Event()
         self._complaints = Complaints(clock, logger, "commands")
         coordinator.notice_written = self.look_soon
@@ -69,7 +69,7 @@ class Listener:
         self._noticed.set()
 
     def look_again(self) -> None:
-        """Runs were taken over: what was told to whoever decided for them before counts for nothing."""
+        """Read all notices again after runs were taken over: what was passed on for them before counts for nothing."""
         self._told.clear()
         self.look_soon()
 
@@ -101,7 +101,7 @@ class Listener:
         self._told = there
 
     async def _hear_commands(self) -> None:
-        """Those of one run in their order, runs side by side, so that one batch takes them all."""
+        """Decide commands: those of one run in order, different runs side by side, so that one batch takes them all."""
         commands = await self._journal.read_commands(self._coordinator.share.partitions, limit=_PAGE)
         by_run: dict[str, list[Command]] = {}
         for command in commands:
@@ -117,25 +117,25 @@ class Listener:
     async def _answer(self, commands: list[Command]) -> None:
         for command in commands:
             reply, made = await self._decide(command)
-            if reply.code == "moved":  # whoever has the run now finds the command too
+            if reply.code == "moved":  # the process that holds the run now finds the command too
                 return
-            if not made:  # whoever made a run was answered in the commit that did
+            if not made:  # a command that made a run was answered in that commit
                 # Crash here: what changed the run is answered with that change; the rest is decided again.
                 await self._journal.answer_command(command.command_id, encode_reply(reply))
         if self._answered is not None:
             await self._answered([command.command_id for command in commands])
 
     async def _try_to_tell(self, notice: Notice) -> None:
-        """Each by itself: what is wrong with one keeps no other, and stops nobody (X34)."""
+        """Pass on one notice: if it cannot be understood, the other notices and the process go on (X34)."""
         try:
             await self._tell(notice)
         except StoreUnavailable:
             raise
-        except Exception:  # of a newer process, or a bug here: it stays, and is tried again by the next process
+        except Exception:  # from a newer process, or a bug here: the notice stays, and the next process tries it again
             logger.exception("notice %d for run %s cannot be understood", notice.notice_id, notice.run_id)
 
     async def _tell(self, notice: Notice) -> None:
-        """A child ended, or an endless run goes on as a new one."""
+        """Pass on a notice: a child ended, or an endless run goes on as a new one."""
         coordinator = self._coordinator
         try:
             continuation = read_continuation(notice.body)
@@ -147,7 +147,7 @@ class Listener:
             return
         try:
             ir = await coordinator.library.get(continuation.ir)
-        except (NotFound, BlobMissing, BlobDamaged, msgspec.MsgspecError) as error:  # it will never be there again
+        except (NotFound, BlobMissing, BlobDamaged, msgspec.MsgspecError) as error:  # no retry will find it
             await self._give_up(notice, continuation.continues, str(error))
             return
         run_id, number = notice.run_id, notice.notice_id
@@ -161,16 +161,17 @@ class Listener:
         )
 
     async def _give_up(self, notice: Notice, sender: str, reason: str) -> None:
-        """The run that left it is told, by whoever decides for it, and has it in its journal."""
+        """Give up a continuation that cannot begin. The run that left it is told by the coordinator that holds it, and records it in
+        its journal."""
         to = notice.run_id
         logger.error("run %s cannot be continued as %s: %s", sender, to, reason, extra={"run_id": sender})
         request = Request(kind="undelivered", run_id=sender, to=to, reason=f"{to} cannot begin: {reason}"[:1000])
         await self._journal.put_command(sender, encode_request(request), command_id=f"undelivered:{notice.notice_id}")
-        # Crash here: the command is there, and the same one is put again.
+        # Crash here: the command is there, and putting the same one again changes nothing.
         await self._journal.delete_notices([notice.notice_id])
 
     async def _decide(self, command: Command) -> tuple[Reply, bool]:
-        """The answer, and whether a run was made by it. One that an earlier request made has another id."""
+        """The answer to a command, and whether the command made a run. A run that an earlier request made has another id."""
         try:
             request = decode_request(command.body)
         except msgspec.MsgspecError as error:
@@ -180,7 +181,7 @@ class Listener:
 
 
 def check_inputs(ir: IR, inputs: Any) -> list[str]:
-    """What is wrong with the inputs of a run, by the workflow's schema. No inputs at all are an empty object."""
+    """The problems that the workflow's schema finds in a run's inputs. No inputs at all count as an empty object."""
     if ir.inputs_schema is None:
         return []
     return check(ir.inputs_schema, {} if inputs is None else inputs)
@@ -197,7 +198,7 @@ class _Turned(Exception):
 
 
 async def handle(coordinator: Coordinator, request: Request, command_id: str = "") -> Reply:
-    """Decide a request in this process, and answer once that is durable."""
+    """Decide a request in this process, and answer once the decision is durable."""
     if request.kind in STARTS and (overload := coordinator.publisher.find_overload()):
         return Reply(run_id=request.run_id, code="overloaded", message=overload)
     try:
@@ -219,7 +220,7 @@ async def handle(coordinator: Coordinator, request: Request, command_id: str = "
 
 
 async def _existing(journal: Journal, request: Request, found: Exists) -> Reply:
-    """The run an earlier request with the same idempotency key started, if it asked for the same."""
+    """The reply for a start that found a run: the run an earlier start with the same idempotency key made, if both asked for the same."""
     record = await journal.find_run(found.run_id)
     if record is not None and found.run_id == request.run_id:
         return Reply(run_id=request.run_id, code="exists", message=f"run {request.run_id} exists already")
@@ -230,7 +231,7 @@ async def _existing(journal: Journal, request: Request, found: Exists) -> Reply:
 
 
 async def _gather(coordinator: Coordinator, request: Request) -> tuple[Request, IR | None, State | None]:
-    """What a request names and its decision needs: the IR, the run it is a rerun of; and the request with all its inputs."""
+    """What the decision of a request needs: the request with all its inputs, the IR it names, and the run it is a rerun of."""
     _check_names(request)
     if request.kind == "vote" and request.decision == "approve":
         await _check_vote(coordinator, request)
@@ -248,17 +249,17 @@ async def _gather(coordinator: Coordinator, request: Request) -> tuple[Request, 
         source is not None and not request.node and (request.inputs is not None or request.ir)
     ):
         inputs = request.inputs if request.inputs is not None or source is None else source.inputs
-        if ir.inputs_schema is not None:  # looked into, and only then loaded
+        if ir.inputs_schema is not None:  # inputs are loaded only where a schema checks them
             tenant = request.tenant if source is None else source.tenant
             try:
                 request = await _fill_inputs(coordinator, request, ir, tenant, inputs)
-            except (BlobStoreUnavailable, BlobMissing, BlobDamaged) as error:  # others wait for their answers
+            except (BlobStoreUnavailable, BlobMissing, BlobDamaged) as error:  # other requests wait for their answers
                 raise _Turned(error.code, f"the inputs: {error.message}") from None
     return request, ir, source
 
 
 def _check_names(request: Request) -> None:
-    """Here, where every request comes by: who asks, for whom, and to whom it is handed."""
+    """Check the names in a request (the requester, the approver, the delegate) here, where every request passes."""
     names = {"by": request.by, "approver": request.approver or "", "to": request.to}
     for field, name in names.items() if request.kind != "undelivered" else ():
         if name and (trouble := find_name_trouble(name)):
@@ -266,7 +267,7 @@ def _check_names(request: Request) -> None:
 
 
 async def _fill_inputs(coordinator: Coordinator, request: Request, ir: IR, tenant: str, inputs: Any) -> Request:
-    """With the defaults of the schema, which are recorded with the run; what does not fit then is turned away."""
+    """Fill in the defaults of the schema, which are recorded with the run, and turn away inputs that do not fit then."""
     given = await coordinator.contents.resolve(tenant, inputs, masked=False)
     whole = apply_defaults(ir.inputs_schema, given)
     problems = check_inputs(ir, mask(whole) if find_sealed(whole) else whole)
@@ -274,7 +275,7 @@ async def _fill_inputs(coordinator: Coordinator, request: Request, ir: IR, tenan
         problems = [
             *problems,
             *find_unknown(ir.inputs_schema, whole),
-        ]  # most often the name of what is missing, misspelt
+        ]  # an unknown name is most often a misspelling of the missing one
         raise _Turned("invalid_inputs", "the inputs do not fit the workflow: " + "; ".join(problems), problems)
     if whole is given:
         return request
@@ -282,7 +283,7 @@ async def _fill_inputs(coordinator: Coordinator, request: Request, ir: IR, tenan
 
 
 async def _check_vote(coordinator: Coordinator, request: Request) -> None:
-    """Here, where every vote comes by: of a server, a command, a program."""
+    """Check the data of a vote against its form here, where every vote passes, from a server, a command or a program."""
     name = request.approval
     try:
         form = await find_form(coordinator.journal, coordinator.contents, request.run_id, name)
@@ -304,13 +305,13 @@ async def _find_source(coordinator: Coordinator, request: Request) -> State:
         raise
     except Exception as error:
         raise _Turned("integrity_error", f"run {request.source} cannot be read: {error}") from error
-    if source.imported:  # a rerun would take its outcomes, and the decisions of people in them, for true
+    if source.imported:  # a rerun would take its outcomes, and the human decisions in them, for true
         raise _Turned("imported", f"run {request.source} was imported from {source.imported}: to look at, not to run")
     return source
 
 
 def _prepare_rerun(request: Request, source: State, ir: IR) -> None:
-    """By another definition only what that has a place for can be kept (E6)."""
+    """Check that a rerun is possible: by another definition, only outcomes it has a place for can be kept (E6)."""
     if ir.name != source.workflow:
         raise _Turned("rerun_refused", f"run {source.run_id} is of workflow {source.workflow!r}, not of {ir.name!r}")
     if not request.node:
@@ -321,7 +322,7 @@ def _prepare_rerun(request: Request, source: State, ir: IR) -> None:
     problems = reruns.mend(source, ir) or reruns.check(source, request.node, inputs)
     if problems:
         raise _Turned("rerun_refused", "; ".join(problems))
-    # Whoever asked was looked at before, and the run went on: a decision that came since is not theirs to keep (X17).
+    # The caller's permission was checked before the run went on: a decision made since is not theirs to keep (X17).
     seen = request.checked
     if seen is not None and any(found.ended_seq > seen for found in reruns.keep(source, request.node)):
         raise _Turned("run_changed", f"run {source.run_id} went on before {request.node!r} meanwhile; ask again")

@@ -1,4 +1,4 @@
-"""A run in a coordinator's memory: its state, what is durable of it, and what the decision under way will write.
+"""A run in a coordinator's memory: its state, how much of it is durable, and what the decisions under way will write.
 
 Owns loading (snapshot, then events) and the translation of decisions into journal commits. Knows nothing of batches.
 """
@@ -45,12 +45,12 @@ N = NodeState
 logger = logging.getLogger("perdure.loaded")
 
 SNAPSHOT_EVERY = 1000
-"""Events between snapshots of one run, at least (PROTOCOL 5)."""
+"""The fewest events between two snapshots of one run (PROTOCOL 5)."""
 _READ = 2000
 LARGEST_SNAPSHOT = 24 * 1024 * 1024
-"""Bytes; a map of 100,000 items comes to half of that."""
+"""In bytes; the snapshot of a map of 100,000 items comes to half of that."""
 LARGE_BYTES = 256 * 1024
-"""Of a snapshot, or of events, that are read in one go on the loop."""
+"""The most bytes of a snapshot, or of events, that are read in one go on the loop."""
 
 
 class Loaded:
@@ -76,7 +76,7 @@ class Loaded:
     def __init__(self, state: State, partitions: int, snapshot_seq: int = 0, snapshot_bytes: int = 0) -> None:
         self.state = state
         self.grown = snapshot_bytes or state.bytes
-        """What a snapshot would have, roughly, in bytes: what the last one had, and all that was written since."""
+        """Roughly the bytes of a snapshot taken now: those of the last one, and of all events written since."""
         self.durable_seq = state.seq
         self.snapshot_seq = snapshot_seq
         self.partition = partition_of(state.run_id, partitions) if state.run_id else 0
@@ -95,13 +95,13 @@ class Loaded:
         self.over: dict[tuple[str, tuple[int, ...], int], list[Any]] = {}
         """Rendered `over` lists of maps under way, by node, scope and attempt."""
         self.pins = 0
-        """Tasks of this run in the dispatcher: it may not leave memory."""
+        """How many tasks of this run are in the dispatcher; while there are any, the run may not leave memory."""
         self.inherited = False
-        """Another process had it: its attempts may be with workers, and only the transport knows which."""
+        """Whether another process had the run: its attempts may be with workers, and only the transport knows which."""
 
     @property
     def changed(self) -> bool:
-        """There is something to be written."""
+        """Whether there is something to be written."""
         return bool(self.events or self.timers or self.notices_consumed)
 
     @property
@@ -121,7 +121,7 @@ class Loaded:
                 self._notice(effect)
 
     def commit(self, commit_id: str, incarnation: int | None) -> Commit:
-        """What the decisions taken since the last commit write."""
+        """The commit that writes the decisions taken since the last one."""
         state = self.state
         self.commit_id = commit_id
         taken = None
@@ -147,14 +147,14 @@ class Loaded:
         )
 
     def _wants_snapshot(self) -> bool:
-        """A snapshot costs as much as the state is large, so a large state takes fewer: constant cost per event. It is made in
-        one go, so of a state that is larger still there is none, and whoever loads it reads its events."""
+        """Whether this commit takes a snapshot. The cost of one grows with the state, so a large state takes fewer, which keeps the
+        cost per event constant. A snapshot is made in one go, so an even larger state has none, and is loaded from its events."""
         if self.grown > LARGEST_SNAPSHOT:
             return False
         return self.state.seq - self.snapshot_seq >= max(SNAPSHOT_EVERY, len(self.state.activations))
 
     def committed(self) -> None:
-        """The commit is durable."""
+        """Forget what the last commit wrote, now that it is durable."""
         state = self.state
         self.durable_seq = state.seq
         self.events.clear()
@@ -204,9 +204,9 @@ class Loaded:
         return [resolve_letter(self.parked.pop(name)[0], found[name], at, asked.get(name, asked[""])) for name in over]
 
     def _notice(self, effect: c.Effect) -> None:
-        """The end of a run, told to its parent or its continuation in its own terminal transaction (PROTOCOL 12).
+        """Tell the end of a run to its parent or its continuation, in the run's own terminal transaction (PROTOCOL 12).
 
-        Written down as it is decided: later in the same batch the run may be retried, and no longer be at an end.
+        The notice is made as the end is decided: later in the same batch the run may be retried, and no longer be ended.
         """
         if isinstance(effect, c.NotifyParent):
             self.notices.append((effect.parent[0], child_notice(self.state)))
@@ -215,7 +215,7 @@ class Loaded:
 
 
 async def load(journal: Journal, library: Library, record: RunRecord) -> State:
-    """The state a journal folds to, from its newest readable snapshot on."""
+    """The state that a run's journal folds to, from its newest readable snapshot on."""
     return await load_from(journal, library.get, record, await journal.find_snapshot(record.run_id))
 
 
@@ -246,7 +246,7 @@ async def load_from(
             weight += len(one.body)
             if weight > LARGE_BYTES:  # how many events are read at once says nothing of their size
                 weight = 0
-                await system.sleep(0)  # no time: others have their turn
+                await system.sleep(0)  # no time passes, but other tasks have their turn
             event = e.decode(one.body)
             if isinstance(event, e.RunCreated | e.RunPatched) and event.ir not in state.library:
                 state.library[event.ir] = await get_ir(event.ir)
