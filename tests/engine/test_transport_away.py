@@ -110,7 +110,7 @@ async def test_a_recall_nobody_answered_is_asked_again(tmp_path, transport):
 class Coordinator:
     def __init__(self, transport: Any) -> None:
         self.transport = Courier(transport)
-        self.dispatcher = SimpleNamespace(out=list, get=lambda name: None)
+        self.publisher = SimpleNamespace(dispatcher=SimpleNamespace(out=list, get=lambda name: None))
         self.messages: list[Any] = []
 
     def put(self, message: Any) -> None:
