@@ -6,6 +6,8 @@ import pytest
 
 from perdure.kernel import commands as c
 from perdure.kernel import waits
+from perdure.kernel.address import Address
+from perdure.kernel.outstanding import outstanding
 from perdure.kernel.state import key_of
 from perdure.kernel.values import Wait
 from tests.kernel.driver import Run
@@ -44,6 +46,34 @@ def test_the_next_portion_is_started_when_an_item_moves(move: str) -> None:
     assert started(run) == COUNT
     run.begin("m", item=2)
     assert started(run) == COUNT
+
+
+def more(run: Run) -> list[Address]:
+    return [effect.address for effect in run.effects if isinstance(effect, c.StartMore)]
+
+
+def test_the_next_portion_is_asked_for_though_no_item_moves() -> None:
+    run = begun()
+    assert started(run) == PORTION
+    for expected in (2 * PORTION, COUNT):
+        (address,) = more(run)
+        run.do(c.NextItems(at=run.now, address=address))
+        assert started(run) == expected
+    assert more(run) == []
+
+
+def test_a_portion_that_was_not_asked_for_is_asked_for_after_a_crash() -> None:
+    run = begun()
+    assert [effect.address for effect in outstanding(run.state) if isinstance(effect, c.StartMore)] == more(run)
+    run.tell(c.Pause)
+    assert [effect for effect in outstanding(run.state) if isinstance(effect, c.StartMore)] == []
+
+
+def test_a_full_map_asks_for_no_more_than_may_be_open() -> None:
+    run = begun(limit=PORTION)
+    assert more(run) == []
+    run = begun(limit=PORTION + 1)
+    assert len(more(run)) == 1
 
 
 def test_no_more_is_started_than_may_be_open() -> None:

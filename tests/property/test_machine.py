@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
+from perdure.kernel import waits
 from tests.property import graphs
 from tests.property.walk import Mending, explore
 
@@ -51,6 +52,17 @@ def test_no_history_with_mended_definitions_breaks_an_invariant() -> None:
             explore(Random(seed), steps=40, size=10, kind=Mending)
         except Exception as error:
             error.add_note(f"repeat with: explore(Random({seed}), steps=40, size=10, kind=Mending)")
+            raise
+
+
+@pytest.mark.slow
+def test_no_history_with_maps_in_portions_breaks_an_invariant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waits, "PORTION", 2)
+    for seed in range(8_000_000, 8_000_000 + _budget()):
+        try:
+            explore(Random(seed), steps=40, size=10)
+        except Exception as error:
+            error.add_note(f"repeat with PORTION = 2: explore(Random({seed}), steps=40, size=10)")
             raise
 
 

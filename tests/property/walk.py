@@ -42,6 +42,7 @@ class Walk:
         """Everything ever dispatched; old entries are what duplicates are made of."""
         self.dispatched: set[Address] = set()
         self.recalled: list[Address] = []
+        self.more: list[Address] = []
         self.timers: dict[str, float] = {}
         self.old_timers: list[str] = []
         self.approvals: list[str] = []
@@ -97,6 +98,8 @@ class Walk:
                     self.old_timers.append(effect.timer)
                 case c.ClearTimer():
                     self.timers.pop(effect.timer, None)
+                case c.StartMore():
+                    self.more.append(effect.address)
                 case c.StartChild():
                     self.children[effect.child] = effect.generation
                 case c.StopChild(rollback=True):
@@ -162,6 +165,8 @@ class Walk:
             rules.append((3, self.repair))
         if self.recalled:
             rules.append((3, self.answer_recall))
+        if self.more:
+            rules.append((3, self.start_more))
         weights = [weight for weight, _ in rules]
         self.random.choices([rule for _, rule in rules], weights)[0]()
 
@@ -349,6 +354,10 @@ class Walk:
         recalled = self.recalled.pop(self.random.randrange(len(self.recalled)))
         kind: Any = c.Withdraw if self.random.random() < 0.7 else c.Begin
         self.do(kind(at=self.run.now, address=recalled))
+
+    def start_more(self) -> None:
+        more = self.more.pop(self.random.randrange(len(self.more)))
+        self.do(c.NextItems(at=self.run.now, address=more))
 
     def repair(self) -> None:
         found = self.parked()

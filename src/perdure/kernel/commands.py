@@ -111,6 +111,10 @@ class Withdraw(NodeCommand, frozen=True, kw_only=True):
     """The transport took the task back before a worker claimed it: the answer to a `Recall` effect."""
 
 
+class NextItems(NodeCommand, frozen=True, kw_only=True):
+    """Start the next items of a map that has more of them: the answer to a `StartMore` effect."""
+
+
 class Suspend(NodeCommand, frozen=True, kw_only=True):
     """The node's type turns the attempt into a durable wait."""
 
@@ -244,6 +248,7 @@ AnyCommand = (
     | Lapse
     | Withdraw
     | Suspend
+    | NextItems
     | Hold
     | Release
     | FireTimer
@@ -329,6 +334,12 @@ class SetTimer(Effect, frozen=True, kw_only=True):
 
 class ClearTimer(Effect, frozen=True, kw_only=True):
     timer: str
+
+
+class StartMore(Effect, frozen=True, kw_only=True):
+    """Answer `NextItems` when it is this run's turn again: one decision starts only so many items of a map (rule 36)."""
+
+    address: Address
 
 
 class StartChild(Effect, frozen=True, kw_only=True):

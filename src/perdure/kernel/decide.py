@@ -28,6 +28,7 @@ _HANDLERS: dict[type[c.Command], Callable[[Decider, Any], None]] = {
     c.Lapse: attempts.lapse,
     c.Withdraw: attempts.withdraw,
     c.Suspend: waits.suspend,
+    c.NextItems: waits.start_more,
     c.Hold: attempts.hold_back,
     c.Release: attempts.release,
     c.FireTimer: waits.fire_timer,

@@ -10,6 +10,7 @@ from typing import Any
 from perdure.kernel import commands as c
 from perdure.kernel.decider import sorted_by_schedule
 from perdure.kernel.state import Activation, NodeState, RunState, State
+from perdure.kernel.waits import has_more_items
 
 N, R = NodeState, RunState
 
@@ -25,6 +26,7 @@ def outstanding(state: State) -> list[c.Effect]:
         effects.extend(c.Stop(address=state.address(a)) for a in sorted_by_schedule(state, N.RUNNING))
     waiting = sorted_by_schedule(state, N.WAITING)
     effects.extend(_child(state, a) for a in waiting if a.wait is not None and a.wait.kind == "child")
+    effects.extend(c.StartMore(address=state.address(a)) for a in waiting if has_more_items(state, a))
     if state.plan:
         activation = state.activations[state.plan[-1]]
         undo = activation.undo

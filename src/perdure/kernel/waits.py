@@ -11,7 +11,7 @@ from perdure.kernel.decider import GRACE_SECONDS, Decider, Refusal
 from perdure.kernel.inputs import Evidence, items
 from perdure.kernel.outcomes import accept, exceed, fail_attempt, fail_for_good
 from perdure.kernel.settle import finish, hold, schedule, send
-from perdure.kernel.state import OPEN, Activation, Approval, NodeState, RunState, Timer, key_of
+from perdure.kernel.state import OPEN, Activation, Approval, NodeState, RunState, State, Timer, key_of
 from perdure.kernel.values import Error, Wait
 
 N, R = NodeState, RunState
@@ -323,6 +323,18 @@ def item_moved(d: Decider, command: c.NodeCommand) -> None:
             items_of(d, activation)
 
 
+def start_more(d: Decider, command: c.NextItems) -> None:
+    advance_items(d, d.get(command))
+
+
+def has_more_items(state: State, owner: Activation) -> bool:
+    """Whether a map may start items now that it has not started."""
+    wait = owner.wait
+    if state.state is not R.RUNNING or owner.state is not N.WAITING or wait is None or wait.kind != "items":
+        return False
+    return owner.items_started < wait.count and (not wait.limit or owner.items_open < wait.limit)
+
+
 def advance_items(d: Decider, owner: Activation, item: Activation | None = None) -> None:
     """Start the next items of a map, or end it. `item`: the one that something happened to."""
     state, wait = d.state, owner.wait
@@ -339,7 +351,6 @@ def advance_items(d: Decider, owner: Activation, item: Activation | None = None)
             d, owner, Error("items_failed", message[:_MOST_SAID], details=None if cause is None else cause.details)
         )
         return
-    # The next portion is started when an item of this one moves, which is soon unless no worker can take any.
     room = min(wait.limit - owner.items_open, PORTION) if wait.limit else PORTION
     going: list[Activation] = []
     position = owner.items_started
@@ -354,6 +365,8 @@ def advance_items(d: Decider, owner: Activation, item: Activation | None = None)
         hold(d, going, "paused")
     elif going:
         send(d, going)
+        if has_more_items(state, owner):
+            d.effect(c.StartMore(address=state.address(owner)))
     elif owner.items_completed + owner.items_failed >= wait.count and not owner.items_open:
         need, count = c.Need("collect", state.name(owner.node), owner.scope), wait.count
         verdict = d.ask(need, lambda: Evidence(items=items(state, owner, count)))

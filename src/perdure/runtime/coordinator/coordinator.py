@@ -513,6 +513,8 @@ class Coordinator:
                     await self.publisher.recall(loaded, effect.address)
                 case c.StartChild() | c.StopChild():
                     self.children.put(loaded, effect)
+                case c.StartMore():
+                    self._start_more(effect.address)
                 case _:
                     pass
         if stops:
@@ -522,6 +524,11 @@ class Coordinator:
                 self.publisher.limiter.done(name)
         await self.children.act()
         self.memory.rest(loaded)
+
+    def _start_more(self, address: Address) -> None:
+        """Put the next items of a map behind what waits in the inbox."""
+        more = c.NextItems(at=self.clock.now(), address=address)
+        self.put(Asked(address.run_id, lambda state: more, None))
 
     async def _quarantine(self, run_id: str, batch: Batch, error: Exception, at: Message | None = None) -> None:
         """Quarantine a run that cannot be understood, and answer the messages of this batch that concern it. `at` is the message
