@@ -1,4 +1,4 @@
-"""What a run waits for that only a person can give: decisions, signals, repairs, a resume. Children are looked into."""
+"""What a run, its children included, waits for that only a person can give: decisions, signals, repairs, a resume."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Ask(msgspec.Struct, frozen=True):
     approvers: tuple[str, ...] = ()
     shown: Any = None
     reject: str = ""
-    """What to reject leads to, where the workflow says so."""
+    """The nodes that a rejection leads to, where the workflow names them."""
 
 
 class Waiting(msgspec.Struct):
     asks: list[Ask] = []
     busy: bool = False
-    """Something goes on without a person: work, a retry, a timer."""
+    """Something of the run continues without a person: work, a retry, a timer."""
 
     @property
     def only_people(self) -> bool:
@@ -54,7 +54,7 @@ async def look(engine: Engine, state: State, depth: int = 0) -> Waiting:
         return found
     if state.state is R.PAUSED:
         found.asks.append(Ask("paused", "", state.run_id, "", f"perdure runs resume {state.run_id}"))
-    # The run goes on while its children are looked at: of its own, everything is read before anything is awaited.
+    # The run may go on while its children are looked at, so its own state is read completely before the first await.
     children: list[str] = []
     for activation in state.activations.values():
         if activation.state in OPEN:
@@ -95,7 +95,7 @@ def _look_at(state: State, activation: Activation, found: Waiting, children: lis
 async def _look_at_child(engine: Engine, child: str, found: Waiting, depth: int) -> None:
     record = await engine.journal.find_run(child)
     if record is None or record.row.ended_at is not None or depth > _DEEPEST:
-        found.busy = True  # it is about to start, or about to be reported
+        found.busy = True  # the child is about to start, its end is about to be reported, or it is too deep
         return
     below = await look(engine, await engine.state_of(record), depth + 1)
     found.asks.extend(below.asks)
@@ -103,7 +103,8 @@ async def _look_at_child(engine: Engine, child: str, found: Waiting, depth: int)
 
 
 def approve_command(approval: str, approvers: tuple[str, ...], form: Any = None) -> str:
-    """Whoever is named has to say so: the name of an approver is seldom that of a user. What a form needs stands there as an example."""
+    """The command that approves. It names the first approver with `--by`, because the name of an approver is seldom that of a
+    user, and has an example of the data that the form needs."""
     example = example_of(form)
     data = f" --data {quote(msgspec.json.encode(example).decode())}" if example else ""
     return f"perdure approvals approve {approval}{f' --by {quote(approvers[0])}' if approvers else ''}{data}"

@@ -6,7 +6,7 @@ what the Python says:
 - A node that needs a value which may have been skipped is skipped with it: that dependency is `required`.
 - A node made in an arm of a branch runs only if the arm was chosen: the branch names it, and if something from outside the
   arm leads to it as well, the edge from the branch is `required`.
-- What a branch comes to is the value of the arm that ran: templates with defaults, whose dependencies are not required.
+- The value of a branch is the value of the arm that ran: templates with defaults, whose dependencies are not required.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class Link:
     def __init__(self, *, required: bool = False, named: bool = False) -> None:
         self.required = required
         self.named = named
-        """A branch or a path names it."""
+        """A branch or a path names this edge."""
 
 
 class Arm:
-    """One way of a branch, a rejection or a failure; `of` is the node that chooses it."""
+    """One path of a branch, a rejection or a failure; `of` is the node that chooses it."""
 
     __slots__ = ("nodes", "of", "parent")
 
@@ -73,7 +73,7 @@ class Arm:
 
 
 class BuiltArm:
-    """The nodes a choice leads to, what the way comes to (None: to nothing), and the nodes it ends with."""
+    """A finished arm: the nodes that the choice leads to, the arm's value (None: it has none), and the nodes it ends with."""
 
     __slots__ = ("ends", "entries", "value")
 
@@ -91,7 +91,7 @@ class Body:
     def __init__(self, parent: Body | None) -> None:
         self.parent = parent
         self.nodes: list[Node] = []
-        """Everything made inside, inner loops and arms included."""
+        """All nodes made inside, those of inner loops and arms included."""
 
 
 class Node:
@@ -104,7 +104,7 @@ class Node:
         self.arm = arm
         self.body = body
         self.may_skip = False
-        """It may be skipped although its arm was chosen."""
+        """The node may be skipped although its arm was chosen."""
 
     def link(self, source: Node, *, required: bool = False, named: bool = False) -> None:
         found = self.links.get(source)
@@ -127,7 +127,7 @@ class Node:
 
 
 class Reads:
-    """What a part of a node reads: the nodes, and whether each must have given a value."""
+    """The nodes that a part of a node reads, each with whether it must have given a value."""
 
     __slots__ = ("nodes",)
 
@@ -143,7 +143,7 @@ class Reads:
 
 
 class Captured:
-    """A node that was described but is no node of the graph: the item of a map, a compensator."""
+    """A described node that is not part of the graph: the item of a map, a compensator."""
 
     __slots__ = ("reads", "spec")
 
@@ -161,7 +161,7 @@ class Builder:
         self.arm: Arm | None = None
         self.body: Body | None = None
         self.capture: list[Captured] | None = None
-        """Where descriptions go that become no nodes of the graph."""
+        """Collects described nodes that do not become part of the graph; None: they do."""
         self.item: object = None
         """The innermost map item or compensator under way."""
         self._ids: dict[str, int] = {}
@@ -180,7 +180,7 @@ class Builder:
     def add(
         self, name: str, spec: dict[str, Any], reads: Reads, *, id: str | None = None, lenient: bool = False
     ) -> Node:
-        """`lenient`: the node runs before all it reads has ended, so nothing of it is required."""
+        """Add a node to the graph. A `lenient` one may run before everything it reads has ended, so none of that is required."""
         if self.capture is not None:
             raise BuildError(
                 "the item of a map, and a compensator, is one call of a task; put more into a workflow, and use that"
@@ -204,12 +204,12 @@ class Builder:
         return Handle(self, NodeRoot(node), parts)
 
     def transform(self, name: str, value: Any) -> Node:
-        """A node that gives a value made of others."""
+        """Add a node that gives a value made of others."""
         reads = Reads()
         return self.add(name, {"type": "transform", "config": {"value": self.render(value, reads)}}, reads)
 
     def _is_certain(self, source: Node) -> bool:
-        """Whether it has surely run when something runs that is made here."""
+        """Whether `source` has always run when a node made at this place runs."""
         if source.may_skip:
             return False
         return (
@@ -256,12 +256,13 @@ class Builder:
         return BuiltArm(self._bind(arm), value, [node for node in arm.nodes if node not in followed])
 
     def _belongs_to(self, handle: Handle, arm: Arm) -> bool:
-        """It reads nodes, all of them in the arm: whether it has a value tells whether the arm was chosen."""
+        """Whether a handle reads nodes, all of them in the arm: then its having a value tells that the arm was chosen."""
         nodes = [node for node, _ in root_of(handle).reads()]
         return bool(nodes) and all(arm.contains(node) for node in nodes)
 
     def _bind(self, arm: Arm) -> list[Node]:
-        """Nodes that nothing else would keep from running when the arm is not chosen hang on the choice itself."""
+        """Make the nodes that nothing else would keep from running when the arm is not chosen depend on the choice itself, and
+        give them."""
         entries = []
         for node in arm.nodes:
             _drop_known(node, arm.of)
@@ -275,7 +276,7 @@ class Builder:
     # -- descriptions that become no nodes -------------------------------------------------------------------------------
 
     def describe_one(self, make: Callable[[], Any], what: str, hint: str) -> Captured:
-        """The one node that `make` describes; it does not become one of the graph."""
+        """The one node that `make` describes; it does not become part of the graph."""
         before, self.capture = self.capture, []
         try:
             value = make()
@@ -369,7 +370,7 @@ class Builder:
         return key
 
     def _render_object(self, value: Any, reads: Reads, lenient: bool, place: str) -> Any:
-        """Data classes, structs, dates, …: as JSON would hold them, with handles inside."""
+        """Data classes, structs, dates, … as JSON holds them, with handles inside."""
         if isinstance(value, Condition):
             raise BuildError(f"{place} is a condition; conditions go into when=, perdure.branch and perdure.loop")
         try:
@@ -397,14 +398,14 @@ class Builder:
 
 
 def whole_node(value: Any) -> Node | None:
-    """The node whose whole output the value is."""
+    """The node whose whole output the value is, if there is one."""
     if isinstance(value, Handle) and not parts_of(value) and isinstance(root := root_of(value), NodeRoot):
         return root.node
     return None
 
 
 def _drop_known(node: Node, of: Node) -> None:
-    """What the choosing node itself waited for has ended when the choice is made: no edge of its own is needed."""
+    """Drop edges from nodes that the choosing node itself waited for: they have ended when the choice is made."""
     if "join" in of.spec or "join" in node.spec:
         return
     for source in [source for source in node.links if source in of.links]:
@@ -420,7 +421,7 @@ def _is_around(outer: Arm, arm: Arm) -> bool:
 
 
 def _escape(text: str, *, before_mark: bool = False) -> str:
-    """Text that holds braces stays text."""
+    """The text with its braces escaped, so that a template leaves them as they are."""
     check_undamaged(text)
     return (_BRACES_BEFORE if before_mark else _BRACES).sub(lambda found: f'{{{{ "{found[0]}" }}}}', text)
 
@@ -440,7 +441,7 @@ def find_current() -> Builder | None:
 
 
 def current(what: str) -> Builder:
-    """The workflow that is being built here."""
+    """The builder of the workflow under construction here; BuildError without one."""
     found = _current.get()
     if found is None:
         raise BuildError(

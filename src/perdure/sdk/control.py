@@ -1,4 +1,4 @@
-"""Control flow: branch, switch, loop, map, first. Each is a few keys on nodes; functions given to them are called once."""
+"""Control flow: branch, switch, loop, map, first. Each becomes a few keys on nodes; functions given to them are called once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def branch(on: Any, cases: Mapping[Any, Callable[[], R]], default: Callable[[], 
 @overload
 def branch(on: Any, cases: Mapping[Any, Callable[[], R]], default: None = None) -> R | None: ...
 def branch(on: Any, cases: Mapping[Any, Callable[[], Any]], default: Callable[[], Any] | None = None) -> Any:
-    """Go the way of the first condition that holds once `on` is there; gives what that way comes to.
+    """Take the path of the first condition that holds once `on` has its value; gives the value of that path.
 
         perdure.branch(score, {score > 0.8: lambda: publish(text), score > 0.5: lambda: edit(text)}, default=lambda: drop(text))
 
@@ -51,7 +51,7 @@ def switch(on: Any, cases: Mapping[Any, Callable[[], R]], default: Callable[[], 
 @overload
 def switch(on: Any, cases: Mapping[Any, Callable[[], R]], default: None = None) -> R | None: ...
 def switch(on: Any, cases: Mapping[Any, Callable[[], Any]], default: Callable[[], Any] | None = None) -> Any:
-    """Go the way whose key equals the value: `perdure.switch(kind, {"refund": lambda: refund(order)}, default=…)`."""
+    """Take the path whose key equals the value: `perdure.switch(kind, {"refund": lambda: refund(order)}, default=…)`."""
     builder = current("perdure.switch")
     _check_on(on, "perdure.switch")
     return _branch(builder, on, [(cast("Condition", on == key), arm) for key, arm in cases.items()], default)
@@ -91,7 +91,7 @@ def _branch(
 
 
 def _branching_node(builder: Builder, on: Handle, conditions: list[Condition]) -> Node:
-    """The node that decides: that of `on`, if it can; else one made for it, after everything the conditions read."""
+    """The node that decides: that of `on`, if it can; else a new node after everything that the conditions read."""
     reads = Reads()
     reads.add(on)
     for condition in conditions:
@@ -106,12 +106,12 @@ def _branching_node(builder: Builder, on: Handle, conditions: list[Condition]) -
 
 
 def _is_free(node: Node) -> bool:
-    """It may get a branch or a loop: it has none, and surely runs."""
+    """Whether a node may get a branch or a loop: it has neither, and always runs."""
     return not any(key in node.spec for key in ("branch", "loop", "when"))
 
 
 def first(*handles: T, cancel_rest: bool = False) -> T:
-    """The value of whichever is there first; with `cancel_rest`, what only led to the others is stopped."""
+    """The value that exists first; with `cancel_rest`, nodes that only led to the others are stopped."""
     builder = current("perdure.first")
     if len(handles) < 2 or not all(isinstance(handle, Handle) for handle in handles):
         raise BuildError("perdure.first takes what two or more calls gave")
@@ -128,8 +128,8 @@ def first(*handles: T, cancel_rest: bool = False) -> T:
 
 
 class Loop:
-    """For type checkers: what the body of a loop is given. `iteration` counts from 1; `previous` is what the iteration before
-    came to, null in the first."""
+    """The argument of a loop's body, for type checkers. `iteration` counts from 1; `previous` is the value of the iteration
+    before, null in the first."""
 
     iteration: int
     previous: Any
@@ -157,13 +157,13 @@ def loop(
     delay: float = 0,
     on_exhausted: Literal["fail", "stop"] = "fail",
 ) -> R:
-    """Do the body again as long as the condition holds; gives what the last iteration came to.
+    """Repeat the body as long as the condition holds; gives the value of the last iteration.
 
         perdure.loop(lambda loop: improve(text, loop.previous), while_=lambda draft: draft.score < 0.9, max_iterations=5)
 
-    The body is a function of the loop (`loop.previous`, `loop.iteration`) or of nothing. `while_` gets what the body came to, or
-    is CEL, in which that is `output`. When the condition still holds after `max_iterations`, the run fails, or goes on with
-    the last value if `on_exhausted="stop"`. Without `max_iterations` the workflow must be `endless`.
+    The body is a function of the loop (`loop.previous`, `loop.iteration`) or of nothing. `while_` is a function of the body's
+    value, or CEL in which that value is `output`. When the condition still holds after `max_iterations`, the run fails, or
+    continues with the last value if `on_exhausted="stop"`. Without `max_iterations` the workflow must be `endless`.
     """
     builder = current("perdure.loop")
     if builder.capture is not None:
@@ -210,20 +210,20 @@ def _takes_argument(function: Callable[..., Any]) -> bool:
 
 
 def _close(builder: Builder, body: Body, value: Any) -> Node:
-    """The node that loops: the one whose output the body came to, if it ends the body; else one made for it."""
+    """The node that loops: the one whose output is the body's value, if it ends the body; else a new node."""
     followed = {source for node in body.nodes for source in node.links}
     node = whole_node(value)
     ends = node is not None and node in body.nodes and node not in followed
     if node is None or not ends or node.arm is not builder.arm or node.body is not body or not _is_free(node):
         node = builder.transform("again", value)
-    for other in body.nodes:  # whatever the body does is part of the iteration
+    for other in body.nodes:  # everything in the body is part of the iteration
         if other is not node and other not in followed and other not in node.links:
             node.link(other)
     return node
 
 
 def _find_head(builder: Builder, body: Body) -> Node:
-    """Where an iteration begins. Several beginnings get one before them."""
+    """The node with which an iteration begins. Several first nodes get a new one before them."""
     inside = set(body.nodes)
     entries = [node for node in body.nodes if not any(source in inside for source in node.links)]
     if len(entries) == 1:
@@ -262,7 +262,7 @@ def map_each(
     """Call a task (or a workflow) once for each item of a list; gives the list of results, in order.
 
     `perdure.map(fetch, cities, max_concurrency=10)`, or `perdure.map(lambda city: fetch(city, unit="C"), cities)`. With
-    `tolerated_failures` so many items may fail: `{"error": {"code": …, "message": …}}` stands in their place.
+    `tolerated_failures`, so many items may fail; `{"error": {"code": …, "message": …}}` stands in their place.
     """
     builder = current("perdure.map")
     check_names(options, NODE_OPTIONS, "perdure.map")
@@ -299,7 +299,7 @@ def map_each(
     )
     child = builder.children.get(inner["config"]["workflow"]) if inner["type"] == "workflow" else None
     if child is not None and child.build().single and builder.capture is None:
-        text = f'{expression(handle)} | unwrap("{RESULT}")'  # an item that failed, and may, has an error in its place
+        text = f'{expression(handle)} | unwrap("{RESULT}")'  # a tolerated failure has an error in its place
         return cast("list[R]", Handle(builder, TextRoot(text, (handle,))))
     return cast("list[R]", handle)
 

@@ -1,4 +1,4 @@
-"""What goes wrong while a workflow is built or run from Python."""
+"""Errors of building and running workflows from Python."""
 
 from __future__ import annotations
 

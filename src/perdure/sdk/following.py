@@ -1,6 +1,6 @@
-"""A run as it is durable, folded from its events, whoever decides them; and going on with it when its process is gone.
+"""A run as it is durable, folded from its events whichever process decides them; and taking it over when that process is gone.
 
-Where events and definitions come from is the source's: the journal of an engine here, or the stream of a server.
+A source knows where events and definitions come from: the journal of an engine here, or the stream of a server.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _STATES = {
 
 
 class Source(Protocol):
-    """Where a run is followed."""
+    """The place from which a run is followed."""
 
     async def catch_up(self, follower: Follower) -> None:
-        """Bring its state to what the run is now."""
+        """Bring the follower's state to what the run is now."""
         ...
 
     def stream(self, run_id: str, after: int) -> AsyncIterator[e.Event]:
@@ -42,11 +42,11 @@ class Source(Protocol):
         ...
 
     async def find_ir(self, event: e.RunCreated | e.RunPatched) -> IR | None:
-        """The definition that the run goes by from this event on; None: it cannot be had."""
+        """The definition that the run follows from this event on; None: it is not available."""
         ...
 
     async def look(self, state: State, *, blind: bool) -> Seen:
-        """What is executed now, which is in no event."""
+        """What is executed of the run now, which no event says."""
         ...
 
 
@@ -57,18 +57,18 @@ class Follower:
         self._source = source
         self.state = State(run_id=run_id)
         self.changed = asyncio.Event()
-        """Set after every event; whoever waits for it clears it."""
+        """Set after every event; the task that waits for it clears it."""
         self.asks: list[Ask] = []
-        """What only a person can give, when it was last looked for."""
+        """What the run needed from a person at the last look."""
         self.blind = False
-        """The definition cannot be had: of the state only what events say by themselves is true."""
+        """The definition is not available: of the state, only what events say by themselves is true."""
 
     async def skip_past(self) -> None:
-        """Begin with what the run is now, not with its first event."""
+        """Begin with the run as it is now, not with its first event."""
         await self._source.catch_up(self)
 
     async def look(self) -> Seen:
-        """What is executed now, which is in no event."""
+        """What is executed of the run now, which no event says."""
         return await self._source.look(self.state, blind=self.blind)
 
     async def events(self) -> AsyncIterator[e.Event]:
@@ -110,6 +110,6 @@ class JournalSource:
 
 
 async def take_over(engine: Engine, *, work: bool = True) -> None:
-    """Until this process holds the database: the operating system gives the hold back the moment its holder dies."""
+    """Wait until this process holds the database: the operating system releases the hold the moment its holder dies."""
     while not await engine.hold(work=work):
         await engine.clock.sleep(TAKE_OVER_SECONDS)

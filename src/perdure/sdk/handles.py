@@ -1,4 +1,4 @@
-"""Handles: what stands for a value while a workflow is built, and how it is written in templates and conditions.
+"""Handles: stand-ins for values while a workflow is built, and how they are written in templates and conditions.
 
 A handle is a root (a node, an input, the loop, …) and a path below it. `h["x"]` and `h.x` go deeper, comparisons make
 conditions, f-strings make templates; everything else Python could do with a value raises, and says what to write instead.
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from perdure.sdk.builder import Builder, Node
 
 MARK = re.compile(r"⟪pErdure(=?) (\d+) [^⟫]*⟫")
-"""What an f-string holds in the place of a handle: odd in its case, so that `.lower()` and its kind are noticed."""
+"""The text that an f-string holds in place of a handle. Its odd case makes `.lower()` and its kind noticeable."""
 DAMAGED = re.compile(r"⟪perdure|dure=? \d+ [^⟪⟫]*⟫|<perdure handle ", re.IGNORECASE)
 
 _TEMPLATE_WORDS = frozenset("and or not in is if else true false none null True False None".split())
 _QUOTED = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"")
 
 UNUSABLE_IDS = RESERVED_IDS | {word.lower() for word in _TEMPLATE_WORDS}
-"""What a node cannot be called: templates read these as something else."""
+"""Ids that a node cannot have: templates read them as something else."""
 
 
 # -- roots -------------------------------------------------------------------------------------------------------------
@@ -38,11 +38,11 @@ class Root(Protocol):
     def template(self, parts: Parts) -> str: ...
     def cel(self, parts: Parts, own: Node | None) -> str: ...
     def reads(self) -> Iterable[tuple[Node, bool]]:
-        """The nodes that must have ended first, and whether their value must be there (or may have been skipped)."""
+        """The nodes that must have ended first, each with whether it must have a value (or may have been skipped)."""
         ...
 
     def name(self) -> str:
-        """For messages and ids."""
+        """The name of the root in messages and ids."""
         ...
 
 
@@ -136,16 +136,16 @@ class NamedScope(Protocol):
 
 
 class EitherRoot:
-    """The first of several values that is there: what a branch comes to."""
+    """The first of several values that exists: the result of a branch."""
 
     __slots__ = ("_choices", "_decided_by", "_ends")
 
     def __init__(self, choices: Sequence[Handle], decided_by: Node | None = None, ends: Sequence[Node] = ()) -> None:
         self._choices = choices
         self._decided_by = decided_by
-        """The node that may have chosen none of them: then the value is null, and whoever reads it runs all the same."""
+        """The node that may have chosen none of them: then the value is null, and the nodes that read it run all the same."""
         self._ends = ends
-        """Ends of ways that come to nothing; they are waited for."""
+        """Last nodes of paths without a value; readers wait for them too."""
 
     def template(self, parts: Parts) -> str:
         text = "none"
@@ -172,7 +172,7 @@ class EitherRoot:
 
 
 class TextRoot:
-    """An expression that somebody wrote: `perdure.expr`, `perdure.secret`."""
+    """An expression given as text: `perdure.expr`, `perdure.secret`."""
 
     __slots__ = ("_handles", "_text")
 
@@ -198,7 +198,7 @@ class TextRoot:
 
 
 class Handle:
-    """A value that exists only when the run gets there."""
+    """A stand-in for a value that exists only when a run reaches it."""
 
     __slots__ = ("_builder", "_parts", "_root")
 
@@ -362,13 +362,13 @@ class Condition:
     def __init__(self, pieces: Sequence[str | Handle], *, single: bool = False) -> None:
         self.pieces = tuple(pieces)
         self.single = single
-        """It needs no brackets when combined."""
+        """The condition needs no brackets when it is combined."""
 
     def handles(self) -> list[Handle]:
         return [piece for piece in self.pieces if isinstance(piece, Handle)]
 
     def text(self, own: Node | None) -> str:
-        """As it is written at the node `own`, whose output is `output`."""
+        """The condition as it is written at the node `own`, whose output is called `output` there."""
         return "".join(p if isinstance(p, str) else root_of(p).cel(parts_of(p), own) for p in self.pieces)
 
     def __and__(self, other: object) -> Condition:
@@ -423,7 +423,8 @@ def as_condition(value: object) -> Condition:
 
 
 def split_text(text: str, what: str) -> list[str | Handle]:
-    """Text with handles in it, as f-strings leave it. For code (CEL, expressions): handles stand outside quotes."""
+    """The pieces of a text with handles in it, as f-strings leave it. For code (CEL, expressions): handles stand outside
+    quotes."""
     from perdure.sdk.builder import current
 
     if "⟪" not in text and "⟫" not in text and "<perdure" not in text:

@@ -1,4 +1,4 @@
-"""Workflows out of Python: `FILE.py`, `FILE.py:name`, or `module:name` from the working directory on."""
+"""Loading workflows from Python: `FILE.py`, `FILE.py:name`, or `module:name`, found from the working directory on."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LoadError(PerdureError):
 
 
 class Loaded:
-    """A workflow from a file, built and compiled with those it starts; what went wrong is in `compiled`."""
+    """A workflow from a file, built and compiled together with those it starts; its problems are in `compiled`."""
 
     def __init__(self, text: str, compiled: Compiled, children: tuple[Compiled, ...]) -> None:
         self.text = text
@@ -42,7 +42,7 @@ def is_python(file: str) -> bool:
 
 
 def load(file: str) -> Loaded:
-    """Import it and build the workflow. Raises LoadError; problems of the workflow itself are in what it gives."""
+    """Import a file and build its workflow. Raises LoadError; problems of the workflow itself are in the result."""
     found = _REFERENCE.match(file)
     if found is not None:
         path = Path(found["file"])
@@ -78,7 +78,7 @@ def _import(path: Path) -> types.ModuleType:
 
 
 def _import_module(name: str) -> types.ModuleType:
-    """As a server of web applications finds it: from the working directory, or installed."""
+    """Import a module from the working directory or as installed, the way servers of web applications do."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

@@ -1,4 +1,4 @@
-"""Nodes that are no tasks: approvals, waits, HTTP, values, any type; and what is written into templates."""
+"""Nodes other than tasks: approvals, waits, HTTP, values, any type; and values that are written into templates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perdure.sdk.options import NODE_OPTIONS, NodeOptions, check_names, is_lenie
 
 
 class Decided(TypedDict):
-    """What an approval gives."""
+    """The output of an approval."""
 
     decision: Literal["approve", "reject"]
     decided_by: str
@@ -22,7 +22,7 @@ class Decided(TypedDict):
 
 
 class Response(TypedDict):
-    """What an HTTP request gives."""
+    """The output of an HTTP request."""
 
     status: int
     headers: dict[str, str]
@@ -37,7 +37,7 @@ def node(type: str, config: Mapping[str, Any] | None = None, **options: Unpack[N
 def _node(
     what: str, type: str, name: str, config: dict[str, Any], options: NodeOptions, own: Iterable[str] = ()
 ) -> Any:
-    """`own`: the further arguments that `what` takes, which a misspelled one may have been meant to be."""
+    """Make a node. `own` names the further arguments of `what`, so that a misspelled one gets a suggestion."""
     builder = current(what)
     check_names(options, NODE_OPTIONS.union(own), what)
     reads = Reads()
@@ -50,7 +50,7 @@ def _node(
 
 
 def transform(value: Any, **options: Unpack[NodeOptions]) -> Any:
-    """A value made of others, as a node of its own."""
+    """A node that makes a value of others."""
     return _node("perdure.transform", "transform", "transform", {"value": value}, options)
 
 
@@ -61,7 +61,8 @@ def wait(
     signal: str | None = None,
     **options: Unpack[NodeOptions],
 ) -> Any:
-    """Wait for a time, or for a signal (with `seconds`: not longer); gives the payload of the signal. The wait is durable."""
+    """Wait for a time, or for a signal (with `seconds`, at most so long); gives the payload of the signal. The wait is
+    durable."""
     if seconds is None and until is None and signal is None:
         raise BuildError("perdure.wait needs seconds, until or signal")
     moment = until.isoformat() if isinstance(until, datetime) else until
@@ -113,8 +114,8 @@ def approval(
     """Wait for a person to approve what is shown; `timeout=` is the time to decide. `notify={"url": …, "secret": NAME}` tells
     another system.
 
-    A rejection fails the run, unless `on_reject` says what happens then (what follows the approval is skipped), or a
-    `perdure.branch` on the approval looks at its `decision`.
+    A rejection fails the run, unless `on_reject` describes what happens then (and the nodes after the approval are skipped), or
+    a `perdure.branch` on the approval looks at its `decision`.
     """
     given = {
         "show": show,
@@ -133,7 +134,7 @@ def approval(
         if not isinstance(root, NodeRoot) or builder.capture is not None:
             raise BuildError("on_reject= of perdure.approval goes with neither on_failure= nor the item of a map")
         root.node.spec["rejection_path"] = builder.build_arm(root.node, on_reject, "on_reject").entries
-        root.node.may_skip = True  # for those who follow: they are skipped when it is rejected
+        root.node.may_skip = True  # the nodes after it are skipped when it is rejected
     return cast("Decided", handle)
 
 
@@ -141,7 +142,7 @@ def approval(
 
 
 def secret(name: str) -> str:
-    """A secret, filled in by the worker at the last moment; it reaches no journal and no log."""
+    """A secret that the worker fills in at the last moment; it reaches no journal and no log."""
     builder = current("perdure.secret")
     if not name.isidentifier():
         raise BuildError(f"the name of a secret has letters, digits and _, got {name!r}")

@@ -1,4 +1,4 @@
-"""What may be said of a node from Python, and how the definition spells it. Checks names; values are the compiler's."""
+"""The options of a node in Python, and how the definition spells them. Checks names; the compiler checks values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from perdure.spelling import suggest
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
-    """How often and when a failed attempt is tried again; what is left out is as in a definition."""
+    """How often and when a failed attempt is tried again; fields left out have the defaults of a definition."""
 
     max_attempts: int | None = None
     backoff_ms: int | None = None
@@ -29,30 +29,32 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """So many attempts with the same key may begin in a time: `rate=perdure.Rate(10, per_seconds=60, key="vendor")`."""
+    """A limit on how many attempts with the same key may begin in a time:
+    `rate=perdure.Rate(10, per_seconds=60, key="vendor")`."""
 
     limit: int
     per_seconds: float
     key: Any = None
-    """Text with handles in it, shared by all nodes, runs and workflows; the node's own without one."""
+    """Text, perhaps with handles, shared by all nodes, runs and workflows. None: a key of the node's own."""
 
     def definition(self) -> dict[str, Any]:
         return {"limit": self.limit, "per_seconds": self.per_seconds, **({} if self.key is None else {"key": self.key})}
 
 
 class Concurrency(msgspec.Struct, frozen=True):
-    """So many attempts with the same key may be with workers at once: `concurrency=perdure.Concurrency(3, key="vendor")`."""
+    """A limit on how many attempts with the same key workers may have at once:
+    `concurrency=perdure.Concurrency(3, key="vendor")`."""
 
     limit: int
     key: Any = None
-    """Text with handles in it, shared by all nodes, runs and workflows; the node's own without one."""
+    """Text, perhaps with handles, shared by all nodes, runs and workflows. None: a key of the node's own."""
 
     def definition(self) -> dict[str, Any]:
         return {"limit": self.limit, **({} if self.key is None else {"key": self.key})}
 
 
 class TaskOptions(TypedDict, total=False):
-    """For `@perdure.task(…)`: the same wherever the task is called."""
+    """Options of `@perdure.task(…)`, which hold wherever the task is called."""
 
     retry: Retry | Mapping[str, Any] | int
     timeout: float
@@ -73,7 +75,7 @@ class TaskOptions(TypedDict, total=False):
 
 
 class NodeOptions(TaskOptions, total=False):
-    """For one call: `task.options(…)(…)`, and for everything else that makes a node."""
+    """Options of one call, `task.options(…)(…)`, and of everything else that makes a node."""
 
     id: str
     when: Any
@@ -126,7 +128,7 @@ def make_node(
 
 
 def is_lenient(options: Mapping[str, Any]) -> bool:
-    """It may run before everything it reads has ended."""
+    """Whether the node may run before everything it reads has ended."""
     return options.get("join") not in (None, "all")
 
 
@@ -210,11 +212,11 @@ def _with_failure_path(builder: Builder, node: Node, on_failure: Any) -> Handle:
     error = builder.handle(node, "error")
     arm = builder.build_arm(node, lambda: on_failure(error), "on_failure")
     node.spec["on_failure"] = {"path": arm.entries}
-    # The failed node's own value is its error, so what the path comes to is asked first.
+    # The failed node's own value is its error, so the value of the path is tried first.
     choices = (handle,) if arm.value is None else (arm.value, handle)
     return Handle(builder, EitherRoot(choices, ends=arm.ends if arm.value is None else ()))
 
 
 def lift_failure(captured: Captured) -> Any:
-    """What an item says about failure is said by its map."""
+    """Take `on_failure` from an item, for its map to have."""
     return captured.spec.pop("on_failure", None)

@@ -72,5 +72,5 @@ def _literal(value: Any, nothing: str) -> str:
 
 
 def as_operand(text: str) -> str:
-    """Safe to put a filter or a path behind."""
+    """The text in a form behind which a filter or a path can be put."""
     return text if _PLAIN.match(text) else f"({text})"

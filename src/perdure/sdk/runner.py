@@ -1,7 +1,7 @@
-"""`perdure.run`: one workflow, here and now, to its end or to where only a person can go on.
+"""`perdure.run`: one workflow, here and now, to its end or until it needs a person.
 
-One implementation, `arun`; `run` is the same in a loop of its own. It owns starting, going on with a run that exists, and
-asking for approvals. Who holds the database and who works is the engine's.
+There is one implementation, `arun`; `run` is the same in an event loop of its own. It owns starting a run, continuing one that
+exists, and asking for approvals. The engine decides which process holds the database and which one works.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ logger = logging.getLogger("perdure")
 
 MEMORY = ":memory:"
 GRACE_SECONDS = 10.0
-"""For work of other runs that this process holds when its own has ended."""
+"""How long work of other runs that this process holds may take after its own run has ended."""
 STOP_SECONDS = 2.0
-"""For running work when somebody wants this process to stop; it is tried again when the run goes on."""
+"""How long running work may take when this process is told to stop; unfinished work is tried again when the run continues."""
 LOOK_SECONDS = 0.5
-"""What no event of the run tells is looked for this often: what became of children, whether it was quarantined."""
+"""How often to look for what no event of the run tells: what became of its children, whether it was quarantined."""
 
 _FORMATS = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
 
 
 class Approval(msgspec.Struct, frozen=True, kw_only=True):
-    """What `on_approval` is asked."""
+    """The approval about which `on_approval` is asked."""
 
     approval_id: str
     run_id: str
@@ -70,11 +70,11 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What `on_approval` may answer, where True or False does not say enough."""
+    """An answer of `on_approval`, where True or False does not say enough."""
 
     decision: Literal["approve", "reject"]
     by: str = ""
-    """Who decides; the first approver who has not, if left out."""
+    """The approver who decides; if left out, the first who has not decided yet."""
     comments: str = ""
     data: Any = None
 
@@ -83,7 +83,7 @@ OnApproval = Callable[[Approval], Any]
 
 
 class Run(Generic[R]):
-    """A run as it was when `perdure.run` came back: the same fields as everywhere."""
+    """A run as it was when `perdure.run` returned, with the same fields as everywhere."""
 
     def __init__(self, view: dict[str, Any], workflow: Workflow[..., R] | None, waiting: Waiting | None) -> None:
         self.run_id: str = view["run_id"]
@@ -95,14 +95,14 @@ class Run(Generic[R]):
         self.outputs: Any = view["outputs"]
         self.error: dict[str, Any] | None = view["error"]
         self.nodes: dict[str, dict[str, Any]] = view["nodes"]
-        """By id: `{state, attempt, output, error, …}`; inside a loop, of the last iteration."""
+        """Each node by its id: `{state, attempt, output, error, …}`; inside a loop, that of the last iteration."""
         self.tags: dict[str, str] = view["tags"]
         self.created_at: float = view["created_at"]
         self.ended_at: float | None = view["ended_at"]
         self.waiting: tuple[Ask, ...] = () if waiting is None else tuple(waiting.asks)
-        """What only a person can give, each with the command that gives it; empty when the run has ended."""
+        """What the run needs from a person, each with the command that gives it; empty when the run has ended."""
         self.view: dict[str, Any] = view
-        """All of it, as `perdure runs show --json` prints it."""
+        """The whole run as data, as `perdure runs show --json` prints it."""
         self._workflow = workflow
 
     def result(self) -> R:
@@ -184,12 +184,13 @@ def run(
     retry_failed: bool = False,
     **more_inputs: Any,
 ) -> Run[Any]:
-    """Run a workflow or a task here and now: `perdure.run(briefing, city="Oslo")`. It raises nothing if the run fails.
+    """Run a workflow or a task here and now: `perdure.run(briefing, city="Oslo")`. A failed run raises nothing here.
 
     `workflow` may also be a definition as data or a file. Inputs are given by name, or as `inputs={…}` where a name is taken.
-    `run_id` names the run: the same id goes on with a run that was interrupted, and gives back one that has ended
-    (`retry_failed=True` tries a failed one again first, by the workflow as it is now). `db` is a file or URL, by default that of `perdure run`; ":memory:" is a
-    database that is gone afterwards. `on_approval` is asked for decisions; without it the run is left waiting.
+    `run_id` names the run: the same id continues a run that was interrupted, and returns one that has ended
+    (`retry_failed=True` first tries a failed one again, by the workflow as it is now). `db` is a file or URL, by default that
+    of `perdure run`; ":memory:" is a database that is gone afterwards. `on_approval` is asked for decisions; without it the
+    run is left waiting.
     """
     if running_loop() is not None:
         raise PerdureError(
@@ -259,7 +260,7 @@ async def arun(
     retry_failed: bool = False,
     **more_inputs: Any,
 ) -> Run[Any]:
-    """As `perdure.run`, inside an event loop."""
+    """`perdure.run` for use inside an event loop."""
     if find_current() is not None:
         raise BuildError(
             "perdure.run was called inside a workflow function; to start another workflow from it, call that"
@@ -310,7 +311,7 @@ def _read(given: Any) -> tuple[Workflow[..., Any] | None, Compiled]:
 
 
 def _check_inputs(workflow: Workflow[..., Any], values: dict[str, Any]) -> None:
-    """In the words of a call, before anything is started."""
+    """Check inputs as the arguments of a call would be, before anything is started."""
     try:
         workflow.signature.bind(**values)
     except TypeError as error:
@@ -327,7 +328,7 @@ class _Session:
         self._service = Service.of_owner(engine)
         self._on_approval = on_approval
         self._left: set[str] = set()
-        """Approvals that `on_approval` did not want to decide."""
+        """Approvals that `on_approval` left undecided."""
         self.waiting: Waiting | None = None
 
     async def start(
@@ -343,7 +344,7 @@ class _Session:
         for child in children:
             await engine.register(child)
         for problem in await engine.checker.find_problems(compiled):
-            if problem.severity == "warning":  # an error is refused by what comes next
+            if problem.severity == "warning":  # `register`, below, refuses an error
                 logger.warning("%s: %s", compiled.get_ir().name, problem.message)
         ir, version = await engine.register(compiled)
         run_id = run_id or engine.clock.new_id()
@@ -362,7 +363,7 @@ class _Session:
             for said in find_unknown(ir.inputs_schema, inputs):
                 logger.warning("%s", said)
             start = self._service.runs.start(f"{ir.name}@{version}", _plain(inputs), run_id=run_id, tags=tags)
-            await _unless("exists", start)  # somebody was faster
+            await _unless("exists", start)  # another process was faster
         state = await engine.state(run_id)
         if existed:
             mends = retry_failed and state.state == "failed"
@@ -373,7 +374,8 @@ class _Session:
         return state
 
     async def _check_same(self, state: State, ir: IR, inputs: dict[str, Any], *, mends: bool) -> None:
-        """The same workflow; one that failed may go on by a mended one, if what was done has its place in that."""
+        """Refuse another workflow under the id of an existing run. A failed run may continue by a mended workflow of the same
+        name, if what was done has its place in it."""
         if ir.hash not in state.ir_hashes and not (mends and state.workflow == ir.name):
             raise Refused(_say_other(state, ir), code="other_workflow")
         from perdure.expressions.inputs import apply_defaults
@@ -388,7 +390,7 @@ class _Session:
     # -- to the end ----------------------------------------------------------------------------------------------------
 
     async def follow(self, state: State) -> State:
-        """The run at its end, or where only a person can go on."""
+        """The run at its end, or where it needs a person to go on."""
         follower = Follower(JournalSource(self._engine), state.run_id)
         follower.state = state
         if state.terminal:
@@ -417,7 +419,7 @@ class _Session:
                 waiting = await look(self._engine, follower.state)
                 decided = await self._decide(waiting)
                 if decided is not None and decided != follower.state.run_id:
-                    continue  # of a child, whose events are not followed
+                    continue  # the decision was for a child, whose events are not followed
                 if decided is None and waiting.only_people:
                     self.waiting = waiting
                     return
@@ -432,7 +434,7 @@ class _Session:
                     ) from None
 
     async def _decide(self, waiting: Waiting) -> str | None:
-        """The run something was decided for: then things look different there, or soon will."""
+        """Ask `on_approval` for a decision, and give the run that was decided for: its state has changed, or soon will."""
         if self._on_approval is None:
             return None
         for ask in waiting.asks:
@@ -443,7 +445,7 @@ class _Session:
                     continue
                 about: dict[str, Any] = {"approver": vote.by or None, "comments": vote.comments, "data": vote.data}
                 decide = self._service.approvals.decide(ask.name, vote.decision, **about)
-                await _unless("already_decided", decide)  # by somebody else, meanwhile
+                await _unless("already_decided", decide)  # by another approver, meanwhile
                 return ask.run_id
         return None
 
@@ -459,7 +461,7 @@ class _Session:
         )
         if inspect.iscoroutinefunction(on_approval):
             answer = await on_approval(question)
-        else:  # it may well wait for a person, and the engine must not wait with it
+        else:  # the callback may wait for a person, and the engine must not wait with it
             answer = await asyncio.to_thread(on_approval, question)
         decision = _read_decision(answer)
         if decision is None or decision.by:
@@ -470,7 +472,7 @@ class _Session:
 
 
 async def _unless(code: str, asked: Awaitable[Any]) -> None:
-    """What is refused is raised, as `Refused`, unless it is for this."""
+    """Await a request and raise its refusal as `Refused`, unless the refusal has this code."""
     from perdure.service.errors import Invalid
 
     try:
@@ -483,7 +485,7 @@ async def _unless(code: str, asked: Awaitable[Any]) -> None:
 
 
 def _is_quiet(state: State) -> bool:
-    """Nothing of the run itself is under way; only then is it worth looking for what it waits for."""
+    """Whether nothing of the run itself is under way; only then is it worth looking for what it waits for."""
     return not any(state.tally.get(busy) for busy in (NodeState.QUEUED, NodeState.RUNNING, NodeState.RETRYING))
 
 
@@ -508,7 +510,7 @@ def _plain(inputs: dict[str, Any]) -> Any:
 
 
 def _say_other(state: State, ir: IR) -> str:
-    """The run goes by another definition: of another workflow, or of the same one, edited since."""
+    """The message that a run follows another definition: of another workflow, or of the same one before it was edited."""
     if state.workflow != ir.name:
         was = f"{state.workflow} version {state.workflow_version}, not {ir.name}"
         return f"run {state.run_id} is of another workflow ({was}); choose another run_id, or run that workflow"

@@ -1,6 +1,6 @@
 """Annotations to JSON Schema, and JSON back to annotated types.
 
-Both are as good as the annotation: what cannot be understood has no schema and is not converted, and is never an error.
+Both are as good as the annotation: one that cannot be understood gives no schema and no conversion, and is never an error.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from perdure.outcomes import Failure
 _NOT_UNDERSTOOD = (TypeError, ValueError, NameError, AttributeError, SyntaxError, RecursionError, NotImplementedError)
 _DEFINITIONS = "#/$defs/"
 _AS_IS = (str, int, float, bool, type(None), list, dict)
-"""What JSON already is; a value of these is handed over as it came."""
+"""Types that JSON has itself; their values are handed over as they came."""
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations that can be evaluated; `return` among them."""
+    """The annotations of a function that can be evaluated, `return` among them."""
     found: dict[str, Any] = {}
     names = getattr(function, "__globals__", {})
     for name, annotation in (getattr(function, "__annotations__", None) or {}).items():
         holder = types.SimpleNamespace(__annotations__={name: annotation})
         try:
             found[name] = typing.get_type_hints(holder, names, include_extras=True)[name]
-        except _NOT_UNDERSTOOD:  # a name that exists only for type checkers, most often
+        except _NOT_UNDERSTOOD:  # most often a name that exists only for type checkers
             continue
     return found
 
 
 def schema_of(annotation: Any) -> dict[str, Any] | None:
-    """None when it says nothing."""
+    """The JSON Schema of an annotation; None when the annotation says nothing."""
     try:
         schema = msgspec.json.schema(annotation, schema_hook=_hook)
     except _NOT_UNDERSTOOD:
@@ -48,7 +48,8 @@ def schema_of(annotation: Any) -> dict[str, Any] | None:
 
 
 def _hook(annotation: Any) -> dict[str, Any]:
-    """Models in the manner of pydantic describe themselves; of anything else only the name is known."""
+    """The schema of a type that msgspec does not know: models in the manner of pydantic describe themselves; of any other
+    only the name is known."""
     describe = getattr(annotation, "model_json_schema", None)
     if callable(describe):
         return dict(describe())
@@ -58,7 +59,7 @@ def _hook(annotation: Any) -> dict[str, Any]:
 def lift_definitions(schema: dict[str, Any]) -> dict[str, Any]:
     """The same schema with all its `$defs` at the top, where references look for them.
 
-    What describes itself comes with definitions of its own; of two that are different and have the same name, one gets another.
+    A model that describes itself brings definitions of its own. Where two different ones have the same name, one is renamed.
     """
     definitions: dict[str, Any] = {}
     lifted = _lift(schema, {}, definitions)
@@ -66,7 +67,7 @@ def lift_definitions(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lift(value: Any, names: dict[str, str], definitions: dict[str, Any]) -> Any:
-    """`names`: what the definitions that references here mean are called at the top."""
+    """A value with its definitions moved to the top. `names` maps each definition visible here to its name there."""
     if isinstance(value, list):
         return [_lift(one, names, definitions) for one in value]
     if not isinstance(value, dict):
@@ -75,7 +76,7 @@ def _lift(value: Any, names: dict[str, str], definitions: dict[str, Any]) -> Any
     if isinstance(own, dict):
         names = {**names, **{name: _free_name(name, one, definitions) for name, one in own.items()}}
         for name, one in own.items():
-            definitions[names[name]] = one  # so that the name is taken while the inside is looked at
+            definitions[names[name]] = one  # take the name before its inside is lifted
         for name, one in own.items():
             definitions[names[name]] = _lift(one, names, definitions)
     lifted = {key: _lift(one, names, definitions) for key, one in value.items() if key != "$defs"}
@@ -95,7 +96,7 @@ def _free_name(name: str, definition: Any, definitions: dict[str, Any]) -> str:
 
 
 def _inline(schema: dict[str, Any]) -> dict[str, Any]:
-    """As a person would write it: no reference where the thing itself can stand, no list of single types."""
+    """The schema as a person would write it: no reference where the definition itself can stand, no list of single types."""
     definitions = schema.get("$defs", {})
     name = str(schema.get("$ref", "")).removeprefix(_DEFINITIONS)
     if name in definitions and f"{_DEFINITIONS}{name}" not in repr(definitions):

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-"""So that a task whose call gives pyright's `CoroutineType` is one whose call gives a `Coroutine`."""
+"""Covariant, so that a task whose call gives pyright's `CoroutineType` counts as one whose call gives a `Coroutine`."""
 T = TypeVar("T")
 
 
 class Task(Generic[P, R_co]):
-    """Inside a workflow a call makes a node and gives a handle; anywhere else it calls the function.
+    """A function that can be a node. Inside a workflow, a call makes a node and gives a handle; elsewhere it calls the function.
 
-    For a type checker a call gives what the function gives (an async function: what awaiting it gives), so that one task's
+    For a type checker, a call gives what the function gives (an async function: what awaiting it gives), so that one task's
     result can be another's argument. `fn` is the function itself.
     """
 
@@ -84,7 +84,7 @@ class Task(Generic[P, R_co]):
             options = {**options, "output_schema": None}
         return make_node(builder, self.name, {"type": "task", "config": config}, options, reads)
 
-    # Wherever a workflow is taken, a task is one of a single node.
+    # Wherever a workflow is expected, a task stands for a workflow of a single node.
 
     @property
     def _alone(self) -> Workflow[..., Any]:
@@ -93,7 +93,7 @@ class Task(Generic[P, R_co]):
         return as_workflow(self)
 
     def definition(self) -> dict[str, Any]:
-        """As a workflow of one node."""
+        """The definition of the task as a workflow of one node."""
         return self._alone.definition()
 
     @property
@@ -121,7 +121,7 @@ class Task(Generic[P, R_co]):
 
 
 class _About:
-    """What is known of the function, whatever its options."""
+    """Facts about the function, independent of the task's options."""
 
     def __init__(self, function: Callable[..., Any], name: str, registered: str | None) -> None:
         self.function = function
@@ -136,7 +136,7 @@ class _About:
                     "/ and *"
                 )
         kept = [p for p in self.shape.signature.parameters.values() if p.name != self.shape.context]
-        # `ctx` may stand first although others without a default follow, so their order is not checked again.
+        # `ctx` may stand first although parameters without a default follow, so their order is not checked again.
         self.signature = self.shape.signature.replace(parameters=kept)
         self.called = _Late(function).called if getattr(function, "__annotations__", None) else function
         self.reference = functions.define(function, self.called, registered)
@@ -165,7 +165,7 @@ class _About:
         return arguments
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Outside of a workflow: the function, with a context of its own if it wants one and none was given."""
+        """Call the function outside of a workflow, with a new context if it wants one and none was given."""
         context = self.shape.context
         if context is None or context in kwargs or any(isinstance(arg, Context) for arg in args):
             return self.function(*args, **kwargs)
@@ -177,7 +177,7 @@ class _About:
 
 
 class _Late:
-    """What a worker calls. Annotations are looked at on the first call, when everything they name is defined."""
+    """The function as a worker calls it. Annotations are read on the first call, when everything they name is defined."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -217,8 +217,8 @@ def task(*, name: str | None = None, **options: Unpack[TaskOptions]) -> _Decorat
 def task(function: Any = None, /, *, name: str | None = None, **options: Unpack[TaskOptions]) -> Any:
     """Make a function usable as a node: `@perdure.task`, or `@perdure.task(retry=perdure.Retry(max_attempts=3), timeout=30)`.
 
-    With `name=` it is also known to definitions under that name. A parameter annotated `perdure.Context` (write it first) gets
-    the context of the attempt.
+    With `name=`, definitions can also use it under that name. A parameter annotated `perdure.Context` (write it first) gets the
+    context of the attempt.
     """
     if function is None:
         return lambda function: Task(function, name, options)

@@ -40,18 +40,18 @@ class WorkflowOptions(TypedDict, total=False):
 
 
 _building = threading.RLock()
-"""One for all: a workflow builds those it starts, and they may be asked for from several threads."""
+"""One lock for all workflows: building one builds those it starts, and several threads may ask for them."""
 _LIMITS = ("max_hops", "max_fanout", "deadline_seconds", "max_bytes")
 
 
 class Built:
-    """What the function came to."""
+    """The result of building a workflow function."""
 
     def __init__(self, definition: dict[str, Any], children: dict[str, Workflow[..., Any]], *, single: bool) -> None:
         self.definition = definition
         self.children = children
         self.single = single
-        """It returned one value, not an object of outputs."""
+        """The function returned one value, not an object of outputs."""
 
 
 class Workflow(Generic[P, R]):
@@ -80,7 +80,7 @@ class Workflow(Generic[P, R]):
         return self.options()(*args, **kwargs)
 
     def options(self, **options: Unpack[NodeOptions]) -> Callable[P, R]:
-        """For one call inside another workflow: `report.options(id="weekly", after=load)(…)`."""
+        """The same workflow with options for one call inside another workflow: `report.options(id="weekly", after=load)(…)`."""
         check_names(options, NODE_OPTIONS, f"{self.name}.options")
         return cast("Callable[P, R]", functools.partial(self._make, options))
 
@@ -150,7 +150,7 @@ class Workflow(Generic[P, R]):
         return Built(definition, builder.children, single=single)
 
     def definition(self) -> dict[str, Any]:
-        """What a person would have written: the same as data of a YAML file."""
+        """The definition as data, the same as a YAML file that a person would have written."""
         return cast("dict[str, Any]", msgspec.to_builtins(self.build().definition))
 
     def to_yaml(self) -> str:
@@ -163,7 +163,7 @@ class Workflow(Generic[P, R]):
         return compile_definition(self.build().definition)
 
     def children(self) -> list[Workflow[..., Any]]:
-        """The workflows it starts as child runs, and those that they start; each once, itself not among them."""
+        """The workflows that this one starts as child runs, and those that they start in turn; each once, this one excluded."""
         found: dict[str, Workflow[..., Any]] = {}
         open_ = [self.build()]
         while open_:
@@ -193,7 +193,7 @@ class Workflow(Generic[P, R]):
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Building makes many small objects and no garbage; collecting in between costs as much as the building."""
+    """Turn the garbage collector off: building makes many small objects and no garbage, and collecting would double its cost."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -216,7 +216,7 @@ def _read_signature(function: Callable[..., Any], name: str) -> inspect.Signatur
 def _inputs(
     builder: Builder, signature: inspect.Signature, function: Callable[..., Any], workflow: str
 ) -> Iterator[tuple[str, tuple[Handle, dict[str, Any], bool]]]:
-    """For each parameter: its handle, its schema, and whether it must be given."""
+    """Each parameter with its handle, its schema, and whether it must be given."""
     hints = hints_of(function)
     for name, parameter in signature.parameters.items():
         schema = schema_of(hints[name]) if name in hints else None
@@ -250,7 +250,7 @@ def _inputs_schema(inputs: Mapping[str, tuple[Handle, dict[str, Any], bool]]) ->
 
 
 def _outputs(builder: Builder, value: Any) -> tuple[dict[str, Any] | None, bool]:
-    """The outputs, and whether they are one value."""
+    """The outputs for a returned value, and whether it was a single value."""
     if value is None:
         return None, False
     reads = Reads()
@@ -265,7 +265,7 @@ def workflow(function: Callable[P, R], /) -> Workflow[P, R]: ...
 @overload
 def workflow(**options: Unpack[WorkflowOptions]) -> Callable[[Callable[P, R]], Workflow[P, R]]: ...
 def workflow(function: Any = None, /, **options: Unpack[WorkflowOptions]) -> Any:
-    """Make a function a workflow: its parameters become the inputs, what it returns becomes the outputs.
+    """Make a function a workflow: its parameters become the inputs, its return value becomes the outputs.
 
     The function is called once, with handles for its parameters; calls of tasks inside it make nodes, and nothing runs.
     """
