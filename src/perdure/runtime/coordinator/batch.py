@@ -1,7 +1,8 @@
 """A batch: messages that are decided together, and the outcome of each until all outcomes are durable.
 
-Owns what is remembered between deciding, appending, acting and answering. A run that cannot be decided, stored or kept is removed
-with everything that was decided for it (`drop`); the other runs go on. Decides nothing, writes nothing and sends no answers.
+Owns what is remembered between deciding, appending, acting and answering. A run that cannot be decided, stored or kept
+is removed with everything that was decided for it (`drop`); the other runs go on. Decides nothing, writes nothing and
+sends no answers.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class Batch:
         self._answers.append((asked, answer))
 
     def drop(self, run_id: str) -> list[Message]:
-        """Discard everything decided for this run (its commit, effects and answers), and return the messages it was decided for."""
+        """Discard everything decided for this run (its commit, effects and answers), and return the messages it was
+        decided for."""
         self.runs.pop(run_id, None)
         self._answers = [(asked, answer) for asked, answer in self._answers if asked.run_id != run_id]
         return self._decided.pop(run_id, [])
@@ -65,7 +67,8 @@ class Batch:
         return found
 
     def answer_exists(self, run_id: str, outcome: Exists) -> None:
-        """Answer for a run that existed already: a caller with an idempotency key gets that run, any other caller a refusal."""
+        """Answer for a run that existed already: a caller with an idempotency key gets that run, any other caller a
+        refusal."""
         exists = c.Refused("exists", f"run {run_id} exists already")
         for number, (asked, _) in enumerate(self._answers):
             if asked.run_id == run_id:

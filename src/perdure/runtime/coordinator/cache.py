@@ -1,8 +1,8 @@
 """The contents a coordinator has at hand: those of blobs and the verdicts of sandboxes, by tenant and key.
 
-The cache is bounded by size and evicts the least recently used entry first. An entry that a message set aside still needs stays
-until that message has been handled; otherwise two large values could evict each other for ever. The fact that a blob is lost, or
-was stored, is kept only while a message waits for it: it may have changed by the next time.
+The cache is bounded by size and evicts the least recently used entry first. An entry that a message set aside still
+needs stays until that message has been handled; otherwise two large values could evict each other for ever. The fact
+that a blob is lost, or was stored, is kept only while a message waits for it: it may have changed by the next time.
 """
 
 from __future__ import annotations

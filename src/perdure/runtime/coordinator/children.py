@@ -34,8 +34,8 @@ logger = logging.getLogger("perdure.children")
 
 _TROUBLE_SECONDS = 0.05
 MOST_IN_A_TREE = 200_000
-"""Runs in one tree: twice what one `map` may start. A limit on depth alone is not enough: with two children at each of a hundred
-levels a tree outgrows any store."""
+"""Runs in one tree: twice what one `map` may start. A limit on depth alone is not enough: with two children at each of
+a hundred levels a tree outgrows any store."""
 _TREES = 10_000
 
 
@@ -86,7 +86,8 @@ class Children:
         self._quarantine = quarantine
         self._waiting: list[tuple[State, c.StartChild | c.StopChild]] = []
         self._made: OrderedDict[str, int] = OrderedDict()
-        """How many children were started, by the root run of their tree; only the `_TREES` most recent trees are counted."""
+        """How many children were started, by the root run of their tree; only the `_TREES` most recent trees are
+        counted."""
         self._fetching: dict[str, Resumed] = {}
         """By child, the message that waits until something the child needs is fetched."""
 
@@ -173,8 +174,8 @@ class Children:
         self._put(Asked(effect.child, lambda state: start, starts=True))
 
     def _has_room(self, parent: State) -> bool:
-        """Whether the parent's tree may have another run. All runs of a tree are decided in one process, so a count in memory is
-        enough: a process that takes over counts from zero, and stops a runaway tree as well."""
+        """Whether the parent's tree may have another run. All runs of a tree are decided in one process, so a count in
+        memory is enough: a process that takes over counts from zero, and stops a runaway tree as well."""
         root = root_of(parent.run_id)
         made = self._made.pop(root, 0) + 1
         self._made[root] = made

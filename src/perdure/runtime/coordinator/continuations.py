@@ -17,7 +17,8 @@ from perdure.model.ir import IR
 
 
 def child_notice(state: State, generation: int = 0) -> bytes:
-    """The notice of how a child ended. `generation` is given where the parent asked for a later one than the child will reach."""
+    """The notice of how a child ended. `generation` is given where the parent asked for a later one than the child will
+    reach."""
     body = {
         "child": state.run_id,
         "generation": max(state.generation, generation),

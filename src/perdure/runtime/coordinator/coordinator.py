@@ -58,7 +58,8 @@ logger = logging.getLogger("perdure.coordinator")
 BATCH = 1000
 GATHER_TURNS = 8
 MOST_WAITING = 10_000
-"""Messages in the inbox beyond which a caller of `ask` must wait. Results are bounded by the window, timers by their batch."""
+"""Messages in the inbox beyond which a caller of `ask` must wait. Results are bounded by the window, timers by their
+batch."""
 _TROUBLE_SECONDS = 0.05
 """How long to pause after a batch in which a run could not be read."""
 
@@ -80,7 +81,8 @@ class Coordinator:
         limits: Limits | None = None,
         bounds: Bounds | None = None,
     ) -> None:
-        """Without `blobs` every value stays in its event. `judge` runs Python conditions. `window` is that of each queue."""
+        """Without `blobs` every value stays in its event. `judge` runs Python conditions. `window` is that of each
+        queue."""
         self.journal = journal
         self.transport = Courier(transport)
         self.registry = registry
@@ -215,7 +217,8 @@ class Coordinator:
     # -- its share of the runs -----------------------------------------------------------------------------------------
 
     async def release(self, partitions: Collection[int]) -> None:
-        """Stop deciding for these partitions and forget their runs. Takes effect between two batches, before this returns."""
+        """Stop deciding for these partitions and forget their runs. Takes effect between two batches, before this
+        returns."""
         if self._ended is not None:
             return
         released: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -250,7 +253,8 @@ class Coordinator:
         self.fetcher.handled(message)
 
     async def _gather(self) -> None:
-        """Wait for a message, then give other ready tasks a few turns of the loop to add theirs, which makes batches larger."""
+        """Wait for a message, then give other ready tasks a few turns of the loop to add theirs, which makes batches
+        larger."""
         if not self._inbox:
             self._let_go()
             self._wake.clear()
@@ -270,15 +274,16 @@ class Coordinator:
         await self._progress.reach(self._progress.taken + len(self._inbox))
 
     async def settled(self) -> None:
-        """Wait until every message put in so far has been decided and written, including those put back because the journal
-        refused a commit and those that wait for a blob or a sandbox."""
+        """Wait until every message put in so far has been decided and written, including those put back because the
+        journal refused a commit and those that wait for a blob or a sandbox."""
         await self.drained()
         while (self._again or len(self.fetcher)) and self._ended is None:
             await self.fetcher.idle()
             await self.drained()
 
     def resume(self, run_id: str, crashed: frozenset[str]) -> None:
-        """Resume a run after a start: send its queued attempts again, and let those that died with their process lapse."""
+        """Resume a run after a start: send its queued attempts again, and let those that died with their process
+        lapse."""
         self.put(Resumed(run_id, crashed))
 
     def take(self, run_id: str) -> None:
@@ -399,7 +404,8 @@ class Coordinator:
     # -- writing and acting --------------------------------------------------------------------------------------------
 
     async def _write(self, batch: Batch) -> None:
-        """Make the batch durable. A run that cannot be written leaves the batch: it is decided anew, elsewhere, or never."""
+        """Make the batch durable. A run that cannot be written leaves the batch: it is decided anew, elsewhere, or
+        never."""
         commits = await self._list_commits(batch)
         refused, fenced = await self._append_all(commits, batch) if commits else (set(), set())
         if self.share.divided:  # a decision that led to no append may rest on an outdated state
@@ -443,7 +449,8 @@ class Coordinator:
         return commit
 
     async def _append_all(self, commits: list[Commit], batch: Batch) -> tuple[set[str], set[str]]:
-        """Append the commits, and return the runs whose commits were refused and those of partitions this process has lost."""
+        """Append the commits, and return the runs whose commits were refused and those of partitions this process has
+        lost."""
         # Crash here: nothing was promised; results are unacknowledged and come again.
         outcomes = await self._append(commits)
         # Crash here: the commits are durable; their tasks are unsent until the next start sends what is queued (T1).
@@ -482,7 +489,8 @@ class Coordinator:
             self._on_commit(loaded.state, list(loaded.events))
 
     async def _append(self, commits: list[Commit]) -> list[Any]:
-        """Append, however long the journal is away: meanwhile runs stand still, nothing is decided anew and nothing is lost."""
+        """Append, however long the journal is away: meanwhile runs stand still, nothing is decided anew and nothing is
+        lost."""
         delay = 0.05
         while True:
             try:
@@ -531,8 +539,8 @@ class Coordinator:
         self.put(Asked(address.run_id, lambda state: more, None))
 
     async def _quarantine(self, run_id: str, batch: Batch, error: Exception, at: Message | None = None) -> None:
-        """Quarantine a run that cannot be understood, and answer the messages of this batch that concern it. `at` is the message
-        at which it failed."""
+        """Quarantine a run that cannot be understood, and answer the messages of this batch that concern it. `at` is
+        the message at which it failed."""
         messages = batch.drop(run_id)
         if at is not None and at not in messages:  # the run could not even be loaded
             messages.append(at)

@@ -1,7 +1,7 @@
 """The courier: sends for a coordinator through a transport that may be away.
 
-Owns what could not be sent and still must be: stops and acknowledgements. Nothing here waits for the transport to come back,
-so runs go on as far as they can without it; the sweep calls `settle` when the transport answers again (T1).
+Owns what could not be sent and still must be: stops and acknowledgements. Nothing here waits for the transport to come
+back, so runs go on as far as they can without it; the sweep calls `settle` when the transport answers again (T1).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from perdure.transport import Task, Transport, TransportClosed, TransportUnavail
 logger = logging.getLogger("perdure.coordinator")
 
 MOST_KEPT = 100_000
-"""Receipts and stops that wait for the transport; beyond that the oldest are forgotten, which costs repeats and time."""
+"""Receipts and stops that wait for the transport; beyond that the oldest are forgotten, which costs repeats and
+time."""
 
 
 class Courier:
@@ -66,7 +67,8 @@ class Courier:
         await self._send_receipts()
 
     async def grant_begin(self, name: str, granted: bool) -> None:
-        """Tell a worker whether it may begin. One that hears nothing hands the attempt back, and says that it did not begin."""
+        """Tell a worker whether it may begin. One that hears nothing hands the attempt back, and says that it did not
+        begin."""
         try:
             await self._transport.grant_begin(name, granted)
         except TransportUnavailable as error:

@@ -1,8 +1,8 @@
 """The dispatcher: holds the attempts that want a worker, both the backlog and the window of it that the transport has.
 
-Only about twice as many tasks as there are slots are rendered and published; the rest stay as small entries here and
-in the journal (PROTOCOL 13). Owns order (priority, then tenants by turns, then age), one window per queue, and which entries stand
-aside until a limit has room. Knows nothing of states, journals or what the limits are.
+Only about twice as many tasks as there are slots are rendered and published; the rest stay as small entries here and in
+the journal (PROTOCOL 13). Owns order (priority, then tenants by turns, then age), one window per queue, and which
+entries stand aside until a limit has room. Knows nothing of states, journals or what the limits are.
 """
 
 from __future__ import annotations
@@ -151,7 +151,8 @@ class Dispatcher:
         return True
 
     def adopt(self, entry: Entry) -> bool:
-        """Count an entry as out that a worker has though this process did not send it. False when it is known already."""
+        """Count an entry as out that a worker has though this process did not send it. False when it is known
+        already."""
         name = entry.address.task_id
         if self.knows(name):
             return False
@@ -162,7 +163,8 @@ class Dispatcher:
         return name in self._waiting or name in self._out or name in self._aside
 
     def take(self) -> Iterator[tuple[str, Entry]]:
-        """The entries that the windows have room for now; each counts as out until `done`, `put_back` or `set_aside`."""
+        """The entries that the windows have room for now; each counts as out until `done`, `put_back` or
+        `set_aside`."""
         for queue in list(self._queues.values()):
             window = self._window if queue.window is None else queue.window
             most = self._share(window)
@@ -208,7 +210,8 @@ class Dispatcher:
                 self._wait(name, entry, self._age_of(name))
 
     def set_aside(self, name: str, limit: Hashable, why: str) -> None:
-        """Set aside an entry that was taken though `limit` has no room: it waits for that room and delays no other entry."""
+        """Set aside an entry that was taken though `limit` has no room: it waits for that room and delays no other
+        entry."""
         entry = self._return(name)
         if entry is not None:
             self._stand_aside(name, entry, limit, why)
@@ -222,7 +225,8 @@ class Dispatcher:
         return True
 
     def call_up(self, limit: Hashable, number: int) -> int:
-        """Make the first `number` entries that stand aside for `limit` next in their queues, and return how many there were."""
+        """Make the first `number` entries that stand aside for `limit` next in their queues, and return how many there
+        were."""
         aside = self._limits.get(limit)
         names: list[str] = []
         while aside is not None and aside.number and len(names) < number:
@@ -301,8 +305,8 @@ class Dispatcher:
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _share(self, window: int) -> int:
-        """How many entries of one tenant may be out. Half a window is with workers: a tenant that held all slots would keep others
-        from starting, and a handler cannot be taken out of its slot."""
+        """How many entries of one tenant may be out. Half a window is with workers: a tenant that held all slots would
+        keep others from starting, and a handler cannot be taken out of its slot."""
         slots = window // 2
         return share_of(slots) if self._several and slots >= _SHARED_SLOTS else window
 

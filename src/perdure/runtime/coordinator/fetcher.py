@@ -1,9 +1,9 @@
 """The fetcher: does the slow work for a coordinator, which itself never waits (PROTOCOL 31).
 
-A message that cannot be decided because something is not at hand (a blob that is looked into, a large value that must be
-stored first, a Python condition that must run) is set aside here. Once that is at hand, the message is put back into the inbox and
-decided again. A store that does not answer is asked again and again, ever less often; the runs concerned stand still, all others
-go on. Content that cannot be had is at hand as `Lost`, and the rules decide what that means.
+A message that cannot be decided because something is not at hand (a blob that is looked into, a large value that must
+be stored first, a Python condition that must run) is set aside here. Once that is at hand, the message is put back into
+the inbox and decided again. A store that does not answer is asked again and again, ever less often; the runs concerned
+stand still, all others go on. Content that cannot be had is at hand as `Lost`, and the rules decide what that means.
 
 Owns the messages that wait and what they wait for. Must not know what a message means.
 """
@@ -38,7 +38,8 @@ logger = logging.getLogger("perdure.fetcher")
 AT_ONCE = 8
 """How many fetches run side by side."""
 LARGEST_BYTES = 32 * 1024 * 1024
-"""The largest JSON of a value that a template or a condition may look into; decoded it takes several times as much memory."""
+"""The largest JSON of a value that a template or a condition may look into; decoded it takes several times as much
+memory."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 
 
@@ -49,7 +50,8 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 Source = Callable[[str, Any], Awaitable[Fetched]]
-"""Maps a tenant and the `NotAtHand` that was raised to what was needed. StoreUnavailable and SandboxUnavailable mean: not now."""
+"""Maps a tenant and the `NotAtHand` that was raised to what was needed. StoreUnavailable and SandboxUnavailable mean:
+not now."""
 
 
 class Fetcher:

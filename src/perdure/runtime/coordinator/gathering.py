@@ -1,7 +1,8 @@
-"""Gathering: makes the outputs of a map's items into the map's output, many of them in a thread, since they may be large.
+"""Gathering: makes the outputs of a map's items into the map's output, many of them in a thread, since they may be
+large.
 
-Owns how items become one value, and when that is done beside the loop. A key names what is gathered: the map, its attempt, and the
-command that ended its last item; the outputs of the other items no longer change.
+Owns how items become one value, and when that is done beside the loop. A key names what is gathered: the map, its
+attempt, and the command that ended its last item; the outputs of the other items no longer change.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ class Gathered(msgspec.Struct, frozen=True):
 
 
 def gather(items: Sequence[Seen]) -> Gathered:
-    """Make the outputs of all items into one value. It is checked like any other output: a few numbers that take long to read may
-    pass in each item and still be too many in all."""
+    """Make the outputs of all items into one value. It is checked like any other output: a few numbers that take long
+    to read may pass in each item and still be too many in all."""
     data, refs = _encode(items, packed=False), False
     if data is None:
         data, refs = _encode(items, packed=True), True
@@ -74,7 +75,8 @@ def gather(items: Sequence[Seen]) -> Gathered:
 
 
 def _encode(items: Sequence[Seen], *, packed: bool) -> bytes | None:
-    """The outputs as one JSON list. None: one holds references, so all must be packed, for a value to mean the same everywhere."""
+    """The outputs as one JSON list. None: one holds references, so all must be packed, for a value to mean the same
+    everywhere."""
     pieces: list[bytes] = []
     size = 0
     for start in range(0, len(items), FEW):

@@ -1,11 +1,12 @@
 """Handled: which run this process is deciding for, in a file that outlives the process.
 
-A run whose rendering or folding takes all memory kills its process, and would kill the next one, which takes the run up again. So
-the run at hand is named in a shared memory mapping, as claims are: two writes to memory for each message, and no flush. The next
-process reads what was left. A run named by two deaths without progress between them is quarantined before the third (X34).
+A run whose rendering or folding takes all memory kills its process, and would kill the next one, which takes the run up
+again. So the run at hand is named in a shared memory mapping, as claims are: two writes to memory for each message, and
+no flush. The next process reads what was left. A run named by two deaths without progress between them is quarantined
+before the third (X34).
 
-After a death, runs are loaded one at a time for a while, since side by side the wrong one may be named. A power cut may lose the
-file, and a clean end removes it: counting then begins anew, and nothing else is lost.
+After a death, runs are loaded one at a time for a while, since side by side the wrong one may be named. A power cut may
+lose the file, and a clean end removes it: counting then begins anew, and nothing else is lost.
 """
 
 from __future__ import annotations
@@ -113,8 +114,8 @@ class Blame:
 
     @property
     def careful(self) -> bool:
-        """Whether a process died recently, perhaps of a run: runs are then loaded one at a time, so that the right one is named if it
-        happens again."""
+        """Whether a process died recently, perhaps of a run: runs are then loaded one at a time, so that the right one
+        is named if it happens again."""
         return bool(self._careful_until) and self._clock.monotonic() < self._careful_until
 
     def check(self, run_id: str) -> None:
@@ -140,7 +141,8 @@ def _blame(handled: Handled, run_id: str, seq: int) -> Iterator[None]:
 
 
 async def begin_handled(path: Path | None, journal: Journal, clock: Clock) -> Handled | None:
-    """Quarantine the runs that killed earlier processes, and watch from now on. None: there is no file, or it cannot be written."""
+    """Quarantine the runs that killed earlier processes, and watch from now on. None: there is no file, or it cannot be
+    written."""
     if path is None:
         return None
     try:

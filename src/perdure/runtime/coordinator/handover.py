@@ -1,5 +1,5 @@
-"""Handover: requests for runs that another process decides for are stored, and answered by the coordinator that holds the run
-(PROTOCOL 10).
+"""Handover: requests for runs that another process decides for are stored, and answered by the coordinator that holds
+the run (PROTOCOL 10).
 
 Owns the wait for the answer. A hint from the transport saves time; nothing depends on it.
 """
@@ -49,8 +49,8 @@ class Handover:
         await self._hint("answers", " ".join(commands))
 
     async def ask(self, run_id: str, body: bytes, look: Callable[[], Awaitable[bool]], look_seconds: float) -> Reply:
-        """Store the request and wait for its answer. After each look for it, `look` is asked whether an answer can still come; if not,
-        the wait ends after `PATIENCE_SECONDS`."""
+        """Store the request and wait for its answer. After each look for it, `look` is asked whether an answer can
+        still come; if not, the wait ends after `PATIENCE_SECONDS`."""
         command = self._clock.new_id()
         waiting = self._waiting[command] = asyncio.Event()
         begun = self._clock.monotonic()

@@ -85,10 +85,11 @@ class Handling:
         self.where = "this process"
         """A description of this process, shown to people."""
         self.own: set[str] = set()
-        """Runs this process was asked to run. In any other run, a node whose function is missing here is held, not failed: the
-        process that started the run may have it."""
+        """Runs this process was asked to run. In any other run, a node whose function is missing here is held, not
+        failed: the process that started the run may have it."""
         self.has_others: Callable[[Need, str], bool] | None = None
-        """Whether other workers may have the function that the named worker lacks. None: this process has the only worker."""
+        """Whether other workers may have the function that the named worker lacks. None: this process has the only
+        worker."""
         self.taken: Callable[[State], None] = lambda state: None
         """Called with every run taken over from another process; the roster listens."""
 
@@ -143,8 +144,8 @@ class Handling:
                 self._rulings.resume(loaded, message.crashed)
 
     def _take(self, loaded: Loaded) -> None:
-        """Adopt the attempts of a run taken over that have begun, to watch them. Queued ones are sent again, and the transport finds
-        that it has them."""
+        """Adopt the attempts of a run taken over that have begun, to watch them. Queued ones are sent again, and the
+        transport finds that it has them."""
         state = loaded.state
         for activation in sorted_by_schedule(state, NodeState.RUNNING):
             self._publisher.adopt(loaded, state.address(activation))
@@ -172,22 +173,24 @@ class Handling:
         message.refused = result.kind == "checkpointed" and not _is_current(loaded.state, result)
 
     def _is_of(self, loaded: Loaded, said: Result | Task) -> bool:
-        """Whether a message comes from the tenant of the run. A worker that signs for one tenant speaks only for that tenant's runs
-        (S1, X29): a message of another tenant is ignored."""
+        """Whether a message comes from the tenant of the run. A worker that signs for one tenant speaks only for that
+        tenant's runs (S1, X29): a message of another tenant is ignored."""
         if said.tenant == loaded.state.tenant:
             return True
         logger.warning("a message of tenant %s about run %s is not heard", said.tenant, said.run_id)
         return False
 
     def _ask_again(self, old: Result) -> None:
-        """Send the attempt of a result again that is of another incarnation: the attempt may be another one by now (PROTOCOL 2)."""
+        """Send the attempt of a result again that is of another incarnation: the attempt may be another one by now
+        (PROTOCOL 2)."""
         if old.kind == "checkpointed":
             return  # its worker goes on, and its end will say the same
         self._publisher.done(old.task_id)
         self._put(Resumed(old.run_id, None, old.address))
 
     def _pass_on(self, loaded: Loaded, message: Reported) -> bool:
-        """Leave an attempt whose worker lacks the function to another worker, if there is or may be one. False: there is none."""
+        """Leave an attempt whose worker lacks the function to another worker, if there is or may be one. False: there
+        is none."""
         result = message.delivery.result
         activation = loaded.state.locate(result.address)
         if result.undo or activation is None:

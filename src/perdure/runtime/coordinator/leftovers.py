@@ -12,8 +12,8 @@ from perdure.runtime.patience import insist
 from perdure.runtime.worker.claims import root_of
 
 Others = Literal["all", "uncrashed", "none"]
-"""Which unfinished runs of other processes are taken up: all, those that were not being executed when their process died (such a run
-may have killed it), or none."""
+"""Which unfinished runs of other processes are taken up: all, those that were not being executed when their process
+died (such a run may have killed it), or none."""
 
 
 async def list_active(
@@ -32,7 +32,8 @@ async def list_active(
 async def find_left_alone(
     journal: Journal, clock: Clock, others: Others, claims: Sequence[str], own: set[str]
 ) -> frozenset[str]:
-    """The root runs that are left alone, with their children. `claims` are the attempts that were under way when a process died."""
+    """The root runs that are left alone, with their children. `claims` are the attempts that were under way when a
+    process died."""
     if others == "all":
         return frozenset()
     names = {root_of(name) for name in claims}

@@ -19,7 +19,8 @@ MOST_IRS = 2000
 """How many IRs are kept in memory; beyond that, the one added first is dropped."""
 
 DEFINITIONS = "perdure:definitions"
-"""The tenant that owns the blobs of definitions. As in the journal, a definition is named by its hash and open to all who know it."""
+"""The tenant that owns the blobs of definitions. As in the journal, a definition is named by its hash and open to all
+who know it."""
 _AS_BLOB = ":blob"
 _IDENTITY = "perdure:database"
 

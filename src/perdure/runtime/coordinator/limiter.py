@@ -1,8 +1,8 @@
 """The limiter: lets attempts into their limits before they are published, and keeps their slots while they are out.
 
-Owns the slots this process holds, which attempts must wait, and when to look again. How many may be in at once over all processes is
-counted by the `Limits` port; the order of attempts is the dispatcher's. The process that takes a run over rebuilds its slots
-(PROTOCOL 23): see `Publisher`.
+Owns the slots this process holds, which attempts must wait, and when to look again. How many may be in at once over all
+processes is counted by the `Limits` port; the order of attempts is the dispatcher's. The process that takes a run over
+rebuilds its slots (PROTOCOL 23): see `Publisher`.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Limiter:
         self._counts: dict[Place, int] = {}
         """How many slots this process holds in each limit."""
         self._lingering: dict[str, tuple[tuple[Limit, ...], float]] = {}
-        """Slots this process no longer renews, until their leases end: another process renews them, or the task was told to stop and
-        has not confirmed it."""
+        """Slots this process no longer renews, until their leases end: another process renews them, or the task was
+        told to stop and has not confirmed it."""
         self._leaving: list[tuple[str, Limit]] = []
         self._asked: dict[Limit, int] = {}
         """How many slots will be asked for next, or are asked for and not yet answered."""
@@ -92,7 +92,8 @@ class Limiter:
         return True
 
     async def enter(self, asks: Sequence[tuple[str, Entry, tuple[Limit, ...]]]) -> list[bool]:
-        """Enter the limits of these attempts, all of them admitted, and return which may be published. The others stand aside."""
+        """Enter the limits of these attempts, all of them admitted, and return which may be published. The others stand
+        aside."""
         try:
             answers = await self._port().enter([Ask(name, limits) for name, _, limits in asks])
         except TransportUnavailable as error:
@@ -135,7 +136,8 @@ class Limiter:
         self._sooner.set()
 
     def done(self, name: str, *, keep: bool = False) -> None:
-        """Leave the slots of an attempt that is over. With `keep` they stay until their leases end or `done` is called again."""
+        """Leave the slots of an attempt that is over. With `keep` they stay until their leases end or `done` is called
+        again."""
         slots = self._held.pop(name, None)
         if slots is not None:
             for slot in slots:
@@ -239,7 +241,8 @@ class Limiter:
                 self._call_up(limit, 1)
 
     def _call_up(self, limit: Limit, number: int) -> None:
-        """Call up so many attempts of each queue: a queue that sends nothing now must not keep the room from the others."""
+        """Call up so many attempts of each queue: a queue that sends nothing now must not keep the room from the
+        others."""
         waited_for = self._waited_for.get(_place(limit), {})
         queues = waited_for.get(limit)
         if queues is None or number <= 0:

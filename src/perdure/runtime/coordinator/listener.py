@@ -42,7 +42,8 @@ logger = logging.getLogger("perdure.listener")
 
 _PAGE = 1000
 _POLL_SECONDS = 0.1
-"""How often the journal is read for commands: other processes cannot call into this one, and an indexed query is cheap."""
+"""How often the journal is read for commands: other processes cannot call into this one, and an indexed query is
+cheap."""
 
 
 class Listener:
@@ -161,8 +162,8 @@ class Listener:
         )
 
     async def _give_up(self, notice: Notice, sender: str, reason: str) -> None:
-        """Give up a continuation that cannot begin. The run that left it is told by the coordinator that holds it, and records it in
-        its journal."""
+        """Give up a continuation that cannot begin. The run that left it is told by the coordinator that holds it, and
+        records it in its journal."""
         to = notice.run_id
         logger.error("run %s cannot be continued as %s: %s", sender, to, reason, extra={"run_id": sender})
         request = Request(kind="undelivered", run_id=sender, to=to, reason=f"{to} cannot begin: {reason}"[:1000])
@@ -171,7 +172,8 @@ class Listener:
         await self._journal.delete_notices([notice.notice_id])
 
     async def _decide(self, command: Command) -> tuple[Reply, bool]:
-        """The answer to a command, and whether the command made a run. A run that an earlier request made has another id."""
+        """The answer to a command, and whether the command made a run. A run that an earlier request made has another
+        id."""
         try:
             request = decode_request(command.body)
         except msgspec.MsgspecError as error:
@@ -220,7 +222,8 @@ async def handle(coordinator: Coordinator, request: Request, command_id: str = "
 
 
 async def _existing(journal: Journal, request: Request, found: Exists) -> Reply:
-    """The reply for a start that found a run: the run an earlier start with the same idempotency key made, if both asked for the same."""
+    """The reply for a start that found a run: the run an earlier start with the same idempotency key made, if both
+    asked for the same."""
     record = await journal.find_run(found.run_id)
     if record is not None and found.run_id == request.run_id:
         return Reply(run_id=request.run_id, code="exists", message=f"run {request.run_id} exists already")
@@ -231,7 +234,8 @@ async def _existing(journal: Journal, request: Request, found: Exists) -> Reply:
 
 
 async def _gather(coordinator: Coordinator, request: Request) -> tuple[Request, IR | None, State | None]:
-    """What the decision of a request needs: the request with all its inputs, the IR it names, and the run it is a rerun of."""
+    """What the decision of a request needs: the request with all its inputs, the IR it names, and the run it is a rerun
+    of."""
     _check_names(request)
     if request.kind == "vote" and request.decision == "approve":
         await _check_vote(coordinator, request)
@@ -267,7 +271,8 @@ def _check_names(request: Request) -> None:
 
 
 async def _fill_inputs(coordinator: Coordinator, request: Request, ir: IR, tenant: str, inputs: Any) -> Request:
-    """Fill in the defaults of the schema, which are recorded with the run, and turn away inputs that do not fit then."""
+    """Fill in the defaults of the schema, which are recorded with the run, and turn away inputs that do not fit
+    then."""
     given = await coordinator.contents.resolve(tenant, inputs, masked=False)
     whole = apply_defaults(ir.inputs_schema, given)
     problems = check_inputs(ir, mask(whole) if find_sealed(whole) else whole)
@@ -283,7 +288,8 @@ async def _fill_inputs(coordinator: Coordinator, request: Request, ir: IR, tenan
 
 
 async def _check_vote(coordinator: Coordinator, request: Request) -> None:
-    """Check the data of a vote against its form here, where every vote passes, from a server, a command or a program."""
+    """Check the data of a vote against its form here, where every vote passes, from a server, a command or a
+    program."""
     name = request.approval
     try:
         form = await find_form(coordinator.journal, coordinator.contents, request.run_id, name)

@@ -147,8 +147,9 @@ class Loaded:
         )
 
     def _wants_snapshot(self) -> bool:
-        """Whether this commit takes a snapshot. The cost of one grows with the state, so a large state takes fewer, which keeps the
-        cost per event constant. A snapshot is made in one go, so an even larger state has none, and is loaded from its events."""
+        """Whether this commit takes a snapshot. The cost of one grows with the state, so a large state takes fewer,
+        which keeps the cost per event constant. A snapshot is made in one go, so an even larger state has none, and is
+        loaded from its events."""
         if self.grown > LARGEST_SNAPSHOT:
             return False
         return self.state.seq - self.snapshot_seq >= max(SNAPSHOT_EVERY, len(self.state.activations))
@@ -206,7 +207,8 @@ class Loaded:
     def _notice(self, effect: c.Effect) -> None:
         """Tell the end of a run to its parent or its continuation, in the run's own terminal transaction (PROTOCOL 12).
 
-        The notice is made as the end is decided: later in the same batch the run may be retried, and no longer be ended.
+        The notice is made as the end is decided: later in the same batch the run may be retried, and no longer be
+        ended.
         """
         if isinstance(effect, c.NotifyParent):
             self.notices.append((effect.parent[0], child_notice(self.state)))

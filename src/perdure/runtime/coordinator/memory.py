@@ -1,6 +1,6 @@
 """The runs that a coordinator has in memory: loaded when they are needed, kept while they have something to do.
 
-Owns which runs are there and how long they stay. What they decide, and what is sent for them, is no concern of this file.
+Owns which runs are in memory and how long they stay. Must not know what is decided or sent for them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from perdure.runtime.coordinator.quarantine import Quarantined
 
 class Memory:
     def __init__(self, journal: Journal, library: Library, blame: Blame, keep_idle: int) -> None:
-        """`keep_idle`: how many stay that have nothing to do."""
+        """`keep_idle` is how many runs stay in memory that have nothing to do."""
         self._journal = journal
         self._library = library
         self._blame = blame
         self._keep_idle = keep_idle
         self.runs: dict[str, Loaded] = {}
         self._pins: dict[str, int] = {}
-        """Tasks in the dispatcher of runs that were dropped from memory because their commit was refused."""
+        """How many tasks the dispatcher has of each run that was dropped from memory because its commit was refused."""
         self._resting: dict[str, None] = {}
         """Runs in memory that have nothing to do, longest at rest first."""
 
@@ -40,7 +40,7 @@ class Memory:
             kept = await self._journal.find_snapshot(run_id)
             with self._blame.on(run_id, record.seq):
                 state = await load_from(self._journal, self._library.get_now, record, kept)
-            if state.imported:  # whatever its row says
+            if state.imported:  # even if its row does not say so
                 raise Quarantined(f"run {run_id} was imported from {state.imported}: to look at, not to run")
             found = Loaded(
                 state, self._journal.partition_count, *((0, 0) if kept is None else (kept.seq, len(kept.body)))
@@ -50,36 +50,37 @@ class Memory:
         return found
 
     def make(self, run_id: str) -> Loaded:
-        """A run that is about to be created. Not looked up first: if it exists, the append says so."""
+        """An empty run that is about to be created. It is not looked up first: if it exists, the append says so."""
         made = self.runs[run_id] = Loaded(State(run_id=run_id), self._journal.partition_count)
         return made
 
     def drop(self, run_id: str) -> None:
-        """Forget a run whose state in memory is not what is durable; its tasks stay with the dispatcher."""
+        """Forget a run whose state in memory differs from what is durable; its tasks stay with the dispatcher."""
         dropped = self.runs.pop(run_id, None)
         self._resting.pop(run_id, None)
         if dropped is not None and dropped.pins:
             self._pins[run_id] = dropped.pins
 
     def lose(self, run_id: str) -> None:
-        """Forget a run for good."""
+        """Forget a run and its tasks in the dispatcher."""
         self.drop(run_id)
         self._pins.pop(run_id, None)
 
     def keep_only(self, holds: Callable[[str], bool]) -> None:
-        """Others decide for the rest."""
+        """Forget all runs but those this process holds: other processes decide for them."""
         for run_id in [run_id for run_id in (*self.runs, *self._pins) if not holds(run_id)]:
             self.lose(run_id)
 
     def unpin(self, run_id: str) -> None:
-        """A task of it has left the dispatcher."""
+        """Count down after a task of this run has left the dispatcher."""
         if (loaded := self.runs.get(run_id)) is not None:
             loaded.pins -= 1
         elif (pins := self._pins.pop(run_id, 0)) > 1:
             self._pins[run_id] = pins - 1
 
     def rest(self, loaded: Loaded) -> None:
-        """Runs that ended, or wait for a person or a time, need no memory: the journal has them."""
+        """Let a run leave memory if it has nothing to do: one that ended, or waits for a person or a time, is safe in
+        the journal."""
         run_id = loaded.state.run_id
         self._resting.pop(run_id, None)
         if loaded.busy:

@@ -1,4 +1,4 @@
-"""What a coordinator is told: each message names a run and becomes a kernel command."""
+"""The messages to a coordinator: each names a run, and most become a kernel command."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Reported:
         self.delivery = delivery
         self.run_id = delivery.result.run_id
         self.refused = False
-        """A checkpoint of an attempt that is over: its worker must not go on to the next step."""
+        """Set for a checkpoint of an attempt that is over: its worker must not go on to the next step."""
 
     def hold(self, clock: Clock, detail: str) -> c.Hold:
-        """Nobody here can execute it."""
+        """The command that holds the node, because no worker here can execute it."""
         return c.Hold(at=clock.now(), address=self.delivery.result.address, detail=detail)
 
     def hand_back(self, clock: Clock) -> c.Lapse:
-        """Another worker may have what this one lacks."""
+        """The command that hands the attempt back, because another worker may have what this one lacks."""
         return c.Lapse(at=clock.now(), address=self.delivery.result.address, reason="handed_back")
 
     def command(self, clock: Clock, state: State) -> c.Command:
@@ -44,7 +44,7 @@ class Reported:
         about: dict[str, Any] = {"at": clock.now(), "entropy": clock.random(), "address": result.address}
         match result.kind:
             case "completed":
-                # What a compensator gave is written down and not looked at again.
+                # The output of a compensator is recorded and never read again.
                 undone = result.undo and result.output_ref is not None
                 return c.Complete(
                     **about,
@@ -57,7 +57,7 @@ class Reported:
                     reasoning=result.reasoning,
                 )
             case "failed" if result.stopped and state.state in _GOING_ON:
-                # Nobody asked for it: the transport had forgotten whose it is, or had delivered it twice (T1).
+                # The run did not ask for the stop: the transport had forgotten the claim, or had delivered the task twice (T1).
                 return c.Lapse(**about, reason="handed_back")
             case "failed":
                 return c.Fail(
@@ -86,7 +86,7 @@ class TimerDue:
 
 
 class Asked:
-    """A command from a person or a program. `make` sees the state it will be decided on."""
+    """A command from a person or a program. `make` is given the state that the command is decided on."""
 
     __slots__ = ("command_id", "future", "key", "make", "notice_id", "run_id", "starts")
 
@@ -105,10 +105,10 @@ class Asked:
         self.make = make
         self.future = future
         self.starts = starts
-        """It creates the run."""
+        """Whether the command creates the run."""
         self.key = key
         self.notice_id = notice_id
-        """The notice this comes from, consumed by what it leads to."""
+        """The notice this comes from, consumed in the commit it leads to."""
         self.command_id = command_id
         """The command of another process this comes from, answered in the commit it leads to."""
 
@@ -141,7 +141,7 @@ class Noticed:
 
 
 class BeginAsked:
-    """A worker wants to begin what may happen at most once."""
+    """A worker's request to begin an attempt that may happen at most once."""
 
     __slots__ = ("granted", "request", "run_id")
 
@@ -165,7 +165,7 @@ class Inline:
 
 
 class Resumed:
-    """Derive again what must be sent for a run."""
+    """A run for which it must be derived again what to send."""
 
     __slots__ = ("crashed", "lost", "run_id", "taken")
 
@@ -174,15 +174,16 @@ class Resumed:
     ) -> None:
         self.run_id = run_id
         self.taken = taken
-        """From another process, whose workers live."""
+        """Whether the run was taken over from another process whose workers may still be alive."""
         self.lost = lost
         """An attempt whose task the transport no longer holds."""
         self.crashed = crashed
-        """The run is taken over: what ran in the process before, as its claims say. None: it is this process's own."""
+        """The attempts that ran in the process that died, as its claims say. None: the run was not left by a dead
+        process."""
 
 
 class Fetched:
-    """What a task needs to be rendered is at hand now: it may be sent, if it is still wanted."""
+    """A task whose contents are at hand now: it may be rendered and sent, if its attempt is still wanted."""
 
     __slots__ = ("address", "run_id")
 

@@ -1,6 +1,7 @@
-"""Pace: long stretches of work on the loop make room for others.
+"""Pace: makes long stretches of work on the loop give way to other tasks.
 
-One piece of work (a message, a task to render) is bounded by its budget; many of them in a row are not. Owns how long a row may be.
+One piece of work (a message, a task to render) is bounded by its budget; many in a row are not. Owns how long a row may
+be.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ class Pace:
         self._until = 0.0
 
     def start(self) -> None:
-        """The loop was free until now."""
+        """Begin a stretch: the loop was free until now."""
         self._until = self._clock.monotonic() + STRETCH_SECONDS
 
     def is_over(self) -> bool:
         return self._clock.monotonic() > self._until
 
     async def rest(self) -> None:
-        """Let everybody else have a turn."""
+        """Let all other tasks of the loop have a turn."""
         await self._clock.sleep(0)
         self.start()

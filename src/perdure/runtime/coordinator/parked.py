@@ -1,7 +1,8 @@
-"""What a parked node was given when it failed: its config as it was rendered, and its inputs, for whoever has to mend it; and
-whether a config that somebody gives it instead can be used.
+"""What a parked node was given when it failed (its rendered config and its inputs), for the operator who has to mend
+it; and whether a config that a requeue gives it instead can be used.
 
-Derived from the state of then, as its task was; nothing of it is stored a second time. Secrets and sealed fields are masked.
+Both are derived from the state at that time, as the task was; nothing is stored a second time. Secrets and sealed
+fields are masked.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from perdure.runtime.coordinator.requests import Request
 
 _SAID = 5
 _MOST_BLOBS = 1000
-"""That a config may look into."""
+"""How many blobs a config may look into."""
 
 
 async def describe(
     registry: Registry, blobs: BlobStore | None, state: State, activation: Activation, *, undo: bool
 ) -> dict[str, Any]:
-    """`{config, inputs, problem}`: as they were given, or why that can no longer be said."""
+    """`{config, inputs, problem}`: what the attempt was given, or why that can no longer be derived."""
     cache = Cache()
     renderer, loaded = Renderer(registry, cache), Loaded(state, 1)
     sources = {} if blobs is None else blob_sources(blobs)
@@ -56,8 +57,8 @@ async def describe(
 
 
 def find_mistakes_of(registry: Registry, state: State, request: Request) -> list[str]:
-    """What is wrong with the config that a requeue brings: it is data that is used as it stands, so it must fit its type now.
-    Who is not parked there at all is for the kernel to say."""
+    """What is wrong with the config that a requeue brings: it is data that is used as it stands, so it must fit its
+    node type now. Whether the node is parked at all is for the kernel to say."""
     activation = state.find(request.node, request.scope, request.item)
     if activation is None:
         return []

@@ -1,6 +1,7 @@
 """Which runs this process decides for: all of them, or those of the partitions it has leased, under their epochs.
 
-Owns what is held now. How partitions are leased is `sharing`'s; that a lost epoch writes nothing is the journal's (PROTOCOL 6).
+Owns which partitions are held now. `Sharing` leases them; the journal makes sure that nothing is written under a lost
+epoch (PROTOCOL 6).
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ class Share:
         self._monotonic = monotonic
         self._until = 0.0
         self._epochs: dict[int, int] | None = None
-        """By partition; None: the whole journal is this process's own, and nobody else decides."""
+        """The epochs of the partitions held. None: the whole journal is this process's own, and no other process
+        decides."""
         self._doubted: set[int] = set()
         self.lost: Callable[[int], None] = lambda partition: None
-        """Told when the journal refused an epoch: somebody else has the partition."""
+        """Called when the journal refused an epoch: another process has the partition."""
 
     @property
     def divided(self) -> bool:
@@ -29,20 +31,21 @@ class Share:
 
     @property
     def partitions(self) -> list[int] | None:
-        """As the journal wants to be asked: None is all of them."""
+        """The partitions held, in the form the journal takes: None means all of them."""
         return None if self._epochs is None else sorted(self._epochs)
 
     def divide(self) -> None:
-        """From now on only what is taken is held."""
+        """From now on hold only the partitions that are taken."""
         self._epochs = {}
 
     def extend(self, until: float) -> None:
-        """The lease is good until then, by this process's own clock."""
+        """Extend the lease until this time, by the process's own monotonic clock."""
         self._until = until
 
     @property
     def lapsed(self) -> bool:
-        """Others may have what was leased: what is in memory may be out of date, and only an append could tell."""
+        """Whether the lease has ended, so that other processes may hold the partitions: memory may be out of date, and
+        only an append could tell."""
         return self._epochs is not None and self._monotonic() >= self._until
 
     def take(self, epochs: Mapping[int, int]) -> None:
@@ -50,7 +53,8 @@ class Share:
         self._epochs.update(epochs)
 
     def doubt(self, partitions: Collection[int]) -> None:
-        """Others may have these. They are dropped after the batch at hand, and nothing of it is acted upon."""
+        """Doubt partitions that other processes may hold. They are dropped after the current batch, of which nothing is
+        acted upon."""
         self._doubted.update(partitions)
 
     def drop(self, partition: int) -> None:
@@ -68,7 +72,8 @@ class Share:
         return partition in self._epochs and partition not in self._doubted and not self.lapsed
 
     def draw(self, new_id: Callable[[], str]) -> str:
-        """A new id of a run that is held here. Where few partitions are, or none, it may be another's after all."""
+        """A new run id in a partition held here. Where few or none are held, it may fall in another process's partition
+        after all."""
         run_id = new_id()
         for _ in range(_DRAWS):
             if self.holds(run_id):
@@ -77,7 +82,8 @@ class Share:
         return run_id
 
     def still_holds(self, run_id: str) -> bool:
-        """After something that may have taken long: before what is durable is acted upon. Otherwise another does, or has."""
+        """`holds`, asked again before a durable decision is acted upon, after a step that may have taken long. If
+        False, another process acts upon it, or has done so."""
         return self.holds(run_id)
 
     def fence(self, partition: int) -> Epoch | None:

@@ -1,7 +1,8 @@
-"""Sharing: leases partitions of the journal, and tells the coordinator what it decides for.
+"""Sharing: leases partitions of the journal, and tells the coordinator which runs it decides for.
 
-A new process gets its share as the others give back what is above theirs; one that ends hands everything over at once; one that
-died is missed when its lease lapses. A lease saves work; that nothing is written under a lost one is the epoch's doing (PROTOCOL 6, 17).
+A new process gets its share as the others give back what exceeds theirs; one that ends hands everything over at once;
+one that died is noticed when its lease lapses. A lease only saves work: it is the epoch that keeps a process from
+writing under a lost lease (PROTOCOL 6, 17).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Sharing:
         recover: Callable[[Collection[int]], Awaitable[None]],
         lease_seconds: float,
     ) -> None:
-        """`recover` goes on with the runs of partitions that were taken."""
+        """`recover` continues the runs of partitions that were taken."""
         self._leases = leases
         self._coordinator = coordinator
         self._receiver = receiver
@@ -44,10 +45,10 @@ class Sharing:
         self._lease_seconds = lease_seconds
         self._held: dict[int, int] = {}
         self._unrecovered: dict[int, int] = {}
-        """Taken, with their epoch, and not all of their runs are known yet."""
+        """Partitions that were taken, with their epochs, and whose runs have not all been listed yet."""
         self._taken = asyncio.Event()
         self._until = 0.0
-        """When the lease ends, by this process's own clock, counted from before it asked."""
+        """When the lease ends, by this process's own clock, counted from before it asked for the lease."""
         self._changed = asyncio.Event()
         self._complaints = Complaints(clock, logger, "leases")
         coordinator.share.divide()
@@ -68,20 +69,21 @@ class Sharing:
             await first_of(self._clock.sleep(pause), self._changed.wait())
 
     async def watch(self) -> None:
-        """Receive and remember nothing from when the lease lapses, also while the database keeps an answer back for longer than that:
-        what others decide meanwhile is not seen here."""
+        """Receive and remember nothing once the lease has lapsed, even while the database takes longer than that to
+        answer: what other processes decide meanwhile is not seen here."""
         while True:
             left = self._until - self._clock.monotonic()
             if left > 0:
                 await self._clock.sleep(left)
                 continue
-            if held := set(self._held):  # they stay in there: who renews finds that they were late, and gives them up
+            if held := set(self._held):  # they stay in `_held`: `renew` finds that it was late, and gives them up
                 self._receiver.hand_back(held)
                 await self._coordinator.release(held)
             await self._clock.sleep(self._lease_seconds / 3)
 
     async def recover(self) -> None:
-        """Go on with the runs of what was taken. Beside renewing: there may be more of them than can be listed within a lease."""
+        """Continue the runs of partitions that were taken, beside renewing: there may be more than can be listed within
+        a lease."""
         while True:
             await self._taken.wait()
             self._taken.clear()
@@ -100,7 +102,7 @@ class Sharing:
     async def renew(self) -> None:
         asked = self._clock.monotonic()
         leased = await self._leases.lease(self._holder, self._lease_seconds)
-        if self._held and self._clock.monotonic() >= self._until:  # meanwhile nothing was decided, and much turned away
+        if self._held and self._clock.monotonic() >= self._until:  # meanwhile messages were turned away
             await self._give_up(set(self._held))
         self._until = asked + self._lease_seconds
         self._coordinator.share.extend(self._until)
@@ -123,7 +125,7 @@ class Sharing:
             self._take(gained)
 
     def _surplus(self, leased: Leased) -> set[int]:
-        """What is above the share: those taken last, by their number."""
+        """The partitions above this process's share: those with the highest numbers."""
         return set(sorted(leased.epochs)[leased.share :])
 
     def _take(self, epochs: dict[int, int]) -> None:
@@ -135,7 +137,7 @@ class Sharing:
         self._taken.set()
 
     async def _let_go(self, partitions: set[int]) -> None:
-        """For others to take: what is at hand is decided and acknowledged first."""
+        """Release partitions for other processes to take; the current batch is decided and acknowledged first."""
         for one in partitions:
             self._held.pop(one, None)
             self._unrecovered.pop(one, None)
@@ -143,13 +145,14 @@ class Sharing:
         self._receiver.hand_back(partitions)
 
     async def _give_up(self, partitions: set[int]) -> None:
-        """Others may have them already: receive nothing that is theirs, however long the batch at hand takes."""
+        """Release partitions that other processes may hold already: receive nothing for them, however long the current
+        batch takes."""
         self._coordinator.share.doubt(partitions)
         self._receiver.hand_back(partitions)
         await self._let_go(partitions)
 
     def _lost(self, partition: int) -> None:
-        """The journal refused its epoch."""
+        """Forget a partition whose epoch the journal refused."""
         if self._held.pop(partition, None) is not None:
             self._receiver.hand_back([partition])
         self._unrecovered.pop(partition, None)

@@ -1,4 +1,4 @@
-"""How far a loop has come with what was put into it, and who waits until it has come so far."""
+"""How far a loop has come with the messages put into it, and the callers that wait until it has come so far."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import asyncio
 class Progress:
     def __init__(self) -> None:
         self.taken = 0
-        """Messages taken in; those up to `done` are decided and written."""
+        """How many messages were taken in; those up to `done` are finished."""
         self.done = 0
         self._ended = False
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
 
     async def reach(self, number: int) -> None:
-        """Wait until so many are done; what comes in meanwhile is not waited for."""
+        """Wait until so many messages are done; those that come in meanwhile are not waited for."""
         if self.done < number and not self._ended:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append((number, waiter))
@@ -26,7 +26,7 @@ class Progress:
             self._tell()
 
     def end(self) -> None:
-        """Nothing more will be done: nobody needs to wait."""
+        """Release all waiting callers: nothing more will be done."""
         self._ended = True
         self._tell()
 

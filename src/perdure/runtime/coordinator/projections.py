@@ -1,7 +1,7 @@
 """Projections: the rows that a journal keeps beside a run's events, each derived from its state alone.
 
-Owns what a run, an approval and a dead letter look like to whoever lists them. They can be thrown away and derived anew (J5), which
-is what the doctor compares and repair does.
+Owns what a run, an approval and a dead letter look like in a list. These rows can be thrown away and derived anew (J5):
+the doctor compares them, and its repair derives them again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from perdure.kernel.state import OPEN, TERMINAL, Activation, NodeState, RunState
 N = NodeState
 
 MOST_CHILDREN = 10_000
-"""Children that are looked at when a run is written, to see whether one of them is still waited for."""
+"""How many children are examined when a run is written, to see whether the run still waits for one of them."""
 
 
 def is_parked(activation: Activation) -> bool:
@@ -34,8 +34,8 @@ def letter_id(state: State, activation: Activation) -> str:
 def resolve_letter(
     row: DeadLetterRow, activation: Activation | None, at: float, asked: tuple[str, str] = ("", "")
 ) -> DeadLetterRow:
-    """What is no longer parked. `asked`: what became of it and by whom, as far as somebody asked for that; else it is tried
-    again or was given up with its run."""
+    """The row of a dead letter that is no longer parked. `asked` is what an operator asked for and who that was, if
+    anyone did; otherwise the activation is being tried again, or was given up with its run."""
     again = activation is not None and activation.state in OPEN
     body = msgspec.json.encode({**msgspec.json.decode(row.body), "by": asked[1] or None})
     state = asked[0] or ("requeued" if again else "discarded")
@@ -43,7 +43,7 @@ def resolve_letter(
 
 
 def asked_for(run_id: str, events: Iterable[e.Event]) -> dict[str, tuple[str, str]]:
-    """What was asked for, by dead letter; under the empty name, who changed the whole run."""
+    """What was asked for and by whom, by dead letter; under the empty name, who changed the whole run."""
     found = {"": ("", "")}
     for event in events:
         if isinstance(event, e.NodeRequeued | e.NodeDiscarded):
@@ -93,7 +93,7 @@ def approval_row(state: State, name: str, at: float) -> ApprovalRow:
         body = {
             "notify": approval.notify,
             **body,
-        }  # first: databases know by that who is to be told (WANTS_NOTIFICATION)
+        }  # first: databases recognise by it that a notification is wanted (WANTS_NOTIFICATION)
     return ApprovalRow(
         approval_id=name,
         run_id=state.run_id,
@@ -118,7 +118,7 @@ def row_of(state: State, partition: int) -> RunRow:
         tags=msgspec.json.encode(state.tags) if state.tags else b"{}",
         generation=state.generation,
         counter=state.counter,
-        # A parent may have died before its child was durable: it must ask for it again.
+        # A parent's process may have died before the child was durable: the parent must ask for it again.
         busy=_is_busy(state),
         created_at=state.created_at,
         started_at=state.started_at,
@@ -129,25 +129,27 @@ def row_of(state: State, partition: int) -> RunRow:
 
 
 def _is_busy(state: State) -> bool:
-    """Whoever takes the run over has something to send for it, or to look for. Held while running: for want of a worker."""
+    """Whether a process that takes the run over has something to send for it, or a child to look for."""
     return works(state) or bool(state.tally.get(N.WAITING) and _waits_for_child(state))
 
 
 def works(state: State) -> bool:
-    """Something of the run itself is with a worker, or is to be."""
+    """Whether something of the run itself is with a worker, or is to be. A node held in a running run waits for a
+    worker."""
     tally = state.tally
     held = state.state is RunState.RUNNING and tally.get(N.HELD)
     return bool(tally.get(N.QUEUED) or tally.get(N.RUNNING) or held or _undoing(state))
 
 
 def only_waits(state: State) -> bool:
-    """It is under way, and nothing of it is with a worker or in a child. What its row says is the same; of children that wait,
-    `service.waiting` knows."""
+    """Whether the run is under way with nothing of it at a worker or in a child, as its row says too. `service.waiting`
+    knows whether the children themselves only wait."""
     return state.state is RunState.RUNNING and not _is_busy(state)
 
 
 def _waits_for_child(state: State) -> bool:
-    """One that has ended needs nobody. The newest first; of very many not all are looked at, and one is taken to be there."""
+    """Whether the run waits for a child, the newest being examined first. Of very many not all are examined: one is
+    assumed to be waited for."""
     newest = islice(reversed(state.children.values()), MOST_CHILDREN)
     return len(state.children) > MOST_CHILDREN or any(state.activations[key].state is N.WAITING for key in newest)
 

@@ -1,7 +1,7 @@
-"""The publisher: the way of an attempt from a durable decision to the transport.
+"""The publisher: takes an attempt from a durable decision to the transport.
 
-Owns what is queued here, in which order it is sent, and that a limit is entered first. Decides nothing about runs: what cannot be
-rendered becomes a command for its run.
+Owns what is queued here, the order in which it is sent, and that limits are entered first. Decides nothing about runs:
+a task that cannot be rendered becomes a command for its run.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Publisher:
         limits: Limits | None,
         bounds: Bounds,
     ) -> None:
-        """`render` makes the task of an attempt. `look` is called when something that had to wait may be published."""
+        """`render` makes the task of an attempt. `look` is called when a task that had to wait may be published."""
         self._memory = memory
         self._renderer = renderer
         self._transport = transport
@@ -68,13 +68,13 @@ class Publisher:
         self._bounds = bounds
         self._pace = Pace(clock)
         self.fetched: dict[str, Fetched] = {}
-        """Tasks in the dispatcher for which something was fetched."""
+        """By task in the dispatcher, the message that keeps what was fetched for it."""
         self.left: frozenset[str] = frozenset()
-        """Runs whose work is left to another process, with their children."""
+        """Root runs whose work, with that of their children, is left to another process."""
 
     def why(self, state: State, node: str) -> str | None:
-        """Why the newest activation of a node, or the first of its items that waits, is not with a worker. None: it is, or
-        that is not for this process to say."""
+        """Why the newest activation of a node, or the first of its items that waits, is not with a worker. None: it is
+        with one, or this process does not know."""
         index = index_of(state.ir).get(node)
         found = None if index is None else find_latest(state, index)
         if found is None:
@@ -87,7 +87,7 @@ class Publisher:
         return None
 
     def find_overload(self) -> str:
-        """Why no new run is taken now; empty: it is. Those there are go on."""
+        """Why no new run is accepted now; empty if one is. Existing runs go on either way."""
         waiting, most = self.dispatcher.backlog, self._bounds.max_backlog
         if waiting < most:
             return ""
@@ -97,7 +97,7 @@ class Publisher:
 
     def queue(self, loaded: Loaded, address: Address) -> None:
         if self.left and root_of(address.run_id) in self.left:
-            return  # it stays queued in the journal, for a process that looks after its run
+            return  # the attempt stays queued in the journal, for the process that looks after its run
         entry = self._entry(loaded, address)
         if loaded.inherited and entry.limited:
             added = self.dispatcher.add_aside(entry, _INHERITED, "it is not known yet whether a worker has it")
@@ -107,19 +107,20 @@ class Publisher:
             loaded.pins += 1
 
     def adopt(self, loaded: Loaded, address: Address) -> None:
-        """A worker has it: or nobody would miss it if its worker died."""
+        """Count an attempt as out that a worker has; otherwise it would not be missed if its worker died."""
         entry = self._entry(loaded, address)
         if self.dispatcher.adopt(entry):
             loaded.pins += 1
             self._hold(loaded, entry)
 
     def queue_fetched(self, loaded: Loaded, message: Fetched) -> None:
-        """What its task needs is at hand, and stays so until it is rendered."""
+        """Queue an attempt whose contents were fetched; they stay at hand until its task is rendered."""
         self.queue(loaded, message.address)
         self.fetched[message.address.task_id] = message
 
     def done(self, name: str, *, keeps_slots: bool = False) -> None:
-        """The attempt is over. `keeps_slots`: not here any more, but perhaps with a worker."""
+        """Forget an attempt that is over. With `keeps_slots` it is over for this process only, and may still be with a
+        worker."""
         self.rendered(name)
         self.limiter.done(name, keep=keeps_slots)
         entry = self.dispatcher.done(name)
@@ -127,13 +128,14 @@ class Publisher:
             self._memory.unpin(entry.address.run_id)
 
     def keep_only(self, holds: Callable[[str], bool]) -> None:
-        """Others decide for the rest, and enter the same slots."""
+        """Forget the attempts of runs this process no longer holds: other processes decide for them, and enter the same
+        slots."""
         for address in [entry.address for entry in self.dispatcher.entries()]:
             if not holds(address.run_id):
                 self.done(address.task_id, keeps_slots=True)
 
     def rendered(self, name: str) -> None:
-        """Or never to be: what was fetched for this task may be forgotten."""
+        """Release what was fetched for a task that has been rendered, or never will be."""
         if self.fetched and (message := self.fetched.pop(name, None)) is not None:
             self._fetcher.handled(message)
 
@@ -144,7 +146,8 @@ class Publisher:
         return Entry(address, node.queue, loaded.state.tenant, node.priority, limited)
 
     async def recall(self, loaded: Loaded, address: Address) -> None:
-        """Take it back if no worker has it, and say so; if one has, it has begun."""
+        """Take an attempt back if no worker has it, and tell its run; if a worker has it, tell the run that it has
+        begun."""
         state, name = loaded.state, address.task_id
         if self.dispatcher.withdraw(name):
             self.rendered(name)
@@ -160,13 +163,13 @@ class Publisher:
             else:
                 self.adopt(loaded, address)
                 if state.terminal or state.state is RunState.CANCELLING or _is_late(state):
-                    # It has begun, though the journal did not know (rules 29, 31).
+                    # The attempt has begun, though the journal did not know (rules 29, 31).
                     await self._transport.stop([name])
                 if self._renderer.is_once(state, address):
-                    return  # its worker asks by itself before it begins; a second start would be a lost first one
+                    return  # its worker asks before it begins; a second start would mean that the first was lost
 
         def say(state: State) -> c.Command:
-            # Its result may have come first: then no worker has it any more, and nobody would miss it.
+            # Its result may have come first: then no worker has the attempt any more, and its loss would go unnoticed.
             begun = claimed and self.dispatcher.get(name) is not None
             at = self._clock.now()
             return c.Begin(at=at, address=address) if begun else c.Withdraw(at=at, address=address)
@@ -176,7 +179,7 @@ class Publisher:
     # -- sending -------------------------------------------------------------------------------------------------------
 
     async def publish(self) -> None:
-        """What the windows and limits have room for."""
+        """Send the tasks that the windows and limits have room for."""
         while True:
             await self.limiter.flush()
             if self.dispatcher.has_aside(_INHERITED):
@@ -205,16 +208,17 @@ class Publisher:
             if asks:
                 entered = await self.limiter.enter(asks)
                 tasks += [task for task, may in zip(limited, entered, strict=True) if may]
-            # Limits may have kept these waiting: what is no longer this process's is sent by whoever has it.
+            # Entering limits may have taken long: a run lost meanwhile is sent by the process that holds it now.
             tasks = [task for task in tasks if self._still_holds(task.run_id)]
             if tasks:
-                # Crash here: slots are taken and nothing is sent; whoever takes the run over enters the same ones again.
+                # Crash here: slots are taken and nothing is sent; the process that takes the run over enters the same ones again.
                 await self._transport.publish(tasks)
             if not asks:
                 return
 
     async def _render(self, name: str, entry: Entry) -> Task | None:
-        """The task; without one, it is no longer in the dispatcher and somebody else's concern."""
+        """The task of an attempt. None: the attempt has left the dispatcher, and the fetcher or its run deals with
+        it."""
         loaded = self._memory.runs.get(entry.address.run_id)
         if loaded is None:
             self.done(name)
@@ -252,7 +256,7 @@ class Publisher:
     # -- limits --------------------------------------------------------------------------------------------------------
 
     async def _limits(self, name: str, entry: Entry) -> tuple[Limit, ...] | None:
-        """What it must enter. None: it is no longer in the dispatcher."""
+        """The limits that an attempt must enter. None: it has left the dispatcher."""
         loaded = self._memory.runs.get(entry.address.run_id)
         if loaded is None or not self._renderer.wants(loaded.state, entry.address):
             self.done(name)
@@ -272,7 +276,8 @@ class Publisher:
         return None
 
     async def _find_inherited(self) -> None:
-        """Slots are rebuilt from the journal: what a worker has keeps its own, what is unclaimed is taken back (PROTOCOL 23)."""
+        """Rebuild the slots of inherited attempts: one that a worker has keeps its own, an unclaimed one is taken back
+        (PROTOCOL 23)."""
         names = self.dispatcher.list_aside(_INHERITED)
         for first in range(0, len(names), _RECALLED):
             found = await self._transport.take_back(names[first : first + _RECALLED])
@@ -292,13 +297,14 @@ class Publisher:
             return
         try:
             limits = self.limiter.add_queue(entry, self._renderer.limits(loaded, entry.address))
-        except (NotAtHand, TemplateError):  # it was rendered when it was sent; now what its key needs is elsewhere
+        except (NotAtHand, TemplateError):  # the key was rendered when the task was sent; its contents are not here now
             limits = self.limiter.add_queue(entry, ())
         self.limiter.hold(entry.address.task_id, limits)
 
 
 def _is_late(state: State) -> bool:
-    """No node failed: any code that a handler may choose is that of one."""
+    """Whether the run is failing because of its deadline. No node may have failed: a handler's error may have any code,
+    this one too."""
     if state.state is not RunState.FAILING or state.failed_node is not None or state.error is None:
         return False
     return state.error.code == "deadline_exceeded"

@@ -1,4 +1,5 @@
-"""Quarantine: a run that cannot be understood is marked and left alone, and a bad release is kept from marking all of them."""
+"""Quarantine: a run that cannot be understood is marked and left alone, and a bad release is kept from marking all of
+them."""
 
 from __future__ import annotations
 
@@ -25,16 +26,17 @@ _TROUBLE_SECONDS = 0.05
 
 
 class TooManyQuarantines(Exception):
-    """A bad release must not quarantine everything."""
+    """Too many runs were quarantined in a short time: a bad release must not quarantine everything."""
 
 
 class Quarantined(Exception):
-    """Somebody asked for a run that is quarantined."""
+    """A quarantined run was asked for."""
 
 
 @contextmanager
 def explained(record: RunRecord) -> Iterator[None]:
-    """Whoever reads the journal of a run to show it: where a quarantined one cannot be read, the answer is why."""
+    """A context for reading a run to show it: if a quarantined run cannot be read, the error says why it is
+    quarantined."""
     try:
         yield
     except StoreUnavailable:
@@ -65,8 +67,8 @@ class Quarantine:
         check: Callable[[], Awaitable[None]],
         lose: Callable[[str], None],
     ) -> None:
-        """`check` raises when the database went back in time: a run that changed under our eyes is no broken run. `lose` is told
-        to forget a run."""
+        """`check` raises when the database was restored, in which case a run that changed unexpectedly is not broken.
+        `lose` forgets a run."""
         self._journal = journal
         self._lose = lose
         self._clock = clock
@@ -75,9 +77,9 @@ class Quarantine:
         self.stopping = False
 
     async def take(self, run_id: str, error: Exception) -> None:
-        """This run cannot be understood. It is marked and left alone; all others go on."""
+        """Mark a run that cannot be understood and leave it alone; all others go on."""
         self._lose(run_id)
-        # An unknown event belongs to a newer process; that the run is quarantined already is no news.
+        # An unknown event was written by a newer process; a run that is quarantined already needs no second mark.
         if not isinstance(error, UnknownEvent | Quarantined):
             reason = f"{type(error).__name__}: {error}"
             logger.error("run %s is quarantined: %s", run_id, reason, exc_info=error, extra={"run_id": run_id})
@@ -90,7 +92,7 @@ class Quarantine:
                 await self._journal.mark_quarantined(run_id, reason[:1000])
                 break
             except NotFound:
-                return  # it was never durable: there is nothing to mark, whoever asked is told
+                return  # the run was never durable: there is nothing to mark, and its callers are told
             except StoreUnavailable as error:
                 if self.stopping:
                     raise

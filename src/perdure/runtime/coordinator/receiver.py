@@ -1,4 +1,5 @@
-"""The receiver: brings what workers say to the coordinator. Results, and who wants to begin what may happen at most once."""
+"""The receiver: brings the messages of workers to the coordinator: results, and requests to begin what may happen at
+most once."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from perdure.runtime.patience import insist
 from perdure.transport import Transport
 
 _MOST = 1000
-"""Results at a time."""
+"""How many results are received at a time."""
 
 
 class Receiver:
@@ -37,5 +38,5 @@ class Receiver:
             self._put(BeginAsked(await insist(self._clock, self._transport.receive_begin)))
 
     async def settled(self, reported: int) -> None:
-        """So many results were reported to a transport that nobody else reads, and all of them are with the coordinator."""
+        """Wait until so many results have reached the coordinator, through a transport that only this process reads."""
         await self._received.reach(reported)

@@ -1,8 +1,8 @@
-"""Turns what the kernel asks for into finished things: rendered configs, tasks, answers of trivial nodes, verdicts.
+"""Rendering: turns what the kernel asks for into rendered configs, tasks, answers of trivial nodes and verdicts.
 
 Owns the bridge between state and routing. Decides nothing, keeps nothing but caches; every result is a function of the
-state, so rendering again after a crash gives the same. Never waits: what a result needs and is not at hand, a blob to look into
-or a large value to be stored first, is raised as `NotAtHand`.
+state, so rendering again after a crash gives the same. Never waits: where a result needs something that is not at hand,
+a blob to look into or a large value to be stored first, `NotAtHand` is raised.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from perdure.transport import Task
 _SHOWN_MISFITS = 5
 LONGEST_LIMIT_KEY = 500
 PART_BYTES = 1024
-"""Parts of an object that is too large as a whole: those beyond this are stored."""
+"""The largest part that stays inside an object that is too large as a whole; larger parts are stored as blobs."""
 
 
 class Renderer:
@@ -67,7 +67,7 @@ class Renderer:
         return NOTHING if self._cache is None else self._cache.view(tenant)
 
     def look_into(self, value: Any, path: str, tenant: str) -> Any:
-        """The value with all that is in it. Raises NotAtHand or ContentLost."""
+        """The value with the contents of all blobs in it. Raises NotAtHand or ContentLost."""
         return resolve(value, path, self._at_hand(tenant))
 
     def keep(self, value: Any, tenant: str) -> Any:
@@ -87,7 +87,7 @@ class Renderer:
         return BlobRef(ref), len(data)
 
     def _keep_parts(self, value: Any, tenant: str) -> Any:
-        """The same for an object whose parts others must see: what makes it large, each by itself."""
+        """`keep` for an object whose keys must stay visible: each large part is stored by itself."""
         if not isinstance(value, dict) or len(segments.encode(value)[0]) <= INLINE_BYTES:
             return value
         return {key: self._keep(item, tenant, PART_BYTES)[0] for key, item in value.items()}
@@ -95,22 +95,23 @@ class Renderer:
     # -- nodes ---------------------------------------------------------------------------------------------------------
 
     def is_trivial(self, state: State, address: Address) -> bool:
-        """It is answered here: its type needs no worker, or nobody has such a type."""
+        """Whether the node is answered here: its type needs no worker, or is unknown."""
         activation = _get(state, address)
         name = self._type_name(state, activation, address.undo)
         found = self._registry.find(name)
         return found is None or found.is_answered(_raw_config(state, activation, address.undo))
 
     def node(self, state: State, address: Address) -> Node:
-        """The node as it was when this was activated."""
+        """The node as it was when this attempt's node was activated."""
         return state.pinned(_get(state, address))
 
     def limits(self, loaded: Loaded, address: Address) -> list[Limit]:
-        """What the node's `concurrency` and `rate` come to. Raises TemplateError for a key that is none."""
+        """The limits that the node's `concurrency` and `rate` come to. Raises TemplateError for a key that cannot be
+        used."""
         activation = _get(loaded.state, address)
         node = loaded.state.pinned(activation)
         found: list[Limit] = []
-        if address.undo:  # undoing is another kind of work
+        if address.undo:  # a compensation is other work than its node, and the node's limits do not count for it
             return found
         for kind, gate in (("concurrency", node.concurrency), ("rate", node.rate)):
             if gate is not None:
@@ -135,7 +136,7 @@ class Renderer:
         return key
 
     def is_once(self, state: State, address: Address) -> bool:
-        """Its worker asks before it begins (rule 33)."""
+        """Whether the worker of this attempt asks before it begins (rule 33)."""
         return not address.undo and state.pinned(_get(state, address)).effect == "at_most_once"
 
     def _type_name(self, state: State, activation: Activation, undo: bool) -> str:
@@ -143,7 +144,7 @@ class Renderer:
         return node.compensator.type if undo and node.compensator is not None else node.type
 
     def answer(self, loaded: Loaded, address: Address, clock: Clock) -> c.Command | None:
-        """What a trivial node comes to; None when nobody wants this attempt any more."""
+        """The outcome of a trivial node, as a command; None when its run no longer wants this attempt."""
         state = loaded.state
         activation = state.locate(address)
         if activation is None or not _is_current(activation, address):
@@ -160,7 +161,7 @@ class Renderer:
             inputs = _inputs(state, activation)
         except TemplateError as error:
             return c.Fail(**about, error=Error(error.code, str(error)), retryable=False)
-        # What such a node is given is stored, and a secret never is, not even by way of a trivial node (S2).
+        # The config of a trivial node may end up in events, where a secret must never be (S2).
         problem = "a secret in its config would be stored; only workers fill secrets in" if find_secret(config) else ""
         problem = problem or explain_rendered(found, config)
         if problem:
@@ -204,7 +205,7 @@ class Renderer:
         )
 
     def accepted(self, state: State, command: c.Command) -> c.Command:
-        """A result as it may be decided on: what is large in it is stored, and a completion whose output does not fit the
+        """A result as it may be decided on: its large values are stored, and a completion whose output does not fit the
         node's `output_schema` is a failed attempt."""
         if isinstance(command, c.Checkpoint):
             data = command.data
@@ -219,7 +220,7 @@ class Renderer:
         elif schema is not None:
             output = command.output if command.output_ref is None else BlobRef(command.output_ref)
             value = resolve(output, "output", self._at_hand(state.tenant))
-            if find_sealed(value):  # then the places are said, and never what is there
+            if find_sealed(value):  # then the message names the places, never the values
                 problems = find_misfits(schema, self._opener(state.tenant, state.seal_name)(value), _SHOWN_MISFITS)
             else:
                 problems = check_value(schema, value)
@@ -235,19 +236,21 @@ class Renderer:
         )
 
     def function_of(self, kind: str, config: Any) -> str:
-        """The function that a worker must have; one named as `module:name` is imported by any, unless some lack it."""
+        """The function that a worker must have. One named as `module:name` can be imported by any worker, so it is left
+        empty unless some worker lacks it."""
         name = named_function(kind, config)
         return name if ":" not in name or name in self.scarce else ""
 
     def _slim(self, state: State, command: c.Complete) -> c.Complete:
-        """Workers store what is large before they report it; one in another language may not."""
+        """Store a large output that is still in the result: workers store it before they report, but one in another
+        language may not."""
         if command.output is None or 0 < command.size <= INLINE_BYTES:
             return command
         output, size = self._keep(command.output, state.tenant)
         return msgspec.structs.replace(command, **_split(output), size=size)
 
     def task(self, loaded: Loaded, address: Address, incarnation: int) -> Task | c.Fail | None:
-        """The message for a worker, or the failure to make it; None when nobody wants this attempt any more."""
+        """The task for a worker, or the failure to render it; None when its run no longer wants this attempt."""
         state = loaded.state
         activation, undo = _get(state, address), address.undo
         if address.generation != state.generation or not _is_current(activation, address):
@@ -288,7 +291,7 @@ class Renderer:
         return self._config(loaded, activation, undo, None), _inputs(loaded.state, activation)
 
     def wants(self, state: State, address: Address) -> bool:
-        """Somebody still wants this attempt."""
+        """Whether the run still wants this attempt."""
         activation = state.locate(address)
         return activation is not None and address.generation == state.generation and _is_current(activation, address)
 
@@ -332,8 +335,8 @@ class Renderer:
         return rendered
 
     def _fetch_config(self, state: State, node: Node) -> tuple[Any, tuple[Reference, ...]]:
-        """A config that the definition keeps as a blob, with what stands beside it: part of the definition, so its templates
-        are templates."""
+        """A config that the definition keeps as a blob, joined with the config beside it. It is part of the definition,
+        so its templates are rendered."""
         content = take(full_ref(node.config_ref or ""), f"config_ref of {node.id}", self._at_hand(state.tenant))
         config, wrong = join_config(node.type, node.config, content, f"node '{node.id}'")
         if wrong:
@@ -380,7 +383,8 @@ class Renderer:
     # -- verdicts ------------------------------------------------------------------------------------------------------
 
     def evaluate(self, state: State, question: c.Question, command: c.Command, budget: Budget) -> c.Verdict:
-        """The state is as it was before the command: a run that is being started is known from that alone."""
+        """Answer a question of the kernel. The state is the one before the command: of a run that is being started,
+        only the command knows."""
         run, ir, sealed_for = Run.of(state), state.ir if state.irs else None, state.sealed_for
         if isinstance(command, c.Start):
             started, sealed_for = command, command.sealed_for
@@ -402,7 +406,8 @@ class Renderer:
                 return evaluate(question, run, self._at_hand(run.tenant), sensitive, open_sealed, budget)
 
     def _opener(self, tenant: str, run_id: str) -> Callable[[Any], Any]:
-        """Opens sealed fields in memory, for who must look into them. A child may be given some by its parent."""
+        """A function that opens sealed fields in memory, for conditions and schemas that read them. A child may get
+        such fields from its parent."""
 
         def open_sealed(value: Any) -> Any:
             if self._vault is None:
@@ -448,12 +453,12 @@ def _as_verdict(value: Any, size: int) -> c.Verdict:
 
 
 def _split(value: Any) -> dict[str, Any]:
-    """An output as commands and events have it: itself, or the reference to all of it."""
+    """An output as the fields of commands and events: the value itself, or a reference to all of it."""
     return {"output": None, "output_ref": value.ref} if type(value) is BlobRef else {"output": value}
 
 
 def named_function(kind: str, config: Any) -> str:
-    """The function a task calls, as its config names it; empty where that is not known before it is rendered."""
+    """The function a task calls, as its config names it; empty where that is known only after rendering."""
     name = config.get("function") or config.get("action") if kind == "task" and isinstance(config, dict) else None
     return name if isinstance(name, str) and "{{" not in name else ""
 
@@ -467,12 +472,12 @@ def is_ref(text: str) -> bool:
 
 
 def resolve_top(value: Any, path: str, at_hand: AtHand) -> Any:
-    """A value that is looked into, not the values in it."""
+    """A value with its own content loaded, but not that of the values inside it."""
     return take(value.ref, path, at_hand) if type(value) is BlobRef else value
 
 
 def _load_config(config: Any, kind: NodeType, at_hand: AtHand) -> Any:
-    """What the type looks at; what it only passes on stays a reference."""
+    """The config with the contents its type reads; values the type only passes on stay references."""
     if kind.ref_keys is None:
         return config
     if not isinstance(config, dict):
@@ -488,7 +493,7 @@ def _load_config(config: Any, kind: NodeType, at_hand: AtHand) -> Any:
 
 
 def _was_skipped(error: TemplateError, nodes: dict[str, Seen]) -> bool:
-    """A skipped node in `outputs` is null (rule 44)."""
+    """Whether a template failed because it names a skipped node, which is null in `outputs` (rule 44)."""
     root = error.path.partition(".")[0].partition("[")[0]
     return root in nodes and nodes[root].state == "skipped"
 
@@ -501,7 +506,7 @@ def _get(state: State, address: Address) -> Activation:
 
 
 def _raw_config(state: State, activation: Activation, undo: bool) -> Any:
-    """The config as the definition has it; None when it is stored elsewhere."""
+    """The config before rendering; None when the definition keeps it as a blob."""
     node = state.pinned(activation)
     if undo and node.compensator is not None:
         return node.compensator.config
@@ -511,7 +516,7 @@ def _raw_config(state: State, activation: Activation, undo: bool) -> Any:
 
 
 def _is_current(activation: Activation, address: Address) -> bool:
-    """Of its generation, somebody still wants this attempt."""
+    """Whether the activation still wants this attempt; the generation is not compared."""
     if address.undo:
         undo = activation.undo
         return undo is not None and undo.attempt == address.attempt and undo.state == "queued"

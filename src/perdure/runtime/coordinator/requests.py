@@ -1,5 +1,5 @@
-"""What people and programs ask of runs, as data: the same request is decided here or handed to the process that holds
-the journal (PROTOCOL 10, 27).
+"""Requests: what people and programs ask of runs, as data. The same request is decided here or handed to the process
+that holds the run (PROTOCOL 10, 27).
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ Kind = Literal[
     "undelivered",
 ]
 STARTS = frozenset({"start", "rerun"})
-"""What makes a new run: `run_id` is the name it will have."""
+"""The requests that make a new run: `run_id` is the id it will have."""
 VALUES = ("inputs", "payload", "data", "config", "patch")
 """The fields that hold the user's data."""
 KEY_USED = "this idempotency key was used for another start; give every start a key of its own"
 
 
 def key_outlived(run_id: str) -> str:
-    """A key is remembered for longer than a run may be kept (PROTOCOL 11)."""
+    """The message for a key whose run was pruned: a key is remembered for longer than its run may be kept (PROTOCOL
+    11)."""
     return (
         f"this idempotency key started run {run_id}, which has ended and is no longer kept (retention_days); "
         "to start another, give it a key of its own"
@@ -53,7 +54,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: Kind
     run_id: str
     tenant: str = "default"
-    """Whose run a start makes; a run that exists has its own."""
+    """The tenant of the run that a start makes; an existing run has its own."""
     key: tuple[str, str] | None = None
     """start: (idempotency key, hash of what was asked), unique in the tenant."""
     by: str = ""
@@ -67,7 +68,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     deadline_seconds: float | None = None
     alias: str = ""
     correlation_id: str = ""
-    # undelivered: `to` is who was to continue the run, `reason` why it cannot
+    # undelivered: `to` is the run that was to continue this one, `reason` why it cannot
     # signal
     name: str = ""
     payload: Any = None
@@ -86,15 +87,16 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     undo: bool = False
     config: Any = None
     as_: Literal["skip", "fail", "continue"] = msgspec.field(name="as", default="skip")
-    # patch: the operations that led to the IR, to be written down
+    # patch: the operations that led to the IR, for the record
     patch: Any = None
-    # rerun: the run whose outcomes before `node` are kept, `inputs` then replaces what `node` is given, by node; without
-    # `node` it runs from the start, and `inputs` are the run's
+    # rerun: the run whose outcomes before `node` are kept; `inputs` then replaces what `node` is given, by node. Without
+    # `node` the rerun begins at the start, and `inputs` are the run's
     source: str = ""
     checked: int | None = None
-    """rerun: up to which event of `source` somebody saw that they may keep what is kept; None: they need not."""
+    """rerun: the event of `source` up to which the caller's right to keep its outcomes was checked; None: no check is
+    needed."""
     refs: bool = False
-    """Its values are packed: large ones were stored as blobs, and are named here."""
+    """Whether the values are packed: large ones were stored as blobs, and are named here."""
 
     def unpacked(self) -> Request:
         if not self.refs:
@@ -103,7 +105,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.structs.replace(self, refs=False, **values)
 
     def command(self, state: State, at: float, ir: IR | None, source: State | None = None) -> c.Command:
-        """`ir`: what `self.ir` names. `source`: the state of the run that `self.source` names."""
+        """The kernel command of this request. `ir` is what `self.ir` names, `source` the state of the run `self.source`
+        names."""
         about: dict[str, Any] = {"at": at, "by": self.by, "id": f"{self.kind}{':' + self.by if self.by else ''}"}
         match self.kind:
             case "start":
@@ -162,11 +165,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                 return c.Discard(**about, address=self._address(state), as_=self.as_)
 
     def _address(self, state: State) -> Address:
-        """Whichever attempt is parked there."""
+        """The address of the parked activation, whichever attempt is parked there."""
         return Address(self.run_id, self.node, self.scope, self.item, 0, state.generation, self.undo)
 
     def _rerun(self, about: dict[str, Any], source: State, ir: IR) -> c.Start:
-        """Rule 40: from a node on with its inputs replaced, or from the start with the inputs of the run replaced."""
+        """The start of a rerun (rule 40): from a node on with its inputs replaced, or from the start with the run's
+        inputs replaced."""
         kept = self.node != ""
         return c.Start(
             **about,
@@ -187,7 +191,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The answer to a request: the run's state after it, or why not."""
+    """The answer to a request: the run's state after it, or why it was refused."""
 
     run_id: str
     state: str = ""
@@ -202,11 +206,11 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 async def slim(request: Request, contents: Contents, journal: Journal) -> Request:
-    """Large values of a request are stored first, under the tenant of its run; the request names them."""
+    """The request with its large values stored as blobs, under the tenant of its run, and named instead."""
     about = await journal.find_run(request.source or request.run_id) if request.kind != "start" else None
     tenant = request.tenant if about is None else about.row.tenant
     kept = {name: await contents.keep(tenant, getattr(request, name)) for name in VALUES}
-    if request.kind == "rerun" and request.node and isinstance(request.inputs, dict):  # by node, and looked at so
+    if request.kind == "rerun" and request.node and isinstance(request.inputs, dict):  # keyed and read by node
         kept["inputs"] = {name: await contents.keep(tenant, one) for name, one in request.inputs.items()}
     packed = {name: pack(value) for name, value in kept.items()}
     return msgspec.structs.replace(request, refs=True, **packed)
@@ -217,7 +221,7 @@ _decoder = msgspec.json.Decoder(Request)
 
 
 def decode_request(body: bytes) -> Request:
-    """Raises msgspec.MsgspecError."""
+    """Decode a request. Raises msgspec.MsgspecError."""
     try:
         return _decoder.decode(body).unpacked()
     except BadSegment as error:

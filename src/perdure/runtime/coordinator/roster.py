@@ -1,8 +1,9 @@
-"""The roster: which workers there are, and what of the waiting work nobody can take.
+"""The roster: which workers there are, and which waiting tasks none of them can take.
 
-A task that no living worker could be given is taken back and its node held, so that `explain` can say why it does not run; as
-soon as a worker that can take it is there, the node is released. It also sizes the window of each queue by the slots that listen.
-Owns what is known of workers. Whether a worker is dead is the reclaimer's to say; what holding means is the kernel's.
+A task that no living worker can take is recalled and its node held, so that `explain` can say why it does not run; as
+soon as a worker that can take it appears, the node is released. The roster also sizes the window of each queue by its
+workers' slots. Owns what is known of workers. The reclaimer decides whether a worker is dead, the kernel what holding
+means.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from perdure.transport import Task, Transport, TransportClosed, TransportUnavail
 logger = logging.getLogger("perdure.roster")
 
 LEAST_WINDOW = 64
-"""Tasks per queue that are published although nobody seems to listen: whoever comes finds something to do."""
+"""How many tasks of a queue are published at least, even if no worker seems to listen: one that comes finds work at
+once."""
 
 
 class Roster:
@@ -43,15 +45,15 @@ class Roster:
         self._dead_seconds = dead_seconds
         self._look_seconds = look_seconds
         self._out: dict[str, Need] = {}
-        """Published and not done."""
+        """What each task needs that was published and is not done."""
         self._held: dict[Need, dict[str, set[str]]] = {}
-        """Nodes held for want of a worker: need, run, nodes."""
+        """Nodes held for want of a worker, by need and run."""
         self._untaken: dict[Need, float] = {}
-        """Since when nobody can take it."""
+        """Since when no worker can take tasks with each need."""
         self.workers: list[WorkerSeen] = []
-        """The living, when last looked."""
+        """The workers that were alive at the last look."""
         self._lacking: dict[str, set[str]] = {}
-        """Workers that found that they cannot import a function."""
+        """By function, the workers that found they cannot import it."""
         coordinator.handling.has_others = self.has_others
         coordinator.transport.published = self._published
         coordinator.handling.taken = self._note_held
@@ -62,7 +64,7 @@ class Roster:
                 self._out[task.task_id] = Need(task.queue, task.type, task.function)
 
     def note(self, state: State, events: list[Any]) -> None:
-        """What became durable."""
+        """Take note of nodes that were held by events that became durable."""
         if any(isinstance(event, NodeHeld) for event in events):
             self._note_held(state)
 
@@ -74,16 +76,17 @@ class Roster:
                 self._held.setdefault(need, {}).setdefault(state.run_id, set()).add(node.id)
 
     def has_others(self, need: Need, worker: str) -> bool:
-        """This worker cannot import the function. Whether somebody else is there who may: then only those are given it."""
+        """Note that this worker cannot import the function, and return whether another worker may: then only those are
+        given its tasks."""
         lacking = self._lacking.setdefault(need.function, set())
         lacking.add(worker)
         if worker not in {seen.beat.worker for seen in self.workers}:
-            return True  # who is there was not looked at since it came: nothing fails for good because of that
+            return True  # the worker came after the last look, so others may have too: nothing may fail for good because of that
         others = [seen for seen in self.workers if seen.beat.worker not in lacking and _can(seen, need)]
         if others:
             self._coordinator.renderer.scarce.add(need.function)
         else:
-            # Everybody lacks it. Should it be put there and the run tried again, whoever is there looks anew.
+            # All workers lack it. If it is installed and the run retried, every worker looks for it again.
             self._forget(need.function)
         return bool(others)
 
@@ -101,7 +104,7 @@ class Roster:
                 raise
             except TransportUnavailable as error:
                 logger.warning("workers: %s", error)
-                self._untaken.clear()  # it cannot be said how long nobody was there
+                self._untaken.clear()  # how long no worker was there is unknown
             await self._clock.sleep(self._look_seconds)
 
     async def look(self) -> None:
@@ -130,7 +133,7 @@ class Roster:
                     self._coordinator.put(Asked(run_id, lambda state, release=release: release))  # type: ignore[misc]
 
     async def _hold(self, workers: list[WorkerSeen]) -> None:
-        """Take back what nobody could be given for as long as a worker may be silent."""
+        """Recall the tasks that no worker could take for as long as a worker may be silent, and hold their nodes."""
         now = self._clock.monotonic()
         self._out = {
             name: need
@@ -164,7 +167,7 @@ def _is_taken(need: Need, workers: list[WorkerSeen]) -> bool:
 
 
 def _describe(need: Need, workers: list[WorkerSeen]) -> str:
-    """Who lacked what, for people."""
+    """Which workers lacked what, as shown to people."""
     there = [seen.beat for seen in workers if need.queue in seen.beat.queues]
     if not there:
         return f"nobody worked on queue {need.queue!r}"

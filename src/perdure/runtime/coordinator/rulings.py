@@ -85,7 +85,8 @@ class Rulings:
         return found
 
     def answer_inline(self, loaded: Loaded, waiting: deque[c.Dispatch], origin: Inline | None = None) -> None:
-        """Execute trivial nodes at once, in the append that made them ready (PROTOCOL 28). `origin` is the message they came in."""
+        """Execute trivial nodes at once, in the append that made them ready (PROTOCOL 28). `origin` is the message they
+        came in."""
         steps = 0
         until = self._clock.monotonic() + INLINE_SECONDS
         while waiting:
@@ -130,8 +131,8 @@ class Rulings:
         self.answer_inline(loaded, deque(self._trivial(loaded, start)))
 
     def lapse_if_begun(self, loaded: Loaded, lost: Address) -> None:
-        """Let an attempt lapse whose task was lost after it had begun: it was lost with its worker, and needs another attempt.
-        One that is only queued is sent again instead."""
+        """Let an attempt lapse whose task was lost after it had begun: it was lost with its worker, and needs another
+        attempt. One that is only queued is sent again instead."""
         state = loaded.state
         activation = state.locate(lost)
         if activation is None or state.generation != lost.generation:

@@ -1,8 +1,9 @@
-"""Sight: what runs now, asked of those who run it.
+"""Sight: which attempts are being executed now, as their workers report it.
 
-Embedded, the worker of this process says it, or the claims of the process that holds the database; distributed, the workers
-do with their beats. It owns the way from their words to what is shown (`perdure.kernel.seen`); it writes nothing, and nothing
-is decided by it. What a dead worker said last is not shown: the lock of its claims is gone, or it has been silent too long.
+Embedded, the worker of this process tells, or the claims of the process that holds the database; distributed, the
+workers tell with their beats. Owns the way from these reports to what is shown (`perdure.kernel.seen`). Writes nothing,
+and nothing is decided by it. The last report of a dead worker is not shown: the lock of its claims is gone, or it has
+been silent too long.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from perdure.runtime.worker.worker import TOLD_SECONDS, Worker
 from perdure.transport import TransportUnavailable, WorkerSeen
 
 KEPT_SECONDS = 0.25
-"""What the workers of others say is asked for at most so often."""
+"""How long the reports of workers in other processes are kept before they are asked for again."""
 
 Tasks = Mapping[str, Working]
-"""By the id of the task, or what `claim_name` makes of it."""
+"""What is being executed, by the id of the task or by what `claim_name` makes of it."""
 
 
 class Sight:
@@ -35,7 +36,7 @@ class Sight:
         worker: Callable[[], Worker | None],
         list_workers: Callable[[], Awaitable[list[WorkerSeen]]] | None,
     ) -> None:
-        """`list_workers`: of a distributed engine. `claims`: of an embedded one, where it keeps such a file."""
+        """`list_workers` is given by a distributed engine, `claims` by an embedded one that keeps such a file."""
         self._clock = clock
         self._dead_seconds = dead_seconds
         self._claims = claims
@@ -44,7 +45,7 @@ class Sight:
         self._kept: tuple[float, list[WorkerSeen], str] | None = None
 
     async def look(self) -> tuple[Tasks, str]:
-        """What runs anywhere; and, where that cannot be said, why."""
+        """All tasks that are being executed anywhere; and, where that cannot be known, why."""
         worker = self._worker()
         own: Tasks = {} if worker is None else worker.list_working()
         if self._list_workers is None:
@@ -65,7 +66,8 @@ class Sight:
         return {one.name: Working(owner.worker, one.since, owner.host, owner.pid) for one in running}, ""
 
     async def ask_workers(self) -> tuple[list[WorkerSeen], str]:
-        """What the workers of a distributed engine said last, a moment ago at most; and, where they cannot be asked, why."""
+        """The latest reports of a distributed engine's workers, a moment old at most; and, where they cannot be asked,
+        why."""
         now = self._clock.monotonic()
         if self._kept is None or now - self._kept[0] >= KEPT_SECONDS:
             assert self._list_workers is not None
@@ -90,15 +92,15 @@ class Sight:
         return tasks
 
     async def of(self, state: State) -> Seen:
-        """What runs of this run."""
+        """The activations of this run that are being executed."""
         if state.terminal or not state.tally.get(NodeState.QUEUED):
             return JOURNAL
         tasks, blind = await self.look()
         return Seen(overlay(state, tasks), blind)
 
     async def list_tasks(self, run_id: str) -> list[dict[str, Any]]:
-        """What workers say they have been executing of a run for a moment. One whose outcome the journal has is over, though
-        they may name it a moment longer."""
+        """The tasks of a run that workers have been executing for at least a moment. One whose outcome the journal has
+        is over, though a worker may name it a moment longer."""
         latest = self._clock.now() - TOLD_SECONDS
         tasks, _ = await self.look()
         found = [
@@ -112,7 +114,7 @@ class Sight:
         return sorted(found, key=lambda one: (one["since"] or 0.0, one["node"], one["scope"], one["item"] or 0))
 
     async def find_starts(self, run_ids: Iterable[str]) -> dict[str, float]:
-        """Since when something of each of these runs is executed, of those where something is."""
+        """Since when each of these runs has had a task executed; runs without such a task are left out."""
         wanted = set(run_ids)
         starts: dict[str, float] = {}
         for name, working in (await self.look())[0].items() if wanted else ():
@@ -123,7 +125,7 @@ class Sight:
 
 
 def overlay(state: State, tasks: Tasks) -> dict[Key, Working]:
-    """The activations whose current attempt is among these tasks. What the journal says has ended is not."""
+    """The activations whose current attempt is among these tasks, without those that the journal says have ended."""
     begins = f"{state.run_id}/"
     if not any(name.startswith(begins) for name in tasks):
         return {}
@@ -138,7 +140,7 @@ def overlay(state: State, tasks: Tasks) -> dict[Key, Working]:
 
 
 def list_seen(state: State, seen: Seen) -> list[dict[str, Any]]:
-    """What runs of a run, as a list; `attempt` as in its events."""
+    """What is being executed of a run, as a list; `attempt` counts as in its events."""
     return [task_view(state.address(state.activations[key]), working) for key, working in seen.working.items()]
 
 
