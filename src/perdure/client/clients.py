@@ -1,4 +1,4 @@
-"""The two classes: a program that waits takes `Client`, one with an event loop `AsyncClient`. They offer the same."""
+"""The two classes: `Client` blocks, `AsyncClient` is for programs with an event loop. They offer the same."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ RETRIES = 4
 class Client:
     """A Perdure server: `with perdure.Client("http://127.0.0.1:8700", api_key="perdure_…") as client: client.runs.start("orders")`.
 
-    Without a URL it is the setting `server_url`, with `api_key`. Calls that may be repeated are, up to `retries` times, when the
-    server is busy or the connection fails. May be used by several threads.
+    Without a URL, the settings `server_url` and `api_key` are used. When the server is busy or the connection fails, calls that
+    may be repeated are, up to `retries` times. A client may be used by several threads.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Client:
 class AsyncClient:
     """A Perdure server, for a program with an event loop: `async with perdure.AsyncClient(…) as client: await client.runs.start(…)`.
 
-    The same as `Client`, where every operation is awaited and lists and streams are read with `async for`.
+    It offers the same as `Client`; every operation is awaited, and lists and streams are read with `async for`.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class AsyncClient:
 
 def make_options(url: str | None, api_key: str | None, timeout: float, retries: int) -> Options:
     if url is None:
-        # A key that is a setting goes with the server that is one; it is never sent to another.
+        # A key from the settings belongs to the server from the settings; it is never sent to another.
         settings = Settings.load()
         url, api_key = settings.server_url, api_key if api_key is not None else settings.api_key
         if not url:
@@ -166,7 +166,7 @@ def make_options(url: str | None, api_key: str | None, timeout: float, retries: 
 
 
 def check_url(url: str) -> str:
-    """Without what follows the host and a path of its own; the API's path is added to it."""
+    """The URL of a server, checked: scheme, host, perhaps a port and a path. The API's path is added behind it."""
     if not _is_server(url.strip()):
         raise SettingsInvalid(
             "the URL of a server is http:// or https://, a host, perhaps a port and a path, such as "
@@ -185,5 +185,5 @@ def _is_server(url: str) -> bool:
 
 
 def _shown(url: str) -> str:
-    """Whatever stands before an @ may be a password."""
+    """The URL for a message, without what stands before an @: that may be a password."""
     return url.rpartition("@")[2][:200]

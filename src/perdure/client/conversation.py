@@ -1,6 +1,6 @@
-"""The conversation behind one call: what is sent, when it is sent again, and what comes out. Written once, for both worlds.
+"""The conversation behind one call: what is sent, when it is sent again, and what comes out. Written once, for both clients.
 
-It is a generator that asks for what it needs, a request or a pause, and is given the answer or the error. It touches no socket
+It is a generator that yields what it needs, a request or a pause, and is given the answer or the error. It touches no socket
 and no clock.
 """
 
@@ -23,16 +23,16 @@ CONNECT_SECONDS = 10.0
 FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 5.0
 LONGEST_RETRY_AFTER_SECONDS = 60.0
-"""A server that wants more patience is not waited for here; whoever called is told."""
+"""The longest `Retry-After` that is waited for here; beyond it the caller gets the error."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How a client behaves."""
+    """The options of a client."""
 
     url: str
     api_key: str = ""
     timeout: float = 30.0
-    """Seconds for an answer, beyond what the server was asked to wait."""
+    """How many seconds the server may take to answer, beyond what it was asked to wait."""
     retries: int = 4
 
     def headers(self) -> dict[str, str]:
@@ -58,7 +58,7 @@ Talk = Generator[Sending | Pause, httpx2.Response | None, T]
 
 
 def talk(options: Options, call: Call[T], chance: Callable[[], float]) -> Talk[T]:
-    """One call to its end. Errors of the connection are thrown in, answers are sent in."""
+    """Carry one call to its end. Connection errors are thrown into the generator, answers are sent into it."""
     sending = prepare(options, call)
     for number in range(options.retries + 1):
         last = number == options.retries
@@ -93,7 +93,7 @@ def prepare(options: Options, call: Call[Any]) -> Sending:
         except NotData as error:
             raise Invalid(f"what is sent is not JSON: {error}") from error
         headers.setdefault("Content-Type", "application/json")
-    # Query by hand, so that a list is repeated and a bool is written as JSON writes it.
+    # The query is written by hand, so that a list is repeated and a bool is written as in JSON.
     pairs = [
         (name, _text(value))
         for name, values in call.query.items()
@@ -112,17 +112,17 @@ def _text(value: Any) -> str:
 
 
 def backoff(number: int, chance: float) -> float:
-    """Twice as long each time, and not for everybody at the same moment."""
+    """The seconds until the next try: twice as long each time, and spread, so that clients do not all return at once."""
     return min(FIRST_PAUSE_SECONDS * 2.0**number, LONGEST_PAUSE_SECONDS) * (0.5 + chance / 2)
 
 
 def was_not_sent(error: httpx2.TransportError) -> bool:
-    """No connection was made, so certainly nothing was done."""
+    """Whether no connection was made, so that certainly nothing was done."""
     return isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
 
 
 def _is_passing(error: ApiError, call: Call[Any]) -> bool:
-    """The same call may succeed a little later, and nothing happens twice."""
+    """Whether the same call may succeed a little later without anything happening twice."""
     if (error.retry_after or 0.0) > LONGEST_RETRY_AFTER_SECONDS:
         return False
     if isinstance(error, RateLimited) or error.code == "overloaded":  # refused before anything was done
@@ -131,7 +131,7 @@ def _is_passing(error: ApiError, call: Call[Any]) -> bool:
 
 
 def error_of(response: httpx2.Response) -> ApiError:
-    """`response` has been read."""
+    """The error of a response that has been read."""
     headers = response.headers
     media_type, hints = headers.get("content-type", ""), (headers.get("retry-after"), headers.get("location"))
     return read_error(response.status_code, media_type, response.content, *hints)

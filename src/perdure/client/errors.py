@@ -1,4 +1,4 @@
-"""What a call to a server can raise, from the problem it answered with (RFC 9457).
+"""The errors that a call to a server can raise, made from the problem it answered with (RFC 9457).
 
     PerdureError
     └── ApiError            any answer that is no success; `http_status`, `code`, `message`, `problems`,
@@ -42,7 +42,7 @@ class ApiError(errors.PerdureError):
         request_id: str = "",
         retry_after: float | None = None,
     ) -> None:
-        # Not by way of the classes beside it, which take other arguments.
+        # Not through super(): the classes beside this one take other arguments.
         errors.PerdureError.__init__(self, message)
         if code:
             self.code = code
@@ -50,7 +50,7 @@ class ApiError(errors.PerdureError):
         self.problems = tuple(problems)
         self.request_id = request_id
         self.retry_after = retry_after
-        """Seconds after which the server wants to be asked again, if it said so."""
+        """The seconds after which the server wants to be asked again, if it said so."""
 
     def __str__(self) -> str:
         shown = [f"  {one['path'] or '(the whole)'}: {one['message']}" for one in self.problems[:_SHOWN]]
@@ -97,7 +97,7 @@ class ServerBroken(ApiError):
 
 
 class Unreachable(ApiError):
-    """No answer. What was asked for is not done if no connection was made; else nobody here knows."""
+    """No answer. If no connection was made, the request was not carried out; otherwise the client cannot know."""
 
     code = "server_unreachable"
     status = 503
@@ -122,8 +122,8 @@ _KINDS: Mapping[int, type[ApiError]] = {
 def read_error(
     status: int, media_type: str, content: bytes, retry_after: str | None = None, location: str | None = None
 ) -> ApiError:
-    """The error that an answer stands for. Something other than Perdure may have answered: a proxy, another server. No redirect is
-    followed: a key goes to the server it was given for."""
+    """The error that an answer stands for. Something other than Perdure may have answered: a proxy, another server. No redirect
+    is followed: a key goes only to the server it was given for."""
     kind = _KINDS.get(status, ServerBroken if status >= 500 else ApiError)
     seconds = _seconds(retry_after)
     body = _read_problem(media_type, content)
@@ -153,5 +153,5 @@ def _read_problem(media_type: str, content: bytes) -> dict[str, Any] | None:
 
 
 def _seconds(text: str | None) -> float | None:
-    """`Retry-After` in seconds; the other form, a date, is one that Perdure never sends."""
+    """`Retry-After` in seconds. The other form, a date, is not read: Perdure never sends it."""
     return float(text) if text is not None and text.isascii() and text.isdecimal() and len(text) < 9 else None

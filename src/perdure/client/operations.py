@@ -1,4 +1,4 @@
-"""An operation as data, and the descriptors that offer it to both worlds.
+"""An operation as data, and the descriptors that offer it to both clients.
 
 Each operation is written once, as a function that describes a `Call`. On a noun of `Client` it blocks and returns; on one of
 `AsyncClient` it is awaited; type checkers see the right one, with its own parameters. It must not know sockets.
@@ -42,19 +42,19 @@ class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
     method: str
     path: str
-    """Below the prefix of the API."""
+    """The path below the prefix of the API."""
     query: Mapping[str, Any] = {}
-    """None is left out, a list is repeated."""
+    """The query parameters: None is left out, a list is repeated."""
     body: Any = None
-    """Sent as JSON; None is no body. Bytes are sent as they are."""
+    """The body, sent as JSON; bytes are sent as they are. None: no body."""
     headers: Mapping[str, str] = {}
     repeatable: bool = False
-    """Asking twice is the same as asking once, so it is asked again when an answer got lost."""
+    """Asking twice is the same as asking once, so the call is repeated when its answer was lost."""
     wait_seconds: float = 0.0
-    """How long the server was asked to take."""
+    """How long the server was asked to wait before it answers."""
     read: Callable[[bytes], T] = read_json
     before: tuple[Call[Any], ...] = ()
-    """What must be on the server first; each is repeatable."""
+    """Calls that are made first; each is repeatable."""
 
 
 def get(*parts: str, **query: Any) -> Call[Any]:
@@ -74,17 +74,17 @@ def delete(*parts: str, repeatable: bool = False, **query: Any) -> Call[Any]:
 
 
 def path_of(*parts: str) -> str:
-    """An id stands as it is; whatever else is given stays within its part."""
+    """A path of these parts. An id stands as it is; any other text is quoted, so that it stays within its part."""
     return "/" + "/".join(quote(part, safe=":") for part in parts)
 
 
 def is_header(text: str) -> bool:
-    """It can be sent as (a part of) a header: printable ASCII without spaces."""
+    """Whether a text can be sent as (a part of) a header: printable ASCII without spaces."""
     return text.isascii() and text.isprintable() and " " not in text
 
 
 def given(**values: Any) -> dict[str, Any]:
-    """Those that were given: None is not."""
+    """The values that were given, which are those that are not None."""
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -92,21 +92,21 @@ def given(**values: Any) -> dict[str, Any]:
 
 
 class Noun:
-    """The operations of one noun, for a program that waits."""
+    """The operations of one noun, blocking."""
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
 
 
 class AsyncNoun:
-    """The same for a program with an event loop."""
+    """The operations of one noun, for a program with an event loop."""
 
     def __init__(self, sender: AsyncSender) -> None:
         self._sender = sender
 
 
 class Page(TypedDict, Generic[T]):
-    """A part of a list; `next_cursor` is where the next begins, None at the end."""
+    """A part of a list; `next_cursor` is where the next part begins, None at the end."""
 
     items: list[T]
     next_cursor: str | None
@@ -168,7 +168,7 @@ def _next(call: Call[Page[T]], page: Page[T]) -> Call[Page[T]] | None:
 
 
 class operation(Generic[P, T]):  # noqa: N801  a decorator
-    """A method that is described once: it gives its result, or has to be awaited for it."""
+    """A method that is described once: on `Client` it returns its result, on `AsyncClient` it is awaited."""
 
     def __init__(self, describe: Callable[Concatenate[Any, P], Call[T]]) -> None:
         self._describe = describe
@@ -208,7 +208,7 @@ class listing(Generic[P, T]):  # noqa: N801
 
 
 class streaming(Generic[P, T]):  # noqa: N801
-    """A method that gives things as they happen, until there are no more."""
+    """A method that gives events as they happen, until there are no more."""
 
     def __init__(self, describe: Callable[Concatenate[Any, P], Call[T]]) -> None:
         self._describe = describe

@@ -11,7 +11,7 @@ PAGE = 100
 
 
 class ApprovalsCalls:
-    """Every operation on approvals, described once. Who decides is who the API key says."""
+    """Every operation on approvals, described once. The owner of the API key is the one who decides."""
 
     @listing
     def list(
@@ -22,12 +22,12 @@ class ApprovalsCalls:
         limit: int = PAGE,
         cursor: str | None = None,
     ) -> Call[Page[v.Approval]]:
-        """Oldest first."""
+        """The approvals, oldest first."""
         return get("approvals", state=state, run_id=run_id, limit=limit, cursor=cursor)
 
     @operation
     def get(self, approval_id: str) -> Call[v.ApprovalDetails]:
-        """With the form, every vote, and what was changed of what was shown."""
+        """An approval with its form, every vote, and what the approvers changed of what they were shown."""
         return get("approvals", approval_id)
 
     @operation
@@ -40,7 +40,8 @@ class ApprovalsCalls:
         data: Any = None,
         approver: str | None = None,
     ) -> Call[v.Approval]:
-        """Vote. `data` is what the form asks for; `approver` says who sits there, where the server has no authentication."""
+        """Vote on an approval. `data` is what the form asks for; `approver` names the person who votes, where the server has no
+        authentication."""
         body = {"decision": decision, "comments": comments, **given(data=data, approver=approver)}
         return post("approvals", approval_id, "decide", body=body)
 
@@ -48,7 +49,7 @@ class ApprovalsCalls:
     def delegate(
         self, approval_id: str, to: str, *, comments: str = "", approver: str | None = None
     ) -> Call[v.Approval]:
-        """Let somebody else decide in one's place. The quorum stays, and so do the votes of the others."""
+        """Let another person decide in the caller's place. The quorum stays, and so do the votes of the others."""
         body = {"to": to, "comments": comments, **given(approver=approver)}
         return post("approvals", approval_id, "delegate", body=body)
 
@@ -73,7 +74,7 @@ class DeadLettersCalls:
         limit: int = PAGE,
         cursor: str | None = None,
     ) -> Call[Page[v.DeadLetter]]:
-        """Oldest first."""
+        """The dead letters, oldest first."""
         return get("dead-letters", state=state, run_id=run_id, limit=limit, cursor=cursor)
 
     @operation
@@ -82,12 +83,12 @@ class DeadLettersCalls:
 
     @operation
     def requeue(self, dead_letter_id: str, *, config: Any = None) -> Call[v.DeadLetter]:
-        """Try it again, with another config for the node if one is given."""
+        """Try the parked work again, with another config for its node if one is given."""
         return post("dead-letters", dead_letter_id, "requeue", body=given(config=config))
 
     @operation
     def discard(self, dead_letter_id: str, *, as_: Literal["skip", "fail", "continue"] = "skip") -> Call[v.DeadLetter]:
-        """Give it up: as skipped, failed, or failed with the run going on."""
+        """Give the parked work up: as skipped, as failed, or as failed while the run continues."""
         return post("dead-letters", dead_letter_id, "discard", body={"as": as_})
 
     @operation
@@ -99,7 +100,8 @@ class DeadLettersCalls:
         code: str | None = None,
         expected: int | None = None,
     ) -> Call[v.ManyChanged]:
-        """Without `expected` they are only counted; with that count it is done, if there are so many still."""
+        """Requeue all dead letters that match. Without `expected` they are only counted; with it, they are requeued if exactly
+        so many match."""
         body = given(run_id=run_id, node=node, code=code, expected=expected)
         return post("dead-letters", "requeue", body=body, repeatable=expected is None)
 
@@ -113,7 +115,8 @@ class DeadLettersCalls:
         expected: int | None = None,
         as_: Literal["skip", "fail", "continue"] = "skip",
     ) -> Call[v.ManyChanged]:
-        """As `requeue_many`, to give them up."""
+        """Discard all dead letters that match. Without `expected` they are only counted; with it, they are discarded if exactly
+        so many match."""
         body = {"as": as_, **given(run_id=run_id, node=node, code=code, expected=expected)}
         return post("dead-letters", "discard", body=body, repeatable=expected is None)
 

@@ -48,11 +48,12 @@ class RunsCalls:
     ) -> Call[v.RunStarted]:
         """Start a run of a registered workflow (`name`, `name@3`, `name@alias`), of one written in Python, or of a `definition`.
 
-        `tag` is the version or alias, for a `workflow` that is a name alone; `tags` are what the run is found by.
+        `tag` is the version or alias, for a `workflow` that is a name alone; by its `tags` the run is found.
         It returns when the start is durable; with `wait_seconds`, when the run has ended or the time is up. Each call has a key
-        of its own, so that a try that is repeated starts nothing twice; give `idempotency_key` where the program itself may be
+        of its own, so that a repeated try starts nothing twice; give `idempotency_key` where the program itself may be
         repeated: the same key gives the run that it started. Where an alias means several versions, the same `rollout_key` (a
-        customer, …) gets the same one each time. `correlation_id` is what you call this work: children, tasks and webhooks have it.
+        customer, …) gets the same version until the alias moves. `correlation_id` is your own name for this work: children,
+        tasks and webhooks carry it.
         """
         before: tuple[Call[Any], ...] = ()
         if workflow is not None and not isinstance(workflow, str):
@@ -90,7 +91,8 @@ class RunsCalls:
         limit: int = PAGE,
         cursor: str | None = None,
     ) -> Call[Page[v.RunSummary]]:
-        """Runs, newest first; children only with `children` or of a `parent`. `since` and `until` are seconds since 1970, or RFC 3339; `limit` is for one page."""
+        """The runs, newest first; child runs only with `children` or of a `parent`. `since` and `until` are seconds since 1970,
+        or RFC 3339; `limit` is the size of one page."""
         states = [state] if isinstance(state, str) else builtins.list(state)
         named = None if tag is None else f"{tag[0]}={tag[1]}"
         more = {"since": since, "until": until, "parent": parent, "limit": limit, "cursor": cursor}
@@ -99,7 +101,7 @@ class RunsCalls:
 
     @operation
     def get(self, run_id: str, *, outputs: bool = True) -> Call[v.Run]:
-        """A run: state, nodes, outputs, error. Of a very large one the first nodes, and `next_nodes`."""
+        """A run: state, nodes, outputs, error. Of very many nodes only the first, and `next_nodes` to continue from."""
         return get("runs", run_id, outputs=None if outputs else False)
 
     @listing
@@ -111,7 +113,7 @@ class RunsCalls:
 
     @operation
     def node(self, run_id: str, node: str, *, at: int | None = None) -> Call[v.NodeDetails]:
-        """One node: every visit, and its output whole."""
+        """One node with every visit and its complete output."""
         return get("runs", run_id, "nodes", node, at=at)
 
     @listing
@@ -123,8 +125,9 @@ class RunsCalls:
 
     @streaming
     def stream(self, run_id: str, *, after: int = 0, with_: Literal["working"] | None = None) -> Call[v.Event]:
-        """The events of a run as they happen, until it has ended. A stream that is cut goes on where it was. With `working`, also
-        what is executed, whenever that changes: `{"type": "working", "tasks": […]}`, which is no event and has no `seq`."""
+        """The events of a run as they happen, until it has ended. A stream that is cut continues where it was. With `working`,
+        also the tasks that are executed, whenever they change: `{"type": "working", "tasks": […]}`, which is not an event and
+        has no `seq`."""
         return get("runs", run_id, "stream", **{"after": after, "with": with_})
 
     @operation
@@ -134,12 +137,12 @@ class RunsCalls:
 
     @listing
     def path(self, run_id: str, *, after: int = 0, limit: int = PAGE, cursor: str | None = None) -> Call[Page[v.Step]]:
-        """Which edges were taken, in order, and the rule that chose them."""
+        """The edges that were taken, in order, and the rule that chose them."""
         return get("runs", run_id, "path", after=after, limit=limit, cursor=cursor)
 
     @operation
     def working(self, run_id: str) -> Call[v.WorkingTasks]:
-        """What is executed of a run now: which attempts, by whom, since when."""
+        """The attempts of a run that are executed now: by which worker, and since when."""
         return get("runs", run_id, "working")
 
     @operation
@@ -174,19 +177,19 @@ class RunsCalls:
         limit: int = PAGE,
         cursor: str | None = None,
     ) -> Call[Page[v.LogLine]]:
-        """What handlers said with `ctx.log`."""
+        """What handlers of a run printed, logged and said with `ctx.log`, in order."""
         return get("runs", run_id, "logs", node=node, after=after, limit=limit, cursor=cursor)
 
     # -- changing ------------------------------------------------------------------------------------------------------
 
     @operation
     def cancel(self, run_id: str, *, reason: str = "", force: bool = False) -> Call[v.RunSummary]:
-        """Stop a run. `force`: do not wait for what is running, and undo nothing."""
+        """Stop a run. With `force`, do not wait for what is running, and undo nothing."""
         return post("runs", run_id, "cancel", body={"reason": reason, "force": force})
 
     @operation
     def pause(self, run_id: str, *, reason: str = "") -> Call[v.RunSummary]:
-        """Let nothing new begin; what is running may finish."""
+        """Pause a run: nothing new begins; what is running may finish."""
         return post("runs", run_id, "pause", body={"reason": reason})
 
     @operation
@@ -198,7 +201,7 @@ class RunsCalls:
     def retry(
         self, run_id: str, *, definition: Mapping[str, Any] | None = None, reason: str = ""
     ) -> Call[v.RunSummary]:
-        """Try a failed run again: what completed is kept, what failed runs again. With a mended `definition`, by that."""
+        """Retry a failed run: what completed is kept, what failed runs again, by a mended `definition` if one is given."""
         return post("runs", run_id, "retry", body={"reason": reason, **given(definition=definition)})
 
     @operation
@@ -215,8 +218,8 @@ class RunsCalls:
         inputs: Mapping[str, Any] | None = None,
         definition: Mapping[str, Any] | None = None,
     ) -> Call[v.RunStarted]:
-        """A new run out of an old one: from a node on, or from the start with `inputs` on top of the old ones. With a mended
-        `definition`, by that."""
+        """Make a new run out of an old one: from a node on, or from the start with `inputs` merged over the old ones; by a
+        mended `definition` if one is given."""
         body = {"from_node": from_node, **given(inputs=inputs, definition=definition)}
         return post("runs", run_id, "rerun", body=body)
 
@@ -230,8 +233,8 @@ class RunsCalls:
         dry_run: bool = False,
         reason: str = "",
     ) -> Call[v.PatchResult]:
-        """Give a run under way another definition: by a JSON Patch, or the whole of it. `dry_run` only says what would change
-        and whether the run can take it."""
+        """Give a run under way another definition: by a JSON Patch, or the whole of it. With `dry_run`, only say what would
+        change, and whether the run can take it."""
         body = {"dry_run": dry_run, "reason": reason, **given(patch=operations, definition=definition)}
         return post("runs", run_id, "patch", body=body, repeatable=dry_run)
 
@@ -239,7 +242,7 @@ class RunsCalls:
     def signal(
         self, run_id: str, name: str, payload: Any = None, *, signal_id: str | None = None
     ) -> Call[v.RunSummary]:
-        """Send a signal. The same `signal_id` twice counts once; each call has one of its own unless it is given."""
+        """Send a signal to a run. The same `signal_id` twice counts once; without one, each call has its own."""
         body = {"name": name, "payload": payload, "signal_id": system.new_id() if signal_id is None else signal_id}
         return post("runs", run_id, "signal", body=body, repeatable=True)
 
@@ -248,7 +251,7 @@ class Runs(RunsCalls, Noun):
     __doc__ = __doc__
 
     def wait(self, run_id: str) -> v.Run:
-        """The run when it has ended."""
+        """Wait until a run has ended, and give it."""
         for _ in self.stream(run_id):
             pass
         return self.get(run_id)
@@ -258,7 +261,7 @@ class AsyncRuns(RunsCalls, AsyncNoun):
     __doc__ = __doc__
 
     async def wait(self, run_id: str) -> v.Run:
-        """The run when it has ended."""
+        """Wait until a run has ended, and give it."""
         async for _ in self.stream(run_id):
             pass
         return await self.get(run_id)

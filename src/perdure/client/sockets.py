@@ -1,6 +1,6 @@
 """Sockets: a conversation carried out, once blocking and once on an event loop. The only file here that touches the network.
 
-What is said is in `talking` and `streaming`; the two classes differ in nothing but `await`.
+`conversation` and `streams` decide what is sent; the two classes differ in nothing but `await`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from perdure.client.streams import Stream
 T = TypeVar("T")
 Verify = ssl.SSLContext | str | bool
 LIMITS = httpx2.Limits(max_connections=100, max_keepalive_connections=100, keepalive_expiry=2.0)
-"""Servers close what was idle for five seconds; whoever sends at that moment would not know whether it was taken."""
+"""Idle connections are closed before the server does so, after five seconds: a request sent at that very moment would leave
+the client not knowing whether it was taken."""
 
 
 class Sender:

@@ -1,4 +1,4 @@
-"""Live events: the bytes of a stream become events, and a stream that was cut goes on where it was.
+"""Live events: the bytes of a stream become events, and a stream that was cut continues where it was.
 
 Pure: it is given bytes and says what to ask for next. It must not know sockets.
 """
@@ -17,14 +17,14 @@ from perdure.client.operations import Call
 
 MEDIA_TYPE = "text/event-stream"
 SILENT_SECONDS = 45.0
-"""The server says every 15 s that it lives; after so long it does not."""
+"""After this long without a byte the server counts as gone: it shows every 15 s that it is alive."""
 PATIENCE = 12
-"""Tries, about 40 s of them, until a stream that was open once is given up: a server may be starting anew."""
+"""How many tries, about 40 s, until a stream that was once open is given up: the server may be restarting."""
 ENDS = frozenset({"run.completed", "run.failed", "run.cancelled", "run.rolled_back"})
 
 
 class Stream:
-    """Where a reader is in a stream."""
+    """The position of a reader in a stream."""
 
     def __init__(self, options: Options, call: Call[Any], chance: Callable[[], float]) -> None:
         self._options = options
@@ -40,7 +40,7 @@ class Stream:
         self.over = False
 
     def request(self) -> Sending:
-        """What to ask for: from the last event that arrived."""
+        """The next request: for the events after the last one that arrived."""
         headers = {**self._call.headers, "Accept": MEDIA_TYPE}
         if self._last_id:
             headers["Last-Event-ID"] = self._last_id
@@ -49,7 +49,7 @@ class Stream:
         return msgspec.structs.replace(sending, timeout=timeout)
 
     def opened(self, response: httpx2.Response) -> None:
-        """An answer came that is a stream, or that says there is nothing more."""
+        """Take an answer that is a stream, or that says there is nothing more."""
         self._rest = b""
         self._data.clear()
         self._patience = max(self._options.retries, PATIENCE) if self._options.retries else 0
@@ -59,7 +59,7 @@ class Stream:
             raise ApiError(f"{self._options.url} answered with no stream of events; is the URL right?", status=200)
 
     def refused(self, response: httpx2.Response) -> Pause:
-        """An answer came that is neither, and has been read."""
+        """Take any other answer, already read: raise its error, or give the pause before the next try."""
         error = error_of(response)
         if error.http_status not in (429, 503, 504) or self._failures >= self._patience:
             raise error
@@ -71,14 +71,14 @@ class Stream:
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
             name, _, value = line.removesuffix(b"\r").partition(b":")
-            # `id` and `event` of what is journalled stand in the data too; what was cut before its empty line never happened.
+            # Events of the journal have their `id` and `event` in the data too. One cut off before its empty line is dropped.
             if name == b"data":
                 self._data.append(value.removeprefix(b" "))
             elif name == b"event":
                 self._name = value.removeprefix(b" ")
             elif not line.rstrip(b"\r"):
                 yield from self._complete()
-            elif not name:  # a comment: the server lives
+            elif not name:  # a comment: the server is alive
                 self._failures = 0
 
     def _complete(self) -> Iterator[Any]:
@@ -89,13 +89,13 @@ class Stream:
             if "seq" in event:
                 self._last_type = event["type"]
                 self._last_id = str(event["seq"])
-            else:  # no event of the journal
+            else:  # not an event of the journal
                 event = {"type": self._name.decode(), **event}
             yield event
         self._name = b""
 
     def ended(self) -> Pause | None:
-        """The server closed the stream: the run has ended, or that server stops and another goes on."""
+        """Take the end of the stream: the run has ended (None), or this server stops and another one continues after a pause."""
         self.over = self.over or self._last_type in ENDS
         return None if self.over else self._pause(0.0)
 

@@ -1,4 +1,4 @@
-"""What a deployment is made of and who may use it: node types, workers, queues, blobs, API keys, the audit."""
+"""What a deployment consists of, and who may use it: node types, workers, queues, blobs, API keys, the audit."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ PAGE = 100
 
 
 class SystemCalls:
-    """What there is now, and who one is."""
+    """The deployment as it is now, and the caller's own identity."""
 
     @operation
     def me(self) -> Call[v.Me]:
-        """Who you are here, and what you may do."""
+        """Your own identity on this server, and what it may do."""
         return get("me")
 
     @listing
     def node_types(self) -> Call[Page[v.NodeType]]:
-        """What a workflow can be made of."""
+        """The node types that workflows can use."""
         return get("node-types")
 
     @operation
@@ -43,12 +43,12 @@ class SystemCalls:
 
     @listing
     def workers(self) -> Call[Page[v.Worker]]:
-        """Who executes tasks now."""
+        """The workers that execute tasks now."""
         return get("workers")
 
     @listing
     def queues(self) -> Call[Page[v.Queue]]:
-        """Where tasks wait, and how many slots listen there."""
+        """The queues in which tasks wait, and how many slots listen to each."""
         return get("queues")
 
 
@@ -57,18 +57,18 @@ class BlobsCalls:
 
     @operation
     def get(self, ref: str) -> Call[bytes]:
-        """Exactly what was put: `cas://sha256:…`, or `sha256:…`."""
+        """The bytes exactly as they were put. `ref` is `cas://sha256:…` or `sha256:…`."""
         return Call(method="GET", path=path_of("blobs", ref.removeprefix("cas://")), repeatable=True, read=read_bytes)
 
     @operation
     def put(self, data: bytes) -> Call[v.BlobPut]:
-        """Keep it; the answer says what to call it in a definition."""
+        """Store the bytes; the answer has the reference by which a definition names them."""
         headers = {"Content-Type": "application/octet-stream"}
         return Call(method="POST", path="/blobs", body=data, headers=headers, repeatable=True)
 
 
 class KeysCalls:
-    """API keys of one's tenant."""
+    """API keys of the caller's tenant."""
 
     @operation
     def create(
@@ -79,23 +79,23 @@ class KeysCalls:
         scopes: Sequence[str] = (),
         expires_seconds: float | None = None,
     ) -> Call[v.IssuedKey]:
-        """Make a key. The answer shows it, once."""
+        """Create a key. Only this answer shows its text."""
         body = {"name": name, "roles": [*roles], "scopes": [*scopes], **given(expires_seconds=expires_seconds)}
         return post("keys", body=body)
 
     @listing
     def list(self, *, limit: int = PAGE, cursor: str | None = None) -> Call[Page[v.Key]]:
-        """Newest first, revoked ones too; never the keys themselves."""
+        """The keys, newest first, revoked ones too; never their texts."""
         return get("keys", limit=limit, cursor=cursor)
 
     @operation
     def revoke(self, key_id: str) -> Call[v.Key]:
-        """From within a second on it is good for nothing."""
+        """Revoke a key. Within a second the server refuses it."""
         return delete("keys", key_id, repeatable=True)
 
 
 class AuditCalls:
-    """Who did what."""
+    """The audit: who did what."""
 
     @listing
     def list(
@@ -109,13 +109,13 @@ class AuditCalls:
         limit: int = PAGE,
         cursor: str | None = None,
     ) -> Call[Page[v.AuditEntry]]:
-        """Newest first."""
+        """The audit entries, newest first."""
         more = {"since": since, "until": until, "limit": limit, "cursor": cursor}
         return get("audit", principal=principal, action=action, object=object_, **more)
 
     @operation
     def verify(self) -> Call[v.AuditVerdict]:
-        """Whether the audit is as it was written."""
+        """Whether the audit is unchanged since it was written."""
         return get("audit", "verify")
 
 

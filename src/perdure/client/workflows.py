@@ -1,4 +1,4 @@
-"""Workflows: register definitions as versions, read them, name them, change them, forget them."""
+"""Workflows: register definitions as versions, read them, name them, change them, delete them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Definition = Mapping[str, Any] | Written | str | bytes
 
 
 def register_children(workflow: Written, reason: str = "") -> tuple[Call[Any], ...]:
-    """Those that a workflow written in Python starts, to be registered before it."""
+    """The calls that register the workflows which one written in Python starts; they are made before its own."""
     return tuple(
         _definition("workflows", definition=child.definition(), format="json", reason=reason or None)
         for child in workflow.children()
@@ -41,7 +41,7 @@ def register_children(workflow: Written, reason: str = "") -> tuple[Call[Any], .
 
 
 def _definition(*parts: str, definition: Definition, format: Format, **query: Any) -> Call[Any]:
-    """A definition as it is, in the body. The same twice is the same version, so it may be sent again."""
+    """A call with a definition as its body. It may be repeated: the same definition twice is the same version."""
     if not isinstance(definition, str | bytes | Mapping):
         definition = definition.definition()
     if isinstance(definition, str | bytes):
@@ -57,8 +57,8 @@ class WorkflowsCalls:
 
     @operation
     def register(self, definition: Definition, *, format: Format = "yaml", reason: str = "") -> Call[v.Registered]:
-        """A changed definition is the next version, the same one the version it has. What a workflow written in Python starts
-        is registered with it."""
+        """Register a definition: a changed one becomes the next version, an unchanged one keeps its version. The workflows
+        that one written in Python starts are registered with it."""
         call: Call[v.Registered] = _definition("workflows", definition=definition, format=format, reason=reason or None)
         if isinstance(definition, str | bytes | Mapping):
             return call
@@ -66,7 +66,7 @@ class WorkflowsCalls:
 
     @operation
     def validate(self, definition: Definition, *, format: Format = "yaml") -> Call[v.Validated]:
-        """Compile only; every problem at once, with its path."""
+        """Only compile a definition, and list every problem at once, with its path."""
         return _definition("workflows", "validate", definition=definition, format=format)
 
     @listing
@@ -81,7 +81,7 @@ class WorkflowsCalls:
 
     @listing
     def versions(self, name: str, *, limit: int = PAGE, cursor: str | None = None) -> Call[Page[v.WorkflowVersion]]:
-        """Highest first: who registered each, when and why."""
+        """The versions of a workflow, highest first, each with who registered it, when and why."""
         return get("workflows", name, "versions", limit=limit, cursor=cursor)
 
     @operation
@@ -93,7 +93,7 @@ class WorkflowsCalls:
     def users(
         self, name: str, *, version: int | None = None, limit: int = PAGE, cursor: str | None = None
     ) -> Call[Page[v.RunSummary]]:
-        """The runs that have not ended and use a version, or any."""
+        """The runs that have not ended and use this version, or any version."""
         return get("workflows", name, "users", version=version, limit=limit, cursor=cursor)
 
     @operation
@@ -106,20 +106,21 @@ class WorkflowsCalls:
         reason: str = "",
         dry_run: bool = False,
     ) -> Call[v.Patched]:
-        """A JSON Patch of the highest version is the next one; with `base_version`, only if that is the highest still."""
+        """Register the highest version, changed by a JSON Patch, as the next one. With `base_version`, only if that is still the
+        highest."""
         body = {"patch": builtins.list(operations), "reason": reason, "dry_run": dry_run}
         return post("workflows", name, "patch", body=body | given(base_version=base_version), repeatable=dry_run)
 
     @operation
     def delete(self, name: str, *, version: int | None = None) -> Call[v.WorkflowDeleted]:
-        """Forget a workflow, or one version. Refused while runs need it."""
+        """Delete a workflow, or one version. Refused while runs that have not ended need it."""
         return delete("workflows", name, version=version)
 
     # -- aliases -------------------------------------------------------------------------------------------------------
 
     @listing
     def aliases(self, name: str, *, limit: int = PAGE, cursor: str | None = None) -> Call[Page[v.Alias]]:
-        """By name. `latest` moves by itself and is not among them."""
+        """The aliases of a workflow, ordered by name. `latest` moves by itself and is not among them."""
         return get("workflows", name, "aliases", limit=limit, cursor=cursor)
 
     @operation
@@ -143,7 +144,7 @@ class WorkflowsCalls:
     def alias_moves(
         self, name: str, alias: str, *, limit: int = PAGE, cursor: str | None = None
     ) -> Call[Page[v.Alias]]:
-        """Where an alias pointed, the present first."""
+        """The history of where an alias pointed, the present first."""
         return get("workflows", name, "aliases", alias, "moves", limit=limit, cursor=cursor)
 
     @operation
@@ -153,7 +154,7 @@ class WorkflowsCalls:
 
     @operation
     def delete_alias(self, name: str, alias: str) -> Call[v.AliasDeleted]:
-        """Forget an alias. Runs that were started by it go on."""
+        """Delete an alias. Runs that were started by it go on."""
         return delete("workflows", name, "aliases", alias)
 
 
