@@ -58,7 +58,7 @@ class Room:
     def of_an_answer(cls) -> Room:
         return cls(ANSWER_BYTES, 10_000, partial=True)
 
-    def take(self, size: int) -> bool:
+    def spend(self, size: int) -> bool:
         if self.references < 1 or size > self.bytes:
             if self.partial:
                 return False
@@ -107,7 +107,7 @@ class Contents:
         refs = parse_ref(ref)[1]
         room = room or Room()
         size = (await self.blobs.stat(tenant, ref)).size
-        if not room.take(size):
+        if not room.spend(size):
             return {"$ref": ref, "size": size}
         data = await self.blobs.get(tenant, ref)
         if raw and not refs and _SEALED not in data:

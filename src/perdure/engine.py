@@ -271,7 +271,7 @@ class Engine:
         self.timekeeper.look_soon()
         self.listener.look_again()
         async for record in list_active(self.journal, self.clock, partitions, busy=True):
-            self.coordinator.take(record.run_id)
+            self.coordinator.take_over(record.run_id)
 
     def _commanded(self, said: str) -> None:
         """Somebody asks something of the runs of a partition; empty: perhaps of any."""

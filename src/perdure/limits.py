@@ -7,15 +7,15 @@ becomes free by itself. A **rate** lets `limit` pass in any stretch of `per_seco
 The rules an adapter keeps:
 
 1. `enter` lets an owner into all the limits it asks for, or into none. One that is in stays in, whatever the limit is.
-2. `hold` renews slots, and enters again what was lost, even beyond the limit: those owners are running, and saying
+2. `occupy` renews slots, and enters again what was lost, even beyond the limit: those owners are running, and saying
    otherwise would not stop them. Then no other is let in until there are fewer than `limit`.
-3. A lease lasts `lease_seconds` from the last `enter` or `hold`, by the adapter's own clock.
+3. A lease lasts `lease_seconds` from the last `enter` or `occupy`, by the adapter's own clock.
 4. Limits with the same tenant and key share their slots; each lets in by its own `limit`. Rates of different lengths
    are apart.
 5. A rate counts in SLICES of its length and forgets whole slices, so what it lets pass comes back after up to a tenth
    more than `per_seconds`, and never earlier. That keeps a count of a million as small as one of ten.
 
-Losing everything costs no more than this: until the owners say `hold` again, others may be let in beside them, and
+Losing everything costs no more than this: until the owners say `occupy` again, others may be let in beside them, and
 rates begin anew.
 """
 
@@ -74,7 +74,7 @@ class Limits(Protocol):
         """One answer per ask; earlier asks come first."""
         ...
 
-    async def hold(self, slots: Sequence[tuple[str, Limit]]) -> None:
+    async def occupy(self, slots: Sequence[tuple[str, Limit]]) -> None:
         """Renew the slots of attempts that are running, as (owner, limit)."""
         ...
 

@@ -83,12 +83,12 @@ async def test_a_limit_of_0_is_none_and_who_is_at_the_machine_is_not_counted(clo
 
 async def test_memory_is_bounded_and_the_buckets_in_use_are_kept(clock):
     buckets = Buckets(clock, rate=1, burst=1, capacity=100)
-    buckets.take("busy")
+    buckets.spend("busy")
     for number in range(10_000):
-        buckets.take(f"key {number}")
+        buckets.spend(f"key {number}")
         if number % 50 == 0:
             assert buckets.wait("busy") > 0
-            buckets.take("busy")
+            buckets.spend("busy")
     assert len(buckets) == 100
 
 
@@ -104,6 +104,6 @@ def test_no_more_ever_passes_than_burst_and_rate_allow(rate, steps):
         clock._now += pause
         for _ in range(tries):
             if buckets.wait("x") == 0:
-                buckets.take("x")
+                buckets.spend("x")
                 done += 1
         assert done <= max(1.0, rate * BURST_SECONDS) + (clock.now() - start) * rate + 1e-6

@@ -96,7 +96,7 @@ def test_held_because_the_run_is_paused():
 
 def test_held_because_no_worker_can_take_it():
     run = start(node("a", queue="gpu"))
-    run.tell(c.Hold, address=Address("run", "a"))
+    run.tell(c.HoldBack, address=Address("run", "a"))
     assert explain(run.state, "a") == (
         "a is ready, but no worker on queue 'gpu' has what 'task' needs; start one that does."
     )

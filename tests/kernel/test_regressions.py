@@ -369,7 +369,7 @@ def test_a_held_node_that_a_patch_removed_from_the_next_iteration_is_still_relea
     run = Run.of(*nodes(side), answers={"loop": False})
     run.tell(c.Patch, ir=compiled(*nodes()))
     run.complete("h", scope=(1,))
-    run.do(c.Hold(at=run.now, address=Address("run", "s", (1,))))
+    run.do(c.HoldBack(at=run.now, address=Address("run", "s", (1,))))
     run.tell(c.Release, nodes=("s",))
     run.complete("s", scope=(1,))
     run.complete("x", scope=(1,))

@@ -100,7 +100,7 @@ def run_error():
 def test_what_is_held_and_released_counts_no_attempt():
     run = start(node("a"))
     for attempt in range(1, 7):
-        run.tell(c.Hold, address=Address("run", "a", attempt=attempt), detail="process 7 (in /x) cannot import o")
+        run.tell(c.HoldBack, address=Address("run", "a", attempt=attempt), detail="process 7 (in /x) cannot import o")
         assert node_view(run.state, 0)["attempt"] == 0
         run.tell(c.Release, nodes=("a",))
     assert run.state.find("a").attempt == 7
@@ -129,7 +129,7 @@ def test_what_is_withdrawn_by_a_pause_counts_no_attempt():
 
 def test_who_lacks_what_is_said_while_the_node_is_held():
     run = start(node("a"))
-    run.tell(c.Hold, address=Address("run", "a"), detail="process 7 (in /x) cannot import o")
+    run.tell(c.HoldBack, address=Address("run", "a"), detail="process 7 (in /x) cannot import o")
     assert explain(run.state, "a") == (
         "a is ready, and held until a worker is there that can run it: process 7 (in /x) cannot import o."
     )

@@ -151,7 +151,7 @@ class Walk:
             rules.append((2, self.end_child))
         rules += [
             (4 * self.faults, self.stale),
-            (0.8 * self.faults, self.hold),
+            (0.8 * self.faults, self.hold_back),
             (0.8, self.release),
             (0.9 * self.faults, self.pause),
             (0.35 * self.faults, self.cancel),
@@ -322,10 +322,10 @@ class Walk:
         about = {"child": child, "generation": generation, "state": ended, "orphaned": orphaned}
         self.do(c.EndChild(at=self.run.now, **about, output={"c": 1}))
 
-    def hold(self) -> None:
+    def hold_back(self) -> None:
         queued = [task for task in self.current() if not task.undo]
         if queued:
-            self.do(c.Hold(at=self.run.now, address=self.random.choice(queued)))
+            self.do(c.HoldBack(at=self.run.now, address=self.random.choice(queued)))
 
     def release(self) -> None:
         held = sorted({self.state.name(a.node) for a in self.state.activations.values() if a.state is N.HELD})

@@ -125,7 +125,7 @@ class Peer:
 
     async def _recover(self, partitions: Collection[int]) -> None:
         for record in await self.journal.list_active_runs(partitions, busy=True):
-            self.coordinator.take(record.run_id)
+            self.coordinator.take_over(record.run_id)
 
     async def stop(self) -> None:
         for task in self._tasks:

@@ -254,12 +254,12 @@ def test_what_is_put_back_is_next_in_the_same_order():
 
 def test_a_queue_that_is_held_sends_nothing_until_it_is_released():
     dispatcher = Dispatcher(3)
-    dispatcher.hold("default", "queue default: 2 of 2 slots taken")
+    dispatcher.stop_queue("default", "queue default: 2 of 2 slots taken")
     [name] = add(dispatcher, "a")
     add(dispatcher, "b", queue="other")
     assert take(dispatcher) == ["b"]
     assert dispatcher.why(name) == "queue default: 2 of 2 slots taken"
-    dispatcher.release("default")
+    dispatcher.resume_queue("default")
     assert take(dispatcher) == ["a"]
 
 
@@ -295,7 +295,7 @@ class Model(RuleBasedStateMachine):
         super().__init__()
         self.dispatcher = Dispatcher(2)
         self.windows = {"q0": 2, "q1": 2, "q2": 2}
-        self.held: set[str] = set()
+        self.stopped: set[str] = set()
         self.waiting: dict[str, Entry] = {}
         self.out: dict[str, Entry] = {}
         self.aside: dict[str, str] = {}
@@ -357,15 +357,15 @@ class Model(RuleBasedStateMachine):
         self.windows[f"q{queue}"] = size
         self.dispatcher.set_window(f"q{queue}", size)
 
-    @rule(queue=st.integers(0, 2), hold=st.booleans())
-    def hold(self, queue, hold):
+    @rule(queue=st.integers(0, 2), stop=st.booleans())
+    def stop_queue(self, queue, stop):
         name = f"q{queue}"
-        if hold:
-            self.held.add(name)
-            self.dispatcher.hold(name, "held")
+        if stop:
+            self.stopped.add(name)
+            self.dispatcher.stop_queue(name, "held")
         else:
-            self.held.discard(name)
-            self.dispatcher.release(name)
+            self.stopped.discard(name)
+            self.dispatcher.resume_queue(name)
 
     @invariant()
     def nothing_is_lost_and_nothing_is_known_twice(self):
@@ -379,7 +379,7 @@ class Model(RuleBasedStateMachine):
     def teardown(self):
         """Never idle while something fits: with every window open, all of it comes out."""
         for queue in self.windows:
-            self.dispatcher.release(queue)
+            self.dispatcher.resume_queue(queue)
             self.dispatcher.set_window(queue, 10_000)
         for limit in ("aside0", "aside1"):
             self.dispatcher.call_up(limit, 10_000)

@@ -232,7 +232,7 @@ def test_what_a_worker_has_holds_its_slot_whatever_the_limit():
     one, other = Coordinator(limits, clock), Coordinator(limits, clock, run="r2")
     other.add(ONE)
     other.publish()
-    one.limiter.hold("a", (ONE, RATE))
+    one.limiter.occupy("a", (ONE, RATE))
     now(one.limiter._renew(clock.monotonic()))
     assert set(limits._slots["t", "one"]) >= {"a"}
     other.done(other.published[0])

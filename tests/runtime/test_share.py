@@ -12,7 +12,7 @@ def test_a_new_run_has_an_id_of_a_partition_that_is_held_here() -> None:
     share = Share(8, lambda: 0.0)
     share.divide()
     share.extend(1.0)
-    share.take({3: 1})
+    share.lease({3: 1})
     for _ in range(20):
         assert share.partition(share.draw(lambda: f"r{next(numbers)}")) == 3
 

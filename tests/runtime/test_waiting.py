@@ -2,13 +2,13 @@
 
 import logging
 
-from perdure.runtime.patience import COMPLAINT_SECONDS, Complaints
+from perdure.runtime.patience import COMPLAINT_SECONDS, OutageLog
 from tests.doubles.fake_clock import FakeClock
 
 
 async def test_what_keeps_failing_is_said_at_once_and_then_now_and_then(caplog):
     clock = FakeClock()
-    complaints = Complaints(clock, logging.getLogger("tests"), "commands")
+    complaints = OutageLog(clock, logging.getLogger("tests"), "commands")
     with caplog.at_level("WARNING", "tests"):
         for _ in range(50):
             complaints.say(RuntimeError("the server is away"))

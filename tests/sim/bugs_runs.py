@@ -93,11 +93,11 @@ def _() -> Iterator[None]:
 
 @bug("a paused run dispatches", "R3")
 def _() -> Iterator[None]:
-    def hold(d: Decider, held: list[Any], reason: str) -> None:
+    def hold_back(d: Decider, held: list[Any], reason: str) -> None:
         (settle.send if reason == "paused" else real)(d, held, *(() if reason == "paused" else (reason,)))
 
-    real = settle.hold
-    with swapped(real, hold):
+    real = settle.hold_back
+    with swapped(real, hold_back):
         yield
 
 

@@ -82,7 +82,7 @@ def _() -> Iterator[None]:
 
 @bug("runs of a partition that was taken are not gone on with", by="R2", plan=divided)
 def _() -> Iterator[None]:
-    with method(Coordinator, "take", lambda self, run_id: None):
+    with method(Coordinator, "take_over", lambda self, run_id: None):
         yield
 
 

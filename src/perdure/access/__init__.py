@@ -6,7 +6,7 @@ principal = await authenticator.authenticate(authorization_header)        # Prin
 limiter = RateLimiter(clock, per_key=…, per_tenant=…)                     # requests a second; 0: no limit
 limiter.check(principal)                                                  # RateLimited (429) with .retry_after
 places = Places(per_key=…, per_tenant=…)                                  # streams and waiting requests at once
-places.check(principal); with places.take(principal): …                   # RateLimited (429)
+places.check(principal); with places.enter(principal): …                   # RateLimited (429)
 principal.require(Permission.RUNS_START)                                  # Forbidden (403)
 principal.may(Permission.RUNS_START)                                      # bool
 

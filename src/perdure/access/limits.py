@@ -48,8 +48,8 @@ class Buckets:
         tokens = self._tokens(name)
         return 0.0 if tokens >= 1.0 else (1.0 - tokens) / self._rate
 
-    def take(self, name: str) -> None:
-        """Take a token, which `wait` has said to be there."""
+    def spend(self, name: str) -> None:
+        """Spend a token, which `wait` has said to be there."""
         if not self._rate:
             return
         self._buckets[name] = (self._tokens(name) - 1.0, self._clock.monotonic())
@@ -79,8 +79,8 @@ class RateLimiter:
             who = f"tenant {principal.tenant}" if tenant_wait > key_wait else principal.name
             wait = max(key_wait, tenant_wait)
             raise RateLimited(f"{who} sends too many requests; try again in {wait:.3g} s", wait)
-        self._keys.take(key)
-        self._tenants.take(principal.tenant)
+        self._keys.spend(key)
+        self._tenants.spend(principal.tenant)
 
 
 def name_of(principal: Principal) -> str:
@@ -102,10 +102,10 @@ class Failures:
         name = _network(address)
         if wait := self._buckets.wait(name):
             if not self._said.wait(name):
-                self._said.take(name)
+                self._said.spend(name)
                 logger.warning("many wrong credentials come from %s", name)
             raise RateLimited(f"too many wrong credentials came from this address; try again in {wait:.3g} s", wait)
-        self._buckets.take(name)
+        self._buckets.spend(name)
 
 
 def _network(address: str) -> str:
@@ -139,8 +139,8 @@ class Places:
         return self._keys.total()
 
     @contextmanager
-    def take(self, principal: Principal) -> Iterator[None]:
-        """Hold a place while the request stays. Call `check` first, while the answer can still be a refusal."""
+    def enter(self, principal: Principal) -> Iterator[None]:
+        """Have a place while the request stays. Call `check` first, while the answer can still be a refusal."""
         key = name_of(principal)
         self._keys[key] += 1
         self._tenants[principal.tenant] += 1

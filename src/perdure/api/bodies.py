@@ -55,11 +55,11 @@ class Held:
         """The body; None until it has been read."""
 
     def expect(self, length: str) -> None:
-        """Check the length that the request declares; the true one is counted by `take` as the body arrives."""
+        """Check the length that the request declares; the true one is counted by `spend` as the body arrives."""
         if length.isdecimal():
             self._check(int(length))
 
-    def take(self, size: int) -> None:
+    def spend(self, size: int) -> None:
         self._check(self.size + size)
         self._bodies.add(self._tenant, size)
         self.size += size

@@ -134,7 +134,7 @@ async def read_bytes(request: Request) -> bytes:
     try:
         async with asyncio.timeout(BODY_SECONDS):
             async for piece in request.stream():
-                held.take(len(piece))
+                held.spend(len(piece))
                 pieces.append(piece)
         held.data = b"".join(pieces)
         return held.data

@@ -87,7 +87,7 @@ async def start(call: Call, body: StartRun) -> Answer:
         call.noted = {"definition": hash_of(body.definition)}
     if body.wait_seconds:
         call.site.places.check(call.principal)
-    with call.site.places.take(call.principal) if body.wait_seconds else nullcontext():
+    with call.site.places.enter(call.principal) if body.wait_seconds else nullcontext():
         started = await _start(call, body)
     if body.wait_seconds:  # the credential may have been revoked while the call waited
         (await call.site.identify(call.request)).require(Permission.RUNS_START)

@@ -112,7 +112,7 @@ def _limited(receive: Receive, most: int) -> Receive:
     """Count the bytes that arrive: a body that is too large is refused also if its length is missing or false."""
     got = 0
 
-    async def take() -> Message:
+    async def receive_counted() -> Message:
         nonlocal got
         message = await receive()
         if message["type"] == "http.request":
@@ -121,7 +121,7 @@ def _limited(receive: Receive, most: int) -> Receive:
                 raise TooLarge(f"the body has more than {most} bytes, which is what this server takes")
         return message
 
-    return take
+    return receive_counted
 
 
 def _with_headers(send: Send, request_id: str) -> Send:

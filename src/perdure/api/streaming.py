@@ -44,7 +44,7 @@ class EventStream(Response):
         site = self._call.site
         site.metrics.streaming(1)
         try:
-            with site.places.take(self._call.principal):
+            with site.places.enter(self._call.principal):
                 async with asyncio.TaskGroup() as group:
                     sending = group.create_task(self._send(send))
                     refusing = group.create_task(self._until_refused())

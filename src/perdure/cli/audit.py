@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.backend import ask, take
+from perdure.cli.backend import ask, read_pages
 from perdure.cli.exits import ExitCode, say
 from perdure.cli.group import Group, json_option, leave, page_options
 from perdure.cli.keys import tenant_option
@@ -48,7 +48,7 @@ def list_(
     about: dict[str, Any] = {"principal": by, "action": action, "object_": target}
 
     def read(backend: Backend) -> Awaitable[Any]:
-        return take(lambda most, after: backend.audit.list(**about, limit=most, cursor=after), limit, cursor)
+        return read_pages(lambda most, after: backend.audit.list(**about, limit=most, cursor=after), limit, cursor)
 
     page = asyncio.run(ask(where, read, tenant=tenant))
     if as_json:

@@ -192,7 +192,7 @@ def definition_of(backend: Backend, given: Compiled) -> Any:
 # -- pages -------------------------------------------------------------------------------------------------------------
 
 
-async def take(read: Callable[[int, str | None], Any], limit: int, cursor: str | None) -> View:
+async def read_pages(read: Callable[[int, str | None], Any], limit: int, cursor: str | None) -> View:
     """A page of `limit`, in as many as it takes. `read` gives a list with pages of so many, from a cursor on."""
     items: list[Any] = []
     while True:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.backend import DEFAULT_TENANT, ask, take
+from perdure.cli.backend import DEFAULT_TENANT, ask, read_pages
 from perdure.cli.exits import say
 from perdure.cli.group import Group, json_option, page_options
 from perdure.cli.terminal.output import moment, print_json, print_page, print_table
@@ -93,7 +93,7 @@ def list_(tenant: str, limit: int, cursor: str | None, where: Where, as_json: bo
     """List the keys of a tenant, newest first, revoked ones too. Never a secret."""
 
     def read(backend: Backend) -> Awaitable[Any]:
-        return take(lambda most, after: backend.keys.list(limit=most, cursor=after), limit, cursor)
+        return read_pages(lambda most, after: backend.keys.list(limit=most, cursor=after), limit, cursor)
 
     page = asyncio.run(ask(where, read, tenant=tenant))
     if as_json:

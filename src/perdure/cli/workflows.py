@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.backend import MOST, ask, engine_of, take
+from perdure.cli.backend import MOST, ask, engine_of, read_pages
 from perdure.cli.exits import ExitCode, say
 from perdure.cli.group import Group, json_option, leave, page_options
 from perdure.cli.lists import say_more
@@ -69,7 +69,8 @@ async def get_workflow(backend: Backend, reference: str) -> View:
 def list_(limit: int, cursor: str | None, where: Where, as_json: bool) -> None:
     """List workflows by name, each with its highest version."""
     page = _ask(
-        where, lambda backend: take(lambda most, after: backend.workflows.list(limit=most, cursor=after), limit, cursor)
+        where,
+        lambda backend: read_pages(lambda most, after: backend.workflows.list(limit=most, cursor=after), limit, cursor),
     )
     if as_json:
         print_page(page["items"], page["next_cursor"])
@@ -143,7 +144,7 @@ def versions(name: str, limit: int, cursor: str | None, where: Where, as_json: b
     """List the versions of a workflow, highest first: who registered each, when and why."""
     page = _ask(
         where,
-        lambda backend: take(
+        lambda backend: read_pages(
             lambda most, after: backend.workflows.versions(name, limit=most, cursor=after), limit, cursor
         ),
     )

@@ -65,7 +65,7 @@ class Sender:
                     else:
                         stream.opened(response)
                         for chunk in response.iter_bytes():
-                            yield from stream.take(chunk)
+                            yield from stream.feed(chunk)
                         pause = stream.ended()
                 finally:
                     response.close()
@@ -120,7 +120,7 @@ class AsyncSender:
                     else:
                         stream.opened(response)
                         async for chunk in response.aiter_bytes():
-                            for event in stream.take(chunk):
+                            for event in stream.feed(chunk):
                                 yield event
                         pause = stream.ended()
                 finally:

@@ -65,7 +65,7 @@ class Stream:
             raise error
         return self._pause(error.retry_after or 0.0)
 
-    def take(self, chunk: bytes) -> Iterator[Any]:
+    def feed(self, chunk: bytes) -> Iterator[Any]:
         """The events that these bytes complete. Lines end with a line feed and nothing else: data may hold what Unicode
         calls a line separator."""
         *lines, self._rest = (self._rest + chunk).split(b"\n")

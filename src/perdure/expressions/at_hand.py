@@ -30,7 +30,7 @@ AtHand = Mapping[str, Any]
 NOTHING: AtHand = {}
 
 
-def take(ref: str, path: str, at_hand: AtHand) -> Any:
+def pick(ref: str, path: str, at_hand: AtHand) -> Any:
     """The content of a blob, which may hold references itself. Raises NeedsBlob or ContentLost."""
     if ref not in at_hand:
         raise NeedsBlob(ref, path)
@@ -57,7 +57,7 @@ def resolve(value: Any, path: str, at_hand: AtHand, budget: Budget | None = None
 def _replace(value: Any, path: str, at_hand: AtHand, budget: Budget, holds_more: dict[str, bool]) -> Any:
     kind = type(value)
     if kind is BlobRef:
-        ref, value = value.ref, take(value.ref, path, at_hand)
+        ref, value = value.ref, pick(value.ref, path, at_hand)
         budget.spend(1)
         if ref not in holds_more:
             holds_more[ref] = has_refs(value)

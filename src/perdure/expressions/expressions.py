@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from perdure.expressions import values as v
-from perdure.expressions.at_hand import resolve, take
+from perdure.expressions.at_hand import pick, resolve
 from perdure.expressions.budget import Budget, OverBudget
 from perdure.expressions.errors import NeedsBlob
 from perdure.expressions.filters import FILTERS, TAKE_MISSING, TEST_MISSING, TESTS
@@ -274,7 +274,7 @@ def _read(root: str, parts: Parts) -> Code:
     def read(namespace: Namespace) -> Any:
         value = namespace.find(root, parts)
         if type(value) is BlobRef:
-            value = take(value.ref, describe_path(root, parts), namespace.at_hand)
+            value = pick(value.ref, describe_path(root, parts), namespace.at_hand)
         if is_sealed(value):
             raise v.Trouble(v.SEALED_TROUBLE)
         return (

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.expressions.at_hand import NOTHING, AtHand, take
+from perdure.expressions.at_hand import NOTHING, AtHand, pick
 from perdure.expressions.budget import Budget
 from perdure.kernel.inputs import Evidence, LoopView, Seen
 from perdure.kernel.segments import BlobRef
@@ -101,7 +101,7 @@ def get_item(value: Any, part: Any, root: str, parts: Parts, at_hand: AtHand = N
     than raising, except for a blob that is not at hand."""
     kind = type(value)
     if kind is BlobRef:
-        value = take(value.ref, describe_path(root, parts[:-1]), at_hand)
+        value = pick(value.ref, describe_path(root, parts[:-1]), at_hand)
         kind = type(value)
     if kind is dict:
         if type(part) is str:

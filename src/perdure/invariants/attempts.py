@@ -6,7 +6,7 @@ from typing import Any
 
 from perdure.invariants import guards, past
 from perdure.invariants.model import ERROR, RUN_OVER, SKIPPED, TAKEN, Act, Model
-from perdure.invariants.tokens import expect, fail_edges, fire, is_unlet, resolve_all, take_route, win
+from perdure.invariants.tokens import expect, fail_edges, fire, follow_route, is_unlet, resolve_all, win
 from perdure.kernel import events as e
 from perdure.kernel.values import Route
 
@@ -258,7 +258,7 @@ def _routed(model: Model, act: Act, route: Route, status: str) -> None:
     inherited = route.rule == "adopted" and model.continues  # a patch may have brought edges since, or other limits
     if width > model.graph.limits.max_fanout and not inherited:
         model.blame("E5", f"{act.place} takes {width} edges; {model.graph.limits.max_fanout} are allowed")
-    take_route(model, act, route, status)
+    follow_route(model, act, route, status)
 
 
 def routed(model: Model, event: e.NodeRouted) -> None:
@@ -304,7 +304,7 @@ def failed(model: Model, event: e.NodeFailed) -> None:
     if event.outcome == "absorbed":
         fail_edges(model, act)
     elif act.handled and event.route is not None:
-        take_route(model, act, event.route, ERROR)
+        follow_route(model, act, event.route, ERROR)
 
 
 def upstream_failed(model: Model, event: e.NodeUpstreamFailed) -> None:

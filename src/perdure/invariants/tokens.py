@@ -131,7 +131,7 @@ def speaks_outside(model: Model, loops: tuple[str, ...], scope: Scope, depth: in
     return loops_over(model, loops, scope, depth)
 
 
-def take_route(model: Model, act: Act, route: Route, status: str = TAKEN) -> None:
+def follow_route(model: Model, act: Act, route: Route, status: str = TAKEN) -> None:
     act.routed = act.has_route = True
     act.rule = route.rule
     graph = model.graph_of(act)

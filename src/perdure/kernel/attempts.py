@@ -11,7 +11,7 @@ from perdure.kernel import events as e
 from perdure.kernel.decider import Decider, Refusal, sorted_by_schedule
 from perdure.kernel.edges import in_closing_iteration
 from perdure.kernel.outcomes import accept, fail_attempt, park
-from perdure.kernel.settle import hold, send
+from perdure.kernel.settle import hold_back, send
 from perdure.kernel.state import ENDED, Activation, NodeState, RunState, State
 from perdure.kernel.values import Error
 
@@ -80,7 +80,7 @@ def begin(d: Decider, command: c.Begin) -> None:
     if activation.state is N.HELD and d.state.pinned(activation).effect == "at_most_once":
         raise Refusal("stale_attempt", f"attempt {command.address.attempt} of {command.address.node} was withdrawn")
     if d.state.state in (R.FAILING, R.CANCELLING) and d.state.pinned(activation).effect == "at_most_once":
-        hold(
+        hold_back(
             d, [activation], d.state.state.value
         )  # no new effect from here on (R3): without `node.started` it must not run
         return
@@ -189,13 +189,13 @@ def withdraw(d: Decider, command: c.Withdraw) -> None:
     if d.state.state is R.RUNNING:  # the run was resumed in the meantime
         send(d, [activation])
     else:
-        hold(d, [activation], d.state.state.value)
+        hold_back(d, [activation], d.state.state.value)
 
 
-def hold_back(d: Decider, command: c.Hold) -> None:
+def hold_back_one(d: Decider, command: c.HoldBack) -> None:
     activation = d.get(command)
     if command.address.attempt == activation.attempt and activation.state is N.QUEUED and not activation.begun:
-        hold(d, [activation], command.reason, command.detail)
+        hold_back(d, [activation], command.reason, command.detail)
 
 
 def release(d: Decider, command: c.Release) -> None:

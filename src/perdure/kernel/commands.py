@@ -132,7 +132,7 @@ class Suspend(NodeCommand, frozen=True, kw_only=True):
     inputs: Any = None
 
 
-class Hold(NodeCommand, frozen=True, kw_only=True):
+class HoldBack(NodeCommand, frozen=True, kw_only=True):
     """No worker can take this node now."""
 
     reason: str = "no_worker"
@@ -249,7 +249,7 @@ AnyCommand = (
     | Withdraw
     | Suspend
     | NextItems
-    | Hold
+    | HoldBack
     | Release
     | FireTimer
     | Vote

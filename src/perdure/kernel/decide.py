@@ -29,7 +29,7 @@ _HANDLERS: dict[type[c.Command], Callable[[Decider, Any], None]] = {
     c.Withdraw: attempts.withdraw,
     c.Suspend: waits.suspend,
     c.NextItems: waits.start_more,
-    c.Hold: attempts.hold_back,
+    c.HoldBack: attempts.hold_back_one,
     c.Release: attempts.release,
     c.FireTimer: waits.fire_timer,
     c.Vote: waits.vote,

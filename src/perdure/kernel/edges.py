@@ -271,7 +271,7 @@ def governing_ir(state: State, activation: Activation) -> int:
     return state.iteration_ir(activation.scope, activation.node)
 
 
-def take_route(state: State, activation: Activation, route: Route, status: int = TAKEN) -> None:
+def follow_route(state: State, activation: Activation, route: Route, status: int = TAKEN) -> None:
     """Resolve the outgoing edges of an outcome. Exits of open loops wait for `loop.ended`."""
     activation.route, activation.routed = route, True
     ir = governing_ir(state, activation)

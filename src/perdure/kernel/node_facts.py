@@ -10,11 +10,11 @@ from perdure.kernel.edges import (
     ensure,
     fail_edges,
     fire,
+    follow_route,
     forgive_losers,
     resolve_all,
     set_state,
     set_timer,
-    take_route,
     timer_name,
     unfix,
 )
@@ -89,7 +89,7 @@ def _ready(state: State, activation: Activation, event: e.Event) -> None:
 
 @folds(e.NodeHeld)
 def _node_held(state: State, event: e.NodeHeld) -> None:
-    _hold(state, event, event, event.reason, event.after)
+    _hold_back(state, event, event, event.reason, event.after)
     get(state, event).detail = event.detail
     _count_crash(state, event)
 
@@ -97,10 +97,10 @@ def _node_held(state: State, event: e.NodeHeld) -> None:
 @folds(e.NodesHeld)
 def _nodes_held(state: State, event: e.NodesHeld) -> None:
     for place in event.places:
-        _hold(state, event, place, event.reason)
+        _hold_back(state, event, place, event.reason)
 
 
-def _hold(state: State, event: e.Event, place: e.NodeHeld | e.Place, reason: str, after: str = "") -> None:
+def _hold_back(state: State, event: e.Event, place: e.NodeHeld | e.Place, reason: str, after: str = "") -> None:
     activation = get(state, place)
     _count_idle(activation, after)
     guarded = activation.guarded
@@ -158,7 +158,7 @@ def _node_completed(state: State, event: e.NodeCompleted) -> None:
     activation.choice = event.choice
     activation.rejected = activation.rejected or event.rejected
     if event.route is not None:
-        take_route(state, activation, event.route)
+        follow_route(state, activation, event.route)
     else:
         _look(state, activation)
 
@@ -170,7 +170,7 @@ def _node_routed(state: State, event: e.NodeRouted) -> None:
     if activation.state is N.PARKED:
         activation.error, activation.accepted = None, False
         set_state(state, activation, N.COMPLETED)
-    take_route(state, activation, event.route, ERROR if activation.state is N.FAILED else TAKEN)
+    follow_route(state, activation, event.route, ERROR if activation.state is N.FAILED else TAKEN)
 
 
 @folds(e.NodeFailed)
@@ -189,7 +189,7 @@ def _node_failed(state: State, event: e.NodeFailed) -> None:
     elif activation.handled:
         activation.output, activation.output_ref = event.error.as_output(), None
         if event.route is not None:
-            take_route(state, activation, event.route, ERROR)
+            follow_route(state, activation, event.route, ERROR)
 
 
 @folds(e.NodeUpstreamFailed)

@@ -201,7 +201,7 @@ def schedule(d: Decider, ready: list[Activation]) -> None:
         early = [a for a in ready if _is_early(state, a)]
         if any(_is_too_far(d, a) for a in early):
             return
-        hold(d, [a for a in early if a.state is not N.HELD], "redo")
+        hold_back(d, [a for a in early if a.state is not N.HELD], "redo")
         waiting = {id(a) for a in early}
         ready = [a for a in ready if id(a) not in waiting]
     passed, skipped = _guard(d, ready)
@@ -219,7 +219,7 @@ def schedule(d: Decider, ready: list[Activation]) -> None:
         if not loops.delay(d, activation):
             going.append(activation)
     if state.state is R.PAUSED:
-        hold(d, [a for a in going if a.state is not N.HELD], "paused")
+        hold_back(d, [a for a in going if a.state is not N.HELD], "paused")
     else:
         send(d, going)
 
@@ -268,7 +268,7 @@ def send(d: Decider, going: list[Activation]) -> None:
         d.dispatch(d.state.activations[activation.key])
 
 
-def hold(d: Decider, held: list[Activation], reason: str, detail: str = "") -> None:
+def hold_back(d: Decider, held: list[Activation], reason: str, detail: str = "") -> None:
     if len(held) == 1:
         d.emit_for(e.NodeHeld, held[0], reason=reason, detail=detail)
     elif held:

@@ -10,7 +10,7 @@ from perdure.kernel import events as e
 from perdure.kernel.decider import GRACE_SECONDS, Decider, Refusal
 from perdure.kernel.inputs import Evidence, items
 from perdure.kernel.outcomes import accept, exceed, fail_attempt, fail_for_good
-from perdure.kernel.settle import finish, hold, schedule, send
+from perdure.kernel.settle import finish, hold_back, schedule, send
 from perdure.kernel.state import OPEN, Activation, Approval, NodeState, RunState, State, Timer, key_of
 from perdure.kernel.values import Error, Wait
 
@@ -31,7 +31,7 @@ def suspend(d: Decider, command: c.Suspend) -> None:
     if stale or activation.state not in (N.QUEUED, N.RUNNING):
         return
     if d.state.state in (R.FAILING, R.CANCELLING):
-        hold(d, [activation], d.state.state.value)
+        hold_back(d, [activation], d.state.state.value)
         return
     match command.wait.kind:
         case "approval":
@@ -362,7 +362,7 @@ def advance_items(d: Decider, owner: Activation, item: Activation | None = None)
             going.append(item)
         position += 1
     if going and state.state is R.PAUSED:
-        hold(d, going, "paused")
+        hold_back(d, going, "paused")
     elif going:
         send(d, going)
         if has_more_items(state, owner):

@@ -221,7 +221,7 @@ def join(value: Any, step: Step) -> Table:
         matches = found.get(key, ()) if key is not None else ()
         for number in matches:
             used.add(number)
-            joined.append({**row, **_take(right[number], rename, shared)})
+            joined.append({**row, **_rename_fields(right[number], rename, shared)})
         check_rows(len(joined))
         if not matches and how in ("left", "outer"):
             joined.append(dict(row))
@@ -247,7 +247,7 @@ def _find_clashes(left: Table, right: Table, keys: set[str], suffix: str) -> dic
     return {name: f"{name}{suffix}" for name in (ours & theirs) - keys}
 
 
-def _take(row: Row, rename: dict[str, str], shared: set[str]) -> Row:
+def _rename_fields(row: Row, rename: dict[str, str], shared: set[str]) -> Row:
     return {rename.get(name, name): value for name, value in row.items() if name not in shared}
 
 

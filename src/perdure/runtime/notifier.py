@@ -25,7 +25,7 @@ from perdure.journal import ApprovalRow, Journal
 from perdure.kernel import events as e
 from perdure.kernel.state import State
 from perdure.plain_text import cut
-from perdure.runtime.patience import Complaints, first_of
+from perdure.runtime.patience import OutageLog, first_of
 from perdure.secrets.signing import read_keys, sign
 from perdure.secrets.vault import Vault
 
@@ -72,7 +72,7 @@ class Notifier:
         self._wake = asyncio.Event()
         self._silent: dict[tuple[str, str, str, int], float] = {}
         """Until when each origin that did not answer is left alone, by tenant and origin."""
-        self._complaints = Complaints(clock, logger, "notifying")
+        self._outages = OutageLog(clock, logger, "notifying")
 
     def note(self, state: State, events: list[Any]) -> None:
         """Wake the notifier if events that became durable in this process ask for a message. Runs without approvals pay
@@ -87,7 +87,7 @@ class Notifier:
                     while await self.deliver() == BATCH:
                         pass
                 except StoreUnavailable as error:
-                    self._complaints.say(error)
+                    self._outages.say(error)
                 await first_of(self._wake.wait(), self._clock.sleep(self._pause * (0.5 + self._clock.random())))
                 self._wake.clear()
         finally:
@@ -105,7 +105,7 @@ class Notifier:
         try:
             settled = await self._send(claimed)
         except StoreUnavailable as error:
-            self._complaints.say(error)
+            self._outages.say(error)
             return
         except PerdureError as error:
             settled = self._later(claimed, error.message)
@@ -115,7 +115,7 @@ class Notifier:
         try:
             await self._archive.settle_notification(settled)
         except StoreUnavailable as error:
-            self._complaints.say(error)  # the message is sent again, and the receiver recognizes its id
+            self._outages.say(error)  # the message is sent again, and the receiver recognizes its id
 
     async def _send(self, claimed: Notification) -> Notification:
         try:

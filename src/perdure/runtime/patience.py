@@ -22,7 +22,7 @@ AT_ONCE = 32
 T = TypeVar("T")
 
 
-class Complaints:
+class OutageLog:
     """A log of what keeps failing: a line when it begins and every ten seconds after, since loops look many times a
     second and outages last."""
 

@@ -10,7 +10,7 @@ from perdure.errors import StoreUnavailable
 from perdure.journal import Journal
 from perdure.runtime.coordinator.coordinator import Coordinator
 from perdure.runtime.coordinator.messages import TimerDue
-from perdure.runtime.patience import Complaints, first_of
+from perdure.runtime.patience import OutageLog, first_of
 
 logger = logging.getLogger("perdure.timekeeper")
 
@@ -30,7 +30,7 @@ class Timekeeper:
         self._checked = clock.monotonic()
         self._changed = asyncio.Event()
         self._told: set[tuple[str, str, float]] = set()
-        self._complaints = Complaints(clock, logger, "timers")
+        self._outages = OutageLog(clock, logger, "timers")
         coordinator.timer_set = self.note
 
     def note(self, due_at: float) -> None:
@@ -65,7 +65,7 @@ class Timekeeper:
                 if wait <= 0:
                     await self._tell()
             except StoreUnavailable as error:
-                self._complaints.say(error)
+                self._outages.say(error)
                 if wait <= 0:
                     self._next = 0.0  # look again at once, even if the clock is set back meanwhile
                 await self._clock.sleep(_TROUBLE_SECONDS)

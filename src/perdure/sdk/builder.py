@@ -185,7 +185,7 @@ class Builder:
             raise BuildError(
                 "the item of a map, and a compensator, is one call of a task; put more into a workflow, and use that"
             )
-        node = Node(self._take_id(name, id), spec, self.arm, self.body)
+        node = Node(self._choose_id(name, id), spec, self.arm, self.body)
         for source, firm in reads.nodes.items():
             certain = not firm or lenient or self._is_certain(source)
             node.link(source, required=not certain)
@@ -216,7 +216,7 @@ class Builder:
             source.arm is None or source.arm is self.arm or (self.arm is not None and _is_around(source.arm, self.arm))
         )
 
-    def _take_id(self, name: str, id: str | None) -> str:
+    def _choose_id(self, name: str, id: str | None) -> str:
         if id is not None:
             if id in self._ids:
                 raise BuildError(

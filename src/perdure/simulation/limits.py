@@ -24,8 +24,8 @@ class SimLimits:
     async def enter(self, asks: Sequence[Ask]) -> list[Entered | Full]:
         return await self._call("enter_limits", self._broker.limits.enter, asks)  # type: ignore[no-any-return]
 
-    async def hold(self, slots: Sequence[tuple[str, Limit]]) -> None:
-        await self._call("hold_limits", self._broker.limits.hold, slots)
+    async def occupy(self, slots: Sequence[tuple[str, Limit]]) -> None:
+        await self._call("occupy_limits", self._broker.limits.occupy, slots)
 
     async def leave(self, slots: Sequence[tuple[str, Limit]]) -> None:
         await self._call("leave_limits", self._broker.limits.leave, slots)

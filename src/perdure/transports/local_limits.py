@@ -24,7 +24,7 @@ class LocalLimits:
     async def enter(self, asks: Sequence[Ask]) -> list[Entered | Full]:
         return [self._enter(ask) for ask in asks]
 
-    async def hold(self, slots: Sequence[tuple[str, Limit]]) -> None:
+    async def occupy(self, slots: Sequence[tuple[str, Limit]]) -> None:
         for owner, limit in slots:
             self._renew(self._slots.setdefault(_place(limit), {}), owner)
 
@@ -45,7 +45,7 @@ class LocalLimits:
             if limit.per_seconds is not None:
                 answer = self._pass(limit, limit.per_seconds)
             else:
-                answer = self._take(limit, ask.owner, new)
+                answer = self._enter_one(limit, ask.owner, new)
             if isinstance(answer, Full):
                 for entered in new:
                     self._leave(ask.owner, entered)
@@ -53,7 +53,7 @@ class LocalLimits:
             free.append(answer)
         return Entered(tuple(free))
 
-    def _take(self, limit: Limit, owner: str, new: list[Limit]) -> int | Full:
+    def _enter_one(self, limit: Limit, owner: str, new: list[Limit]) -> int | Full:
         owners = self._slots.setdefault(_place(limit), {})
         now = self._clock.monotonic()
         while owners and next(iter(owners.values())) <= now:

@@ -28,5 +28,5 @@ def test_no_case_is_skipped_for_anyone():
 def test_every_operation_of_the_port_has_a_case():
     operations = [name for name, member in vars(Limits).items() if inspect.isfunction(member) and name[0] != "_"]
     text = "".join(path.read_text() for path in CASES)
-    assert sorted(operations) == ["enter", "hold", "leave", "on_room"]
+    assert sorted(operations) == ["enter", "leave", "occupy", "on_room"]
     assert [name for name in operations if f".{name}(" not in text] == []

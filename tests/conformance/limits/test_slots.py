@@ -99,7 +99,7 @@ async def test_a_lease_that_is_renewed_does_not_end(pair):
     await enter(pair.one, "a", short)
     await enter(pair.one, "a", long)
     pair.one.lease_seconds = 60
-    await pair.one.hold([("a", long)])
+    await pair.one.occupy([("a", long)])
     await soon(until_in(pair.other, "x", short))
     assert await enter(pair.other, "x", long) == []
 
@@ -108,7 +108,7 @@ async def test_after_the_loss_of_everything_holders_are_in_again_and_nobody_else
     await enter(pair.one, "abc")
     pair.forget()
     assert await enter(pair.other, "d") == ["d"]
-    await pair.one.hold([(owner, THREE) for owner in "abc"])
+    await pair.one.occupy([(owner, THREE) for owner in "abc"])
     assert await enter(pair.other, "e") == []
     await pair.one.leave([("a", THREE)])
     assert await enter(pair.other, "e") == [], "b, c and d are in"
@@ -139,6 +139,6 @@ async def test_a_thousand_owners_of_one_key_are_let_in_at_once(pair):
     wide = Limit("t", "wide", 1500)
     owners = [f"run/node#{number}/1.1" for number in range(2000)]
     assert await enter(pair.one, owners, wide) == owners[:1500]
-    await pair.one.hold([(owner, wide) for owner in owners[:1500]])
+    await pair.one.occupy([(owner, wide) for owner in owners[:1500]])
     await pair.one.leave([(owner, wide) for owner in owners[:1500]])
     assert await enter(pair.other, owners[1500:], wide) == owners[1500:]

@@ -19,7 +19,7 @@ from perdure.limits import Ask, Entered, Limit
 from perdure.transport import Delivery, TransportUnavailable
 from perdure.transports.redis import open_redis
 from perdure.transports.redis.address import Address, parse
-from perdure.transports.redis.cluster_line import ClusterLine
+from perdure.transports.redis.blocking_cluster_link import BlockingClusterLink
 from perdure.transports.redis.cluster_link import ClusterLink
 from perdure.transports.redis.keys import Keys
 from perdure.transports.redis.scripts import all_scripts
@@ -184,7 +184,7 @@ async def test_limits_are_kept_each_by_its_own_master(opened):
     asks = [Ask(f"o{n}", (slot, rate)) for n, (slot, rate) in enumerate(zip(slots, rates, strict=True))]
     assert [type(answer) for answer in await one.enter(asks)] == [Entered] * 12
     assert [answer.limit for answer in await other.enter([Ask("x", (slot,)) for slot in slots])] == slots
-    await one.hold([(f"o{n}", slot) for n, slot in enumerate(slots)])
+    await one.occupy([(f"o{n}", slot) for n, slot in enumerate(slots)])
     await one.leave([(f"o{n}", slot) for n, slot in enumerate(slots)])
     assert [type(answer) for answer in await other.enter([Ask("x", (slot,)) for slot in slots])] == [Entered] * 12
     await other.leave([("x", slot) for slot in slots])
@@ -359,7 +359,7 @@ async def test_what_of_a_slot_is_already_elsewhere_is_asked_for_there(cluster, o
         assert stream.encode() not in source.ask("CLUSTER", "GETKEYSINSLOT", slot, 100)
         [delivery] = await soon(transport.receive(1))
         await transport.acknowledge([delivery.receipt])
-        heart = ClusterLine(parse(cluster.url), system, seconds=5.0, name="test")
+        heart = BlockingClusterLink(parse(cluster.url), system, seconds=5.0, name="test")
         assert heart.execute([("XLEN", stream), ("EXISTS", stream)]) == [0, 1]
         heart.close()
     finally:

@@ -60,7 +60,7 @@ async def test_with_these_rights_everything_works(users, opened_alone):
     await coordinator.wake("topic")
     slots, rate = Limit("t", "k", 1), Limit("t", "k", 1, 60.0)
     assert [type(answer) for answer in await coordinator.limits.enter([Ask("o", (slots, rate))])] == [Entered]
-    await coordinator.limits.hold([("o", slots)])
+    await coordinator.limits.occupy([("o", slots)])
     await coordinator.limits.leave([("o", slots)])
 
 

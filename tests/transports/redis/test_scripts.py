@@ -50,7 +50,7 @@ async def test_every_operation_survives_the_loss_of_the_scripts(opened_alone):
     forget()
     assert [type(answer) for answer in await transport.limits.enter([Ask("o", (slots, rate))])] == [Entered]
     forget()
-    await transport.limits.hold([("o", slots)])
+    await transport.limits.occupy([("o", slots)])
     forget()
     await transport.limits.leave([("o", slots)])
 

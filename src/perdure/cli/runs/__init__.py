@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from perdure.cli.backend import connected, find_run, get_run, take
+from perdure.cli.backend import connected, find_run, get_run, read_pages
 from perdure.cli.exits import say
 from perdure.cli.group import Group, json_option, page_options
 from perdure.cli.lists import say_more
@@ -115,7 +115,9 @@ async def _list(where: Where, wanted: dict[str, Any], limit: int, cursor: str | 
     async with connected(where) as backend:
         if wanted["parent"] is not None:
             wanted["parent"] = (await find_run(backend, wanted["parent"]))["run_id"]
-        return await take(lambda most, after: backend.runs.list(**wanted, limit=most, cursor=after), limit, cursor)
+        return await read_pages(
+            lambda most, after: backend.runs.list(**wanted, limit=most, cursor=after), limit, cursor
+        )
 
 
 # -- show --------------------------------------------------------------------------------------------------------------

@@ -63,11 +63,13 @@ def path(run_id: str, after: int, limit: int, where: Where, as_json: bool) -> No
 
 
 async def _read_path(where: Where, name: str, after: int, limit: int) -> dict[str, Any]:
-    from perdure.cli.backend import connected, find_run, take
+    from perdure.cli.backend import connected, find_run, read_pages
 
     async with connected(where) as backend:
         run_id = (await find_run(backend, name))["run_id"]
-        return await take(lambda most, cursor: backend.runs.path(run_id, limit=most, cursor=cursor), limit, str(after))
+        return await read_pages(
+            lambda most, cursor: backend.runs.path(run_id, limit=most, cursor=cursor), limit, str(after)
+        )
 
 
 # -- diff --------------------------------------------------------------------------------------------------------------

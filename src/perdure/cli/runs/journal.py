@@ -68,11 +68,11 @@ def events(run_id: str, after: int, limit: int, where: Where, as_json: bool) -> 
 
 
 async def _read_page(where: Where, name: str, after: int, limit: int) -> dict[str, Any]:
-    from perdure.cli.backend import connected, find_run, take
+    from perdure.cli.backend import connected, find_run, read_pages
 
     async with connected(where) as backend:
         run_id = (await find_run(backend, name))["run_id"]
-        return await take(
+        return await read_pages(
             lambda most, cursor: backend.runs.events(run_id, limit=most, cursor=cursor), limit, str(after)
         )
 
@@ -128,9 +128,9 @@ async def _read_logs(where: Where, name: str, node: str | None, after: int, limi
 
 
 async def _read_lines(backend: Backend, run_id: str, node: str | None, after: int, limit: int) -> dict[str, Any]:
-    from perdure.cli.backend import take
+    from perdure.cli.backend import read_pages
 
-    return await take(
+    return await read_pages(
         lambda most, cursor: backend.runs.logs(run_id, node=node, limit=most, cursor=cursor), limit, str(after)
     )
 

@@ -28,11 +28,11 @@ from perdure.journals.calls import first
 from perdure.journals.journal_calls import JournalCalls
 from perdure.journals.postgres.archive import PostgresArchive
 from perdure.journals.postgres.calls import PostgresCalls
+from perdure.journals.postgres.coalescer import Coalescer
 from perdure.journals.postgres.connections import Connections, Options
 from perdure.journals.postgres.errors import is_text
 from perdure.journals.postgres.hold import Hold, hold
 from perdure.journals.postgres.leases import PostgresLeases
-from perdure.journals.postgres.together import Together
 from perdure.journals.postgres.witness import Witness
 from perdure.journals.postgres.writer import Writer
 from perdure.journals.rows import Row, found, positional
@@ -54,11 +54,11 @@ class PostgresJournal(PostgresCalls, JournalCalls):
         self._writer = Writer(options, clock, self._witness, writers, queue_limit)
         self._hold: Hold | None = None
         self._closed = False
-        self._runs = Together(self._find_runs, clock, most=200)
-        self._snapshots = Together(self._find_snapshots, clock, most=50)
-        self._events = Together(self._read_events, clock, most=50)
-        self._answers = Together(self._find_answers, clock, most=1000)
-        self._commands = Together(self._put_commands, clock, most=500, at_once=1)
+        self._runs = Coalescer(self._find_runs, clock, most=200)
+        self._snapshots = Coalescer(self._find_snapshots, clock, most=50)
+        self._events = Coalescer(self._read_events, clock, most=50)
+        self._answers = Coalescer(self._find_answers, clock, most=1000)
+        self._commands = Coalescer(self._put_commands, clock, most=500, at_once=1)
         self.leases: Leases = PostgresLeases(self._connections)
         self.archive: Archive = PostgresArchive(self._connections)
 

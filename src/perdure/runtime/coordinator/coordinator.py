@@ -111,7 +111,7 @@ class Coordinator:
             still_holds=self.share.still_holds,
             put=self.put,
             look=self.look,
-            quarantine=self._ward.take,
+            quarantine=self._ward.quarantine,
             window=window,
             limits=limits,
             bounds=bounds or Bounds(),
@@ -135,7 +135,7 @@ class Coordinator:
             self.fetcher,
             clock,
             put=self.put,
-            quarantine=self._ward.take,
+            quarantine=self._ward.quarantine,
         )
         self._pace = Pace(clock)
         self._releases: list[tuple[frozenset[int], asyncio.Future[None]]] = []
@@ -286,7 +286,7 @@ class Coordinator:
         lapse."""
         self.put(Resumed(run_id, crashed))
 
-    def take(self, run_id: str) -> None:
+    def take_over(self, run_id: str) -> None:
         """Take a run over from another process; workers go on with the attempts they have."""
         self.put(Resumed(run_id, None, taken=True))
 
@@ -544,7 +544,7 @@ class Coordinator:
         messages = batch.drop(run_id)
         if at is not None and at not in messages:  # the run could not even be loaded
             messages.append(at)
-        await self._ward.take(run_id, error)
+        await self._ward.quarantine(run_id, error)
         reason = f"{type(error).__name__}: {error}"
         for message in messages:
             if isinstance(message, Reported):

@@ -31,7 +31,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Queue:
-    __slots__ = ("_by_priority", "_priorities", "held", "name", "of_tenant", "out", "waiting", "window")
+    __slots__ = ("_by_priority", "_priorities", "name", "of_tenant", "out", "stopped", "waiting", "window")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -41,7 +41,7 @@ class _Queue:
         self.out = 0
         self.of_tenant: dict[str, int] = {}
         """How many entries of each tenant are out."""
-        self.held = ""
+        self.stopped = ""
         """Why nothing of this queue may be published now; empty: it may."""
         self._by_priority: dict[int, Turns] = {}
         self._priorities: list[int] = []
@@ -169,7 +169,7 @@ class Dispatcher:
             window = self._window if queue.window is None else queue.window
             most = self._share(window)
             full = {tenant for tenant, out in queue.of_tenant.items() if most < window and out >= most}
-            while queue.waiting and queue.out < window and not queue.held:
+            while queue.waiting and queue.out < window and not queue.stopped:
                 name = queue.pop(self._waiting, full)
                 if name is None:
                     break
@@ -256,14 +256,14 @@ class Dispatcher:
             self._remove(name)
             self._send(name, found[0])
 
-    def hold(self, queue: str, why: str) -> None:
-        """Publish nothing of this queue until `release`."""
-        self._queue(queue).held = why
+    def stop_queue(self, queue: str, why: str) -> None:
+        """Publish nothing of this queue until `resume_queue`."""
+        self._queue(queue).stopped = why
 
-    def release(self, queue: str) -> None:
+    def resume_queue(self, queue: str) -> None:
         found = self._queues.get(queue)
         if found is not None:
-            found.held = ""
+            found.stopped = ""
             self._tidy(found)
 
     # -- looking -------------------------------------------------------------------------------------------------------
@@ -291,8 +291,8 @@ class Dispatcher:
         if entry is None:
             return None
         queue = self._queues[entry.queue]
-        if queue.held:
-            return queue.held
+        if queue.stopped:
+            return queue.stopped
         window = self._window if queue.window is None else queue.window
         if queue.of_tenant.get(entry.tenant, 0) >= self._share(window) and queue.out < window:
             return f"queue {entry.queue}: {queue.of_tenant[entry.tenant]} tasks of its tenant are with workers, and some room is left to others"
@@ -369,5 +369,5 @@ class Dispatcher:
         return entry
 
     def _tidy(self, queue: _Queue) -> None:
-        if not queue.waiting and not queue.out and queue.window is None and not queue.held:
+        if not queue.waiting and not queue.out and queue.window is None and not queue.stopped:
             self._queues.pop(queue.name, None)

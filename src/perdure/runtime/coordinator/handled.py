@@ -55,7 +55,7 @@ class Handled:
     def __init__(self, path: Path) -> None:
         """Raises OSError where the file cannot be created or written."""
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.path, lock = _take(path)
+        self.path, lock = _lock_first(path)
         self._unlock = weakref.finalize(self, os.close, lock)
         left = self.path.read_bytes()
         self.deaths, self.after_death = _read(left)
@@ -166,7 +166,7 @@ async def begin_handled(path: Path | None, journal: Journal, clock: Clock) -> Ha
     return handled
 
 
-def _take(path: Path) -> tuple[Path, int]:
+def _lock_first(path: Path) -> tuple[Path, int]:
     """The first file that no living process has locked, and the lock on it."""
     for number in range(_PROCESSES):
         mine = path if not number else path.with_name(f"{path.name}-{number}")

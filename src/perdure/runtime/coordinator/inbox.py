@@ -139,11 +139,11 @@ class Handling:
                 if message.lost is not None:
                     self._rulings.lapse_if_begun(loaded, message.lost)
                 if message.taken:
-                    self._take(loaded)
+                    self._watch_begun(loaded)
                 loaded.inherited = loaded.inherited or message.taken or message.crashed is not None
                 self._rulings.resume(loaded, message.crashed)
 
-    def _take(self, loaded: Loaded) -> None:
+    def _watch_begun(self, loaded: Loaded) -> None:
         """Adopt the attempts of a run taken over that have begun, to watch them. Queued ones are sent again, and the
         transport finds that it has them."""
         state = loaded.state
@@ -204,7 +204,7 @@ class Handling:
             command: c.Command = message.hand_back(self._clock)
         elif root_of(result.run_id) not in self.own:  # a child belongs to the process that runs its parent
             # This process did not start the run: a process that has the function will come.
-            command = message.hold(self._clock, f"{self.where} could not import {name or 'its function'}")
+            command = message.hold_back(self._clock, f"{self.where} could not import {name or 'its function'}")
         else:
             return False
         self._publisher.done(result.task_id)

@@ -128,7 +128,7 @@ class Limiter:
             self._asked[limit] -= 1
         self._pass_on(limits)
 
-    def hold(self, name: str, limits: tuple[Limit, ...]) -> None:
+    def occupy(self, name: str, limits: tuple[Limit, ...]) -> None:
         """Hold the slots of an attempt that a worker has, even beyond the limit."""
         self._own(name, limits)
         self._renewed_at = -math.inf
@@ -203,7 +203,7 @@ class Limiter:
             return
         self._renewed_at = now
         try:
-            await self._port().hold([(name, slot) for name, slots in self._held.items() for slot in slots])
+            await self._port().occupy([(name, slot) for name, slots in self._held.items() for slot in slots])
         except TransportUnavailable as error:
             _note(error, "slots could not be renewed")
 
@@ -249,7 +249,7 @@ class Limiter:
             return
         for queue in sorted(queues):
             if limit.tenant == EVERYBODY:
-                self._dispatcher.release(queue)
+                self._dispatcher.resume_queue(queue)
             else:
                 self._dispatcher.call_up((limit, queue), number)
             if not self._dispatcher.has_aside((limit, queue)):
@@ -266,7 +266,7 @@ class Limiter:
         self._waited_for.setdefault(_place(limit), {}).setdefault(limit, set()).add(entry.queue)
         if limit.tenant == EVERYBODY:
             self._dispatcher.put_back([name])
-            self._dispatcher.hold(entry.queue, f"queue {entry.queue}: {_used(limit)}")
+            self._dispatcher.stop_queue(entry.queue, f"queue {entry.queue}: {_used(limit)}")
         else:
             self._dispatcher.set_aside(name, (limit, entry.queue), f"waits for {limit}" + _taken(limit))
         self._to_do.set()

@@ -36,7 +36,7 @@ from perdure.runtime.coordinator.requests import (
     key_outlived,
 )
 from perdure.runtime.forms import check_form, find_form
-from perdure.runtime.patience import Complaints, first_of
+from perdure.runtime.patience import OutageLog, first_of
 
 logger = logging.getLogger("perdure.listener")
 
@@ -63,7 +63,7 @@ class Listener:
         self._told: set[int] = set()
         """Notices that were passed to the coordinator and are still in the journal."""
         self._noticed = asyncio.Event()
-        self._complaints = Complaints(clock, logger, "commands")
+        self._outages = OutageLog(clock, logger, "commands")
         coordinator.notice_written = self.look_soon
 
     def look_soon(self) -> None:
@@ -79,7 +79,7 @@ class Listener:
             try:
                 await self.listen()
             except StoreUnavailable as error:
-                self._complaints.say(error)
+                self._outages.say(error)
             await first_of(self._clock.sleep(_POLL_SECONDS), self._noticed.wait())
             self._noticed.clear()
 

@@ -109,7 +109,7 @@ class Loaded:
         tally = self.state.tally
         return bool(self.pins or tally.get(N.QUEUED) or tally.get(N.RUNNING) or self.events or self.effects)
 
-    def take(self, ruling: c.Ruling) -> None:
+    def adopt(self, ruling: c.Ruling) -> None:
         self.events.extend(ruling.events)
         for effect in ruling.effects:
             if isinstance(effect, c.SetTimer):

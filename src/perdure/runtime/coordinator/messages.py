@@ -31,9 +31,9 @@ class Reported:
         self.refused = False
         """Set for a checkpoint of an attempt that is over: its worker must not go on to the next step."""
 
-    def hold(self, clock: Clock, detail: str) -> c.Hold:
+    def hold_back(self, clock: Clock, detail: str) -> c.HoldBack:
         """The command that holds the node, because no worker here can execute it."""
-        return c.Hold(at=clock.now(), address=self.delivery.result.address, detail=detail)
+        return c.HoldBack(at=clock.now(), address=self.delivery.result.address, detail=detail)
 
     def hand_back(self, clock: Clock) -> c.Lapse:
         """The command that hands the attempt back, because another worker may have what this one lacks."""

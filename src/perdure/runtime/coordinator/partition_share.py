@@ -48,7 +48,7 @@ class Share:
         only an append could tell."""
         return self._epochs is not None and self._monotonic() >= self._until
 
-    def take(self, epochs: Mapping[int, int]) -> None:
+    def lease(self, epochs: Mapping[int, int]) -> None:
         assert self._epochs is not None
         self._epochs.update(epochs)
 

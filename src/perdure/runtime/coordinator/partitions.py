@@ -15,7 +15,7 @@ from perdure.clock import Clock, OffsetClock
 from perdure.errors import StoreUnavailable
 from perdure.leases import Leased, Leases
 from perdure.runtime.coordinator.coordinator import Coordinator
-from perdure.runtime.patience import Complaints, first_of
+from perdure.runtime.patience import OutageLog, first_of
 from perdure.transport import SharedTransport
 
 logger = logging.getLogger("perdure.sharing")
@@ -50,7 +50,7 @@ class Sharing:
         self._until = 0.0
         """When the lease ends, by this process's own clock, counted from before it asked for the lease."""
         self._changed = asyncio.Event()
-        self._complaints = Complaints(clock, logger, "leases")
+        self._outages = OutageLog(clock, logger, "leases")
         coordinator.share.divide()
         coordinator.share.lost = self._lost
 
@@ -61,7 +61,7 @@ class Sharing:
                 await self.renew()
                 pause = self._lease_seconds / 3
             except StoreUnavailable as error:
-                self._complaints.say(error)
+                self._outages.say(error)
                 pause = _TROUBLE_SECONDS
                 if self._held and self._clock.monotonic() >= self._until:
                     logger.warning("the lease of %d partitions has lapsed", len(self._held))
@@ -122,16 +122,16 @@ class Sharing:
             await self._leases.give_back(self._holder, surplus)
             logger.info("gave back %d partitions", len(surplus))
         if gained:
-            self._take(gained)
+            self._take_over(gained)
 
     def _surplus(self, leased: Leased) -> set[int]:
         """The partitions above this process's share: those with the highest numbers."""
         return set(sorted(leased.epochs)[leased.share :])
 
-    def _take(self, epochs: dict[int, int]) -> None:
+    def _take_over(self, epochs: dict[int, int]) -> None:
         logger.info("took %d partitions", len(epochs))
         self._held.update(epochs)
-        self._coordinator.share.take(epochs)
+        self._coordinator.share.lease(epochs)
         self._receiver.take_over(list(epochs))
         self._unrecovered.update(epochs)
         self._taken.set()

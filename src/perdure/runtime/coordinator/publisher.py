@@ -111,7 +111,7 @@ class Publisher:
         entry = self._entry(loaded, address)
         if self.dispatcher.adopt(entry):
             loaded.pins += 1
-            self._hold(loaded, entry)
+            self._occupy(loaded, entry)
 
     def queue_fetched(self, loaded: Loaded, message: Fetched) -> None:
         """Queue an attempt whose contents were fetched; they stay at hand until its task is rendered."""
@@ -289,17 +289,17 @@ class Publisher:
                 loaded = None if entry is None else self._memory.runs.get(entry.address.run_id)
                 if entry is not None and loaded is not None:
                     self.dispatcher.send(name)
-                    self._hold(loaded, entry)
+                    self._occupy(loaded, entry)
         self.dispatcher.call_up(_INHERITED, len(names))
 
-    def _hold(self, loaded: Loaded, entry: Entry) -> None:
+    def _occupy(self, loaded: Loaded, entry: Entry) -> None:
         if not entry.limited:
             return
         try:
             limits = self.limiter.add_queue(entry, self._renderer.limits(loaded, entry.address))
         except (NotAtHand, TemplateError):  # the key was rendered when the task was sent; its contents are not here now
             limits = self.limiter.add_queue(entry, ())
-        self.limiter.hold(entry.address.task_id, limits)
+        self.limiter.occupy(entry.address.task_id, limits)
 
 
 def _is_late(state: State) -> bool:

@@ -76,7 +76,7 @@ class Quarantine:
         self._marked_at: deque[float] = deque(maxlen=QUARANTINES)
         self.stopping = False
 
-    async def take(self, run_id: str, error: Exception) -> None:
+    async def quarantine(self, run_id: str, error: Exception) -> None:
         """Mark a run that cannot be understood and leave it alone; all others go on."""
         self._lose(run_id)
         # An unknown event was written by a newer process; a run that is quarantined already needs no second mark.

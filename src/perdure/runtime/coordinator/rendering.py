@@ -14,7 +14,7 @@ import msgspec
 
 from perdure.blobs import INLINE_BYTES, InvalidBlobRef, full_ref, parse_ref, ref_of
 from perdure.clock import Clock
-from perdure.expressions.at_hand import NOTHING, AtHand, Lost, resolve, take
+from perdure.expressions.at_hand import NOTHING, AtHand, Lost, pick, resolve
 from perdure.expressions.budget import Budget
 from perdure.expressions.conditions import evaluate
 from perdure.expressions.errors import ConfigTorn, NeedsStore, TemplateError, stored_key
@@ -337,7 +337,7 @@ class Renderer:
     def _fetch_config(self, state: State, node: Node) -> tuple[Any, tuple[Reference, ...]]:
         """A config that the definition keeps as a blob, joined with the config beside it. It is part of the definition,
         so its templates are rendered."""
-        content = take(full_ref(node.config_ref or ""), f"config_ref of {node.id}", self._at_hand(state.tenant))
+        content = pick(full_ref(node.config_ref or ""), f"config_ref of {node.id}", self._at_hand(state.tenant))
         config, wrong = join_config(node.type, node.config, content, f"node '{node.id}'")
         if wrong:
             raise ConfigTorn("; ".join(wrong))
@@ -473,7 +473,7 @@ def is_ref(text: str) -> bool:
 
 def resolve_top(value: Any, path: str, at_hand: AtHand) -> Any:
     """A value with its own content loaded, but not that of the values inside it."""
-    return take(value.ref, path, at_hand) if type(value) is BlobRef else value
+    return pick(value.ref, path, at_hand) if type(value) is BlobRef else value
 
 
 def _load_config(config: Any, kind: NodeType, at_hand: AtHand) -> Any:

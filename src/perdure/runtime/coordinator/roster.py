@@ -115,7 +115,7 @@ class Roster:
             self._forget(function)
         self._size_windows(workers)
         self._release(workers)
-        await self._hold(workers)
+        await self._hold_back(workers)
 
     def _size_windows(self, workers: list[WorkerSeen]) -> None:
         slots: dict[str, int] = {}
@@ -132,7 +132,7 @@ class Roster:
                     release = c.Release(at=self._clock.now(), nodes=tuple(sorted(nodes)))
                     self._coordinator.put(Asked(run_id, lambda state, release=release: release))  # type: ignore[misc]
 
-    async def _hold(self, workers: list[WorkerSeen]) -> None:
+    async def _hold_back(self, workers: list[WorkerSeen]) -> None:
         """Recall the tasks that no worker could take for as long as a worker may be silent, and hold their nodes."""
         now = self._clock.monotonic()
         self._out = {
@@ -154,8 +154,8 @@ class Roster:
             self._coordinator.publisher.done(name)
             if entry is not None:
                 why = _describe(self._out[name], workers)
-                hold = c.Hold(at=self._clock.now(), address=entry.address, detail=why)
-                self._coordinator.put(Asked(entry.address.run_id, lambda state, hold=hold: hold))  # type: ignore[misc]
+                hold_back = c.HoldBack(at=self._clock.now(), address=entry.address, detail=why)
+                self._coordinator.put(Asked(entry.address.run_id, lambda state, hold_back=hold_back: hold_back))  # type: ignore[misc]
 
 
 def _can(seen: WorkerSeen, need: Need) -> bool:

@@ -69,7 +69,7 @@ class Rulings:
                     raise
         if isinstance(result, c.Refused):
             return result
-        loaded.take(result)
+        loaded.adopt(result)
         return None
 
     def _trivial(self, loaded: Loaded, start: int) -> list[c.Dispatch]:

@@ -86,7 +86,7 @@ class Claims:
             # A descriptor of its own for the lock: a forked child would keep the mapping's copy of the other one.
             lock = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
             self.unlock = weakref.finalize(self, os.close, lock)
-            _take(lock)
+            _lock(lock)
             os.ftruncate(descriptor, 0)
             said = b"" if owner is None else msgspec.json.encode(owner)
             last = (_OWNER.to_bytes(2, "little") + said).ljust(SLOT_BYTES, b"\0")
@@ -147,7 +147,7 @@ class Claims:
         return _read_owner(content), [one for one in _read(content) if one.since]
 
 
-def _take(lock: int) -> None:
+def _lock(lock: int) -> None:
     """Take the lock. A reader holds it for microseconds; if another holder keeps it, others see nothing run here."""
     for _ in range(_TRIES):
         with contextlib.suppress(BlockingIOError):

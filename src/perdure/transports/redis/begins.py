@@ -163,7 +163,7 @@ class Begins:
                 except EnvelopeRefused:
                     await self._link.call("HDEL", self._keys.begins(partition), name)
                 else:
-                    await self._take(task_id, value, wish)
+                    await self._accept(task_id, value, wish)
 
     def _believe(self, partition: int, name: bytes, value: bytes) -> tuple[str, Wish]:
         """Decode and check a wish. Raises `EnvelopeRefused`, having counted and logged the refusal."""
@@ -179,7 +179,7 @@ class Begins:
             raise EnvelopeRefused("it belongs elsewhere")
         return task_id, wish
 
-    async def _take(self, task_id: str, value: bytes, wish: Wish) -> None:
+    async def _accept(self, task_id: str, value: bytes, wish: Wish) -> None:
         known = self._asked.get(task_id)
         if known is not None and known[0] == value:
             return

@@ -139,7 +139,7 @@ class Claims:
                 if isinstance(reply, Exception):
                     await self._failed(worker, queue, asked_at, reply)
                 else:
-                    taken += self._take(worker, queue, reply)
+                    taken += self._accept(worker, queue, reply)
         except BaseException:
             # The claimer is gone: what was given to it, or will be, goes back.
             self._give_back(worker, taken)
@@ -174,10 +174,10 @@ class Claims:
             self._unsure.setdefault(worker, asked_at)
             raise
 
-    # taking
+    # accepting
 
-    def _take(self, worker: str, queue: str, entries: list[Any]) -> list[Taken]:
-        """Take the entries that can be believed. The others are discarded, and the sweep sends their tasks again."""
+    def _accept(self, worker: str, queue: str, entries: list[Any]) -> list[Taken]:
+        """The entries that can be believed. The others are discarded, and the sweep sends their tasks again."""
         taken: list[Taken] = []
         discarded: Arguments = []
         for lane, entry, raw, *_ in entries:
@@ -213,7 +213,7 @@ class Claims:
     def _too_late(self, worker: str, queue: str, future: asyncio.Future[Any]) -> None:
         reply = future.result()
         if isinstance(reply, list):
-            self._give_back(worker, self._take(worker, queue, reply))
+            self._give_back(worker, self._accept(worker, queue, reply))
 
     def _give_back(self, worker: str, taken: Sequence[Taken]) -> None:
         """Return tasks to their queues. Crash here: they stay this worker's until it is found dead, or to lack them."""
@@ -239,7 +239,7 @@ class Claims:
                 and entry[3] / 1000 <= age
                 and not self._is_known(task_of(entry), entry[1])
             ]
-            found += self._take(worker, queue, lost[: limit - len(found)])
+            found += self._accept(worker, queue, lost[: limit - len(found)])
             if len(found) == limit:
                 break
         else:

@@ -28,8 +28,8 @@ _log = logging.getLogger(__name__)
 Command = tuple[str | bytes | float, ...]
 
 
-class Line(Protocol):
-    """How commands get to the server or servers: `ServerLine` or `ClusterLine`."""
+class BlockingLink(Protocol):
+    """How commands get to the server or servers: `BlockingServerLink` or `BlockingClusterLink`."""
 
     address: Address
 
@@ -43,8 +43,8 @@ class Line(Protocol):
 
 
 class Heart:
-    def __init__(self, line: Line, keys: Keys, messages: Messages) -> None:
-        self._line = line
+    def __init__(self, link: BlockingLink, keys: Keys, messages: Messages) -> None:
+        self._link = link
         self._keys = keys
         self._messages = messages
         self._scripts = all_scripts()
@@ -74,44 +74,44 @@ class Heart:
         return tuple(name for name in beat.running if name not in going_on)
 
     def close(self) -> None:
-        self._line.close()
+        self._link.close()
 
     def _run(self, calls: list[tuple[str, list[str], list[Any]]]) -> list[Any]:
         commands: list[Command] = [
             ("EVALSHA", self._scripts[name].hash, len(keys), *keys, *arguments) for name, keys, arguments in calls
         ]
         try:
-            replies = self._line.execute(commands)
+            replies = self._link.execute(commands)
             if any(isinstance(reply, redis.exceptions.NoScriptError) for reply in replies):
                 self._load()
-                replies = self._line.execute(commands)
+                replies = self._link.execute(commands)
             spoilt = [keys for (_, keys, _), reply in zip(calls, replies, strict=True) if is_wrong_type(reply)]
             if spoilt:
                 self._clear([key for keys in spoilt for key in keys])
-                replies = self._line.execute(commands)
+                replies = self._link.execute(commands)
         except redis.RedisError as error:
-            raise TransportUnavailable(f"Redis at {self._line.address}: {error}") from error
+            raise TransportUnavailable(f"Redis at {self._link.address}: {error}") from error
         for reply in replies:
             if isinstance(reply, Exception):
-                raise TransportUnavailable(f"Redis at {self._line.address} answered: {reply}") from reply
+                raise TransportUnavailable(f"Redis at {self._link.address} answered: {reply}") from reply
         return replies
 
     def _clear(self, keys: list[str]) -> None:
         """Delete keys of a wrong type, as `Link` does."""
-        found = self._line.execute([probe(key) for key in keys])
+        found = self._link.execute([probe(key) for key in keys])
         wrong = [key for key, reply in zip(keys, found, strict=True) if is_wrong_type(reply)]
         _log.warning("refused: %s: of another type than Perdure's; deleted", ", ".join(wrong))
-        self._line.execute([("DEL", key) for key in wrong])
+        self._link.execute([("DEL", key) for key in wrong])
 
     def _load(self) -> None:
         """Load the scripts. Where this user may not, ask a process that may to load them; the next beat comes soon."""
         try:
-            self._line.everywhere([("SCRIPT", "LOAD", script.text) for script in self._scripts.values()])
+            self._link.everywhere([("SCRIPT", "LOAD", script.text) for script in self._scripts.values()])
         except redis.exceptions.NoPermissionError:
-            self._line.execute([("PUBLISH", self._keys.wake_scripts, "missing")])
+            self._link.execute([("PUBLISH", self._keys.wake_scripts, "missing")])
 
 
-class ServerLine:
+class BlockingServerLink:
     def __init__(self, address: Address, clock: Clock, *, seconds: float, name: str) -> None:
         self.address = address
         self._client = client_of(address, seconds, name)

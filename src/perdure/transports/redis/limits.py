@@ -1,6 +1,6 @@
 """Limits in Redis: a sorted set of leases for slots, a small hash for a rate, each under the hash tag of its key.
 
-Time is the server's. Losing them costs what the port says: until the next `hold`, others may be let in, and rates begin
+Time is the server's. Losing them costs what the port says: until the next `occupy`, others may be let in, and rates begin
 anew.
 """
 
@@ -73,9 +73,9 @@ class RedisLimits:
             [limit.limit, length, SLICES, len(owners)],
         )
 
-    async def hold(self, slots: Sequence[tuple[str, Limit]]) -> None:
+    async def occupy(self, slots: Sequence[tuple[str, Limit]]) -> None:
         calls: list[Call] = [
-            ("hold_slots", [key], [self._lease, *some])
+            ("occupy_slots", [key], [self._lease, *some])
             for key, (_, owners) in self._by_key(slots).items()
             for some in batches(owners)
         ]

@@ -189,10 +189,10 @@ class Results:
         else:
             for (partition, held), (cursor, entries) in zip(asked.items(), reply, strict=True):
                 if self._held.get(partition) is held:  # else it was handed back meanwhile, or taken over anew
-                    self._take_page(partition, held, text_of(cursor), entries)
+                    self._accept_page(partition, held, text_of(cursor), entries)
         self.wake()
 
-    def _take_page(self, partition: int, held: Held, cursor: str, entries: list[Any]) -> None:
+    def _accept_page(self, partition: int, held: Held, cursor: str, entries: list[Any]) -> None:
         if held.mode in {"new", "tidy"}:
             is_over = len(entries) < PAGE
         else:
@@ -203,9 +203,9 @@ class Results:
         if not is_over:
             self._dirty[partition] = None
         for entry, raw in entries:
-            self._take(partition, text_of(entry), raw)
+            self._accept(partition, text_of(entry), raw)
 
-    def _take(self, partition: int, entry: str, raw: list[bytes]) -> None:
+    def _accept(self, partition: int, entry: str, raw: list[bytes]) -> None:
         receipt = f"{partition}:{entry}"
         if receipt in self._received:
             return  # this process is working on it already

@@ -28,11 +28,11 @@ from perdure.transport import (
 from perdure.transports.envelopes import EnvelopeRefused, Keyring
 from perdure.transports.redis.address import Address
 from perdure.transports.redis.begins import Begins
+from perdure.transports.redis.blocking_cluster_link import BlockingClusterLink
 from perdure.transports.redis.checkpoints import Checkpoints
 from perdure.transports.redis.claims import Claims
-from perdure.transports.redis.cluster_line import ClusterLine
 from perdure.transports.redis.cluster_link import ClusterLink
-from perdure.transports.redis.heart import Heart, ServerLine
+from perdure.transports.redis.heart import BlockingServerLink, Heart
 from perdure.transports.redis.keys import Keys
 from perdure.transports.redis.limits import RedisLimits
 from perdure.transports.redis.link import Arguments, Link
@@ -74,9 +74,9 @@ class RedisTransport:
         self._wakes = Wakes(self._link, clock, seconds=seconds, name=f"{name}-wakes")
         self.limits = RedisLimits(self._link, self._wakes, keys, process=self.process)
         """How many attempts may be out under one key, over all processes."""
-        line_kind = ClusterLine if is_cluster else ServerLine
-        line = line_kind(address, clock, seconds=seconds, name=f"{name}-heart")
-        self._heart = Heart(line, keys, self._messages)
+        heart_link = BlockingClusterLink if is_cluster else BlockingServerLink
+        blocking = heart_link(address, clock, seconds=seconds, name=f"{name}-heart")
+        self._heart = Heart(blocking, keys, self._messages)
         self._tasks = Tasks(self._link, keys, self._messages, clock, tempo)
         self._claims = Claims(self._link, self._wakes, keys, self._messages, self._tasks, clock)
         self._results = Results(

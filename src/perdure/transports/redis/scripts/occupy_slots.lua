@@ -1,4 +1,4 @@
--- hold_slots: renews the leases of running owners; one whose lease was lost enters again, whatever the limit is.
+-- occupy_slots: renews the leases of running owners; one whose lease was lost enters again, whatever the limit is.
 -- KEYS  1 slots
 -- ARGV  1 lease (milliseconds), then owners
 -- returns how many owners were not in

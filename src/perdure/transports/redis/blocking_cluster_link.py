@@ -31,7 +31,7 @@ _ELSEWHERE = (
 )
 
 
-class ClusterLine:
+class BlockingClusterLink:
     def __init__(self, address: Address, clock: Clock, *, seconds: float, name: str) -> None:
         self.address = address
         self._clock = clock

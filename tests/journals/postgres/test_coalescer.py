@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from perdure.clock import system
-from perdure.journals.postgres.together import Together
+from perdure.journals.postgres.coalescer import Coalescer
 
 
 class Server:
@@ -35,12 +35,12 @@ async def turns(count=5):
 
 
 async def test_who_asks_at_the_same_time_shares_a_statement_and_who_comes_later_has_the_next(server):
-    together = Together(server.ask_all, system, most=100, at_once=1)
+    coalescer = Coalescer(server.ask_all, system, most=100, at_once=1)
     async with asyncio.TaskGroup() as group:
-        early = [group.create_task(together.ask(key)) for key in (1, 2, 3, 2, -1)]
+        early = [group.create_task(coalescer.ask(key)) for key in (1, 2, 3, 2, -1)]
         await turns()
         assert server.statements == [[1, 2, 3, -1]]
-        late = [group.create_task(together.ask(key)) for key in (1, 4)]
+        late = [group.create_task(coalescer.ask(key)) for key in (1, 4)]
         await turns()
         assert server.statements == [[1, 2, 3, -1]]  # what it is told must not be older than its question
         server.open.set()
@@ -50,28 +50,28 @@ async def test_who_asks_at_the_same_time_shares_a_statement_and_who_comes_later_
 
 
 async def test_a_statement_holds_no_more_than_it_may_and_so_many_are_under_way(server):
-    together = Together(server.ask_all, system, most=3, at_once=2)
+    coalescer = Coalescer(server.ask_all, system, most=3, at_once=2)
     server.open.set()
-    answers = await asyncio.gather(*(together.ask(key) for key in range(10)))
+    answers = await asyncio.gather(*(coalescer.ask(key) for key in range(10)))
     assert answers == [f"answer {key}" for key in range(10)]
     assert all(len(keys) <= 3 for keys in server.statements)
     assert sorted(key for keys in server.statements for key in keys) == list(range(10))
 
 
 async def test_an_error_is_everybodys_and_the_next_may_ask_again(server):
-    together = Together(server.ask_all, system, most=10, at_once=1)
+    coalescer = Coalescer(server.ask_all, system, most=10, at_once=1)
     server.open.set()
     server.error = OSError("away")
-    found = await asyncio.gather(*(together.ask(key) for key in range(4)), return_exceptions=True)
+    found = await asyncio.gather(*(coalescer.ask(key) for key in range(4)), return_exceptions=True)
     assert [str(one) for one in found] == ["away"] * 4
     server.error = None
-    assert await together.ask(7) == "answer 7"
+    assert await coalescer.ask(7) == "answer 7"
 
 
 @pytest.mark.parametrize("victim", range(4))
 async def test_whoever_is_cancelled_the_others_are_answered(server, victim):
-    together = Together(server.ask_all, system, most=10, at_once=1)
-    tasks = [asyncio.ensure_future(together.ask(key)) for key in range(4)]
+    coalescer = Coalescer(server.ask_all, system, most=10, at_once=1)
+    tasks = [asyncio.ensure_future(coalescer.ask(key)) for key in range(4)]
     await turns()
     tasks[victim].cancel()
     await turns()
@@ -81,12 +81,12 @@ async def test_whoever_is_cancelled_the_others_are_answered(server, victim):
     assert [one for key, one in enumerate(found) if key != victim] == [
         f"answer {key}" for key in range(4) if key != victim
     ]
-    assert await together.ask(9) == "answer 9"
+    assert await coalescer.ask(9) == "answer 9"
 
 
 async def test_who_is_cancelled_just_when_it_should_ask_for_the_others_hands_that_on(server):
-    together = Together(server.ask_all, system, most=2, at_once=1)
-    tasks = [asyncio.ensure_future(together.ask(key)) for key in range(5)]
+    coalescer = Coalescer(server.ask_all, system, most=2, at_once=1)
+    tasks = [asyncio.ensure_future(coalescer.ask(key)) for key in range(5)]
     await turns()
     server.open.set()
     for _ in range(20):
@@ -98,4 +98,4 @@ async def test_who_is_cancelled_just_when_it_should_ask_for_the_others_hands_tha
         f"answer {key}" for key, one in enumerate(found) if not isinstance(one, BaseException)
     ]
     assert len([one for one in found if isinstance(one, str)]) >= 4
-    assert await together.ask(9) == "answer 9"
+    assert await coalescer.ask(9) == "answer 9"

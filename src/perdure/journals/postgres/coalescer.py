@@ -24,7 +24,7 @@ class _Lead:
 _LEAD = _Lead()
 
 
-class Together(Generic[Key, Answer]):
+class Coalescer(Generic[Key, Answer]):
     def __init__(
         self,
         ask_all: Callable[[list[Key]], Awaitable[Mapping[Key, Answer]]],
