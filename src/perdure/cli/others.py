@@ -1,4 +1,4 @@
-"""What else there is to do in a database when `perdure run` becomes the process that runs it, and how that is said."""
+"""The other work in a database when `perdure run` becomes the process that runs it, and the lines that say so."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Others(msgspec.Struct, frozen=True):
 
 
 async def look_around(engine: Engine, run_id: str) -> Others:
-    """Before this process works: afterwards they may have ended already."""
+    """The other runs and crashes in the database. To be called before this process works: afterwards they may have ended."""
     if engine.distributed:
         return Others()
     left = engine.read_left_claims()
@@ -46,7 +46,7 @@ async def look_around(engine: Engine, run_id: str) -> Others:
 
 
 async def _find(engine: Engine, claim: str) -> list[Crash]:
-    """The attempt a claim is about; none where its run has ended, or the name was too long to be kept whole."""
+    """The attempt that a claim is about; none where its run has ended, or the claim's name was too long to be stored whole."""
     record = await engine.journal.find_run(claim.rsplit("/", 2)[0])
     if record is None or record.row.ended_at is not None or record.quarantined is not None:
         return []
@@ -60,7 +60,7 @@ async def _find(engine: Engine, claim: str) -> list[Crash]:
 
 
 def tell(others: Others, run_id: str, *, only: bool) -> list[str]:
-    """Lines for a person, once this process works."""
+    """The lines about other work for a person, once this process works."""
     lines = []
     if others.going:
         many = len(others.going) > 1
@@ -72,7 +72,7 @@ def tell(others: Others, run_id: str, *, only: bool) -> list[str]:
     for crash in others.crashes:
         own = root_of(crash.run_id) == run_id
         if own and crash.times == 1:
-            continue  # one kill is no pattern; its line says that its worker died
+            continue  # one kill is no pattern, and the line of its node says that its worker died
         times = "" if crash.times == 1 else f", {crash.times} times now"
         lines.append(f"Run {crash.run_id} was being executed (node {crash.node}) when its process died{times}.")
         if own:
@@ -86,7 +86,7 @@ def tell(others: Others, run_id: str, *, only: bool) -> list[str]:
 
 
 def tell_newer(source: Source, db: str | None) -> list[str]:
-    """Which files with functions of this workflow were changed after the process that runs the database took it."""
+    """Lines about files with functions of this workflow that changed after the process that runs the database took it."""
     from perdure.cli.database import load_settings
     from perdure.deployment import database_file
 
@@ -105,7 +105,7 @@ def tell_newer(source: Source, db: str | None) -> list[str]:
 
 
 def _files(source: Source) -> set[Path]:
-    """Where the functions of a definition are, as far as they stand beside it or here."""
+    """The files with the functions of a definition, as far as they are in its folder or in the working directory."""
     folder = Path(source.name.partition(".py:")[0]).parent if source.name != "<stdin>" else Path()
     own = Path(source.name.rpartition(":")[0] if ".py:" in source.name else source.name)
     found = {own} if own.suffix == ".py" else set()

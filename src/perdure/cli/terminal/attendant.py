@@ -1,4 +1,4 @@
-"""Beside a run that is followed: redraw the tree, ask people, and know when only they can go on."""
+"""Work beside a followed run: redraw the tree, ask people, and notice when only a person can let the run go on."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from perdure.sdk.runner import Decision
 
 CHILDREN_SECONDS = 0.5
-"""Children have events of their own, which are not followed; they are looked at this often."""
+"""How often the children of a run are looked at: their own events are not followed."""
 
 
 def make_tree(follower: Follower) -> Tree | None:
-    """A tree where a person sees it and it can be drawn."""
+    """A tree of the run, if standard error is a terminal on which it can be drawn."""
     if not sys.stderr.isatty():
         return None
     from perdure.cli.terminal.output import make_console
@@ -35,14 +35,14 @@ def make_tree(follower: Follower) -> Tree | None:
 
 
 def may_wait(state: State) -> bool:
-    """Whether it is worth looking at every activation for what waits."""
+    """Whether a run may wait for a person, so that it is worth looking at every activation."""
     tally = state.tally
     stopped = state.state in (RunState.PAUSED, RunState.COMPENSATING)
     return stopped or bool(tally.get(NodeState.WAITING) or tally.get(NodeState.PARKED))
 
 
 class People:
-    """Who is waited for: how that is found, and how the answer gets there, on a database and on a server."""
+    """The people a run waits for: how their questions are found and their answers delivered, on a database and on a server."""
 
     def __init__(self, backend: Backend, follower: Follower) -> None:
         self._backend = backend
@@ -56,15 +56,16 @@ class People:
         if engine is not None:
             return await look(engine, state)
         found: Any = await self._backend.approvals.list(state="pending", run_id=state.run_id).first()
-        # Whoever else works there is not seen from here: something may always go on.
+        # Other work on the server is not seen from here, so the run always counts as busy.
         return Waiting([_ask(one) for one in found["items"]], busy=True)
 
     async def form(self, ask: Ask) -> Any:
-        """What whoever approves has to fill in; None: nothing."""
+        """The form that the approver has to fill in; None: there is none."""
         return (await self._backend.approvals.get(ask.name))["form"]
 
     async def vote(self, ask: Ask, vote: Decision) -> str:
-        """Why it was refused; empty: it was not. Who decides is who the key says; where none is asked for, who sits here."""
+        """Vote, and give the reason of a refusal, or an empty text. The owner of the API key decides; where the server asks for
+        no key, the person at the terminal."""
         me = await self._backend.system.me()
         by = (vote.by or None) if me["kind"] == "local" else None
         about: dict[str, Any] = {"comments": vote.comments, "data": vote.data}
@@ -114,7 +115,7 @@ class Attendant:
             await self._something(bool(follower.state.children))
 
     async def _something(self, children: bool) -> None:
-        """The next event, or time to look at the children again."""
+        """Wait for the next event, or until it is time to look at the children again."""
         try:
             async with asyncio.timeout(CHILDREN_SECONDS if children else None):
                 await self._follower.changed.wait()
@@ -141,7 +142,7 @@ class Attendant:
                 self._tree.go_on()
 
     async def _unless_decided(self, ask: Ask, question: Coroutine[Any, Any, Decision | None]) -> Decision | None:
-        """The answer, or None when somebody else decided meanwhile or the person wants to leave it."""
+        """The answer, or None when another approver decided meanwhile or the person leaves the question open."""
         try:
             return await self._unless_gone(ask, question)
         except asyncio.CancelledError:  # the run has ended, or this process is to stop

@@ -1,6 +1,6 @@
-"""Following a run: its state folded from its events as they become durable, whoever decides them.
+"""Following a run: its state folded from its events as they become durable, whichever process decides them.
 
-When this process holds the database, it also works. When another one does, that one works; should it die, a follower
+When this process holds the database, it also works. When another process does, that one works; should it die, a follower
 that was asked to work takes over at once (PROTOCOL 26, 27).
 """
 
@@ -29,7 +29,7 @@ __all__ = ["Screen", "Silent", "Stop", "follow", "stopping"]
 
 
 class Screen(Protocol):
-    """Where a person sees the run."""
+    """The place where a person sees the run."""
 
     def begin(self, state: State) -> None: ...
     def show(self, state: State, event: e.Event) -> None: ...
@@ -48,7 +48,7 @@ class Silent:
 
 
 class Stop:
-    """The person, or the system, wants this process to end."""
+    """The wish of a person or the system that this process ends."""
 
     def __init__(self) -> None:
         self.code: ExitCode | None = None
@@ -68,7 +68,7 @@ class Stop:
 
 @contextmanager
 def stopping() -> Iterator[Stop]:
-    """Ctrl-C and SIGTERM ask to stop instead of stopping; a second one may do more."""
+    """Turn Ctrl-C and SIGTERM into a request to stop; a second one may do more."""
     stop, loop = Stop(), asyncio.get_running_loop()
     numbers = (signal.SIGINT, signal.SIGTERM)
     try:
@@ -84,7 +84,7 @@ def stopping() -> Iterator[Stop]:
 
 
 def followed(backend: Backend, run_id: str) -> tuple[Follower, Screen]:
-    """The run, and where it is shown line by line."""
+    """A follower of the run, and a screen that shows it line by line."""
     from perdure.service import Service
 
     if isinstance(backend, Service):
@@ -108,8 +108,8 @@ async def follow(
     work: Engine | None,
     beside: Callable[[asyncio.Event], Any] | None = None,
 ) -> None:
-    """Until the run has ended, somebody wants to stop, or what runs `beside` it sets the event it is given. `work` is the engine
-    that takes over when whoever does the work dies."""
+    """Follow a run until it has ended, this process is told to stop, or what runs `beside` it sets the event it is given.
+    `work` is the engine that takes over when the process that works dies."""
     over = asyncio.Event()
     screen.begin(follower.state)
     try:
@@ -131,7 +131,7 @@ async def follow(
 
 
 async def _watch(follower: Follower, screen: Screen, shown: asyncio.Event, over: asyncio.Event) -> None:
-    if follower.state.seq:  # it is known from before
+    if follower.state.seq:  # the run is known from before
         shown.set()
     if not _ended(follower):
         async for event in follower.events():
@@ -152,10 +152,10 @@ async def _when(asked: asyncio.Event, over: asyncio.Event) -> None:
 
 
 async def _take_over(engine: Engine, follower: Follower, shown: asyncio.Event) -> None:
-    """Keep asking for the hold: the operating system gives it back the moment its holder dies."""
+    """Keep asking for the hold: the operating system releases it the moment its holder dies."""
     if engine.worker is not None:
         return
-    if engine.holds:  # a new run, which this process has begun and nobody executes yet
+    if engine.holds:  # a new run, which this process has begun and no worker executes yet
         await shown.wait()
         await engine.hold()
         return

@@ -1,4 +1,4 @@
-"""What happens in a process that serves, one line each: runs that start and end, and attempts that fail."""
+"""Events in a process that serves, one line each: runs that start and end, and attempts that fail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENDS = (e.RunCompleted, e.RunFailed, e.RunCancelled, e.RunRolledBack)
 
 class Happening:
     def note(self, state: State, events: list[Any]) -> None:
-        """Of children only what fails: a map may start thousands."""
+        """Print the lines for these events. Of child runs only failures are printed: a map may start thousands."""
         for event in events:
             found = self._describe(state, event)
             if found is not None:

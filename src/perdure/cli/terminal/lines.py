@@ -1,4 +1,4 @@
-"""Events as lines: one for each thing that happens, for logs and pipes."""
+"""Events as lines, one for each event worth telling, for logs and pipes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Lines:
         pass
 
     def _measure(self, state: State) -> None:
-        """With room for the iteration of a loop and the number of an item, so that the columns stay where they are."""
+        """Measure the column of names, with room for a loop's iteration and an item's number, so that columns stay in place."""
         longest = max(
             (
                 len(node.id) + (2 + len(node.loops)) * bool(node.loops) + len("#999") * (node.type == "map")
@@ -65,7 +65,7 @@ class Lines:
         self._width = min(max(longest, 4), 40)
 
     def _describe(self, state: State, event: Any) -> tuple[str, str, str] | None:
-        """(about what, which state, details), or nothing where a line would say nothing new."""
+        """The parts of a line (subject, state, details), or None where a line would say nothing new."""
         who = place(event.node, event.scope, event.item) if isinstance(event, e.NodeEvent) else ""
         match event:
             case e.RunCreated():
@@ -155,7 +155,7 @@ class Lines:
                 return None
 
     def _item(self, state: State, event: e.ItemCompleted | e.ItemFailed, who: str) -> tuple[str, str, str] | None:
-        """Failures each, completions about ten times a map."""
+        """The line of an item of a map: every failure has one, completions about ten in a map."""
         if isinstance(event, e.ItemFailed):
             return who, "failed", error_text(event.error)
         owner = state.find(event.node, event.scope)
@@ -169,7 +169,7 @@ class Lines:
         return place(event.node, event.scope), "items", f"{done} of {count}"
 
     def _works(self, state: State, node: str) -> bool:
-        """A worker has it; what the coordinator answers at once needs no line before its outcome."""
+        """Whether a worker executes the node; one that the coordinator answers at once needs no line before its outcome."""
         known = self._registry.find(state.node(state.index(node)).type)
         return known is None or known.answer is None
 
@@ -179,20 +179,21 @@ class Lines:
 
 
 def tell_failed(run_id: str, state: str, node: str | None, why: str) -> str:
-    """The end of a run that did not complete, in a line. `error` is the code of any exception: its name says more."""
+    """The end of a run that did not complete, in one line. The code `error` is left out: any exception has it, and its name
+    says more."""
     ended = f"failed{f' at {node}' if node else ''}" if state == "failed" else f"is {state}"
     return f"run {run_id} {ended}: {why.removeprefix('error: ')}"
 
 
 def error_text(error: Error, limit: int = 200) -> str:
-    """In one line, with the place of the user's code it was raised at."""
+    """An error in one line, with the place in the user's code where it was raised."""
     said = shorten(f"{error.code}: {error.message}" if error.message else error.code, limit)
     place_of_it = show_place(error.details)
     return f"{said} ({place_of_it})" if place_of_it else said
 
 
 def _tries(state: State, event: e.NodeEvent) -> int:
-    """Which attempt of the handler it is about, as people count them."""
+    """The number of the handler's attempt that an event is about, as people count attempts."""
     activation = state.find(event.node, event.scope, event.item)
     return event.attempt - (0 if activation is None else activation.idle)
 

@@ -1,4 +1,4 @@
-"""What commands print: JSON, tables, times. Colour and boxes only where there is a terminal."""
+"""The output of commands: JSON, tables, times. Colour and boxes only where there is a terminal."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 Cell = str | int | None
 MAX_LINES = 100
 MAX_PRETTY = 1_000_000
-"""JSON in bytes; more is not made pretty, which would take many times the memory."""
+"""The most bytes of JSON that are made pretty, which takes many times the memory."""
 MAX_SHOWN = 2_000
 _NARROWEST = 6
-"""A column of fewer characters says nothing any more."""
+"""The fewest characters with which a column still says something."""
 _ENOUGH = 16
-"""Characters that a long value is not cut below while another column is longer."""
+"""The width below which a column is not cut while another one is wider."""
 _LATEST = 253_402_300_799.0
-"""The end of the year 9999, the last that a calendar has here. What is stored as later is shown as that."""
+"""The end of the year 9999, the last that Python's calendar has. A later time is shown as this one."""
 
 COLOURS: dict[str, str] = {
     "running": "cyan",
@@ -54,12 +54,12 @@ COLOURS: dict[str, str] = {
 
 
 def on_terminal() -> bool:
-    """Results go to a person."""
+    """Whether results go to a terminal, and so to a person."""
     return results().isatty()
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """A terminal for rich, with or without colour as was asked for."""
+    """A console of rich, with or without colour as the command line says."""
     from rich.console import Console
 
     context = click.get_current_context(silent=True)
@@ -79,7 +79,7 @@ def print_json(value: Any) -> None:
 
 
 def print_pretty(value: Any) -> None:
-    """A value for people, which machines can read too; on a terminal the end of a very long one is left out."""
+    """Print a value for people, as JSON that machines can read too; on a terminal, the end of a very long one is left out."""
     data = msgspec.json.encode(value)
     if len(data) > MAX_PRETTY:
         if on_terminal():
@@ -101,7 +101,7 @@ def print_page(items: Sequence[Any], next_cursor: str | None) -> None:
 
 
 def compact(value: Any, limit: int = 100) -> str:
-    """A value in a line: never the whole of a large one."""
+    """A value in one line, shortened if it is long."""
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
@@ -120,25 +120,25 @@ def since(seconds: float) -> str:
 
 
 def moment(seconds: float | None) -> str:
-    """A time. People see UTC everywhere, as servers, `explain` and the API do, so that two people speak of the same."""
+    """A time in UTC, as servers, `explain` and the API show it, so that two people speak of the same."""
     if seconds is None:
         return ""
     return _at(seconds).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def hour(seconds: float) -> str:
-    """A time of these hours, where `say_zone` has said whose."""
+    """A time of day in UTC, where `say_zone` has named the zone."""
     return _at(seconds).strftime("%H:%M:%S")
 
 
 def instant(seconds: float) -> str:
-    """A time among many that are close to each other; on a terminal `say_zone` says whose."""
+    """A time among many that are close to each other, with milliseconds; on a terminal, `say_zone` names the zone."""
     text = _at(seconds).strftime("%H:%M:%S.%f" if on_terminal() else "%Y-%m-%d %H:%M:%S.%f")[:-3]
     return text if on_terminal() else f"{text} UTC"
 
 
 def say_zone() -> None:
-    """Said once, above times that do not say it themselves, to somebody whose clock shows something else."""
+    """Say once, above times without a zone, that they are UTC, if the local clock shows something else."""
     here = _at(system.now()).astimezone()
     if here.utcoffset():
         echo(f"Times are UTC; here it is {here:%H:%M} ({here:%Z}).", err=True)
@@ -180,7 +180,7 @@ def until(seconds: float) -> str:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, flexible: str = "") -> None:
-    """On a terminal the table is made to fit, the column named `flexible` first; elsewhere nothing is cut."""
+    """Print a table. On a terminal it is made to fit, the column named `flexible` first; elsewhere nothing is cut."""
     texts = [["" if cell is None else clean_line(str(cell)) for cell in row] for row in rows]
     widths = [max([len(name), *(len(row[n]) for row in texts)]) for n, name in enumerate(columns)]
     if on_terminal():
@@ -210,15 +210,15 @@ def _print_rich(columns: Sequence[str], rows: Sequence[Sequence[str]], widths: l
     put(columns, "bold bright_black")
     for row in rows:
         put(row)
-        if not widths[flexible] and row[flexible]:  # there is no room beside the others: below them
+        if not widths[flexible] and row[flexible]:  # no room beside the other columns: print it below them
             below = Text(f"  {columns[flexible]}: {row[flexible]}")
             below.truncate(console.width, overflow="ellipsis")
             console.print(below, soft_wrap=True)
 
 
 def _fit(widths: list[int], flexible: int, width: int) -> None:
-    """Make columns narrower until they fit: the widest first, but the first, which names the row, last. Where the flexible one
-    would have no room to say anything, its width is 0: it stands below."""
+    """Make columns narrower until they fit: the widest first, but the first column, which names the row, last. A flexible
+    column that would have no room to say anything gets the width 0 and is printed below."""
     over = sum(widths) + 2 * (len(widths) - 1) - width
     while over > 0 and (wide := [n for n in range(min(flexible, 1), len(widths)) if widths[n] > _ENOUGH]):
         widest = max(wide, key=widths.__getitem__)
@@ -236,7 +236,7 @@ def _fit(widths: list[int], flexible: int, width: int) -> None:
 
 
 def print_prose(text: str) -> None:
-    """Sentences, broken between words where a person reads them."""
+    """Print sentences, broken between words on a terminal."""
     if on_terminal():
         import textwrap
 
@@ -247,6 +247,6 @@ def print_prose(text: str) -> None:
 def print_fields(fields: Mapping[str, str]) -> None:
     width = max(len(name) for name, value in fields.items() if value)
     for name, value in fields.items():
-        if value:  # further lines stand below the first: none looks like a field
+        if value:  # further lines are indented below the first, so that none looks like a field
             lines = value.replace("\n", "\n" + " " * (width + 2))
             echo(f"{style(name.ljust(width), fg='bright_black')}  {lines}", file=results())

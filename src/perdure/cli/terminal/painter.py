@@ -1,7 +1,7 @@
 """Lines at the bottom of a terminal that change in place. Only what differs is written, in one piece, so nothing flickers.
 
-Owns the cursor while it paints, and what others print meanwhile: that comes out above the lines. Knows nothing of what the
-lines say.
+Owns the cursor while it paints, and what other code prints meanwhile, which comes out above the lines. Must not know what
+the lines say.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ class Painter:
     def __init__(self, console: Console) -> None:
         self._console = console
         stream: Any = console.file
-        self._stream: IO[str] = (
-            stream.inner if isinstance(stream, Tee) else stream
-        )  # what others print is overheard, not this
+        # The inner stream: what other code prints is overheard, the painted lines are not.
+        self._stream: IO[str] = stream.inner if isinstance(stream, Tee) else stream
         self._shown: list[str] = []
         self._widths: list[int] = []
         self._printed: list[str] = []
@@ -37,7 +36,7 @@ class Painter:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and rows of the terminal, now."""
+        """The present columns and rows of the terminal."""
         return self._console.size.width, self._console.size.height
 
     def paint(self, lines: Sequence[Text]) -> None:
@@ -60,7 +59,7 @@ class Painter:
         self._shown, self._widths = texts, [min(line.cell_len, width) for line in lines]
 
     def leave(self) -> None:
-        """What is shown stays where it is; whoever writes next writes below."""
+        """Leave the painted lines where they are; the next output comes below them."""
         above = self._take_printed()
         if above:
             shown = self._shown
@@ -84,7 +83,7 @@ class Painter:
         return parts
 
     def _is_reflowed(self, width: int) -> bool:
-        """The terminal became narrower than a line: it was broken, and is no longer one row."""
+        """Whether the terminal became narrower than a painted line, which then takes more than one row."""
         return any(one > width for one in self._widths)
 
     def _erase(self, width: int) -> str:
@@ -92,7 +91,7 @@ class Painter:
         return (f"\x1b[{rows}A" if rows else "") + "\r" + _REST_OF_SCREEN
 
     def _clean(self, line: Text) -> Text:
-        """What stands in a line is data: it must not move the cursor that is owned here."""
+        """The line without control characters: its text is data, and must not move the cursor."""
         if clean_line(line.plain) == line.plain:
             return line
         parts = [(clean_line(one.text), one.style or "") for one in line.render(self._console)]
@@ -114,7 +113,7 @@ class Painter:
     # -- what others print ---------------------------------------------------------------------------------------------
 
     def print_above(self, text: str) -> None:
-        """From any thread; it appears with the next lines that are painted."""
+        """Print a text above the painted lines, from any thread; it appears when lines are painted next."""
         with self._lock:
             self._printed.append(clean_text(text))
 
@@ -126,7 +125,7 @@ class Painter:
 
 
 class Redirection:
-    """While it lasts, `print` of whoever works in this process comes out above what is painted."""
+    """While it lasts, what code in this process prints comes out above the painted lines."""
 
     def __init__(self, painter: Painter) -> None:
         self._painter = painter
@@ -145,7 +144,7 @@ class Redirection:
 
 
 def _replace(name: str, change: Callable[[Any], Any]) -> Any:
-    """Put another stream in the place of this one, below whoever overhears it."""
+    """Replace a standard stream, below a `Tee` that overhears it."""
     stream = getattr(sys, name)
     if isinstance(stream, Tee):
         stream.inner = change(stream.inner)
@@ -155,7 +154,7 @@ def _replace(name: str, change: Callable[[Any], Any]) -> Any:
 
 
 class _Above:
-    """A stream whose text goes above the painted lines; for the rest, the stream it stands for."""
+    """A stream whose text goes above the painted lines; in all else it is the stream it stands for."""
 
     def __init__(self, stream: Any, painter: Painter) -> None:
         self.stream = stream

@@ -38,7 +38,7 @@ async def read_line(prompt: str) -> str | None:
 
 
 async def ask_person(ask: Ask, form: Any = None) -> Decision | None:
-    """What the person decides; None: not now."""
+    """Ask a person to decide, and give the decision; None: not now."""
     say()
     people = f" (for {', '.join(ask.approvers)})" if ask.approvers else ""
     say(style("? ", fg="yellow", bold=True) + style(ask.node, bold=True) + f" asks for a decision{people}")
@@ -56,7 +56,7 @@ async def ask_person(ask: Ask, form: Any = None) -> Decision | None:
 
 
 async def _fill_in(form: Any) -> dict[str, Any] | None:
-    """A line for each field of the form. Whether it fits is not for the terminal to say."""
+    """Ask for each field of the form in a line. Whether the answers fit is decided elsewhere."""
     answers = {}
     for name, schema in fields_of(form).items():
         kind = schema.get("type", "any value") if isinstance(schema, dict) else "any value"
@@ -83,7 +83,7 @@ async def _voter(approvers: tuple[str, ...]) -> str | None:
         return me
     if len(approvers) == 1:
         return approvers[0]
-    while True:  # a name that nobody typed is not written down
+    while True:  # among several approvers, only a name that the person typed is recorded
         answer = await read_line(f"  As whom ({', '.join(approvers)})? ")
         if answer is None:
             return None
@@ -92,7 +92,7 @@ async def _voter(approvers: tuple[str, ...]) -> str | None:
 
 
 def _shown(value: Any) -> list[str]:
-    """What the person should see before deciding, a line for each part."""
+    """The lines that a person should see before deciding, one for each part."""
     if value in (None, {}, []):
         return []
     parts = value.items() if isinstance(value, dict) else [("", value)]

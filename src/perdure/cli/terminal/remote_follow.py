@@ -1,7 +1,7 @@
-"""A run on a server, followed here: its state folded from the events of a stream, as it is from those of a database.
+"""A run on a server, followed here: its state is folded from the events of a stream, as it is from those of a database.
 
-To fold them it needs the definition the run goes by, which a server has for registered workflows. Without it events are shown
-as they come.
+Folding needs the definition that the run follows, which a server has for registered workflows. Without it, events are shown as
+they come.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LOOK_SECONDS = 1.0
 
 class StreamSource:
     def __init__(self, client: AsyncClient, known: Mapping[str, IR] | None = None) -> None:
-        """`known` are definitions that need not be asked for, by their hash."""
+        """`known` has definitions by their hash, for which the server need not be asked."""
         self._client = client
         self._known = dict(known or {})
         self._seen = JOURNAL
@@ -43,14 +43,14 @@ class StreamSource:
             await follower.fold(read_event(dict(shown)))
 
     async def look(self, state: State, *, blind: bool) -> Seen:
-        """Asked for once a second."""
+        """What the server says is executed, asked for at most once a second."""
         now = system.monotonic()
         if self._seen_at is None or now - self._seen_at >= LOOK_SECONDS:
             self._seen_at = now
             try:
                 async with asyncio.timeout(LOOK_SECONDS):
                     told = await self._client.runs.working(state.run_id)
-            except (ApiError, TimeoutError) as error:  # the stream says by itself when it is over
+            except (ApiError, TimeoutError) as error:  # the stream itself says when it is over
                 self._seen = Seen(blind=str(error) or "the server does not answer")
             else:
                 self._seen = Seen({} if blind else _match(state, told["tasks"]))
@@ -65,7 +65,7 @@ class StreamSource:
         if event.ir not in self._known and isinstance(event, e.RunCreated) and event.workflow_version:
             try:
                 found = await self._client.workflows.get(event.workflow, version=event.workflow_version)
-            except NotFound:  # forgotten meanwhile
+            except NotFound:  # deleted meanwhile
                 return None
             compiled = compile_definition(found["definition"]).ir
             if compiled is not None:
@@ -83,7 +83,7 @@ def _match(state: State, tasks: Sequence[Mapping[str, Any]]) -> dict[Key, Workin
 
 
 class RemoteLines(Lines):
-    """Lines as for a run here; where the definition is not known, the events themselves."""
+    """Lines as for a local run; where the definition is not known, the events themselves."""
 
     def __init__(self, follower: Follower, registry: Any) -> None:
         super().__init__(registry)
@@ -98,6 +98,6 @@ class RemoteLines(Lines):
 
 
 def read_event(shown: dict[str, Any]) -> e.Event:
-    """An event as the API shows it, as it is inside."""
+    """Turn an event as the API shows it into one of the kernel."""
     data = shown.pop("data", {})
     return e.decode(msgspec.json.encode({**shown, **data}))

@@ -1,6 +1,6 @@
 """Standard output is for results alone: what functions and modules of the user print goes to standard error instead.
 
-On the level of file descriptors, so that what their subprocesses, isolated processes and C libraries print goes there, too.
+This is done with file descriptors, so that it holds for their subprocesses, isolated processes and C libraries, too.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _results: IO[str] | None = None
 
 
 def results() -> IO[str]:
-    """Where a command writes what it was asked for."""
+    """The stream to which a command writes its results."""
     return sys.stdout if _results is None else _results
 
 
 def divert(*, as_json: bool) -> None:
-    """Keep standard output for this command, if somebody but a person reads it. For the rest of the process: a thread that was
-    given up may print as long as that."""
+    """Keep standard output for the results of this command, if a program reads them. It stays so for the rest of the process:
+    an abandoned thread may print until then."""
     global _results  # noqa: PLW0603  there is one standard output
     if _results is not None or sys.stdout is None or not (as_json or not sys.stdout.isatty()):
         return
@@ -32,15 +32,15 @@ def divert(*, as_json: bool) -> None:
     stdout.flush()
     if _is_first(stdout):
         _results = os.fdopen(_point_elsewhere(), "w", encoding=stdout.encoding, errors=stdout.errors)
-        stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # beside what standard error says
-    else:  # a test has put something in its place
+        stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # in order with what standard error says
+    else:  # a test has replaced standard output
         _results, sys.stdout = stdout, sys.stderr
         click.get_current_context().call_on_close(_give_back)
 
 
 @contextmanager
 def diverted() -> Iterator[None]:
-    """While a module of the user is imported by a command that runs nothing."""
+    """Divert standard output while a command that runs nothing imports a module of the user."""
     if _results is not None or sys.stdout is None:
         yield
         return
@@ -60,12 +60,12 @@ def diverted() -> Iterator[None]:
 def _is_first(stream: Any) -> bool:
     try:
         return bool(stream.fileno() == _STDOUT)
-    except (OSError, ValueError, AttributeError):  # io.UnsupportedOperation is two of them
+    except (OSError, ValueError, AttributeError):  # io.UnsupportedOperation is both an OSError and a ValueError
         return False
 
 
 def _point_elsewhere() -> int:
-    """Descriptor 1 becomes standard error, or nothing where there is none; returns what it was."""
+    """Point descriptor 1 at standard error, or at nothing where there is none, and return a copy of what it was."""
     kept = os.dup(_STDOUT)
     try:
         os.dup2(_STDERR, _STDOUT)

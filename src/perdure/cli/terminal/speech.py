@@ -1,7 +1,7 @@
 """The one way to a terminal: everything a command prints goes through `echo`, and every colour is made by `style`.
 
-What stands in a text may come from anybody: a node, an error, a server. Only colours that `style` made are obeyed; it marks them
-with something that changes with each process, which no data can know.
+A text may hold data from anywhere: a node, an error, a server. Only colours that `style` made are obeyed; it marks them with a
+key of this process, which no data can know.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CSI = "\x1b["
 
 @cache
 def _ours() -> str:
-    """What stands for the beginning of a colour until it is printed."""
+    """The mark that stands for the beginning of a colour until it is printed."""
     from perdure.clock import new_key  # late: `perdure --help` needs none of it
 
     return f"\ufdd0{new_key(8).hex()}:"
@@ -30,22 +30,22 @@ def style(text: str, *, fg: str | None = None, bold: bool | None = None) -> str:
 
 
 def echo(text: str = "", *, file: IO[str] | None = None, err: bool = False, nl: bool = True) -> None:
-    """Print a text. Lines stay lines; whatever else a terminal would obey is shown escaped."""
+    """Print a text. Lines stay lines; other control characters are shown escaped."""
     click.echo(_CSI.join(map(clean_text, text.split(_ours()))), file=file, err=err, nl=nl)
 
 
 def echo_json(data: bytes | str, *, file: IO[str] | None = None, err: bool = False) -> None:
-    """Print JSON: escaped as JSON does it, so that it means the same."""
+    """Print JSON, with control characters escaped as JSON does it, so that it means the same."""
     click.echo(clean_json(data if isinstance(data, str) else data.decode()), file=file, err=err)
 
 
 def redraw(text: str = "") -> None:
-    """Progress in the last line of standard error; without a text it vanishes."""
+    """Show progress in the last line of standard error; an empty text removes it."""
     click.echo(f"\r{_CSI}K{clean_text(text)}", nl=False, err=True)
 
 
 def clean_error(error: click.ClickException) -> None:
-    """click prints its errors itself, with what was given on the command line or found in a file."""
+    """Escape control characters in an error that click prints itself: it quotes the command line, or a file."""
     for name in ("message", "option_name", "param_hint"):
         said: Any = getattr(error, name, None)
         if isinstance(said, str):
@@ -53,5 +53,5 @@ def clean_error(error: click.ClickException) -> None:
 
 
 def _plain(text: str) -> str:
-    """Without colours of ours: in another colour, or where nobody knows them."""
+    """The text without colours that `style` made."""
     return click.unstyle(text.replace(_ours(), _CSI)) if _ours() in text else text

@@ -1,4 +1,4 @@
-"""The run as a tree on a terminal, redrawn while it goes on: nodes, states, durations, and what each waits for."""
+"""A run as a tree on a terminal, redrawn while it goes on: nodes, states, durations, and what each waits for."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from perdure.runtime.failures import show_place
 N, R = NodeState, RunState
 FRAMES_PER_SECOND = 8
 _SHARE = 0.1
-"""At most so much of the time goes into drawing: a run of 100,000 nodes is drawn less often."""
+"""The largest share of the time that goes into drawing: a run of 100,000 nodes is drawn less often."""
 
 _SYMBOLS = {
     N.PENDING: "·",
@@ -42,20 +42,20 @@ _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _ENDED_WELL = (N.COMPLETED, N.SKIPPED)
 _DIM = "bright_black"
 _RECENT = 3
-"""So many of those that have just ended stay in sight when there is no room for all."""
+"""How many of the nodes that have just ended stay in sight when there is no room for all."""
 _LEAST_ROWS = 3
-"""With fewer there is room for the first line only."""
+"""On a terminal with no more rows than this, only the first line is drawn."""
 _OVER = 5
-"""The rank of what is only counted."""
+"""The rank of rows that are only counted."""
 _STATE_WIDTH = 60
-"""On a narrower terminal the sign alone says the state."""
+"""The width below which a sign alone shows the state."""
 
 
 class Tree:
-    """A screen. It is redrawn by `beat`, which runs beside the follower, never from a thread of its own."""
+    """A screen that draws a run as a tree. `beat`, which runs beside the follower, redraws it, never a thread of its own."""
 
     def __init__(self, console: Console, look: Callable[[], Awaitable[Seen]] | None = None) -> None:
-        """`look` says what is executed: the journal may know it as queued only."""
+        """`look` says what is executed now: the journal may only know it as queued."""
         self._painter = Painter(console)
         self._redirection = Redirection(self._painter)
         self._look = look
@@ -75,7 +75,7 @@ class Tree:
         if not self._paused:
             try:
                 self.draw()
-            finally:  # or whatever is said afterwards, this error too, would never be seen
+            finally:  # otherwise later output, this error included, would never be seen
                 self._stop()
 
     async def beat(self) -> None:
@@ -98,7 +98,7 @@ class Tree:
         self._painter.paint(render(self._state, self._frame, width, height - 2, self._seen))
 
     def pause(self) -> None:
-        """Give the terminal to a question: of the tree only the first line stays."""
+        """Give the terminal to a question: only the first line of the tree stays."""
         try:
             if self._state is not None and self._state.irs:
                 rows = _rows(self._state, JOURNAL)
@@ -131,7 +131,7 @@ class Row:
 
 
 def render(state: State, frame: int, width: int, height: int, seen: Seen = JOURNAL) -> list[Text]:
-    """At most `height` lines of at most `width` columns."""
+    """The tree in at most `height` lines of at most `width` columns."""
     rows = _rows(state, seen)
     lines = [_head(state, rows, frame, width)]
     if height <= _LEAST_ROWS:
@@ -152,7 +152,8 @@ def _rows(state: State, seen: Seen) -> list[Row]:
 
 
 def _fit(rows: list[Row], height: int) -> tuple[list[Row], list[Row], list[Row]]:
-    """All of them, or those that matter now; what has ended well and what is not reached yet are counted instead."""
+    """Three groups of rows: those that ended well and are only counted, those that are shown, and the others that are only
+    counted. All are shown if there is room; else those that matter now."""
     if len(rows) <= height:
         return [], rows, []
     latest = sorted(
@@ -204,7 +205,7 @@ def _style(word: NodeState) -> str:
 
 
 def _head(state: State, rows: list[Row], frame: int | None, width: int) -> Text:
-    """Without a frame the run waits for whoever reads this."""
+    """The first line, about the run itself. Without a frame, the run waits for the person at the terminal."""
     word = state.state.value if frame is not None else N.WAITING.value
     style = COLOURS.get(word, "")
     going_on = _SYMBOLS[N.WAITING] if frame is None else _spin(frame)
@@ -268,7 +269,7 @@ def _passed(row: Row) -> str:
 
 
 def _comes_after(state: State, node: Node, activation: Activation | None) -> str:
-    """What a node that was not reached yet waits for."""
+    """What a node that has not been reached yet waits for."""
     if state.terminal:
         return ""
     known = activation.edges if activation is not None else {}
