@@ -1,7 +1,7 @@
 """Values with their blobs, for callers that may wait: the command line, an API, a program that started a run.
 
-It owns the way from references to content and back outside of the loops. A coordinator has its fetcher, a worker its
-filling.
+Owns the way from references to content and back outside the loops. A coordinator uses its fetcher for this, a worker
+the filling of its inputs.
 """
 
 from __future__ import annotations
@@ -85,9 +85,9 @@ class Contents:
     async def resolve(
         self, tenant: str, value: Any, *, raw: bool = False, room: Room | None = None, masked: bool = True
     ) -> Any:
-        """The value with everything of it that is stored as blobs. With `raw` such parts are `msgspec.Raw`: JSON to be
-        written out as it is, which takes a fraction of the memory. Not `masked`: for a run, which opens sealed fields
-        itself."""
+        """The value with all its parts that are stored as blobs. With `raw` such parts are `msgspec.Raw`: JSON to be
+        written out as it is, which takes a fraction of the memory. Without `masked` sealed fields stay sealed, for a
+        run, which opens them itself."""
         kind = type(value)
         room = room or Room()
         if kind is BlobRef:
@@ -112,7 +112,7 @@ class Contents:
         data = await self.blobs.get(tenant, ref)
         if raw and not refs and _SEALED not in data:
             return msgspec.Raw(data)
-        if len(data) > LARGE_BYTES:  # reading in a thread holds the loop up all the same
+        if len(data) > LARGE_BYTES:  # heavy data would hold up the loop even when it is read in a thread
             if await asyncio.to_thread(is_heavy, data):
                 if not room.partial:
                     raise TooMuch(f"{ref}: {WHY}")
@@ -123,7 +123,8 @@ class Contents:
         return await self.resolve(tenant, content, raw=raw, room=room, masked=masked)
 
     async def keep(self, tenant: str, value: Any) -> Any:
-        """The value as it may be handed to a coordinator: a large one as a reference, its blob written by then."""
+        """The value as it may be handed to a coordinator: a large one as a reference to its blob, which is written
+        first."""
         data, refs = segments.encode(value)
         if len(data) <= INLINE_BYTES or self._blobs is None:
             return value

@@ -1,7 +1,7 @@
 """From URLs to adapters: the journal, the blob store, the transport and the keys that the settings name.
 
-Embedded is a SQLite file, or a PostgreSQL database that one process holds; distributed is PostgreSQL with Redis, and any
-number of processes. Only this file and `engine` know which adapters there are.
+Embedded is a SQLite file, or a PostgreSQL database that one process holds; distributed is PostgreSQL with Redis, and
+any number of processes. Only this file and `engine` know which adapters there are.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def is_postgres(url: str) -> bool:
 
 
 def database_file(url: str) -> Path:
-    """`sqlite:///perdure.db` is relative, `sqlite:////var/perdure.db` absolute."""
+    """The file of a SQLite URL: `sqlite:///perdure.db` is relative, `sqlite:////var/perdure.db` absolute."""
     scheme, _, path = url.partition(":///")
     if scheme != "sqlite" or not path:
         raise PerdureError(f"database {scheme}:…: expected sqlite:///path or postgresql://…")
@@ -44,7 +44,7 @@ def database_file(url: str) -> Path:
 
 
 def keys_file(url: str) -> Path:
-    """Where the keys of sensitive fields are, unless the settings have them."""
+    """The file with the keys of sensitive fields, unless the settings contain the keys."""
     if is_postgres(url):
         return Path(".perdure/perdure.keys")
     file = database_file(url)
@@ -52,12 +52,12 @@ def keys_file(url: str) -> Path:
 
 
 def handled_file(url: str) -> Path:
-    """Where a process says which run is at hand, for the next one to read."""
+    """The file where a process records which run it is handling, for the next process to read."""
     return keys_file(url).with_suffix(".handled")
 
 
 def blob_url_of(database_url: str, blob_url: str) -> str:
-    """Where blobs are: what the settings say, else a folder beside the database file."""
+    """The URL of the blob store: the one in the settings, otherwise a folder beside the database file."""
     if blob_url:
         return blob_url
     scheme, _, path = database_url.partition(":///")
@@ -65,7 +65,8 @@ def blob_url_of(database_url: str, blob_url: str) -> str:
 
 
 def open_vault(settings: Settings) -> Vault:
-    """Secrets and keys as the settings say: by default from the environment, and from the file beside the database."""
+    """The vault with the secrets and keys that the settings name: by default, secrets from the environment and keys
+    from the file beside the database."""
     secrets = open_secrets(read_secrets(), settings.secrets_file, settings.secrets_provider)
     if settings.encryption_keys:
         where = settings.sources.get("encryption_keys", "encryption_keys")
@@ -81,13 +82,13 @@ def bounds_of(settings: Settings) -> Bounds:
 async def open_journal(url: str, clock: Clock, **options: Any) -> Journal:
     if not is_postgres(url):
         return await SqliteJournal.open(database_file(url), clock=clock)
-    from perdure.journals.postgres import open_postgres  # late: most processes need none of it
+    from perdure.journals.postgres import open_postgres  # imported late: most processes do not need it
 
     return await open_postgres(url, clock=clock, **options)
 
 
 async def migrate(url: str, *, partitions: int) -> list[int]:
-    """Bring a PostgreSQL database to the schema of this version: the numbers of the migrations that were applied."""
+    """Bring a PostgreSQL database to the schema of this version, and return the numbers of the migrations applied."""
     from perdure.journals.postgres import migrate_postgres
 
     return await migrate_postgres(url, partitions=partitions)
@@ -100,7 +101,8 @@ def open_blobs(journal: Journal, database_url: str, blob_url: str, clock: Clock)
 
 
 def signing_keyring(keys: str, where: str = "signing_keys") -> Keyring | None:
-    """`id:base64,…`: the first one signs, all of them verify. None: messages are not signed."""
+    """The keys that sign messages, from `id:base64,…`: the first one signs, all of them verify. None: messages are not
+    signed."""
     if keys in ("", "none"):
         return None
     ring = parse_keys(keys, where)

@@ -1,8 +1,8 @@
-"""The composition root: configuration in, running parts out.
+"""The engine: the composition root, which makes running parts from settings.
 
-Embedded, an engine either *holds* its journal (it runs the coordinator and workers) or *follows* the process that does: it reads,
-hands its requests over and watches. When the holder dies, a follower that wants work done takes over. Distributed, any number
-of engines `coordinate`, each for its share of the runs, or `work`, and all the others follow.
+Embedded, an engine either *holds* its journal (it runs the coordinator and workers) or *follows* the process that does:
+it reads, hands its requests over and watches. When the holder dies, a follower that wants work done takes over.
+Distributed, any number of engines `coordinate`, each for its share of the runs, or `work`; all the others follow.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ logger = logging.getLogger("perdure.engine")
 
 _FOLLOW_SECONDS = 0.05
 _SETTLE_SECONDS = 5.0
-"""How long the last results may take to be written at shutdown."""
+"""The most seconds that writing the last results may take at shutdown."""
 CommitListener = Callable[[State, list[e.Event]], None]
 MakeListener = Callable[[Journal, Coordinator, Clock], Listener]
 
@@ -95,7 +95,7 @@ class Engine:
         vault: Vault | None = None,
         remote: Callable[[], Awaitable[SharedTransport]] | None = None,
     ) -> None:
-        """`remote`: the transport of a distributed engine, opened when it is first needed."""
+        """`remote` opens the transport of a distributed engine when it is first needed."""
         self.journal = journal
         self._bounds = bounds_of(settings)
         self._tempo = settings.tempo
@@ -110,7 +110,7 @@ class Engine:
         self.contents = Contents(blobs)
         self.library = Library(journal, blobs)
         self.own: set[str] = set()
-        """Runs this process wants to run itself; it has, or should have, what they call."""
+        """Runs that this process was asked to run itself; it has, or should have, the functions they call."""
         self.others: Others = "all"
         self.lock: HolderLock | None = None
         self.holder: HeldBy | None = None
@@ -126,7 +126,7 @@ class Engine:
         self.sharing: Sharing | None = None
         self.worker: Worker | None = None
         self.transport: Transport | None = None
-        self._shared: SharedTransport | None = None  # the same, of a distributed engine
+        self._shared: SharedTransport | None = None  # the same object in a distributed engine
         self._logs: LogKeeper | None = None
         self.handover = Handover(journal, clock)
         ask_workers = None if remote is None else self._list_workers
@@ -145,12 +145,13 @@ class Engine:
         vault: Vault | None = None,
         journal_options: Mapping[str, object] | None = None,
     ) -> Engine:
-        """The URL of a database is enough where the rest is as it is by default. With `redis_url` it is a distributed engine.
-        `vault`: instead of the secrets and keys that the settings name."""
+        """Open an engine on a database. Instead of settings, the URL of a database is enough; all else is then the
+        default. With `redis_url` the engine is distributed. `vault` replaces the secrets and keys that the settings
+        name."""
         settings = Settings(database_url=settings) if isinstance(settings, str) else settings
         url = settings.database_url
         vault = vault or open_vault(settings)
-        bounds_of(settings)  # refused, if at all, before anything is opened
+        bounds_of(settings)  # invalid bounds are refused before anything is opened
         if settings.redis_url:
             if not is_postgres(url):
                 raise SettingsInvalid(
@@ -179,16 +180,17 @@ class Engine:
 
     @property
     def holds(self) -> bool:
-        """It decides: for everything, or for a share."""
+        """Whether this engine decides for runs: for all of them, or for a share."""
         return self.lock is not None or self.sharing is not None
 
     @property
     def distributed(self) -> bool:
-        """Any number of processes decide, each for its share of the runs; nobody holds the journal as a whole."""
+        """Whether any number of processes decide, each for its share of the runs; none holds the journal as a whole."""
         return self._remote is not None
 
     async def hold(self, *, work: bool = True) -> bool:
-        """Become the holder and begin to work, or learn who holds the journal. A distributed one is never held."""
+        """Become the holder and begin to work, or learn which process holds the journal (False). A distributed journal
+        is never held."""
         if self.distributed:
             return False
         if self.lock is None:
@@ -209,11 +211,11 @@ class Engine:
         return True
 
     def _make_transport(self) -> Transport:
-        """Between the parts of this process."""
+        """The transport between the parts of this process."""
         return LocalTransport(clock=self.clock, one_queue="default", durable_checkpoints=True)
 
     async def connect(self) -> SharedTransport:
-        """Reach the transport of a distributed engine: requests are answered sooner then."""
+        """Connect to the transport of a distributed engine, which also lets requests be answered sooner."""
         if self._shared is None:
             assert self._remote is not None, "only a distributed engine has something to connect to"
             self.transport = self._shared = await self._remote()
@@ -224,7 +226,7 @@ class Engine:
         return await (await self.connect()).list_workers()
 
     async def coordinate(self) -> None:
-        """Decide for a share of the runs, from now on."""
+        """Begin to decide for a share of the runs."""
         transport = await self.connect()
         assert self.journal.leases is not None, "a journal that several processes decide for has leases"
         self._handled = await begin_handled(self._handled_path, self.journal, self.clock)
@@ -256,7 +258,8 @@ class Engine:
         worker_id: str = "",
         concurrency: int | None = None,
     ) -> None:
-        """Execute what comes in these queues, as far as this process has its type and function. `types`: only these."""
+        """Begin to execute the tasks of these queues whose type and function this process has; with `types`, only those
+        types."""
         transport = await self.connect()
         self._concurrency = concurrency or self._concurrency
         known = self.registry.worker_names()
@@ -266,7 +269,7 @@ class Engine:
         self._spawn_worker(transport, worker_id, queues, tuple(types) or tuple(known))
 
     async def _take_over(self, partitions: Collection[int]) -> None:
-        """Go on with the runs of partitions that another process decided for: those that have work out, at once."""
+        """Continue the runs of partitions that another process decided for: those with work under way, at once."""
         assert self.coordinator is not None
         self.timekeeper.look_soon()
         self.listener.look_again()
@@ -274,14 +277,14 @@ class Engine:
             self.coordinator.take_over(record.run_id)
 
     def _commanded(self, said: str) -> None:
-        """Somebody asks something of the runs of a partition; empty: perhaps of any."""
+        """Hear that another process stored a command for a partition; an empty text means perhaps for any."""
         assert self.coordinator is not None
         held = self.coordinator.share.partitions or ()
         if not said or said in map(str, held):
             self.listener.look_soon()
 
     def _start(self, transport: Transport, make_listener: MakeListener) -> None:
-        """Decide and answer; nothing is executed yet."""
+        """Start the parts that decide and answer; nothing is executed yet."""
         self.coordinator = Coordinator(
             self.journal,
             transport,
@@ -310,13 +313,13 @@ class Engine:
         self.parts.spawn("listener", self.listener.run())
 
     async def _judge(self, job: Job, tenant: str) -> bool | Lost:
-        """Run a Python condition; its processes are started by the first one."""
+        """Run a Python condition in the sandbox, whose processes are started with the first one."""
         if self._sandbox is None:
             self._sandbox = Sandbox(memory_mb=self._bounds.sandbox_memory_mb)
         return await self._sandbox.run(job, tenant)
 
     async def _work(self) -> None:
-        """Execute, beginning with what the process before this one left."""
+        """Begin to execute, first what the process before this one left."""
         assert self.coordinator is not None
         assert self.transport is not None
         crashed = self.read_left_claims()
@@ -332,7 +335,7 @@ class Engine:
         await self._recover(frozenset(crashed), left)
 
     async def _recover(self, crashed: frozenset[str], left: frozenset[str] = frozenset()) -> None:
-        """Go on with what another process left: everything that has tasks out, at once."""
+        """Continue the runs that another process left: those with tasks under way, at once."""
         assert self.coordinator is not None
         async for record in list_active(self.journal, self.clock, busy=True):
             if root_of(record.run_id) not in left:
@@ -343,7 +346,7 @@ class Engine:
         return [] if self._claims_path is None else Claims.read_left(self._claims_path)
 
     def _sweep(self, transport: Transport) -> None:
-        """Look for what was lost, and forget what is past its time."""
+        """Start the parts that find lost work, prune what is past its time, and send notifications."""
         assert self.coordinator is not None
         if self.archive is not None:
             pruner = Pruner(self.journal, self.archive, self.clock, retention_days=self._retention_days)
@@ -381,11 +384,12 @@ class Engine:
         self.parts.spawn("worker", self.worker.run())
 
     async def until_broken(self) -> None:
-        """Wait for a part to give up, and raise why. For processes that do nothing else."""
+        """Wait until a part gives up, and raise its reason. For processes that do nothing else."""
         await self.parts.until_broken()
 
     async def close(self, grace_seconds: float = 10.0, last: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Running work gets its grace, the rest is handed back; nothing is left running or open. `last` may read what came of it."""
+        """Close the engine: running work gets its grace period, the rest is handed back, and nothing is left running or
+        open. `last` is called before the journal closes, and may read the outcomes."""
         self.parts.closing = True
         if self.worker is not None:
             await self.worker.drain(grace_seconds)
@@ -396,7 +400,7 @@ class Engine:
         if self.coordinator is not None:
             await self._settle()
             if self.sharing is not None:
-                await self.parts.end("sharing")  # or it would lease anew what it hands over
+                await self.parts.end("sharing")  # otherwise it would lease again what it hands over
                 await first_of(self.sharing.leave(), self.clock.sleep(_SETTLE_SECONDS))
             self.coordinator.stop()
         await self._stop()
@@ -423,31 +427,32 @@ class Engine:
             self.lock = None
 
     async def _settle(self) -> None:
-        """What workers reported last is written before the loops stop. A journal that takes nothing must not keep the process: what is
-        not written is done again."""
+        """Wait until the last results of workers are written, before the loops stop. A journal that does not answer
+        must not keep the process alive: what is not written is done again."""
         assert self.coordinator is not None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SETTLE_SECONDS):
-                if self.worker is not None and not self.distributed:  # or whoever decides then receives it
+                if self.worker is not None and not self.distributed:  # else other coordinators receive results too
                     await self.receiver.settled(self.worker.reported)
                 await self.coordinator.settled()
 
     # -- workflows and runs --------------------------------------------------------------------------------------------
 
     async def register(self, compiled: Compiled, *, tenant: str = "default", checked: bool = False) -> tuple[IR, int]:
-        """Store a workflow; the same definition is the same version."""
+        """Store a workflow and return its IR and version; registering the same definition again gives the same
+        version."""
         ir = await self.keep(compiled, tenant=tenant, checked=checked)
         body = f"definition:{ir.hash}"
         return ir, await self.journal.register_workflow(ir.name, body, ir_hash=ir.hash, tenant=tenant)
 
     @property
     def checker(self) -> Checker:
-        """What says whether a definition can be stored here."""
+        """The checker that decides whether a definition can be stored here."""
         return Checker(self.registry, self.blobs, self.library.find_workflow)
 
     async def keep(self, compiled: Compiled, *, tenant: str = "default", checked: bool = False) -> IR:
-        """Store a definition without making it a version of its workflow: what a patch names by its hash. `checked`: it has
-        come through the checker already."""
+        """Store a definition without making it a version of its workflow; a patch names it by its hash. With `checked`
+        it has passed the checker already."""
         ir = compiled.get_ir()
         problems = () if checked else await self.checker.find_problems(compiled, tenant=tenant)
         if any(problem.severity == "error" for problem in problems):
@@ -461,16 +466,17 @@ class Engine:
         return ir
 
     def new_run_id(self) -> str:
-        """An id whose run this process decides for itself, if it decides for any: no other has to be asked then."""
+        """A new run id, if possible one that this process decides for itself, so that no other process has to be
+        asked."""
         new_id = self.clock.new_id
         return new_id() if self.coordinator is None else self.coordinator.share.draw(new_id)
 
     async def request(self, request: Request) -> Reply:
-        """Decide a request here, or let the holder decide it."""
+        """Decide a request here, or hand it to the process that holds its run."""
         if request.kind == "start" and not self.distributed:
             self.own.add(request.run_id)
-        # Also where it is decided here: what cannot be stored is refused before it is anybody's, and what is decided on is what a
-        # replay will see, a copy without tuples and NaN. It costs microseconds.
+        # Encoded even where it is decided here, which costs microseconds: what cannot be stored is refused before it is
+        # decided, and the decision sees what a replay will see, a copy without tuples and NaN.
         if (reply := await self._refuse_config(request)) is not None:
             return reply
         body = encode_request(request)
@@ -484,7 +490,8 @@ class Engine:
         return await self.handover.ask(request.run_id, body, self._decides, _FOLLOW_SECONDS)
 
     async def _refuse_config(self, request: Request) -> Reply | None:
-        """Here, where its content is at hand: it may be stored as a blob by the time it is decided on."""
+        """The refusal of a requeue whose config cannot be used. It is checked here, where its content is at hand: it
+        may be stored as a blob by the time it is decided on."""
         if request.kind != "requeue" or request.config is None:
             return None
         record = await self.journal.find_run(request.run_id)
@@ -495,13 +502,14 @@ class Engine:
         return Reply(run_id=request.run_id, code="bad_config", message=message, problems=tuple(mistakes))
 
     async def _decides(self) -> bool:
-        """Whether it can be waited for: somebody holds the journal, or this process does since the holder is gone."""
+        """Whether an answer will come: a holder decides, or this process has become the holder because the last one is
+        gone."""
         if await self.hold(work=False):
             self.parts.check()
         return not self.distributed
 
     async def state(self, run_id: str) -> State:
-        """The run as it is durable now."""
+        """The durable state of a run."""
         record = await self.journal.find_run(run_id)
         if record is None:
             raise NotFound(f"there is no run {run_id}; `perdure runs list` shows those there are")
@@ -511,7 +519,7 @@ class Engine:
         return await look(self.journal, self.library, record)
 
     def listen(self, listener: CommitListener) -> Callable[[], None]:
-        """Hear of every commit of this process, as it becomes durable."""
+        """Call `listener` for every commit of this process as it becomes durable. Returns a function that ends this."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -521,11 +529,11 @@ class Engine:
         for listener in list(self._listeners):
             try:
                 listener(state, events)
-            except Exception:  # whoever listens, the runs go on
+            except Exception:  # whatever a listener does, the runs go on
                 logger.exception("a listener failed at run %s", state.run_id)
 
     async def follow(self, run_id: str, after: int = 0) -> AsyncIterator[e.Event]:
-        """The run's events as they become durable, wherever they are decided. Never ends by itself."""
+        """The run's events as they become durable, in whichever process they are decided. Never ends by itself."""
         changed = asyncio.Event()
         stop = self.listen(lambda state, events: changed.set() if state.run_id == run_id else None)
         try:
@@ -542,6 +550,6 @@ class Engine:
             stop()
 
     async def _changed(self, changed: asyncio.Event) -> None:
-        """Something of the run became durable, a part of the engine gave up, or it is time to look."""
+        """Wait until something of the run became durable, a part of the engine gave up, or it is time to look."""
         beat = [self.clock.sleep(_FOLLOW_SECONDS)] if self.coordinator is None or self.distributed else []
         await first_of(changed.wait(), self.parts.broken.wait(), *beat)

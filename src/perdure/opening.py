@@ -1,4 +1,4 @@
-"""The database a program or a command works on: its settings, its folder, an engine on it.
+"""Opens the database a program or a command works on: its settings, its folder and an engine.
 
 Adapters and the engine are imported late: commands that only read settings need none of them.
 """
@@ -20,7 +20,7 @@ def load_settings(db: str | None) -> Settings:
 
 
 def as_url(db: str) -> str:
-    """A path is enough where a URL is meant."""
+    """The URL of a database that is given as a URL or as the path of a SQLite file."""
     if re.match(r"^[a-z][a-z0-9+.-]*:", db):
         return db
     return f"sqlite:////{Path(db).absolute().as_posix().lstrip('/')}"
@@ -30,7 +30,7 @@ def make_folder(settings: Settings) -> None:
     from perdure.deployment import database_file, is_postgres
 
     if not is_postgres(settings.database_url):
-        # Inputs, outputs and hashes of keys are nobody else's: a folder that is made here is its owner's alone.
+        # Inputs, outputs and hashes of keys are private: a folder made here is open to its owner alone.
         database_file(settings.database_url).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 

@@ -1,7 +1,7 @@
 """Suggestions for a name that is not known: one sentence, the same everywhere.
 
-It owns the words and what looking may cost: any client may send a name, and comparing two takes the product of their
-lengths.
+Owns the wording and the cost of a search: any client may send a name, and comparing two names takes the product of
+their lengths.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def find_close(word: str, known: Collection[str]) -> str | None:
 
 
 def suggest(word: str, known: Collection[str], otherwise: str = "") -> str:
-    """`did you mean 'x'?`. Where nothing is close, `otherwise`, or a list of the known names."""
+    """The sentence `did you mean 'x'?`; where no name is close, `otherwise` or a list of the known names."""
     close = find_close(word, known)
     return f"did you mean '{close}'?" if close is not None else otherwise or list_known(known)
 

@@ -1,8 +1,9 @@
-"""How much there is to read in JSON. While it is read, by any means and in any thread, no other thread has a turn.
+"""The weight of JSON: how long it takes to decode. Meanwhile, in whichever thread that is done, no other thread has a
+turn.
 
 A megabyte of text is read in no time, a megabyte of empty lists takes a twentieth of a second, and the garbage
-collector as long again. So what a process reads for a run has a weight, by its parts. It knows JSON as text, before it
-is decoded.
+collector as long again. So what a process reads for a run is weighed by its parts. This file knows JSON as text, before
+it is decoded.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ WHY = (
 )
 
 _TEXTS = 100_000
-"""How many texts are looked at: of many short ones hardly any weighs more than the comma behind it."""
+"""How many texts are examined: of many short ones, hardly any weighs more than the comma behind it."""
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 
 

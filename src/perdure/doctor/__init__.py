@@ -1,4 +1,4 @@
-"""The doctor: checks whether everything a database says is true. It folds every journal and compares what was derived.
+"""The doctor: checks a database by folding every journal and comparing the result with the rows derived from it.
 
 It reads through the port and changes nothing, so it may run beside the process that holds the database: a run that
 moves while it is examined is examined again. Findings cite the ids of the invariants.
@@ -48,7 +48,7 @@ class Report(msgspec.Struct):
 
 
 class Derived(msgspec.Struct):
-    """What the database says about one run beside its journal."""
+    """What the database stores about one run besides its journal."""
 
     record: RunRecord
     snapshot: Snapshot | None
@@ -184,7 +184,8 @@ class Doctor:
         return findings
 
     async def _find_gone(self, events: list[Any], tenant: str) -> list[str]:
-        """Blobs that an event names and that do not exist. Whether their content is right is seen on reading."""
+        """The blobs that events name and that do not exist. Their content is not checked: a damaged blob shows when it
+        is read."""
         texts: list[str] = []
         known: set[str] = set()
         for event in events:

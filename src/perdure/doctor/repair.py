@@ -1,4 +1,4 @@
-"""Repair: derives anew what was derived from a journal. The journal itself is never touched.
+"""Repair: derives anew the rows that are derived from a journal. The journal itself is never touched.
 
 For a run whose events fold and keep every invariant, rows, timers, approvals, dead letters and the snapshot are written
 again in one commit without events, fenced like any other; a run that was quarantined and folds again is released.
@@ -82,7 +82,8 @@ async def _timers(journal: Journal) -> dict[str, set[str]]:
 
 
 async def _derive(journal: Journal, library: Library, clock: Clock, record: RunRecord, there: set[str]) -> str:
-    """Write a run's derived rows again; returns the problem, or an empty text. `there` are the timers stored for it."""
+    """Write a run's derived rows again, and return the problem or an empty text. `there` are the timers stored for
+    it."""
     run_id, now = record.run_id, clock.now()
     state = await load_from(journal, library.get, record, None)
     timers = {name: timer.due_at for name, timer in state.timers.items()}

@@ -1,1 +1,1 @@
-"""The loops around the kernel, one duty per file: coordinator, worker, timekeeper, reclaimer."""
+"""The loops around the kernel, one duty per file: coordinator, worker, timekeeper, reclaimer and others."""

@@ -1,6 +1,7 @@
-"""The workflows that a definition starts as children: whether they are here, and whether what they are given fits.
+"""The workflows that a definition starts as children: whether they are registered, and whether the inputs they are
+given fit.
 
-Only warns: a child is looked up when its node is reached, and may be registered, or changed, until then (rule 39).
+This only warns: a child is looked up when its node is reached, and may be registered, or changed, until then (rule 39).
 """
 
 from __future__ import annotations
@@ -20,23 +21,23 @@ from perdure.nodes.checks import Mistake, find_misfits
 from perdure.nodes.registry import has_template
 
 Find = Callable[[str, str, int | None], Awaitable[IR | None]]
-"""(tenant, name, version or None for the highest) -> what is registered, or None."""
+"""A function of tenant, name and version (None for the highest) that returns the registered IR, or None."""
 
 PUSH = "perdure workflows push FILE"
 MOST = 100
-"""Workflows that are looked for, for one definition: each is a query."""
+"""How many workflows are looked up for one definition; each is a query."""
 
 
 class Called(msgspec.Struct, frozen=True):
     path: Path
-    """Of the config that names it."""
+    """The path of the config that names the workflow."""
     what: str
     name: str
     inputs: Any
 
 
 def find_called(ir: IR) -> Iterator[Called]:
-    """What nodes, items of maps and compensators start, as far as the definition says it plainly."""
+    """The workflows that nodes, items of maps and compensators start, as far as their names are no templates."""
     for node in ir.nodes:
         if node is not None:
             yield from _called_by(node, ("nodes", node.id), f"node '{node.id}'")
@@ -60,7 +61,7 @@ def _called_by(node: Node, path: Path, what: str) -> Iterator[Called]:
 
 
 async def check_called(ir: IR, tenant: str, find: Find, beside: Mapping[str, IR]) -> list[Problem]:
-    """`beside`: workflows that come with this one, by name."""
+    """Warnings about the workflows a definition starts. `beside` holds those that come with it, by name."""
     own = {ir.name: ir, **beside}
     known: dict[str, IR | None] = {}
     problems: list[Problem] = []
@@ -70,7 +71,7 @@ async def check_called(ir: IR, tenant: str, find: Find, beside: Mapping[str, IR]
                 break
             try:
                 known[called.name] = own.get(called.name.partition("@")[0]) or await _look_up(called.name, tenant, find)
-            except (BlobMissing, BlobDamaged):  # it is there, and cannot be read: whoever starts it is told
+            except (BlobMissing, BlobDamaged):  # registered, but not readable: the run that starts it is told
                 continue
         child = known[called.name]
         problems += [_stranger(called)] if child is None else _check_inputs(called, child)
@@ -78,7 +79,7 @@ async def check_called(ir: IR, tenant: str, find: Find, beside: Mapping[str, IR]
 
 
 def find_strangers(ir: IR, beside: Mapping[str, IR]) -> list[Problem]:
-    """Where there is no database yet: nothing is registered but what comes with it."""
+    """Warnings where there is no database yet, and only the workflows `beside` this one are known."""
     own = {ir.name, *beside}
     return [_stranger(called) for called in find_called(ir) if called.name.partition("@")[0] not in own]
 
@@ -103,7 +104,7 @@ def _check_inputs(called: Called, child: IR) -> list[Problem]:
     try:
         whole = apply_defaults(schema, given)
         found = find_misfits(schema, whole)
-    except SchemaInvalid:  # said where that workflow is checked
+    except SchemaInvalid:  # reported where that workflow is checked
         return []
     place = called.path if called.inputs is None else (*called.path, "inputs")
     said = f"the inputs of {called.what} do not fit workflow '{called.name}'"
@@ -114,7 +115,7 @@ def _check_inputs(called: Called, child: IR) -> list[Problem]:
 
 
 def _word(mistake: Mistake) -> str:
-    """`it` would be the inputs, of which there are several."""
+    """The message of a mistake, without the word `it`, which would refer to the inputs."""
     if mistake.path or mistake.code != "missing_key":
         return mistake.message
     return f"{mistake.message.replace('it has no', 'there is no', 1)}; give it under inputs"

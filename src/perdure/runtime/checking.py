@@ -1,8 +1,8 @@
-"""Everything that can be said about a definition before it is stored: what a compiler sees, what node types ask for, and the
-blobs it names, which are looked into.
+"""Checks a definition before it is stored: what the compiler sees, what node types ask for, and the content of the
+blobs it names.
 
-Owns the one way a definition is checked. Registering, validating, starting, patching and their dry runs all come through
-here, so none of them can say yes where another says no. It stores nothing.
+Owns the one way a definition is checked. Registering, validating, starting, patching and their dry runs all come
+through here, so none of them accepts what another refuses. It stores nothing.
 """
 
 from __future__ import annotations
@@ -30,27 +30,28 @@ from perdure.runtime.coordinator.fetcher import LARGEST_BYTES, read_aside
 
 T = TypeVar("T")
 IN_THE_LOOP = 4_000
-"""Bytes of JSON that are compiled and checked at once; larger definitions in a thread, where they hold up nobody."""
+"""The most bytes of JSON that are compiled and checked on the loop; larger definitions are checked in a thread."""
 MOST_BYTES = 64 * 1024 * 1024
-"""All the blobs of one definition together."""
+"""The most bytes of all the blobs of one definition together."""
 
 
 class Checker:
     def __init__(self, registry: Registry, blobs: BlobStore | None, find: Find | None = None) -> None:
-        """Without a store, blobs are taken to be there, and without `find`, other workflows."""
+        """Without a blob store, all blobs are assumed to exist; without `find`, all other workflows are."""
         self._registry = registry
         self._blobs = blobs
         self._find = find
 
     async def check_text(self, text: bytes, kind: Format | None, *, tenant: str = "default") -> Compiled:
-        """Compile and check text: every problem at once, with its line. Its `ir` is None if any is an error."""
+        """Compile and check a text, with every problem at once and its line. The `ir` is None if any problem is an
+        error."""
         aside = len(text) > IN_THE_LOOP
         compiled = await _do(aside, lambda: compile_text(text, format=kind))
         problems = await self.find_problems(compiled, tenant=tenant, aside=aside)
         return await _do(aside, lambda: joined(compiled, place(problems, text, kind)))
 
     async def check_data(self, definition: Any, *, tenant: str = "default") -> Compiled:
-        """The same for a definition that is data already. Raises DefinitionError, with the warnings too."""
+        """Compile and check a definition that is data already. Raises DefinitionError, with the warnings too."""
         aside = _is_large(definition)
         compiled = await _do(aside, lambda: compile_definition(definition))
         compiled = joined(compiled, await self.find_problems(compiled, tenant=tenant, aside=aside))
@@ -66,8 +67,8 @@ class Checker:
         aside: bool = False,
         beside: Mapping[str, IR] = types.MappingProxyType({}),
     ) -> tuple[Problem, ...]:
-        """What the compiler could not see, with nodes by their ids. `aside`: in a thread. `beside`: workflows that come with it, by
-        name."""
+        """The problems that the compiler could not see, with nodes by their ids. With `aside` the work is done in a
+        thread. `beside` holds the workflows that come with this one, by name."""
         problems = [*await _do(aside, lambda: find_more_problems(compiled, self._registry))]
         draft = None if compiled.draft is None else compiled.draft.ir
         ir = compiled.ir or draft
@@ -90,7 +91,7 @@ class Checker:
     async def _fetch(
         self, blobs: BlobStore, tenant: str, refs: set[str], contents: dict[str, Any]
     ) -> dict[str, tuple[str, str]]:
-        """Fills `contents`; what cannot be had, with a code and a sentence each."""
+        """Fill `contents` with the blobs, and return those that cannot be had, each with a code and a sentence."""
         missing: dict[str, tuple[str, str]] = {}
         room = MOST_BYTES
         for ref in sorted(refs):
@@ -114,7 +115,8 @@ class Checker:
         return missing
 
     def _look_into(self, compiled: Compiled, contents: dict[str, Any]) -> list[Problem]:
-        """What is wrong with the content of blobs, each where the definition names it: it is checked as if it stood there."""
+        """The problems in the content of blobs, placed where the definition names each blob: the content is checked as
+        if it were written there."""
         assert compiled.definition is not None
         inlined = inline(compiled.definition, lambda ref: (ref in contents, contents.get(ref)))
         places = {node["id"]: number for number, node in enumerate(inlined.definition["nodes"])}
@@ -148,7 +150,8 @@ def _origin(path: str, inlined: Inlined, places: dict[str, int]) -> Any:
 
 
 def _by_id(path: tuple[str | int, ...], names: dict[int, str]) -> str:
-    """`nodes.fetch.config`, as checks say it and texts are searched for it."""
+    """A path such as `nodes.fetch.config`, with the node's id: the form that checks use and that is looked up in a
+    text."""
     if len(path) > 1 and path[0] == "nodes" and isinstance(path[1], int):
         path = ("nodes", names[path[1]], *path[2:])
     return format_path(path)

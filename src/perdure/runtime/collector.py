@@ -37,7 +37,8 @@ GRACE_SECONDS = 24 * 3600.0
 _PAGE = 500
 _REF = re.compile(rb"sha256:([0-9a-f]{64})(\+refs)?")
 _EVERYONE = ""
-"""The tenant of what commands and notices name: it counts for all, as it is little and its tenant is not looked up."""
+"""The tenant that blobs named in commands and notices are counted under. They count for every tenant: they are few, and
+their tenant is not looked up."""
 
 
 class Named(msgspec.Struct):

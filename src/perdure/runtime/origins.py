@@ -1,7 +1,7 @@
-"""Which file a version of a workflow came from, and whether its name is another file's as well.
+"""Which file a version of a workflow came from, and whether another file uses the same name.
 
-Children are started by name, in the highest version (rule 39): two files that give different workflows one name take it from each
-other. The file stands in the note of the version, which people read.
+Children are started by name, in the highest version (rule 39): two files that give different workflows one name take it
+from each other. The file is recorded in the note of the version, which people read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _FROM = "from "
 
 
 def describe_origin(path: str) -> str:
-    """As the note of a version has it."""
+    """The origin of a version as its note records it."""
     return f"{_FROM}{path}"
 
 
@@ -28,7 +28,8 @@ async def note_origin(
     at: float,
     tenant: str = "default",
 ) -> str | None:
-    """Write down where a version came from. A sentence when the name was, or is, that of a workflow from elsewhere."""
+    """Record where a version came from. Returns a warning if the name was, or now is, that of a workflow from another
+    file."""
     note = VersionNote(tenant=tenant, workflow=name, version=version, by=by, at=at, reason=describe_origin(path))
     await archive.note_version(note)
     highest = await journal.find_workflow(name, tenant=tenant)
@@ -40,7 +41,7 @@ async def note_origin(
     before, own = notes.get(other), notes.get(version)
     if before is None or own is None or not before.reason.startswith(_FROM) or before.reason == note.reason:
         return None
-    if not taken and own.reason != note.reason:  # it is that of the other file, word for word
+    if not taken and own.reason != note.reason:  # the other file has the same definition, and registered it first
         return None
     if taken:
         who = f"workflow '{name}' of {path} is version {version}, and version {other} came {before.reason}"

@@ -1,6 +1,7 @@
 """The parts of an engine: loops, each a task of its own, that live and end together.
 
-Owns the tasks. A part that ends before the others, however that came about, is noticed: a run would stand still and nobody would know.
+Owns the tasks. A part that ends before the others, for whatever reason, is noticed: otherwise a run would stand still
+unseen.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ class Parts:
     def __init__(self) -> None:
         self.tasks: list[asyncio.Task[None]] = []
         self.broken = asyncio.Event()
-        """A part gave up; whoever waits should look."""
+        """Set when a part has ended too early; those that wait for the engine should call `check`."""
         self.closing = False
-        """They are about to end, and may."""
+        """True once the parts may end, because the engine is closing."""
 
     def spawn(self, name: str, work: Coroutine[object, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work, name=f"perdure-{name}")
@@ -35,7 +36,7 @@ class Parts:
             self.broken.set()
 
     def check(self) -> None:
-        """Raises EngineStopped when one of them has ended."""
+        """Raise EngineStopped if a part has ended."""
         for task in self.tasks:
             if task.done() and not self.closing:
                 error = None if task.cancelled() else task.exception()
@@ -48,14 +49,14 @@ class Parts:
         self.check()
 
     async def end(self, name: str) -> None:
-        """One of them, while the others go on."""
+        """End one part while the others go on."""
         for task in self.tasks:
             if task.get_name() == f"perdure-{name}":
                 task.cancel()
                 await asyncio.wait([task])
 
     async def stop(self) -> None:
-        """All of them; nothing is left running."""
+        """End all parts; nothing is left running."""
         self.closing = True
         for task in self.tasks:
             task.cancel()

@@ -25,7 +25,7 @@ def child_notice(state: State, generation: int = 0) -> bytes:
         "state": state.state.value,
         "output": state.outputs,
         "output_ref": state.outputs_ref,
-        # Only the child names which of its nodes failed; for the parent, the failed node is the one that called the child.
+        # Only the child names which of its nodes failed; for the parent, the failed node is the one that called it.
         "error": None if state.error is None else msgspec.structs.replace(state.error, node="", scope=(), item=None),
         "orphaned": state.orphaned,
     }

@@ -443,7 +443,7 @@ class Coordinator:
             if asked.key is not None and loaded.durable_seq == 0:
                 commit = msgspec.structs.replace(commit, idempotency=asked.key)
             if asked.command_id and not isinstance(answer, c.Refused):
-                # In the commit the command led to: a coordinator that takes over after a crash must not decide it again.
+                # In the commit it led to: a coordinator that takes over after a crash must not decide it again.
                 reply = (asked.command_id, encode_reply(Reply(run_id=asked.run_id, state=answer)))
                 commit = msgspec.structs.replace(commit, command_answers=(*commit.command_answers, reply))
         return commit
@@ -496,7 +496,7 @@ class Coordinator:
             try:
                 return await self.journal.append(commits)
             except (JournalUnavailable, OutcomeUnknown) as error:
-                # The same commits again: for one that was written after all, the journal answers Accepted by its id (J7).
+                # The same commits again: the journal recognises one that was written after all by its id (J7).
                 if self._stopping:
                     raise
                 logger.warning("journal: %s; trying again in %.2f s", error, delay)

@@ -88,7 +88,8 @@ class Listener:
         await self._hear_commands()
 
     async def _hear_notices(self) -> None:
-        # From the first one each time: where several processes write, a lower number may become visible after a higher one.
+        # From the first one each time: where several processes write, a lower number may become visible after a
+        # higher one.
         there: set[int] = set()
         after = 0
         while notices := await self._journal.read_notices(self._coordinator.share.partitions, after, _PAGE):

@@ -57,7 +57,7 @@ class Reported:
                     reasoning=result.reasoning,
                 )
             case "failed" if result.stopped and state.state in _GOING_ON:
-                # The run did not ask for the stop: the transport had forgotten the claim, or had delivered the task twice (T1).
+                # The run did not ask for the stop: the transport forgot the claim, or delivered the task twice (T1).
                 return c.Lapse(**about, reason="handed_back")
             case "failed":
                 return c.Fail(

@@ -211,7 +211,7 @@ class Publisher:
             # Entering limits may have taken long: a run lost meanwhile is sent by the process that holds it now.
             tasks = [task for task in tasks if self._still_holds(task.run_id)]
             if tasks:
-                # Crash here: slots are taken and nothing is sent; the process that takes the run over enters the same ones again.
+                # Crash here: slots are taken, nothing is sent; the process that takes the run over enters them again.
                 await self._transport.publish(tasks)
             if not asks:
                 return

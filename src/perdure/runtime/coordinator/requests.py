@@ -89,8 +89,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     as_: Literal["skip", "fail", "continue"] = msgspec.field(name="as", default="skip")
     # patch: the operations that led to the IR, for the record
     patch: Any = None
-    # rerun: the run whose outcomes before `node` are kept; `inputs` then replaces what `node` is given, by node. Without
-    # `node` the rerun begins at the start, and `inputs` are the run's
+    # rerun: the run whose outcomes before `node` are kept; `inputs` then replaces what `node` is given, by node.
+    # Without `node` the rerun begins at the start, and `inputs` are the run's
     source: str = ""
     checked: int | None = None
     """rerun: the event of `source` up to which the caller's right to keep its outcomes was checked; None: no check is
