@@ -1,4 +1,4 @@
-"""The command line: click for words, rich for what a terminal shows. Both, and the engine, are imported when needed."""
+"""The command line: click reads arguments, rich draws on terminals. Both, and the engine, are imported when needed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def main() -> None:
 
 
 def _end(code: int) -> None:
-    """End without taking the interpreter apart: a thread of obstore's runtime that still hands something over to Python then
-    aborts the process, after all is done (PyO3 issue 6084)."""
+    """End the process without tearing the interpreter down: a thread of obstore's runtime that then still hands something to
+    Python would abort the process after all is done (PyO3 issue 6084)."""
     import atexit
     import os
 

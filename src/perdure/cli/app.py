@@ -31,7 +31,7 @@ HELPS = {
     "config": "Settings: what they are and where they came from.",
     "completion": "Print what makes TAB complete in your shell.",
 }
-"""What `perdure --help` says, without importing the commands. A test compares it with what they say themselves."""
+"""The help of each command in `perdure --help`, without importing it. A test compares these with the commands' own."""
 
 COMMANDS = {
     "init": "perdure.cli.init:init",
@@ -76,7 +76,7 @@ SECTIONS = {
         "completion",
     ),
 }
-"""Where in the list a command stands. Each is in one of them."""
+"""The sections of the list of commands. Each command is in one of them."""
 
 
 @click.group(

@@ -101,7 +101,7 @@ def show(approval_id: str, where: Where, as_json: bool) -> None:
 
 
 def _print_form(form: Any) -> None:
-    """What whoever approves has to give with --data."""
+    """Print the fields that the approver has to give with --data."""
     from perdure.runtime.forms import fields_of
 
     needed = form.get("required") if isinstance(form, dict) else None
@@ -120,7 +120,7 @@ def _print_form(form: Any) -> None:
 
 
 def _told(view: dict[str, Any]) -> str:
-    """What became of telling another system."""
+    """Whether the other system was notified, in words."""
     found = view.get("notification")
     if found is None:
         return ""
@@ -149,9 +149,9 @@ async def _get(where: Where, name: str) -> dict[str, Any]:
 
 
 Ask = Callable[["Backend", str], Awaitable[Any]]
-"""What is asked about the approval with this id; the approval then."""
+"""A request about the approval with this id, which gives the approval afterwards."""
 _FLAGS = {"not_an_approver": "say so with --by NAME", "invalid_inputs": "give it with --data JSON"}
-"""What a vote that was refused can be mended with, by code."""
+"""The flag that mends a refused vote, by the code of the refusal."""
 
 
 def _as(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
@@ -160,7 +160,7 @@ def _as(ctx: click.Context, parameter: click.Parameter, value: str | None) -> No
 
 
 def _by(function: F) -> F:
-    """`--by`, as everywhere; `--as` is understood, too."""
+    """Add `--by`, as everywhere; a hidden `--as` is understood, too."""
     by = click.option("--by", metavar="NAME", is_eager=True, help="Who decides; default: your user name.")
     return by(click.option("--as", metavar="NAME", expose_value=False, hidden=True, callback=_as)(function))
 
@@ -226,7 +226,7 @@ def _decide(
 
 
 def _said(view: dict[str, Any], decision: Decision) -> str:
-    """What the vote led to: a decision, or what it still takes."""
+    """The result of a vote in words: a decision, or what it still takes."""
     name, votes, quorum = view["approval_id"], view["votes"], view["quorum"]
     if view["state"] != "pending":
         return f"{'Approved' if decision == 'approve' else 'Rejected'} {name}"
@@ -248,7 +248,7 @@ async def _ask(where: Where, name: str, ask: Ask) -> tuple[dict[str, Any], str]:
         try:
             view = await on_one(backend, LISTED, name, lambda found: ask(backend, found))
         except PerdureError as error:
-            if error.code in _FLAGS and where.find_server() is None:  # a server knows who one is by the key
+            if error.code in _FLAGS and where.find_server() is None:  # a server knows the caller by the key
                 error.message += f" ({_FLAGS[error.code]})"
             raise
         return view, await go_on(backend, view["run_id"])

@@ -1,7 +1,7 @@
-"""What commands work on: a `Backend` is the service of a database here, or the client of a server elsewhere.
+"""The backend that commands work on: the service of a local database, or the client of a server.
 
-Both have the same nouns with the same operations, answers and errors, so a command asks and prints, and knows nothing else. Beside
-opening them there is only what no single operation gives: the whole of a run, shortened ids, pages of any length.
+Both have the same nouns with the same operations, answers and errors, so a command asks and prints, and knows nothing else. This
+file opens them, and adds only what no single operation gives: whole runs, shortened ids, pages of any length.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 View = dict[str, Any]
 MOST = 1000
-"""Items a server gives at once."""
+"""The most items that a server gives at once."""
 RETRIES = 2
-"""A person who waits would rather know; a stream that was open once is more patient."""
+"""Few tries: a waiting person would rather know. A stream that was once open is more patient."""
 _UNFIT = (400, 413, 415, 422)
-"""What was given does not fit: the statuses that a client raises `Invalid` for."""
+"""The statuses for which a client raises `Invalid`: the input does not fit."""
 _TROUBLES = 20
 DEFAULT_TENANT = "default"
 
@@ -40,7 +40,8 @@ T = TypeVar("T")
 async def connected(
     where: Where, *, make: bool = False, by: str | None = None, tenant: str = DEFAULT_TENANT
 ) -> AsyncIterator[Backend]:
-    """`make`: a database that is not there is made. `by`: who does it; None: the user. `tenant`: of what is new."""
+    """The backend that `where` names. `make`: create a missing database. `by`: the acting person; None: the user. `tenant`:
+    the owner of new things."""
     server = where.find_server()
     if server is not None:
         if by is not None:
@@ -69,7 +70,7 @@ async def reached(server: Server) -> AsyncIterator[AsyncClient]:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """What a service or a server refuses, as commands say it."""
+    """Turn refusals of a service or a server into errors of commands."""
     from perdure.errors import PerdureError
 
     try:
@@ -84,7 +85,7 @@ def explained() -> Iterator[None]:
 
 
 class Unfit(click.UsageError):
-    """What was given does not fit, with everything that is wrong. How the command is used is not what it is about."""
+    """Input that does not fit, with all its problems. It prints no usage line: the command itself was used correctly."""
 
     def __init__(self, error: Any) -> None:
         found: Any = getattr(error, "troubles", ()) or getattr(error, "problems", ())
@@ -99,7 +100,7 @@ class Unfit(click.UsageError):
 
 
 def engine_of(backend: Backend) -> Any:
-    """The engine of a database here; None: it is a server."""
+    """The engine of a local database; None: the backend is a server."""
     from perdure.service import Service
 
     return backend.tenancy.engine if isinstance(backend, Service) else None
@@ -109,7 +110,7 @@ def engine_of(backend: Backend) -> Any:
 
 
 async def find_run(backend: Backend, name: str) -> View:
-    """The run with this id, or the only one whose id begins so."""
+    """The run with this id, or the only one whose id begins with it."""
     from perdure.errors import NotFound
 
     record = await look_up(backend, name) if name else None
@@ -117,7 +118,7 @@ async def find_run(backend: Backend, name: str) -> View:
         return record
     found = await _list_all(backend) if name else []
     ids = [one["run_id"] for one in found if one["run_id"].startswith(name)]
-    # A child is named after its parent: whoever writes the beginning means the parent.
+    # A child is named after its parent, and the beginning of an id means the parent.
     parents = [one for one in ids if ":" not in one[len(name) :]] or ids
     if len(parents) > 1:
         some = ", ".join(parents[:3])
@@ -130,7 +131,7 @@ async def find_run(backend: Backend, name: str) -> View:
 
 
 async def look_up(backend: Backend, run_id: str) -> View | None:
-    """What a list says of the run with this id."""
+    """The run with this id as a list shows it; None: there is none."""
     from perdure.errors import NotFound, Refused
     from perdure.service import Service
 
@@ -153,7 +154,7 @@ async def _list_all(backend: Backend) -> list[View]:
 
 
 async def get_run(backend: Backend, run_id: str, at: int | None = None, *, outputs: bool = True) -> View:
-    """The whole of a run, also of one with very many nodes."""
+    """A whole run, even one with very many nodes."""
     view: Any
     if at is not None:
         view = await backend.runs.state_at(run_id, at, outputs=outputs)
@@ -168,8 +169,8 @@ async def get_run(backend: Backend, run_id: str, at: int | None = None, *, outpu
 
 
 async def go_on(backend: Backend, run_id: str) -> str:
-    """What a person has to know after a change to a run that has not ended: does anybody work on it? Empty: yes."""
-    engine = engine_of(backend)  # whoever serves also sees to it that somebody works
+    """A hint after a change to a run that has not ended, if no process works on it. Empty: one does."""
+    engine = engine_of(backend)  # a process that serves also sees to it that the run is worked on
     if engine is None or not engine.holds:
         return ""
     record = await engine.journal.find_run(run_id)
@@ -179,8 +180,8 @@ async def go_on(backend: Backend, run_id: str) -> str:
 
 
 def definition_of(backend: Backend, given: Compiled) -> Any:
-    """What a run is to go on with. What the compiler refuses is refused here; so is everything else that is wrong where it is to
-    run here. The rest a server sees, with its node types."""
+    """The definition that a run is to continue with. What the compiler refuses is refused here, and so is any other error if
+    the run is local; on a server, the server finds the rest, with its node types."""
     from perdure.model import DefinitionError
 
     wrong = any(problem.severity == "error" for problem in given.problems)
@@ -193,7 +194,8 @@ def definition_of(backend: Backend, given: Compiled) -> Any:
 
 
 async def read_pages(read: Callable[[int, str | None], Any], limit: int, cursor: str | None) -> View:
-    """A page of `limit`, in as many as it takes. `read` gives a list with pages of so many, from a cursor on."""
+    """A page of up to `limit` items, read in as many pages as that takes. `read` gives a list with pages of a size, from a
+    cursor on."""
     items: list[Any] = []
     while True:
         page = await read(min(limit - len(items), MOST), cursor).first()
@@ -204,6 +206,6 @@ async def read_pages(read: Callable[[int, str | None], Any], limit: int, cursor:
 
 
 async def ask(where: Where, work: Callable[[Backend], Awaitable[T]], **about: Any) -> T:
-    """What a command asks that needs nothing else."""
+    """Do one piece of work on a backend, for a command that needs nothing else."""
     async with connected(where, **about) as backend:
         return await work(backend)

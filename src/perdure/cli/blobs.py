@@ -1,4 +1,4 @@
-"""`perdure blobs`: content by its hash, in and out."""
+"""`perdure blobs`: store content, and read it by its hash."""
 
 from __future__ import annotations
 
@@ -111,4 +111,4 @@ async def _stat(where: Where, ref: str) -> dict[str, Any]:
     async with connected(where) as backend:
         if isinstance(backend, Service):
             return await backend.blobs.stat(ref)
-        return {"size": len(await backend.blobs.get(ref)), "modified_at": None}  # which a server does not say
+        return {"size": len(await backend.blobs.get(ref)), "modified_at": None}  # a server does not say when

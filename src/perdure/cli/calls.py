@@ -1,6 +1,6 @@
-"""Functions that a definition names, looked for in the files beside it: their names and their parameters.
+"""Checks of the functions that a definition names, in the files beside it: their names and their parameters.
 
-Only reads source. Code is imported for the asking (`perdure validate --import`), never by looking.
+Only reads source. Code is imported on request alone (`perdure validate --import`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 def find_calls(compiled: Compiled) -> Iterator[Call]:
-    """The functions that tasks name, as far as the definition says it plainly."""
+    """The functions that tasks name, except where the name is a template."""
     draft = None if compiled.draft is None else compiled.draft.ir
     ir = compiled.ir or draft
     for node in ir.nodes if ir is not None else ():
@@ -58,18 +58,19 @@ def _calls_of(node: Node, path: str, what: str) -> Iterator[Call]:
 
 
 def folders_of(file: str) -> list[Path]:
-    """Where the functions of a definition are looked for: beside it, and where the command was given."""
+    """The folders where the functions of a definition are looked for: beside it, and the working directory."""
     return list(dict.fromkeys([Path.cwd()] if file == "-" else [Path(file).resolve().parent, Path.cwd()]))
 
 
 def check_files(compiled: Compiled, folders: list[Path], *, elsewhere: bool = False) -> tuple[Problem, ...]:
-    """Warnings about functions that are not here: in a file of these folders, or installed, or registered. `elsewhere`: others execute
-    them, who may have what is not here."""
+    """Warnings about functions that are neither in a file of these folders, nor installed, nor registered. `elsewhere`: workers
+    on other machines execute them, which may have what is missing here."""
     return _check_all(find_calls(compiled), folders, elsewhere=elsewhere)
 
 
 def check_config(what: str, config: Any, folders: list[Path]) -> tuple[Problem, ...]:
-    """The same for the config of one task, outside a definition: only of what is a file here, since others may execute it."""
+    """The same warnings for the config of one task, outside a definition: only about files here, since workers elsewhere may
+    execute it."""
     reference = config.get("function") if isinstance(config, dict) else None
     if not isinstance(reference, str) or ":" not in reference:
         return ()
@@ -79,7 +80,7 @@ def check_config(what: str, config: Any, folders: list[Path]) -> tuple[Problem, 
 def _check_all(calls: Iterable[Call], folders: list[Path], *, elsewhere: bool = False) -> tuple[Problem, ...]:
     problems: list[Problem] = []
     lost: set[str] = set()
-    """What was said to be nowhere: many nodes may name it, and it is one thing to mend."""
+    """Modules and functions already reported as missing: many nodes may name one, and it is mended once."""
     trees: dict[str, ast.Module | None] = {}
     for call in calls:
         module, colon, name = call.reference.partition(":")
@@ -105,7 +106,7 @@ def _check_all(calls: Iterable[Call], folders: list[Path], *, elsewhere: bool = 
 
 
 def _check_loaded(call: Call, module: str, name: str) -> Iterator[Problem]:
-    """Of a module that this process has anyway, such as one of the standard library."""
+    """Check a function of a module that this process has loaded anyway, such as one of the standard library."""
     names = vars(sys.modules[module])
     if name.partition(".")[0] not in names and "__getattr__" not in names:
         known = [one for one, what in names.items() if callable(what) and not one.startswith("_")]
@@ -113,7 +114,7 @@ def _check_loaded(call: Call, module: str, name: str) -> Iterator[Problem]:
 
 
 def _explain_bare(name: str, folders: list[Path]) -> str:
-    """A name alone is that of a function that was registered, and a worker elsewhere may have that."""
+    """The warning about a name without a module. It is that of a registered function, which a worker elsewhere may have."""
     said = f"function '{name}' names no module, and no function is registered here under that name"
     module, dot, rest = name.rpartition(".")
     if dot and (_read(module, folders) is not None or _is_there(module, folders)):
@@ -133,13 +134,13 @@ def _explain_lost(module: str, folders: list[Path]) -> str:
 
 
 def _modules(folders: list[Path]) -> list[str]:
-    """Those that are files here."""
+    """The modules that are files in these folders."""
     files = itertools.chain.from_iterable(folder.glob("*.py") for folder in folders if folder.is_dir())
     return sorted({file.stem for file in itertools.islice(files, _MOST_FILES) if file.stem.isidentifier()})
 
 
 def _is_there(module: str, folders: list[Path]) -> bool:
-    """It could be imported, as far as that can be said without importing anything."""
+    """Whether a module could be imported, as far as that can be told without importing anything."""
     parts = module.split(".")
     if not all(part.isidentifier() for part in parts):
         return False
@@ -152,7 +153,7 @@ def _is_there(module: str, folders: list[Path]) -> bool:
         except (ImportError, ValueError):
             return True
         if spec is None:
-            # An editable install is found by ways of its own, which are asked for the first name only: beyond it they import.
+            # Editable installs have finders of their own, which are asked for the first name only: beyond it they import.
             return number == 0 and _is_found_otherwise(parts[0])
         places = spec.submodule_search_locations
         if places is None:
@@ -168,7 +169,7 @@ def _is_found_otherwise(name: str) -> bool:
 
 
 def check_imported(compiled: Compiled) -> tuple[Problem, ...]:
-    """The same of what is imported for it, signatures as they are. For who asked for it."""
+    """Warnings about functions after importing them, by their real signatures. Only for a person who asked for the import."""
     from perdure.nodes.task import Shape
 
     problems: list[Problem] = []
@@ -189,7 +190,7 @@ def check_imported(compiled: Compiled) -> tuple[Problem, ...]:
 
 
 def _read(module: str, folders: list[Path]) -> ast.Module | None:
-    """None: it is no file here, or none that can be read; it may be installed, where workers run."""
+    """The source of a module. None: it is not a readable file here; it may be installed where workers run."""
     parts = module.split(".")
     if not all(part.isidentifier() for part in parts):
         return None
@@ -217,7 +218,7 @@ def _check(call: Call, module: str, name: str, tree: ast.Module) -> Iterator[Pro
 
 
 def _names_of(tree: ast.Module) -> tuple[set[str], dict[str, Any], bool]:
-    """Names at the top of a module, those that are plain functions, and whether there can be no others."""
+    """The names at the top of a module, those that are plain functions, and whether there can be no other names."""
     names: set[str] = set()
     defined: dict[str, Any] = {}
     closed = True

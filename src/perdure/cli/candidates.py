@@ -1,7 +1,7 @@
-"""What TAB offers: ids of runs, approvals and dead letters, nodes, workflows, node types and files.
+"""Candidates that TAB offers: ids of runs, approvals and dead letters, nodes, workflows, node types and files.
 
-The name of a parameter says what it takes, so a command gets its completion by calling its parameter what others call it.
-Whatever goes wrong on the way, nothing is offered: a shell is no place for errors.
+The name of a parameter says what it takes, so a command gets completion by naming its parameter as other commands do. If
+anything goes wrong, nothing is offered: a shell is no place for errors.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from perdure.cli.backend import Backend
 
 LOOKED_AT = 1000
-"""So many of the newest are looked through."""
+"""How many items of a list are looked through, those at its beginning."""
 OFFERED = 100
 PATIENCE_SECONDS = 3.0
-"""Nobody waits longer for a TAB, also where a server is slow."""
+"""How long a person waits for a TAB, even where a server is slow."""
 
 Found = Iterable[tuple[str, str]]
-"""(what is offered, what it is)"""
+"""Pairs of an offered value and its description."""
 Finder = Callable[["Backend", click.Context], Awaitable[Found]]
 
 
 def teach(command: click.Command) -> None:
-    """Let the parameters of a command complete what their names stand for."""
+    """Give the parameters of a command the completion that their names stand for."""
     for parameter in command.params:
         if parameter.name in _FILES:
             parameter.type = _File()
@@ -61,7 +61,7 @@ class _NodeType(ParamType):
 
 
 class _Stored(ParamType):
-    """Something in the database of this folder, or of --db, or on a server."""
+    """A parameter that names something in the database of this folder, or of --db, or on a server."""
 
     name = "id"
 
@@ -116,10 +116,10 @@ async def _find_workflows(backend: Backend, ctx: click.Context) -> Found:
 
 
 async def _find_nodes(backend: Backend, ctx: click.Context) -> Found:
-    """Of the run that is named before."""
+    """The nodes of the run that the command line names before."""
     from perdure.cli.backend import find_run, get_run
 
-    # A flag that still lacks its value keeps click from giving the arguments before it their names.
+    # A flag that still lacks its value keeps click from naming the arguments before it.
     record = await find_run(backend, ctx.params.get("run_id") or "".join(ctx.args[:1]))
     view = await get_run(backend, record["run_id"])
     return [(name, node["state"]) for name, node in view["nodes"].items()]

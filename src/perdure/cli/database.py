@@ -1,4 +1,4 @@
-"""The database a command works on: which, whether it is there, who runs it, and what an id means in it."""
+"""The database a command works on: which one it is, whether it exists, and which process holds it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 @asynccontextmanager
 async def opened(db: str | None, *, new: bool = False) -> AsyncIterator[Engine]:
-    """An engine on a database that is there; `new`: or is made."""
+    """An engine on an existing database; with `new`, a missing one is created."""
     settings = load_settings(db)
     if new:
         make_folder(settings)
@@ -57,7 +57,7 @@ def holder(engine: Engine) -> str:
 
 
 def tell_end(engine: Engine) -> str:
-    """What to type to end the process that holds the database, as Ctrl-C there would."""
+    """The command that ends the process which holds the database, as Ctrl-C there would."""
     from perdure.runtime.worker.claims import this_process
 
     held = engine.holder
@@ -69,7 +69,7 @@ def tell_end(engine: Engine) -> str:
 def user() -> str:
     try:
         return getpass.getuser()
-    except (OSError, KeyError):  # no such user in this container
+    except (OSError, KeyError):  # a container may have no such user
         return ""
 
 

@@ -101,7 +101,7 @@ def _run_distributed(settings: Settings, port: int, *, browser: bool) -> None:
     from perdure.deployment import migrate
     from perdure.private_servers import PRIVATE, start_pair
 
-    SERVERS.parent.mkdir(mode=PRIVATE, exist_ok=True)  # with `parents=True` it would be everybody's to look into
+    SERVERS.parent.mkdir(mode=PRIVATE, exist_ok=True)  # `parents=True` would make it readable for all users
     with start_pair(SERVERS, say) as pair:
         settings = msgspec.structs.replace(settings, database_url=pair.database_url, redis_url=pair.redis_url)
         asyncio.run(migrate(settings.database_url, partitions=settings.partitions))
@@ -114,7 +114,7 @@ def _run_distributed(settings: Settings, port: int, *, browser: bool) -> None:
             say(f"  export PERDURE_DATABASE_URL='{settings.database_url}'")
             say(f"  export PERDURE_REDIS_URL='{settings.redis_url}'")
             if settings.signing_keys in ("", "none"):
-                say("  export PERDURE_SIGNING_KEYS='none'")  # nobody else reaches the sockets of this folder
+                say("  export PERDURE_SIGNING_KEYS='none'")  # no other user reaches the sockets of this folder
             else:
                 say("and with the same PERDURE_SIGNING_KEYS as this one, which signs messages with them.")
             await _serve(engine, settings, port, stop, " --server {where}", browser=browser)
@@ -125,7 +125,7 @@ def _run_distributed(settings: Settings, port: int, *, browser: bool) -> None:
 async def _serve(
     engine: Engine, settings: Settings, port: int, stop: asyncio.Event, flags: str, *, browser: bool
 ) -> None:
-    """`flags`: what a command needs to work on this, beyond being started in this folder."""
+    """Serve the API of an engine until the event. `flags` are those that a command started in this folder needs to work on it."""
     from perdure.api.welcome import show_links
     from perdure.cli.terminal.happenings import Happening
 
@@ -156,7 +156,7 @@ async def _serve(
 
 
 def _key_command(settings: Settings) -> str:
-    """What makes a key in the database that is served, whose flags it may need."""
+    """The command that creates a key in the served database, with the flags it needs."""
     from perdure.cli.database import load_settings
 
     command = "perdure keys create dev --role admin"
@@ -165,7 +165,7 @@ def _key_command(settings: Settings) -> str:
 
 
 def has_pages(app: Starlette) -> bool:
-    """Whether there is something to look at with a browser."""
+    """Whether the application has pages for a browser."""
     return any(getattr(route, "path", None) in ("", "/") for route in app.routes)
 
 

@@ -1,4 +1,4 @@
-"""`perdure dlq`: what is parked after it failed, to be tried again or given up."""
+"""`perdure dlq`: failed work that is parked, to be tried again or given up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 Ask = Callable[["Backend", str], Awaitable[Any]]
-"""What is asked about the dead letter with this id; the dead letter then."""
+"""A request about the dead letter with this id, which gives the dead letter afterwards."""
 
 
 @click.group(cls=Group, aliases={"reprocess": "requeue", "retry": "requeue"})
@@ -142,7 +142,8 @@ def requeue(
 
 
 def _check_call(node: str, config: Any) -> None:
-    """What `perdure validate` would say of the function, by the files here: where a local run goes on is where they are."""
+    """Refuse a config whose function `perdure validate` would warn about, by the files here: a local run continues with
+    these files."""
     from perdure.cli.calls import check_config
     from perdure.service.errors import Invalid
 

@@ -1,4 +1,4 @@
-"""`perdure doctor`: checks every invariant over a database and names what is wrong."""
+"""`perdure doctor`: check every invariant of a database, and name what is wrong."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
     """Ctrl-C."""
     PIPE = 141
-    """Whoever read the output is gone: `perdure runs list | head -1`."""
+    """The reader of the output is gone: `perdure runs list | head -1`."""
     TERMINATED = 143
     """SIGTERM."""
 
@@ -47,7 +47,7 @@ def report(error: BaseException, *, as_json: bool = False) -> ExitCode:
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """The errors inside a group of tasks; the error itself if it is no group."""
+    """The errors inside an exception group; the error itself if it is not a group."""
     if isinstance(error, BaseExceptionGroup):
         for one in error.exceptions:
             yield from leaves(one)
@@ -60,19 +60,19 @@ def say_error(message: str) -> None:
 
 
 def say_problem(code: str, message: str) -> None:
-    """An error for programs, which read `code`."""
+    """Print an error for programs, which read `code`."""
     import msgspec  # late: `perdure --help` needs none of it
 
     echo_json(msgspec.json.encode({"error": {"code": code, "message": message}}), err=True)
 
 
 def say(message: str = "") -> None:
-    """For people: progress, hints. Standard output is for results."""
+    """Print progress or a hint for people, on standard error: standard output is for results."""
     echo(message, err=True)
 
 
 def say_details(details: object) -> None:
-    """Below an error: the user's lines it came through."""
+    """Print, below an error, the lines of the user's code that it came through."""
     from perdure.runtime.failures import show_details
 
     for line in show_details(details):
@@ -80,7 +80,7 @@ def say_details(details: object) -> None:
 
 
 class Logs(logging.Handler):
-    """What the engine logs, as lines for people; tracebacks only with --debug."""
+    """The engine's log as lines for people; tracebacks only with --debug."""
 
     def __init__(self, debug: bool) -> None:
         super().__init__(logging.DEBUG if debug else logging.WARNING)
@@ -88,7 +88,7 @@ class Logs(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         text = self.format(record) if self._debug else record.getMessage()
-        text = text.replace("\n", "\n  ")  # no line of a message looks like a message
+        text = text.replace("\n", "\n  ")  # indented, so that no line of a message looks like a new one
         colour = "red" if record.levelno >= logging.ERROR else "yellow"
         echo(style(f"{record.levelname.lower()}: ", fg=colour) + text, err=True)
 

@@ -1,4 +1,4 @@
-"""`perdure gc`: forget runs that ended long ago, and take away blobs that nothing names any more."""
+"""`perdure gc`: delete runs that ended long ago, and blobs that nothing names any more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`perdure graph`: a workflow as a picture, or a run with the way it took. No other program is needed."""
+"""`perdure graph`: a workflow as a picture, or a run with the path it took. No other program is needed."""
 
 from __future__ import annotations
 

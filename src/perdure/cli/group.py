@@ -24,8 +24,8 @@ JSON = "perdure.json"
 
 
 class Group(click.Group):
-    """`lazy` maps a command's name to the `module:attribute` that has it, `helps` to what the list of commands says,
-    `sections` a heading to the commands below it, `aliases` another name of a command to its own."""
+    """A group of commands that are loaded late. `lazy` maps a command's name to its `module:attribute`, `helps` to its line in
+    the list of commands, `sections` a heading to the commands below it, `aliases` another name of a command to its own."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Group(click.Group):
         else:
             module, _, attribute = where.partition(":")
             command = getattr(importlib.import_module(module), attribute)
-        if command is not None and ctx.resilient_parsing:  # somebody pressed TAB
+        if command is not None and ctx.resilient_parsing:  # completion for TAB
             from perdure.cli.candidates import teach
 
             teach(command)
@@ -72,7 +72,7 @@ class Group(click.Group):
                     formatter.write_dl([(name.ljust(width), self._helps[name]) for name in names])
 
     def _list_whole(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Every name that works: other names of a command, too."""
+        """List every name that works, including other names of a command."""
         found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
         names = [*found, *self.aliases]
         limit = formatter.width - 6 - max(map(len, names))
@@ -82,7 +82,7 @@ class Group(click.Group):
             formatter.write_dl(rows)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Names of commands without importing them all, where the list of commands says what they do."""
+        """Complete the names of commands without importing them all, where `helps` describes them."""
         if self._helps is None or incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
         from click.shell_completion import CompletionItem
@@ -101,7 +101,7 @@ class Group(click.Group):
 
 
 class Root(Group):
-    """The one place where errors end."""
+    """The root command, the one place where errors end."""
 
     def invoke(self, ctx: click.Context) -> Any:
         from perdure.settings import wants_plain
@@ -135,7 +135,7 @@ class Root(Group):
 
 
 def _close_output() -> None:
-    """Nobody reads any more (`| head -1`): what is still to be written goes nowhere, also at the very end."""
+    """Discard what is still to be written, even at the very end: the reader is gone (`| head -1`)."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (results(), sys.stdout, sys.stderr):
         try:
@@ -178,7 +178,7 @@ def color_option(function: F, *, hidden: bool = False) -> F:
 
 
 def _json(ctx: click.Context, parameter: click.Parameter, value: bool) -> bool:
-    ctx.meta[JSON] = value  # also for the error about whatever is read after it
+    ctx.meta[JSON] = value  # also for errors about parameters that are read after it
     return value
 
 

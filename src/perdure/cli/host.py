@@ -1,7 +1,7 @@
-"""A process that does nothing but keep an engine: opened when its servers answer, opened anew when a part of it gave up, closed
-in order when somebody asks.
+"""A process that does nothing but host an engine: it is opened when its servers answer, opened anew when a part of it gave up,
+and closed in order when the process is told to stop.
 
-Owns signals and second tries. What the engine does is said by whoever calls.
+Owns signals and second tries. The caller says what the engine does.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 5.0
 
 Begin = Callable[["Engine", asyncio.Event], Awaitable[None]]
-"""Starts the parts of an engine, and serves until the event, or until it is cancelled."""
+"""A function that starts the parts of an engine, and serves until the event is set or it is cancelled."""
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    """On the faster event loop, where there is one."""
+    """Run `main` on the faster event loop, uvloop, where it is installed."""
     try:
         import uvloop
     except ImportError:
@@ -45,7 +45,7 @@ def run(main: Coroutine[Any, Any, None]) -> None:
 
 
 async def host(settings: Settings, begin: Begin, *, grace_seconds: float = GRACE_SECONDS) -> None:
-    """Until SIGTERM or Ctrl-C; a second one ends it at once."""
+    """Host an engine until SIGTERM or Ctrl-C; a second signal ends the process at once."""
     logs.configure(settings)
     if (modules := settings.allowed_modules) is not None:
         functions.restrict(modules)
@@ -88,7 +88,7 @@ async def _serve(engine: Engine, begin: Begin, stop: asyncio.Event) -> None:
 
 
 async def _lose_patience(stop: asyncio.Event, grace_seconds: float) -> None:
-    """Requests under way have their grace, too; a part that hangs has no more than that."""
+    """Return when the grace after a stop is over: requests under way may use it, and a part that hangs gets no more."""
     await stop.wait()
     await clocks.system.sleep(grace_seconds)
 
@@ -98,7 +98,7 @@ async def _begin(engine: Engine, begin: Begin, stop: asyncio.Event) -> None:
 
 
 async def _open(settings: Settings, stop: asyncio.Event) -> Engine | None:
-    """The engine, as soon as the servers it needs are there; None when somebody stopped the wait."""
+    """The engine, as soon as the servers it needs answer; None when the process was told to stop meanwhile."""
     from perdure.opening import open_engine
     from perdure.transport import TransportUnavailable
 

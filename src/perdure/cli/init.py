@@ -1,4 +1,4 @@
-"""`perdure init`: a small project to start from. Its files stand in `starter/`, each under its name with `.txt` after it."""
+"""`perdure init`: a small project to start from. Its files are in `starter/`, each under its own name followed by `.txt`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FILES = {
     ".gitignore": "",
 }
 _LEFT_OUT = ("README.md", ".gitignore", SCHEMA)
-"""A repository has its own; the project needs none."""
+"""Files that the project does not need, and that an existing repository may have already."""
 
 
 @click.command(short_help="Write a small project to start from.")
@@ -56,13 +56,13 @@ def init(directory: Path, as_json: bool) -> None:
 
 
 def read_starter(name: str) -> str:
-    if name == SCHEMA:  # made here and now: it knows the node types that are installed, and needs no network
+    if name == SCHEMA:  # made on the spot: it knows the installed node types, and needs no network
         return read_schema()
     return (resources.files("perdure.cli") / "starter" / f"{name.removeprefix('.')}.txt").read_text(encoding="utf-8")
 
 
 def _write(path: Path, text: str) -> None:
-    with path.open("x", encoding="utf-8", newline="\n") as file:  # never over a file that came meanwhile
+    with path.open("x", encoding="utf-8", newline="\n") as file:  # never overwrites a file that appeared meanwhile
         file.write(text)
 
 

@@ -1,4 +1,4 @@
-"""`perdure keys`: who may use the server, made and taken back in the database, or on a server by an admin. A key is shown once."""
+"""`perdure keys`: API keys, created and revoked in the database, or on a server by an admin. A key is shown once."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def revoke(key_id: str, tenant: str, where: Where, as_json: bool) -> None:
 
 
 async def _note(backend: Backend, action: str, key: dict[str, Any]) -> None:
-    """In the audit; a server does that by itself."""
+    """Write the action into the audit of a local database; a server does that by itself."""
     from perdure.access import Audit
     from perdure.service import Service
 

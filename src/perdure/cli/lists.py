@@ -1,4 +1,4 @@
-"""What the lists of approvals and dead letters have in common: filters, pages, and finding one of them."""
+"""The common part of the lists of approvals and dead letters: filters, pages, and finding one item."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: Literal["approval", "dead_letter"]
     command: str
-    """That lists them."""
+    """The command that lists them."""
     columns: tuple[str, ...]
     flexible: str
     as_cells: Callable[[dict[str, Any]], Sequence[str]]
     nothing_pending: str
     nothing: str
     hint: str
-    """What can be done with what is pending."""
+    """A hint at what can be done with pending ones."""
 
 
 def list_options(*states: str) -> Callable[[F], F]:
-    """`--state --run-id --limit --cursor --db --server --api-key --json`"""
+    """Add the options of a list: `--state --run-id --limit --cursor --db --server --api-key --json`."""
 
     def add(function: F) -> F:
         state = click.option(
@@ -86,14 +86,14 @@ def say_more(cursor: str | None) -> None:
 
 
 async def find_pending(backend: Backend, listed: Listed, *, run_id: str | None = None) -> list[View]:
-    """Every pending one."""
+    """All pending items of this kind."""
     from perdure.cli.backend import MOST
 
     return [one async for one in _noun(backend, listed).list(state="pending", run_id=run_id, limit=MOST)]
 
 
 async def on_one(backend: Backend, listed: Listed, name: str, act: Callable[[str], Awaitable[Any]]) -> View:
-    """What is done with the one with this id, or with the only pending one whose id begins so."""
+    """Act on the item with this id, or on the only pending one whose id begins with it."""
     from perdure.errors import NotFound
 
     try:

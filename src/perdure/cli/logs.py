@@ -12,11 +12,11 @@ from perdure.plain_text import clean_json
 from perdure.settings import Settings
 
 FIELDS = ("run_id", "node", "attempt", "tenant", "worker", "request_id")
-"""What a record may be about."""
+"""Fields that say what a record is about."""
 
 
 class JsonFormatter(logging.Formatter):
-    """`{"at", "level", "logger", "message", "run_id"?, …, "error"?}`"""
+    """A record as JSON: `{"at", "level", "logger", "message", "run_id"?, …, "error"?}`."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -32,7 +32,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure(settings: Settings) -> None:
-    """As the settings say; lines for people are there already."""
+    """Set the format of logs from the settings; lines for people are the default."""
     logger = logging.getLogger("perdure")
     if settings.log_format == "json":
         lines = logging.StreamHandler(sys.stderr)

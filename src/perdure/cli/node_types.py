@@ -1,4 +1,4 @@
-"""`perdure node-types`: what a workflow can be made of, built in and installed."""
+"""`perdure node-types`: the node types that workflows can use, built in and installed."""
 
 from __future__ import annotations
 
@@ -92,6 +92,6 @@ def as_yaml(value: Any) -> str:
     import msgspec
     import yaml
 
-    value = msgspec.json.decode(msgspec.json.encode(value))  # parts that are shared would become anchors
+    value = msgspec.json.decode(msgspec.json.encode(value))  # shared parts would become YAML anchors
     text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
     return "".join(f"  {line}\n" for line in text.splitlines()).rstrip("\n")

@@ -1,4 +1,4 @@
-"""What people write on the command line, as values: moments, tags, JSON."""
+"""Parameters of the command line as values: moments, tags, JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _AGO = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|h|d|w)")
 
 class Moment(ParamType):
     """A time: `2026-11-15`, `2026-11-15T09:30`, `09:30` (today), or so long ago: `15min`, `2h`, `3d`.
-    Without a zone it is UTC, as what commands print."""
+    Without a zone it is UTC, like the times that commands print."""
 
     name = "moment"
 
@@ -52,7 +52,7 @@ class Moment(ParamType):
 
 
 class Tag(ParamType):
-    """`NAME=VALUE`"""
+    """A tag: `NAME=VALUE`."""
 
     name = "tag"
 
@@ -66,7 +66,7 @@ class Tag(ParamType):
 
 
 class Json(ParamType):
-    """JSON, or `@FILE` that holds it, or `@-` for standard input."""
+    """A value as JSON, or `@FILE` that holds it, or `@-` for standard input."""
 
     name = "json"
 

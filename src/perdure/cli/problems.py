@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from perdure.model import Problem
 
 SHOWN = 50
-"""Nobody reads more at once; --json has them all."""
+"""How many problems are shown: a person reads no more at once, and --json has them all."""
 _WIDEST_LINE = 160
 _BESIDE = 90
-"""A way out that ends before this column stands beside its mark, a longer one below."""
+"""The column up to which a way out is printed beside its mark; a longer one is printed below."""
 
 
 def show_problems(name: str, text: str, problems: Sequence[Problem]) -> None:
@@ -43,7 +43,7 @@ def as_data(problem: Problem) -> dict[str, Any]:
 
 
 def count(problems: Sequence[Problem]) -> str:
-    """`2 errors, 1 warning`."""
+    """The number of problems in words: `2 errors, 1 warning`."""
     words = []
     for severity in ("error", "warning"):
         number = sum(problem.severity == severity for problem in problems)
@@ -69,7 +69,7 @@ def _show(name: str, lines: list[str], problem: Problem) -> None:
             say(f"      at {problem.path}")
         _say_way_out(way_out)
         return
-    if len(line) > _WIDEST_LINE:  # one-line JSON: show the part that matters
+    if len(line) > _WIDEST_LINE:  # JSON in one line: show the part that matters
         start = max(column - 40, 0)
         line, column = line[start : start + 120], column - start
     margin = str(problem.line).rjust(5)
@@ -91,7 +91,7 @@ def _say_way_out(way_out: str) -> None:
 
 
 def aim(line: str, column: int, said: str) -> tuple[int, int]:
-    """Where in the line to point, and how far: at the word the problem is about, if it stands after its key."""
+    """The column to point at, and the width of the mark: the word that the problem is about, if it stands after its key."""
     key = _width(line, column)
     rest = line[column - 1 + key :]
     if not said.startswith("unknown key"):
@@ -103,7 +103,7 @@ def aim(line: str, column: int, said: str) -> tuple[int, int]:
 
 
 def _width(line: str, column: int) -> int:
-    """The word the problem begins at: up to a separator, or the quote that closes it."""
+    """The width of the word with which the problem begins: up to a separator, or to its closing quote."""
     rest = line[column - 1 :]
     if rest[:1] in ("'", '"'):
         end = rest.find(rest[0], 1)

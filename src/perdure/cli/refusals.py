@@ -1,4 +1,4 @@
-"""What is found wrong with a definition only where its blobs are, or where it is to run: a database, or a server."""
+"""Problems of a definition that are found only where its blobs are, or where it is to run: in a database, or on a server."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ if TYPE_CHECKING:
 
 _MOST_FILES = 200
 _HEAD = 2_000
-"""Characters in which a definition says its name."""
+"""How many characters of a file are searched for the name of its definition."""
 
 
 async def check_contents(engine: Engine, source: Source) -> Compiled:
-    """The definition with what this database finds wrong with it, each problem once and with its line."""
+    """The definition with the problems that this database finds, each once and with its line."""
     problems = await engine.checker.find_problems(source.compiled, beside=_beside(source))
     return _add(source, tuple(_name_file(one, source) for one in problems))
 
 
 def check_source(source: Source, where: Where) -> Compiled:
-    """The same wherever the command works; a database is opened only for a definition that names blobs or other workflows."""
+    """The definition with the problems that its database or server finds. A database is opened only for a definition that
+    names blobs or other workflows."""
     server = where.find_server()
     compiled: Compiled = source.compiled
     if server is not None:
@@ -43,7 +44,7 @@ def check_source(source: Source, where: Where) -> Compiled:
 
 
 async def _ask(server: Server, source: Source) -> Compiled:
-    """What a server says. Which node types there are, and what their configs may be, is for the server to say."""
+    """The definition with the problems that a server finds, which knows its node types and their configs."""
     from perdure.cli.backend import reached
     from perdure.model import Problem, compile_definition, compile_text
 
@@ -85,7 +86,7 @@ def _beside(source: Source) -> dict[str, Any]:
 
 
 def _strangers(source: Source) -> list[Problem]:
-    """Workflows that nodes start by name, but for those that come with the source."""
+    """Problems for workflows that nodes start by name and that do not come with the source."""
     from perdure.runtime.called import find_strangers
 
     ir = source.compiled.ir or (source.compiled.draft and source.compiled.draft.ir)
@@ -93,7 +94,7 @@ def _strangers(source: Source) -> list[Problem]:
 
 
 def _name_file(problem: Problem, source: Source) -> Problem:
-    """With the file to push, where it stands next to this one."""
+    """The problem of an unknown workflow with the file to push, if that is next to this one."""
     if problem.code != "unknown_workflow":
         return problem
     from shlex import quote
@@ -110,7 +111,7 @@ def _name_file(problem: Problem, source: Source) -> Problem:
 
 
 def _find_beside(source: Source, name: str) -> Path | None:
-    """The file next to this one that has the workflow, by a look at its first lines."""
+    """The file next to this one that has the workflow, by its first lines."""
     folder = Path(source.name).parent
     if source.kind is None or not folder.is_dir():
         return None
@@ -135,12 +136,12 @@ def _refs(compiled: Compiled) -> list[tuple[str, str]]:
 
 
 def refused_for(error: BaseException | None) -> tuple[Problem, ...]:
-    """What a database or a server refused a definition for; empty when it was refused for something else."""
+    """The problems for which a database or a server refused a definition; empty when the reason was another."""
     return read_problems(getattr(error, "problems", ()) or getattr(getattr(error, "__cause__", None), "problems", ()))
 
 
 def read_problems(found: Iterable[Any]) -> tuple[Problem, ...]:
-    """Without lines, which are those of another text."""
+    """Problems from data, without their lines, which belong to another text."""
     from perdure.model import Problem
 
     plain = (one if isinstance(one, Mapping) else as_data(one) for one in found)
@@ -150,7 +151,7 @@ def read_problems(found: Iterable[Any]) -> tuple[Problem, ...]:
 
 
 def show_warnings(source: Source, found: Sequence[Mapping[str, Any]], said: Sequence[Problem] = ()) -> None:
-    """What was warned about where the definition was registered, at the lines of its file, but for what was said."""
+    """Show the warnings of the registration at the lines of the file, except those that were shown before."""
     before = {(one.code, one.message) for one in said}
     problems = tuple(_name_file(one, source) for one in read_problems(found))
     show_problems(
@@ -159,14 +160,14 @@ def show_warnings(source: Source, found: Sequence[Mapping[str, Any]], said: Sequ
 
 
 def show_refused(source: Source, error: BaseException, what: str) -> None:
-    """What was refused elsewhere, at the lines of the file it came from. `what` was not done then."""
+    """Show a refusal of a database or a server at the lines of the file. `what` names what was therefore not done."""
     problems = _placed(source, refused_for(error))
     show_problems(source.name, source.text, problems)
     say(f"{source.name}: {count(problems)}; nothing was {what}")
 
 
 def _placed(source: Source, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-    compiled: Compiled | None = source.compiled  # none where it is a patch
+    compiled: Compiled | None = source.compiled  # None where the source is a patch
     if source.kind is None or compiled is None or compiled.definition is None:
         return problems
     from perdure.model.placement import place
@@ -176,7 +177,7 @@ def _placed(source: Source, problems: tuple[Problem, ...]) -> tuple[Problem, ...
 
 
 def _by_id(problem: Problem, names: list[str]) -> Problem:
-    """`nodes[0]` of the canonical form, where nodes are sorted, is another node of the file."""
+    """The problem with its node named by id: `nodes[0]` of the canonical form, which is sorted, is another node of the file."""
     found = re.match(r"nodes\[(\d+)\]", problem.path)
     if found is None or int(found[1]) >= len(names):
         return problem
@@ -188,7 +189,7 @@ def _add(source: Source, problems: tuple[Any, ...]) -> Compiled:
 
 
 def add_problems(source: Source, compiled: Compiled, problems: tuple[Any, ...]) -> Compiled:
-    """What was compiled of a source with more problems, each once and with its line."""
+    """A compiled source with more problems, each once and with its line."""
     from perdure.model.placement import place
     from perdure.nodes.checks import joined
 

@@ -83,7 +83,7 @@ def run(
     server = where.find_server()
     source = read_source(file)
     if server is not None and source.compiled.definition is not None:
-        # Which node types there are, and what their configs may be, is for the server to say.
+        # The server knows which node types there are, and what their configs may be.
         if modules:
             raise click.UsageError("--import is for work that is done here; on a server, its workers import")
         schema = source.compiled.definition.get("inputs")
@@ -107,7 +107,8 @@ def run(
 
 
 def _check_inputs(name: str, schema: Any, inputs: dict[str, Any]) -> None:
-    """Everything that is wrong with them at once, before anything is started. What is only unknown is a warning."""
+    """Report everything that is wrong with the inputs at once, before anything is started. An unknown input is only a
+    warning."""
     from perdure.cli.source import warn_unknown
     from perdure.expressions.inputs import apply_defaults, find_unknown
     from perdure.expressions.schemas import SchemaInvalid, check
@@ -115,7 +116,7 @@ def _check_inputs(name: str, schema: Any, inputs: dict[str, Any]) -> None:
     required = schema.get("required", ()) if isinstance(schema, dict) else ()
     whole = apply_defaults(schema, inputs)
     missing = [word for word in required if word not in whole]
-    if not missing:  # whoever decides says what is wrong, and what is unknown
+    if not missing:  # the coordinator says what is wrong with the values
         warn_unknown(schema, inputs)
         return
     said = {f'"{word}" is a required property' for word in missing}
@@ -154,11 +155,11 @@ class Session:
         self.no_wait = no_wait
         self.as_json = as_json
         self.view: dict[str, Any] = {}
-        """The run as it is at the end."""
+        """The run as it is at the end of the command."""
         self.found: Any = None
-        """The run as it was before this process, if it existed."""
+        """The run as it was before this process, if it existed already."""
         self.follower: Any = None
-        """Whoever has followed the run, once that is over."""
+        """The follower of the run, once following is over."""
         self.engine: Any = None
 
     async def go(self) -> ExitCode:
@@ -176,7 +177,7 @@ class Session:
                 follower = Follower(JournalSource(engine), await self._start(engine))
                 if self.found is not None:
                     follower.state = self.found
-                if self.no_wait and engine.distributed:  # others run it; that it has begun is durable
+                if self.no_wait and engine.distributed:  # other processes run it, and its start is durable
                     self.view = await self._service(engine).runs.get(self.run_id)
                     return self._say_started()
                 await self._follow(engine, follower, stop)
@@ -195,7 +196,7 @@ class Session:
         return self._finish(follower)
 
     async def _look_last(self) -> None:
-        """What became of the run, also while what was under way had its grace."""
+        """Read the final state of the run, including what happened while work under way had its grace."""
         follower = self.follower
         if follower is not None:
             if not follower.state.terminal:
@@ -203,7 +204,7 @@ class Session:
             self.view = await self._service(self.engine).runs.get(self.run_id)
 
     def _say_where(self, settings: Any) -> None:
-        """Where nobody looks for it: perdure.toml of a folder above says where the database is."""
+        """Say where the database is, if it is where a person would not look: a perdure.toml of a folder above can name it."""
         from pathlib import Path
 
         from perdure.deployment import database_file, is_postgres
@@ -215,7 +216,7 @@ class Session:
     # -- starting ------------------------------------------------------------------------------------------------------
 
     async def _start(self, engine: Any) -> str:
-        """Begin the run, or find that it exists; then it is shown from where it was before this process held it."""
+        """Start the run, or find that it exists; then it is shown from where it was before this process held it."""
         from perdure.cli.database import holder, tell_end
         from perdure.cli.others import tell_newer
         from perdure.errors import Refused
@@ -252,7 +253,7 @@ class Session:
         except Refused as error:
             if error.code != "exists":
                 raise
-            await self._find(engine, ir.hash)  # somebody was faster
+            await self._find(engine, ir.hash)  # another process was faster
         except Invalid as error:
             if error.code != "invalid_inputs":
                 raise click.UsageError(error.message) from error
@@ -266,7 +267,7 @@ class Session:
         from perdure.cli.source import warn
         from perdure.runtime.origins import note_origin
 
-        if engine.distributed or self.source.path is None:  # what a path means, one machine knows
+        if engine.distributed or self.source.path is None:  # a path means something on one machine only
             return
         said = await note_origin(
             engine.journal, engine.archive, ir.name, version, self.source.path, by=user(), at=engine.clock.now()
@@ -282,7 +283,7 @@ class Session:
         return Service.of_owner(engine, user() or "local")
 
     async def _check(self, engine: Any) -> Any:
-        """What only a database knows is wrong, the blobs it has, is a bad definition as well."""
+        """Check the definition also for what only the database knows, such as its blobs."""
         from perdure.cli.calls import check_files, folders_of
         from perdure.cli.problems import count, show_problems
         from perdure.cli.refusals import add_problems, check_contents
@@ -299,7 +300,7 @@ class Session:
             say(f"{self.source.name}: {count(more)}; nothing was run")
             leave(ExitCode.USAGE)
         strange = [problem for problem in compiled.problems if problem.code == "unknown_type"]
-        if strange and not engine.distributed:  # no worker elsewhere can have it
+        if strange and not engine.distributed:  # there is no worker elsewhere that could have the type
             if self.as_json:
                 show_problems(self.source.name, self.source.text, strange)
             say(f"{self.source.name}: only this process works here, and it lacks a node type; nothing was run")
@@ -307,8 +308,8 @@ class Session:
         return compiled
 
     async def _hold(self, engine: Any, *, work: bool = True) -> bool:
-        """Become the process that works, and say what else it works on. A new run is executed once it was shown: what its
-        functions print comes after that."""
+        """Become the process that works, and say what else it works on. A new run is executed only once it is shown, so that
+        the output of its functions comes after that."""
         from perdure.cli.others import look_around, tell
 
         engine.others = "none" if self.only else "uncrashed"
@@ -320,7 +321,7 @@ class Session:
         return True
 
     async def _find(self, engine: Any, ir: str) -> None:
-        """Go on with a run that exists, if it is the same workflow with the same inputs."""
+        """Continue a run that exists, if it has the same workflow and the same inputs."""
         from perdure.expressions.inputs import apply_defaults
         from perdure.sdk.asks import look
 
@@ -342,7 +343,8 @@ class Session:
                 self._tell(f"  {ask.node or 'it'} waits for: {ask.command}")
 
     def _say_other(self, state: Any) -> str:
-        """The run goes by another definition than the file: of the same workflow, edited since, or of another one."""
+        """The message that a run follows another definition than the file: of the same workflow before it was edited, or of
+        another one."""
         from shlex import quote
 
         file = quote(self.source.name)
@@ -464,5 +466,5 @@ def _give_up() -> None:
 
 
 def asks_on(stream: IO[str] | None) -> bool:
-    """Somebody can answer: standard input may be closed, and then there is none."""
+    """Whether a person can answer on this stream. It is None, or closed, where there is no standard input."""
     return stream is not None and not stream.closed and stream.isatty()

@@ -31,7 +31,7 @@ async def run_remote(
     no_wait: bool,
     as_json: bool,
 ) -> ExitCode:
-    """`flags` are what the next command needs to reach the same server."""
+    """Run a workflow on a server. `flags` are those that the next command needs to reach the same server."""
     from perdure.cli.backend import reached
 
     async with reached(server) as client:
@@ -54,7 +54,7 @@ class Session:
     # -- starting ------------------------------------------------------------------------------------------------------
 
     async def start(self, inputs: dict[str, Any] | None, tags: dict[str, str], correlation_id: str) -> bool:
-        """False: the server refused the definition, which was said."""
+        """Start the run. False: the server refused the definition, and the problems were printed."""
         from perdure.cli.refusals import show_refused, show_warnings
         from perdure.client import Invalid
 
@@ -93,7 +93,7 @@ class Session:
     # -- following -----------------------------------------------------------------------------------------------------
 
     async def leave(self) -> ExitCode:
-        """The start is durable, and that is all that was asked for."""
+        """End the command once the start is durable, which is all that was asked for."""
         from perdure.cli.backend import get_run
         from perdure.cli.terminal.output import print_json
 

@@ -116,7 +116,7 @@ def migrate(restored: bool, db: str | None, as_json: bool) -> None:
 
 
 RESTORED_BY = 1000
-"""More than anybody can have raised it since the backup was made."""
+"""How far `migrate --restored` raises the incarnation: more than can have been added since the backup was made."""
 
 
 async def _migrate(settings: Settings, *, restored: bool) -> tuple[list[int], int]:
@@ -144,7 +144,7 @@ async def serve_api(
     stop: asyncio.Event,
     ready: Callable[[Starlette, str], None] | None = None,
 ) -> None:
-    """Until the event. `ready` is told where it listens."""
+    """Serve the API until the event. `ready` is told where it listens."""
     from perdure.api import create_app
     from perdure.api.server import serve as listen
 

@@ -82,7 +82,7 @@ def simulate(
 
 
 def _compile(file: str, *, as_json: bool) -> list[Any]:
-    """The compiled definition and those it brings along; problems are shown, and errors end the command."""
+    """The compiled definition and its children; problems are shown, and errors end the command."""
     from perdure.cli.problems import count, show_problems
     from perdure.cli.source import read_source
 
@@ -120,7 +120,7 @@ def _read_stubs(file: str) -> dict[str, Any]:
 
 
 def _make_progress(count: int) -> tuple[Callable[[int, int], None], Callable[[], None]]:
-    """On a terminal only: how many are done. And what takes that away again."""
+    """A function that shows on a terminal how many simulations are done, and one that removes that line again."""
     if not sys.stderr.isatty() or count < 2:
         return lambda done, bad: None, lambda: None
 

@@ -1,4 +1,4 @@
-"""What a command is given: a definition in a file, inputs as flags or JSON, modules to import."""
+"""The sources of a command: a definition in a file, inputs as flags or JSON, modules to import."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class Source(msgspec.Struct, frozen=True):
     text: str
     compiled: Any  # perdure.model.Compiled, loaded late
     children: tuple[Any, ...] = ()
-    """The workflows it starts, compiled; of a Python file."""
+    """The workflows that a workflow from a Python file starts, compiled."""
     kind: Any = None
     """`json` or `yaml`, where `text` is a definition."""
 
     @property
     def path(self) -> str | None:
-        """Of the file it was read from; None: it came from none."""
+        """The path of the file that the source was read from; None: it was not a file."""
         file = self.name.partition(".py:")[0] + ".py" if ".py:" in self.name else self.name
         return str(Path(file).resolve()) if Path(file).is_file() else None
 
 
 def read_source(file: str) -> Source:
-    """Read and compile a definition. Problems of the definition are in the result; a file that is none is refused."""
+    """Read and compile a definition. Its problems are in the result; a file that holds no definition is refused."""
     from perdure.model import compile_text
 
     if ".py" in file or ":" in file:
@@ -52,7 +52,7 @@ def read_source(file: str) -> Source:
 
 
 def read_source_or_patch(file: str) -> tuple[Source, Any]:
-    """A whole definition, or the operations of a JSON Patch: a file that holds a list is one."""
+    """A whole definition, or the operations of a JSON Patch: a file that holds a list is a patch."""
     from perdure.model import compile_text
     from perdure.model.problems import Problems
     from perdure.model.reader import read
@@ -77,7 +77,7 @@ def _read_python(file: str) -> Source:
 
 
 def _check_children(compiled: Compiled, children: Sequence[Compiled]) -> Compiled:
-    """Adds what is wrong with the workflows that come with it as children, since they are registered with it."""
+    """Add the problems of the child workflows that come with a definition, since they are registered with it."""
     from perdure.nodes import installed
     from perdure.nodes.checks import find_more_problems, joined
 
@@ -91,7 +91,7 @@ def _check_children(compiled: Compiled, children: Sequence[Compiled]) -> Compile
 
 
 def _check(compiled: Compiled, data: bytes | None = None, kind: Any = None) -> Compiled:
-    """Also what the compiler cannot see, with its lines: conditions, schemas, the configs of node types."""
+    """Add the problems that the compiler cannot see, with their lines: in conditions, schemas, the configs of node types."""
     from perdure.model.placement import place
     from perdure.nodes import installed
     from perdure.nodes.checks import find_more_problems, joined
@@ -101,7 +101,7 @@ def _check(compiled: Compiled, data: bytes | None = None, kind: Any = None) -> C
 
 
 def _read_file(file: str) -> tuple[bytes, str, Any]:
-    """The bytes, what to call them, and what they are by their name."""
+    """The bytes of a file, its name for messages, and its format by that name."""
     if file == "-":
         data, name, kind = sys.stdin.buffer.read(MAX_BYTES + 1), "<stdin>", None
     else:
@@ -127,7 +127,8 @@ def _read(path: Path) -> bytes:
 
 
 def read_inputs(pairs: Sequence[str], file: str | None, schema: Any = None) -> dict[str, Any] | None:
-    """`--inputs` first, then each `-i name=value` on top, read as the schema of the inputs has it. None when neither was given."""
+    """The inputs: those of `--inputs`, then each `-i name=value` over them, read by the schema of the inputs. None when neither
+    was given."""
     inputs: dict[str, Any] = {}
     if file is not None:
         inputs.update(_read_json(file))
@@ -140,7 +141,7 @@ def read_inputs(pairs: Sequence[str], file: str | None, schema: Any = None) -> d
 
 
 def _read_as(text: str, name: str, schema: Any) -> Any:
-    """`-i order=123` is text where the workflow wants text, though it could be a number."""
+    """The value of one `-i`: in `-i order=123` the value is text if the workflow wants text, although it could be a number."""
     value = read_value(text)
     properties = schema.get("properties") if isinstance(schema, dict) else None
     part = properties.get(name) if isinstance(properties, dict) else None
@@ -151,12 +152,12 @@ def _read_as(text: str, name: str, schema: Any) -> Any:
     inner = {"$defs": schema["$defs"], **part} if isinstance(part, dict) and "$defs" in schema else part
     try:
         return text if not fits(inner, value) and fits(inner, text) else value
-    except SchemaInvalid:  # said where the definition is checked
+    except SchemaInvalid:  # reported where the definition is checked
         return value
 
 
 def warn_unknown(schema: Any, inputs: Any) -> None:
-    """A typo in the name of an input that is not needed would go unnoticed."""
+    """Warn about unknown inputs: a typo in the name of an optional one would go unnoticed."""
     from perdure.expressions.inputs import find_unknown
 
     for said in find_unknown(schema, inputs):
@@ -168,7 +169,7 @@ def warn(said: str) -> None:
 
 
 def read_value(text: str) -> Any:
-    """JSON if it is JSON, else the text itself: `120`, `true`, `[1, 2]`, `{"a": 1}`, `Oslo`."""
+    """The value of a text that may be JSON, else the text itself: `120`, `true`, `[1, 2]`, `{"a": 1}`, `Oslo`."""
     try:
         return msgspec.json.decode(text)
     except msgspec.MsgspecError:

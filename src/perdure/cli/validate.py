@@ -1,4 +1,4 @@
-"""`perdure validate`: compile only; every problem at once, each with its place."""
+"""`perdure validate`: only compile a definition, and list every problem at once, each with its place."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def validate(file: str, modules: tuple[str, ...], where: Where, as_json: bool) -
 
 
 def _check_calls(source: Source, file: str, modules: tuple[str, ...], where: Where) -> tuple[Problem, ...]:
-    """Of a Python file the functions are known already."""
+    """Problems with the functions that a definition names; those of a Python file are known already."""
     if source.kind is None:
         return ()
     from perdure.cli.calls import check_files, check_imported, folders_of

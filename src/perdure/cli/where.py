@@ -1,4 +1,4 @@
-"""What a command works on: a database here, or a server elsewhere. The options that say so, and which of them wins."""
+"""The place a command works on, a local database or a server: the options that name it, and which of them wins."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Server(msgspec.Struct, frozen=True):
 
 
 class Where(msgspec.Struct, frozen=True):
-    """As it was asked for on the command line."""
+    """The place that was named on the command line."""
 
     db: str | None = None
     server: str | None = None
@@ -29,7 +29,7 @@ class Where(msgspec.Struct, frozen=True):
 
     @property
     def flags(self) -> str:
-        """What the next command has to be given to work on the same: nothing where it is a setting."""
+        """The flags that the next command needs to work on the same place: none where it comes from settings."""
         from shlex import quote
 
         if self.server:
@@ -37,7 +37,7 @@ class Where(msgspec.Struct, frozen=True):
         return f" --db {quote(self.db)}" if self.db is not None else ""
 
     def find_server(self) -> Server | None:
-        """The server, or None when it is a database. A flag wins over the setting `server_url`; so does --db."""
+        """The server, or None for a database. A flag wins over the setting `server_url`; so does --db."""
         from perdure.settings import Settings
 
         if self.db is not None:
@@ -48,13 +48,13 @@ class Where(msgspec.Struct, frozen=True):
         url = settings.server_url if self.server is None else self.server
         if not url:
             return None
-        # A key that is a setting belongs to the server that is one, and is shown to no other.
+        # A key from the settings belongs to the server from the settings, and is shown to no other.
         own = not settings.server_url or settings.server_url.rstrip("/") == url.rstrip("/")
         return Server(url, self.api_key if self.api_key is not None else settings.api_key if own else "")
 
 
 def where_options(function: F) -> F:
-    """`--db --server --api-key`, given to the command as `where`."""
+    """Add `--db --server --api-key`, given to the command as `where`."""
 
     @server_options
     @functools.wraps(function)
@@ -80,7 +80,7 @@ def server_options(function: F) -> F:
 
 
 def _mark(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Said when the command ends, since only then it is known how it speaks."""
+    """Warn about a key on the command line when the command ends: only then is it known whether the output is JSON."""
     if value and ctx.get_parameter_source("api_key") is click.core.ParameterSource.COMMANDLINE:
         ctx.call_on_close(lambda: None if ctx.params.get("as_json") else _warn())
     return value
@@ -92,7 +92,7 @@ def _warn() -> None:
 
 
 def here_only(why: str) -> Callable[[F], F]:
-    """For a command that no server can do: `--server` is understood, and refused with the reason."""
+    """Make a command that no server can do refuse `--server` with the reason."""
 
     def refuse(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
         if value:
@@ -105,7 +105,7 @@ def here_only(why: str) -> Callable[[F], F]:
 
 
 def check_here(db: str | None) -> None:
-    """A command for databases alone must not take one nobody meant."""
+    """Refuse a command for databases alone that would take a database the user did not mean: `server_url` is set, --db is not."""
     from perdure.settings import Settings
 
     settings = Settings.load()

@@ -1,4 +1,4 @@
-"""`perdure workflows`: definitions that are registered, their versions, and the names that point to them."""
+"""`perdure workflows`: registered definitions, their versions, and the aliases that point to them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ reason_option = click.option("--reason", default="", help="Why; it is written do
 
 
 class Share(ParamType):
-    """`VERSION` or `VERSION=PERCENT`"""
+    """A share of the starts: `VERSION` or `VERSION=PERCENT`."""
 
     name = "share"
 
@@ -52,7 +52,7 @@ def _ask(where: Where, work: Ask, *, make: bool = False) -> View:
 
 
 async def get_workflow(backend: Backend, reference: str) -> View:
-    """`NAME`, `NAME@3` or `NAME@alias`."""
+    """The workflow that `NAME`, `NAME@3` or `NAME@alias` means."""
     name, _, which = reference.partition("@")
     version, alias = (int(which), None) if which.isdecimal() else (None, which or None)
     found: Any = await backend.workflows.get(name, version=version, alias=alias)
@@ -121,7 +121,7 @@ _FIRST_OF_NODES = (
     "rejection_path",
     "on_failure",
 )
-"""As the reference has them; what is in neither comes after, as it is."""
+"""The order of keys in the reference; keys in neither list come after, in their own order."""
 
 
 def _in_order(definition: dict[str, Any]) -> dict[str, Any]:
@@ -195,11 +195,11 @@ def push(file: str, reason: str, where: Where, as_json: bool) -> None:
 
 
 def _push(where: Where, source: Source, reason: str) -> View | None:
-    """None: a server refused it, which was said."""
+    """Register a definition and its children. None: it was refused, and the problems were printed."""
     from perdure.cli.refusals import refused_for, show_refused
     from perdure.runtime.origins import describe_origin
 
-    here = where.find_server() is None and source.path is not None  # what a path means, one machine knows
+    here = where.find_server() is None and source.path is not None  # a path means something on one machine only
     origin = describe_origin(str(source.path)) if here else ""
 
     async def register(backend: Backend) -> View:

@@ -1,4 +1,5 @@
-"""`perdure runs`: look at runs. The journal stands in `journal.py`, what changes runs in `control.py` and `changes.py`."""
+"""`perdure runs`: look at runs. Commands about the journal are in `journal.py`, those that change runs in `control.py` and
+`changes.py`."""
 
 from __future__ import annotations
 
@@ -125,11 +126,11 @@ async def _list(where: Where, wanted: dict[str, Any], limit: int, cursor: str | 
 
 _CHILDREN = 20
 _LOOKED_AT = 1000
-"""Children of a run that are looked through for those of one node."""
+"""How many children of a run are looked through for those of one node."""
 
 
 async def _children(where: Where, view: dict[str, Any]) -> tuple[list[dict[str, Any]], bool]:
-    """The runs that a node started, the newest first, and whether there are more than were looked at."""
+    """The runs that a node started, newest first, and whether there are more than were looked at."""
     if view["type"] not in ("workflow", "map"):
         return [], False
     run_id, node = view["run_id"], view["node"]
@@ -226,13 +227,13 @@ def explain(run_id: str, name: str | None, node: str | None, where: Where, as_js
 
 
 async def _explain(where: Where, name: str, node: str | None) -> dict[str, Any]:
-    """With the errors of nodes that have not completed, and how many there are."""
+    """The explanation of a run with the errors of its nodes that have not completed, and the number of nodes."""
     async with connected(where) as backend:
         run_id = (await find_run(backend, name))["run_id"]
         said: Any = await backend.runs.explain(run_id, node)
         try:
             nodes = (await get_run(backend, run_id, outputs=False))["nodes"]
-        except Refused:  # nothing is known of its nodes, and why it does not go on is
+        except Refused:  # its nodes are unknown, but the reason why it does not go on is known
             nodes = {}
         states = [one["state"] for one in nodes.values()]
         errors = {name: one["error"] for name, one in nodes.items() if one.get("error") and one["state"] != "completed"}

@@ -178,7 +178,7 @@ def _read(file: str | None) -> Source | None:
 
 
 def _mended(given: Source | None, ask: Callable[[], Any]) -> Any:
-    """What a command gives that may be given a definition; None after saying what is wrong with that."""
+    """The answer to a request that may carry a definition; None after printing what is wrong with the definition."""
     from perdure.cli.refusals import refused_for, show_refused
     from perdure.client import Invalid
     from perdure.model import DefinitionError

@@ -1,4 +1,4 @@
-"""Which way a run went, what is different between two of them, and runs that come from elsewhere: `path`, `diff`, `import`."""
+"""The path of a run, the differences between two runs, and runs from elsewhere: `path`, `diff`, `import`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What changes the course of a run: start, cancel, pause, resume, retry, roll back, signal.
+"""Commands that change the course of a run: start, cancel, pause, resume, retry, roll back, signal.
 
-Each works while another process runs the database, which then decides, and when none does, then it is decided here.
+Each works while another process runs the database, which then decides; when none does, this process decides.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _id = click.argument("run_id", metavar="ID")
 
 
 Ask = Callable[["Backend", str], Awaitable[Any]]
-"""What is asked of the run with this id."""
+"""A request to the run with this id."""
 
 
 def _decide(where: Where, name: str, by: str | None, as_json: bool, done: str, ask: Ask) -> None:

@@ -1,4 +1,4 @@
-"""The journal of a run as people take it away: `perdure runs events`, `perdure runs logs`, `perdure runs export`."""
+"""The journal of a run as output: `perdure runs events`, `perdure runs logs`, `perdure runs export`."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ async def _export(where: Where, name: str, lines: bool, write: Callable[[str], A
 
     async with connected(where) as backend:
         run_id = (await find_run(backend, name))["run_id"]
-        if isinstance(backend, Service):  # it may be larger than memory
+        if isinstance(backend, Service):  # the file may be larger than memory
             async for piece in await backend.runs.export(run_id, lines=lines):
                 write(piece)
             return (await backend.tenancy.find_run(run_id)).seq
@@ -229,7 +229,7 @@ async def _export(where: Where, name: str, lines: bool, write: Callable[[str], A
 
 
 def _pieces(file: dict[str, Any], lines: bool) -> Iterator[str]:
-    """A file that was read whole, as it is written."""
+    """The pieces in which a file that was read whole is written."""
     if not lines:
         yield msgspec.json.encode(file).decode() + "\n"
         return

@@ -1,4 +1,4 @@
-"""A run as people see it: a line in a list, and the whole of one."""
+"""A run as people see it: as a line in a list, and as a whole."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def print_run(view: dict[str, Any]) -> None:
 
 
 def print_node(view: dict[str, Any]) -> None:
-    """One node of a run: what it is now, and every visit."""
+    """Print one node of a run: its present state, and every visit."""
     print_fields(
         {
             "node": f"{view['node']} ({view['type']})",
@@ -79,7 +79,7 @@ def print_node(view: dict[str, Any]) -> None:
 
 
 def _attempts_table(attempts: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """How each attempt went. One that completed at once needs no table."""
+    """A table of how each attempt went. One attempt that completed at once needs no table."""
     visits = len({one["visit"] for one in attempts}) > 1
     rows = []
     for one in attempts:
@@ -129,13 +129,13 @@ def _node_cells(node: dict[str, Any]) -> list[str]:
 
 
 def print_details(view: dict[str, Any]) -> None:
-    """Where the error was raised, line by line."""
+    """Print where the error was raised, line by line."""
     for line in show_details((view.get("error") or {}).get("details")):
         echo(style(line, fg="bright_black"))
 
 
 def error_of_view(view: dict[str, Any]) -> str:
-    """For a place that is called `error` already: the code that says no more is left out."""
+    """The text of an error for a place that is labelled `error`: the code `error` is left out."""
     error = view.get("error") or {}
     code, message = error.get("code", ""), error.get("message", "")
     return message if code == "error" and message else f"{code}: {message}" if error else ""

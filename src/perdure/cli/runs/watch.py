@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perdure.sdk.following import Follower
 
 LOOK_SECONDS = 2.0
-"""That a run is quarantined is in no event: it is looked for."""
+"""How often to look whether a run is quarantined, which no event says."""
 
 
 @click.command()
@@ -74,13 +74,13 @@ async def check_going(backend: Backend, found: dict[str, Any]) -> None:
     if why is None:
         return
     run_id = found["run_id"]
-    await get_run(backend, run_id)  # which says why, where it cannot be read
+    await get_run(backend, run_id)  # raises the reason if the run cannot be read
     if found["ended_at"] is None:
         raise Refused(f"run {run_id} is quarantined, so it does not go on: {why}", code="quarantined")
 
 
 class _Beside:
-    """While a run is followed: draw it, and find out that nothing will come any more."""
+    """Work beside a followed run: draw it, and find out when nothing more will come."""
 
     def __init__(self, backend: Backend, follower: Follower, tree: Tree | None) -> None:
         self._backend = backend
@@ -95,7 +95,7 @@ class _Beside:
 
 
 async def look_for_quarantine(backend: Backend, follower: Follower, over: asyncio.Event) -> None:
-    """Until the run is quarantined: then nothing will come any more."""
+    """Set `over` once the run is quarantined: then nothing more will come."""
     from perdure.cli.backend import look_up
     from perdure.client import ApiError
 
@@ -105,6 +105,6 @@ async def look_for_quarantine(backend: Backend, follower: Follower, over: asynci
         try:
             found = await look_up(backend, follower.state.run_id)
         except ApiError:
-            continue  # a server that is away: the stream is more patient
+            continue  # the server does not answer: the stream is more patient
         if found is not None and found.get("quarantined") is not None and follower.state.seq == seq:
             over.set()
