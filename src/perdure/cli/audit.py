@@ -1,4 +1,4 @@
-"""`perdure audit`: who did what, and whether the trace is whole."""
+"""`perdure audit`: who did what, and whether the audit is unchanged."""
 
 from __future__ import annotations
 

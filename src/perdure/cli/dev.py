@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from perdure.settings import Settings
 
 SERVERS = Path(".perdure/dev")
-"""Where the private servers keep their data."""
+"""The folder where the private servers keep their data."""
 
 
 @click.command(short_help="Everything in one process: to try things out.")

@@ -24,7 +24,7 @@ FILES = {
     ".gitignore": "",
 }
 _LEFT_OUT = ("README.md", ".gitignore", SCHEMA)
-"""Files that the project does not need, and that an existing repository may have already."""
+"""Files that are left out where the folder has its own: the project does not need them."""
 
 
 @click.command(short_help="Write a small project to start from.")

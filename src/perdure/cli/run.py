@@ -107,8 +107,8 @@ def run(
 
 
 def _check_inputs(name: str, schema: Any, inputs: dict[str, Any]) -> None:
-    """Report everything that is wrong with the inputs at once, before anything is started. An unknown input is only a
-    warning."""
+    """Refuse missing inputs, and with them everything else that is wrong, before anything is started. Unknown inputs alone
+    are a warning."""
     from perdure.cli.source import warn_unknown
     from perdure.expressions.inputs import apply_defaults, find_unknown
     from perdure.expressions.schemas import SchemaInvalid, check
@@ -116,7 +116,7 @@ def _check_inputs(name: str, schema: Any, inputs: dict[str, Any]) -> None:
     required = schema.get("required", ()) if isinstance(schema, dict) else ()
     whole = apply_defaults(schema, inputs)
     missing = [word for word in required if word not in whole]
-    if not missing:  # the coordinator says what is wrong with the values
+    if not missing:  # the coordinator says what else is wrong
         warn_unknown(schema, inputs)
         return
     said = {f'"{word}" is a required property' for word in missing}

@@ -116,7 +116,7 @@ def migrate(restored: bool, db: str | None, as_json: bool) -> None:
 
 
 RESTORED_BY = 1000
-"""How far `migrate --restored` raises the incarnation: more than can have been added since the backup was made."""
+"""How far `migrate --restored` raises the incarnation: more than it can have risen since the backup was made."""
 
 
 async def _migrate(settings: Settings, *, restored: bool) -> tuple[list[int], int]:

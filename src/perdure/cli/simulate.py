@@ -120,7 +120,7 @@ def _read_stubs(file: str) -> dict[str, Any]:
 
 
 def _make_progress(count: int) -> tuple[Callable[[int, int], None], Callable[[], None]]:
-    """A function that shows on a terminal how many simulations are done, and one that removes that line again."""
+    """A function that shows on a terminal how many histories are done, and one that removes that line again."""
     if not sys.stderr.isatty() or count < 2:
         return lambda done, bad: None, lambda: None
 

@@ -154,7 +154,7 @@ class RunsCalls:
     def diff(
         self, run_id: str, *, at: int | None = None, other: str | None = None, to: int | None = None
     ) -> Call[v.RunDiff]:
-        """What is different between two points of a run (`at`, `to`), or between it and an `other` run."""
+        """The differences between two points of a run (`at`, `to`), or between it and an `other` run."""
         return get("runs", run_id, "diff", at=at, other=other, to=to)
 
     @operation

@@ -33,7 +33,7 @@ UNUSABLE_IDS = RESERVED_IDS | {word.lower() for word in _TEMPLATE_WORDS}
 
 
 class Root(Protocol):
-    """Where a path begins. `template` and `cel` give the text of an expression."""
+    """The beginning of a path. `template` and `cel` give the text of an expression."""
 
     def template(self, parts: Parts) -> str: ...
     def cel(self, parts: Parts, own: Node | None) -> str: ...

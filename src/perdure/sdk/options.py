@@ -171,7 +171,7 @@ def _graph_keys(builder: Builder, options: Mapping[str, Any], reads: Reads) -> d
 
 
 class Undo:
-    """Where `output`, `config` and `error` mean something: inside one compensator."""
+    """The inside of one compensator, where `output`, `config` and `error` have a meaning."""
 
     def __init__(self, builder: Builder) -> None:
         self._builder = builder

@@ -196,5 +196,5 @@ class Approvals:
 
 
 def _subject(shown: Any) -> Any:
-    """What the person could change: what the node shows, else everything."""
+    """The part of the shown data that the approver could change: what the node shows, else everything."""
     return shown["show"] if isinstance(shown, dict) and "show" in shown else shown

@@ -13,7 +13,7 @@ from perdure.errors import PerdureError
 
 
 class Trouble(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that is wrong with what was given, and where."""
+    """One thing that is wrong with the input, and where."""
 
     path: str
     code: str
@@ -21,7 +21,7 @@ class Trouble(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Invalid(PerdureError):
-    """What was given does not fit. `troubles` has everything that is wrong."""
+    """The input does not fit. `troubles` has everything that is wrong with it."""
 
     code = "invalid_request"
     status = 422

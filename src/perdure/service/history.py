@@ -1,4 +1,4 @@
-"""What a run was and which way it went, read from its events: the state at any number, the path taken.
+"""The history of a run, read from its events: its state at any sequence number, and the path it took.
 
 It must not know HTTP, nor print anything.
 """

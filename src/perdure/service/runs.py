@@ -286,7 +286,7 @@ class Runs(Starts):
     async def diff(
         self, run_id: str, *, at: int | None = None, other: str | None = None, to: int | None = None
     ) -> View:
-        """What is different between two points of a run, or between two runs (`other`), each at a point if one is given."""
+        """The differences between two points of a run, or between two runs (`other`), each at a point if one is given."""
         first = await self._compared(run_id, at)
         second = await self._compared(other or run_id, to)
         return await asyncio.to_thread(diff_runs, first, second)

@@ -227,7 +227,7 @@ def explain(run_id: str, name: str | None, node: str | None, where: Where, as_js
 
 
 async def _explain(where: Where, name: str, node: str | None) -> dict[str, Any]:
-    """The explanation of a run with the errors of its nodes that have not completed, and the number of nodes."""
+    """The explanation of a run, with how many of its nodes have completed, and the errors of those that have not."""
     async with connected(where) as backend:
         run_id = (await find_run(backend, name))["run_id"]
         said: Any = await backend.runs.explain(run_id, node)

@@ -1,1 +1,1 @@
-"""What a terminal shows and asks, apart from what commands do."""
+"""Output and questions on a terminal, apart from what commands do."""

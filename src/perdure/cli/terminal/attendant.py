@@ -1,4 +1,4 @@
-"""Work beside a followed run: redraw the tree, ask people, and notice when only a person can let the run go on."""
+"""Work beside a followed run: redraw the tree, ask people, and notice when the run waits for people alone."""
 
 from __future__ import annotations
 
