@@ -27,7 +27,7 @@ ANSWER_BYTES = 8 * MIB
 """How many bytes of values that are stored as blobs one answer holds."""
 PREVIEW_BYTES = 200
 PREVIEWS = 20
-"""How many outputs of one run a view shows the beginning of."""
+"""How many large outputs of one run a view shows the beginning of."""
 
 
 _SEALED = msgspec.json.encode(segments.SEALED)
@@ -147,7 +147,7 @@ class Contents:
         return view
 
     async def preview(self, tenant: str, nodes: dict[str, Any]) -> None:
-        """Show the beginning of large outputs, of the first `PREVIEWS`."""
+        """Add the beginning of large outputs to these nodes, for the first `PREVIEWS` of them."""
         large = [node for node in nodes.values() if "size" in node and self._blobs is not None][:PREVIEWS]
         for node in large:
             await self._preview(tenant, node)

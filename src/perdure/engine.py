@@ -277,7 +277,7 @@ class Engine:
             self.coordinator.take_over(record.run_id)
 
     def _commanded(self, said: str) -> None:
-        """Hear that another process stored a command for a partition; an empty text means perhaps for any."""
+        """Look for commands soon if the partition named is held here; an empty text means that it may be any."""
         assert self.coordinator is not None
         held = self.coordinator.share.partitions or ()
         if not said or said in map(str, held):

@@ -40,7 +40,7 @@ class Report(msgspec.Struct):
     findings: list[Finding] = []
     quarantined: dict[str, str] = {}
     moving: list[str] = []
-    """Runs that changed every time they were examined; nothing is said about them."""
+    """Runs that changed every time they were examined, and about which nothing is known."""
 
     @property
     def sound(self) -> bool:

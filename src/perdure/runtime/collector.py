@@ -1,4 +1,4 @@
-"""The collector: takes away blobs that no journal names any more.
+"""The collector: deletes blobs that no journal names any more.
 
 A collection has two steps. *Mark* finds everything the journals name, in events, snapshots, definitions, commands and
 notices; a text that looks like a reference counts as one. *Sweep* discards a blob that is unnamed and older than the
@@ -195,7 +195,7 @@ class Collector:
                 done.discarded += 1
                 done.discarded_bytes += blob.size
                 if not dry_run:
-                    # Crash here, or a run that names the blob now: it can be read, and is restored if named.
+                    # Crash here, or a run that names the blob now: the blob can be read, and is restored if named.
                     await self._blobs.discard(tenant, blob.key)
         if not dry_run:
             done.unfinished = await self._blobs.tidy(before)

@@ -30,7 +30,7 @@ _MOST_SHOWN = 1_000
 
 def describe(error: BaseException, *, knows_secrets: bool = True) -> dict[str, Any]:
     """The fields of `Result` that describe an error. A process that does not know the secrets, such as an isolated one,
-    leaves the cutting to the worker, which takes them out first."""
+    leaves the shortening to the worker, which removes secrets first."""
     code, message = (MAX_CODE, MAX_MESSAGE) if knows_secrets else (LOOKED_AT, LOOKED_AT)
     if isinstance(error, Failure):
         return {

@@ -31,7 +31,7 @@ async def find_form(journal: Journal, contents: Contents, run_id: str, approval_
 
 
 def check_form(form: Any, data: Any) -> list[str]:
-    """What is wrong with the data of an approver. Giving no data leaves every field out."""
+    """The problems that the form finds in an approver's data. No data counts as data without any field."""
     if form is None:
         return []
     try:
@@ -89,7 +89,8 @@ def _example(schema: Any, depth: int) -> Any:
 
 
 def read_fields(form: Any, answers: Mapping[str, str]) -> dict[str, Any] | None:
-    """A person's answers as data: parsed as JSON if possible, unless the form asks for text. Without empty ones."""
+    """A person's answers as data: parsed as JSON if possible, unless the form asks for text. Empty answers are left
+    out."""
     fields = fields_of(form)
     if not fields:
         return None

@@ -61,7 +61,7 @@ class Notifier:
         pause_seconds: float = PAUSE_SECONDS,
         first_retry_seconds: float = FIRST_RETRY_SECONDS,
     ) -> None:
-        """`public_url`: where other systems reach the API; without it they are told the path alone."""
+        """`public_url` is where other systems reach the API; without it they are told the path alone."""
         self._journal = journal
         self._archive = archive
         self._vault = vault
@@ -94,7 +94,7 @@ class Notifier:
             await egress.close()
 
     async def deliver(self) -> int:
-        """Try each message that is due once, at most a batch, and give their number."""
+        """Try each message that is due once, at most a batch of them, and return how many there were."""
         now = self._clock.now()
         claimed = await self._archive.claim_notifications(now, now + CLAIM_SECONDS, BATCH)
         # Crash here, or anywhere below: what was claimed is due again when the time of the claim has passed.

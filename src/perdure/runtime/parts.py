@@ -22,7 +22,7 @@ class Parts:
     def __init__(self) -> None:
         self.tasks: list[asyncio.Task[None]] = []
         self.broken = asyncio.Event()
-        """Set when a part has ended too early; those that wait for the engine should call `check`."""
+        """Set when a part has ended too early; callers that wait for the engine should then call `check`."""
         self.closing = False
         """True once the parts may end, because the engine is closing."""
 
@@ -44,7 +44,7 @@ class Parts:
                 raise EngineStopped(f"{task.get_name()} stopped: {why}") from error
 
     async def until_broken(self) -> None:
-        """Wait for a part to give up, and raise why."""
+        """Wait until a part gives up, and raise its reason."""
         await self.broken.wait()
         self.check()
 

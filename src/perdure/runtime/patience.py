@@ -60,7 +60,7 @@ async def insist(clock: Clock, call: Callable[[], Awaitable[T]]) -> T:
 async def side_by_side(
     call: Callable[[str], Awaitable[Any]], names: Sequence[str], at_once: int = AT_ONCE
 ) -> dict[str, Exception]:
-    """Make a call for each name, some at a time, and give the errors by name."""
+    """Make a call for each name, some at a time, and return the errors by name."""
     problems: dict[str, Exception] = {}
     for first in range(0, len(names), at_once):
         some = names[first : first + at_once]
@@ -74,7 +74,8 @@ async def side_by_side(
 
 
 async def wait_at_most(clock: Clock, seconds: float, begin: Callable[[], Awaitable[Any]]) -> bool:
-    """Whether what `begin` starts is done in time; if not, it is cancelled. Its error is raised here, in a group."""
+    """Whether the work that `begin` starts is done in time; if not, it is cancelled. Its error is raised here, in a
+    group."""
 
     async def wait() -> None:
         await begin()

@@ -19,9 +19,9 @@ logger = logging.getLogger("perdure.pruner")
 
 DAY = 86_400.0
 ANSWERS_SECONDS = 3600.0
-"""How long a command and its answer are kept; the caller has read it by then."""
+"""How long a command and its answer are kept; the caller has read the answer by then."""
 KEYS_SECONDS = 7 * DAY
-"""How long an idempotency key is kept after the end of its run, or longer if the run itself is (PROTOCOL 11)."""
+"""How long an idempotency key is kept after the end of its run, or longer if the run itself is kept (PROTOCOL 11)."""
 LINKS_SECONDS = 7 * DAY
 CALLBACKS_SECONDS = DAY
 """How long callbacks are remembered; their signatures are refused long before."""
@@ -46,7 +46,7 @@ class Pruner:
                 logger.warning("pruning: %s", error)
 
     async def prune(self) -> int:
-        """Delete what is past its time, and give the number of runs deleted."""
+        """Delete what is past its time, and return the number of runs deleted."""
         now = self._clock.now()
         runs = await self._repeat(partial(self._archive.prune_runs, now - self._retention))
         await self._repeat(partial(self._journal.prune_commands, now - ANSWERS_SECONDS))

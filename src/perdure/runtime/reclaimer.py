@@ -73,7 +73,7 @@ class Reclaimer:
         self._coordinator.put(Asked(entry.address.run_id, lambda state: lapse, None))
 
     def _send_again(self, name: str) -> None:
-        """Send an attempt that the transport lost once more. It is the same attempt and counts as no failure."""
+        """Send again an attempt that the transport lost. It is the same attempt, and does not count as a failure."""
         entry = self._coordinator.publisher.dispatcher.get(name)
         if entry is not None:
             self._coordinator.send_again(entry.address)

@@ -15,7 +15,8 @@ from perdure.runtime.patience import OutageLog, first_of
 logger = logging.getLogger("perdure.timekeeper")
 
 _LONGEST_SLEEP = 60.0
-"""A wall clock may jump and a database be restored; looking once a minute bounds what that costs."""
+"""The longest time between two looks: a wall clock may jump and a database be restored, and this bounds what that
+costs."""
 _LIMIT = 1000
 _TROUBLE_SECONDS = 0.2
 
@@ -44,7 +45,8 @@ class Timekeeper:
         self.note(0.0)
 
     async def _look(self) -> None:
-        """Read when the next timer is due. One noted meanwhile may be missing in what is read, and stays noted."""
+        """Read when the next timer is due. A timer noted meanwhile may not be in the journal's answer yet, and stays
+        noted."""
         self._next = None
         found = await self._journal.next_timer(self._coordinator.share.partitions)
         if found is not None:

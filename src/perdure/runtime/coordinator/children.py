@@ -1,4 +1,4 @@
-"""Child runs: started, retried, stopped and rolled back for their parents (rule 35)."""
+"""Children: starts, retries, stops and rolls back child runs for their parents (rule 35)."""
 
 from __future__ import annotations
 

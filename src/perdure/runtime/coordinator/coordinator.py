@@ -291,7 +291,7 @@ class Coordinator:
         self.put(Resumed(run_id, None, taken=True))
 
     def send_again(self, address: Address) -> None:
-        """Send a task that the transport lost once more: it is the same attempt, and does not count as a failure."""
+        """Send again a task that the transport lost: it is the same attempt, and does not count as a failure."""
         self.publisher.done(address.task_id)
         self.put(Resumed(address.run_id, None, address))
 
@@ -426,7 +426,7 @@ class Coordinator:
         commits = []
         answers = batch.answers_in_commits()
         for run_id, loaded in list(batch.runs.items()):
-            if self._pace.is_over():  # a snapshot takes as long as its run is large
+            if self._pace.is_over():  # the snapshot of a large run takes long
                 await self._pace.rest()
             try:
                 if loaded.changed:

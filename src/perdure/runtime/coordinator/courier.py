@@ -24,7 +24,7 @@ class Courier:
         self._transport = transport
         self._receipts: dict[str, None] = {}
         self._refused: dict[str, None] = {}
-        """The receipts among them that are for checkpoints of attempts that are over."""
+        """Receipts, among those, of checkpoints that came after their attempt was over."""
         self._stops: dict[str, None] = {}
         self._unrecalled: dict[str, None] = {}
         """Runs with a task that could not be recalled; the recall is derived again from the run's state."""

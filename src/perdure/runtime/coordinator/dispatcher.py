@@ -36,7 +36,7 @@ class _Queue:
     def __init__(self, name: str) -> None:
         self.name = name
         self.window: int | None = None
-        """None: the dispatcher's default window."""
+        """How many entries of this queue may be out at once; None: the dispatcher's default."""
         self.waiting = 0
         self.out = 0
         self.of_tenant: dict[str, int] = {}
@@ -151,7 +151,7 @@ class Dispatcher:
         return True
 
     def adopt(self, entry: Entry) -> bool:
-        """Count an entry as out that a worker has though this process did not send it. False when it is known
+        """Count as out an entry that a worker has, though this process did not send it. False when it is known
         already."""
         name = entry.address.task_id
         if self.knows(name):
@@ -210,8 +210,7 @@ class Dispatcher:
                 self._wait(name, entry, self._age_of(name))
 
     def set_aside(self, name: str, limit: Hashable, why: str) -> None:
-        """Set aside an entry that was taken though `limit` has no room: it waits for that room and delays no other
-        entry."""
+        """Set aside an entry that was taken when `limit` had no room: it waits for room, and delays no other entry."""
         entry = self._return(name)
         if entry is not None:
             self._stand_aside(name, entry, limit, why)
@@ -250,7 +249,7 @@ class Dispatcher:
         return [name for name, (_, found) in self._aside.items() if found == limit] if limit in self._limits else []
 
     def send(self, name: str) -> None:
-        """Count an entry as out that stood aside and turns out to be with a worker."""
+        """Count as out an entry that stood aside and turned out to be with a worker."""
         found = self._aside.get(name)
         if found is not None:
             self._remove(name)

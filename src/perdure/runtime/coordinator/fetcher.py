@@ -46,7 +46,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 class Fetched(msgspec.Struct, frozen=True):
     content: Any
     size: int = -1
-    """Below 0: the content is forgotten once no message waits for it."""
+    """What the content takes in memory, in bytes; below 0 it is forgotten once no message waits for it."""
 
 
 Source = Callable[[str, Any], Awaitable[Fetched]]

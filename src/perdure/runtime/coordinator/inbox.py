@@ -181,10 +181,10 @@ class Handling:
         return False
 
     def _ask_again(self, old: Result) -> None:
-        """Send the attempt of a result again that is of another incarnation: the attempt may be another one by now
+        """Resend the attempt of a result that is of another incarnation: the attempt may be another one by now
         (PROTOCOL 2)."""
         if old.kind == "checkpointed":
-            return  # its worker goes on, and its end will say the same
+            return  # its worker goes on, and its final result will come here too
         self._publisher.done(old.task_id)
         self._put(Resumed(old.run_id, None, old.address))
 

@@ -1,4 +1,4 @@
-"""Which life of the database this process takes part in: a restore begins another one (PROTOCOL 2)."""
+"""The incarnation of the database that this process takes part in: a restore begins another one (PROTOCOL 2)."""
 
 from __future__ import annotations
 

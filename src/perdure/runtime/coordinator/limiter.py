@@ -57,7 +57,7 @@ class Limiter:
         self._full: dict[Limit, float | None] = {}
         """Limits that refused, and until when, where that is known."""
         self._waited_for: dict[Place, dict[Limit, set[str]]] = {}
-        """Limits that attempts stand aside for, or that hold a queue, with the queues in which those attempts wait."""
+        """Limits that attempts stand aside for, or that stop a queue, with the queues in which those attempts wait."""
         self._flushing = False
         self._heard: dict[Place, None] = {}
         """Limits in which a slot was left while this process was leaving some itself."""
@@ -129,7 +129,7 @@ class Limiter:
         self._pass_on(limits)
 
     def occupy(self, name: str, limits: tuple[Limit, ...]) -> None:
-        """Hold the slots of an attempt that a worker has, even beyond the limit."""
+        """Occupy the slots of an attempt that a worker has, even beyond the limit."""
         self._own(name, limits)
         self._renewed_at = -math.inf
         self._to_do.set()
@@ -189,7 +189,7 @@ class Limiter:
                 self._room_for(limit)
 
     def look_later(self) -> None:
-        """Look again at the next poll: the transport does not answer now, and no other event may follow."""
+        """Call `look` at the next poll: the transport does not answer now, and nothing else may cause another look."""
         self._again = True
         self._to_do.set()
 

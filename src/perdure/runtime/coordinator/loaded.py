@@ -48,7 +48,7 @@ SNAPSHOT_EVERY = 1000
 """The fewest events between two snapshots of one run (PROTOCOL 5)."""
 _READ = 2000
 LARGEST_SNAPSHOT = 24 * 1024 * 1024
-"""In bytes; the snapshot of a map of 100,000 items comes to half of that."""
+"""The bytes beyond which no snapshot is taken; that of a map of 100,000 items comes to half of them."""
 LARGE_BYTES = 256 * 1024
 """The most bytes of a snapshot, or of events, that are read in one go on the loop."""
 

@@ -62,12 +62,12 @@ class Memory:
             self._pins[run_id] = dropped.pins
 
     def lose(self, run_id: str) -> None:
-        """Forget a run and its tasks in the dispatcher."""
+        """Forget a run for good, with the count of its tasks in the dispatcher."""
         self.drop(run_id)
         self._pins.pop(run_id, None)
 
     def keep_only(self, holds: Callable[[str], bool]) -> None:
-        """Forget all runs but those this process holds: other processes decide for them."""
+        """Forget the runs that this process no longer holds: other processes decide for them."""
         for run_id in [run_id for run_id in (*self.runs, *self._pins) if not holds(run_id)]:
             self.lose(run_id)
 

@@ -35,7 +35,7 @@ class Share:
         return None if self._epochs is None else sorted(self._epochs)
 
     def divide(self) -> None:
-        """From now on hold only the partitions that are taken."""
+        """Begin to hold only the partitions that are taken, instead of all of them."""
         self._epochs = {}
 
     def extend(self, until: float) -> None:
@@ -53,8 +53,8 @@ class Share:
         self._epochs.update(epochs)
 
     def doubt(self, partitions: Collection[int]) -> None:
-        """Doubt partitions that other processes may hold. They are dropped after the current batch, of which nothing is
-        acted upon."""
+        """Note that other processes may hold these partitions. They are dropped after the current batch, and what it
+        decided for them is not acted upon."""
         self._doubted.update(partitions)
 
     def drop(self, partition: int) -> None:

@@ -102,7 +102,7 @@ class Renderer:
         return found is None or found.is_answered(_raw_config(state, activation, address.undo))
 
     def node(self, state: State, address: Address) -> Node:
-        """The node as it was when this attempt's node was activated."""
+        """The node of an attempt, as the definition had it when the node was activated."""
         return state.pinned(_get(state, address))
 
     def limits(self, loaded: Loaded, address: Address) -> list[Limit]:

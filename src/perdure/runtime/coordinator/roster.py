@@ -45,11 +45,11 @@ class Roster:
         self._dead_seconds = dead_seconds
         self._look_seconds = look_seconds
         self._out: dict[str, Need] = {}
-        """What each task needs that was published and is not done."""
+        """The needs of the tasks that were published and are not done."""
         self._held: dict[Need, dict[str, set[str]]] = {}
         """Nodes held for want of a worker, by need and run."""
         self._untaken: dict[Need, float] = {}
-        """Since when no worker can take tasks with each need."""
+        """By need, since when no worker can take tasks that have it."""
         self.workers: list[WorkerSeen] = []
         """The workers that were alive at the last look."""
         self._lacking: dict[str, set[str]] = {}
@@ -81,7 +81,7 @@ class Roster:
         lacking = self._lacking.setdefault(need.function, set())
         lacking.add(worker)
         if worker not in {seen.beat.worker for seen in self.workers}:
-            return True  # the worker came after the last look, so others may have too: nothing may fail for good because of that
+            return True  # the worker came after the last look, as others may have: nothing may fail for good yet
         others = [seen for seen in self.workers if seen.beat.worker not in lacking and _can(seen, need)]
         if others:
             self._coordinator.renderer.scarce.add(need.function)

@@ -1,4 +1,5 @@
-"""Deciding on a run in memory: the kernel is asked, its questions are answered, trivial nodes are executed at once.
+"""Rulings: decides on a run in memory. The kernel is asked, its questions are answered, trivial nodes are executed at
+once.
 
 Owns the conversation with the kernel. Writes nothing and sends nothing: events and effects pile up in the `Loaded` run
 until the coordinator has made them durable. Where something is not at hand, `decide` raises `NotAtHand` and nothing has
