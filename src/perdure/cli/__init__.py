@@ -17,8 +17,8 @@ def main() -> None:
 
 
 def _end(code: int) -> None:
-    """End the process without tearing the interpreter down: a thread of obstore's runtime that then still hands something to
-    Python would abort the process after all is done (PyO3 issue 6084)."""
+    """End the process without tearing the interpreter down: a thread of obstore's runtime that then still hands
+    something to Python would abort the process after all is done (PyO3 issue 6084)."""
     import atexit
     import os
 

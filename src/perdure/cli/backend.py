@@ -1,7 +1,8 @@
 """The backend that commands work on: the service of a local database, or the client of a server.
 
-Both have the same nouns with the same operations, answers and errors, so a command asks and prints, and knows nothing else. This
-file opens them, and adds only what no single operation gives: whole runs, shortened ids, pages of any length.
+Both have the same nouns with the same operations, answers and errors, so a command asks and prints, and knows nothing
+else. This file opens them, and adds only what no single operation gives: whole runs, shortened ids, pages of any
+length.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ T = TypeVar("T")
 async def connected(
     where: Where, *, make: bool = False, by: str | None = None, tenant: str = DEFAULT_TENANT
 ) -> AsyncIterator[Backend]:
-    """The backend that `where` names. `make`: create a missing database. `by`: the acting person; None: the user. `tenant`:
-    the owner of new things."""
+    """The backend that `where` names. `make`: create a missing database. `by`: the acting person; None: the user.
+    `tenant`: the owner of new things."""
     server = where.find_server()
     if server is not None:
         if by is not None:
@@ -85,7 +86,8 @@ def explained() -> Iterator[None]:
 
 
 class Unfit(click.UsageError):
-    """Input that does not fit, with all its problems. It prints no usage line: the command itself was used correctly."""
+    """Input that does not fit, with all its problems. It prints no usage line: the command itself was used
+    correctly."""
 
     def __init__(self, error: Any) -> None:
         found: Any = getattr(error, "troubles", ()) or getattr(error, "problems", ())
@@ -180,8 +182,8 @@ async def go_on(backend: Backend, run_id: str) -> str:
 
 
 def definition_of(backend: Backend, given: Compiled) -> Any:
-    """The definition that a run is to continue with. What the compiler refuses is refused here, and so is any other error if
-    the run is local; on a server, the server finds the rest, with its node types."""
+    """The definition that a run is to continue with. What the compiler refuses is refused here, and so is any other
+    error if the run is local; on a server, the server finds the rest, with its node types."""
     from perdure.model import DefinitionError
 
     wrong = any(problem.severity == "error" for problem in given.problems)
@@ -194,8 +196,8 @@ def definition_of(backend: Backend, given: Compiled) -> Any:
 
 
 async def read_pages(read: Callable[[int, str | None], Any], limit: int, cursor: str | None) -> View:
-    """A page of up to `limit` items, read in as many pages as that takes. `read` gives a list with pages of a size, from a
-    cursor on."""
+    """A page of up to `limit` items, read in as many pages as that takes. `read` gives a list with pages of a size,
+    from a cursor on."""
     items: list[Any] = []
     while True:
         page = await read(min(limit - len(items), MOST), cursor).first()

@@ -63,14 +63,14 @@ def folders_of(file: str) -> list[Path]:
 
 
 def check_files(compiled: Compiled, folders: list[Path], *, elsewhere: bool = False) -> tuple[Problem, ...]:
-    """Warnings about functions that are neither in a file of these folders, nor installed, nor registered. `elsewhere`: workers
-    on other machines execute them, which may have what is missing here."""
+    """Warnings about functions that are neither in a file of these folders, nor installed, nor registered. `elsewhere`:
+    workers on other machines execute them, which may have what is missing here."""
     return _check_all(find_calls(compiled), folders, elsewhere=elsewhere)
 
 
 def check_config(what: str, config: Any, folders: list[Path]) -> tuple[Problem, ...]:
-    """The same warnings for the config of one task, outside a definition: only about files here, since workers elsewhere may
-    execute it."""
+    """The same warnings for the config of one task, outside a definition: only about files here, since workers
+    elsewhere may execute it."""
     reference = config.get("function") if isinstance(config, dict) else None
     if not isinstance(reference, str) or ":" not in reference:
         return ()
@@ -114,7 +114,8 @@ def _check_loaded(call: Call, module: str, name: str) -> Iterator[Problem]:
 
 
 def _explain_bare(name: str, folders: list[Path]) -> str:
-    """The warning about a name without a module. It is that of a registered function, which a worker elsewhere may have."""
+    """The warning about a name without a module. It is that of a registered function, which a worker elsewhere may
+    have."""
     said = f"function '{name}' names no module, and no function is registered here under that name"
     module, dot, rest = name.rpartition(".")
     if dot and (_read(module, folders) is not None or _is_there(module, folders)):
@@ -169,7 +170,8 @@ def _is_found_otherwise(name: str) -> bool:
 
 
 def check_imported(compiled: Compiled) -> tuple[Problem, ...]:
-    """Warnings about functions after importing them, by their real signatures. Only for a person who asked for the import."""
+    """Warnings about functions after importing them, by their real signatures. Only for a person who asked for the
+    import."""
     from perdure.nodes.task import Shape
 
     problems: list[Problem] = []

@@ -1,7 +1,7 @@
 """Candidates that TAB offers: ids of runs, approvals and dead letters, nodes, workflows, node types and files.
 
-The name of a parameter says what it takes, so a command gets completion by naming its parameter as other commands do. If
-anything goes wrong, nothing is offered: a shell is no place for errors.
+The name of a parameter says what it takes, so a command gets completion by naming its parameter as other commands do.
+If anything goes wrong, nothing is offered: a shell is no place for errors.
 """
 
 from __future__ import annotations

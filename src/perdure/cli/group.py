@@ -24,8 +24,9 @@ JSON = "perdure.json"
 
 
 class Group(click.Group):
-    """A group of commands that are loaded late. `lazy` maps a command's name to its `module:attribute`, `helps` to its line in
-    the list of commands, `sections` a heading to the commands below it, `aliases` another name of a command to its own."""
+    """A group of commands that are loaded late. `lazy` maps a command's name to its `module:attribute`, `helps` to its
+    line in the list of commands, `sections` a heading to the commands below it, `aliases` another name of a command to
+    its own."""
 
     def __init__(
         self,

@@ -1,5 +1,5 @@
-"""A process that does nothing but host an engine: it is opened when its servers answer, opened anew when a part of it gave up,
-and closed in order when the process is told to stop.
+"""A process that does nothing but host an engine: it is opened when its servers answer, opened anew when a part of it
+gave up, and closed in order when the process is told to stop.
 
 Owns signals and second tries. The caller says what the engine does.
 """

@@ -1,4 +1,5 @@
-"""`perdure init`: a small project to start from. Its files are in `starter/`, each under its own name followed by `.txt`."""
+"""`perdure init`: a small project to start from. Its files are in `starter/`, each under its own name followed by
+`.txt`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Problems of a definition that are found only where its blobs are, or where it is to run: in a database, or on a server."""
+"""Problems of a definition that are found only where its blobs are, or where it is to run: in a database, or on a
+server."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ async def check_contents(engine: Engine, source: Source) -> Compiled:
 
 
 def check_source(source: Source, where: Where) -> Compiled:
-    """The definition with the problems that its database or server finds. A database is opened only for a definition that
-    names blobs or other workflows."""
+    """The definition with the problems that its database or server finds. A database is opened only for a definition
+    that names blobs or other workflows."""
     server = where.find_server()
     compiled: Compiled = source.compiled
     if server is not None:
@@ -177,7 +178,8 @@ def _placed(source: Source, problems: tuple[Problem, ...]) -> tuple[Problem, ...
 
 
 def _by_id(problem: Problem, names: list[str]) -> Problem:
-    """The problem with its node named by id: `nodes[0]` of the canonical form, which is sorted, is another node of the file."""
+    """The problem with its node named by id: `nodes[0]` of the canonical form, which is sorted, is another node of the
+    file."""
     found = re.match(r"nodes\[(\d+)\]", problem.path)
     if found is None or int(found[1]) >= len(names):
         return problem

@@ -107,8 +107,8 @@ def run(
 
 
 def _check_inputs(name: str, schema: Any, inputs: dict[str, Any]) -> None:
-    """Refuse missing inputs, and with them everything else that is wrong, before anything is started. Unknown inputs alone
-    are a warning."""
+    """Refuse missing inputs, and with them everything else that is wrong, before anything is started. Unknown inputs
+    alone are a warning."""
     from perdure.cli.source import warn_unknown
     from perdure.expressions.inputs import apply_defaults, find_unknown
     from perdure.expressions.schemas import SchemaInvalid, check
@@ -204,7 +204,8 @@ class Session:
             self.view = await self._service(self.engine).runs.get(self.run_id)
 
     def _say_where(self, settings: Any) -> None:
-        """Say where the database is, if it is where a person would not look: a perdure.toml of a folder above can name it."""
+        """Say where the database is, if it is where a person would not look: a perdure.toml of a folder above can name
+        it."""
         from pathlib import Path
 
         from perdure.deployment import database_file, is_postgres
@@ -308,8 +309,8 @@ class Session:
         return compiled
 
     async def _hold(self, engine: Any, *, work: bool = True) -> bool:
-        """Become the process that works, and say what else it works on. A new run is executed only once it is shown, so that
-        the output of its functions comes after that."""
+        """Become the process that works, and say what else it works on. A new run is executed only once it is shown, so
+        that the output of its functions comes after that."""
         from perdure.cli.others import look_around, tell
 
         engine.others = "none" if self.only else "uncrashed"
@@ -343,8 +344,8 @@ class Session:
                 self._tell(f"  {ask.node or 'it'} waits for: {ask.command}")
 
     def _say_other(self, state: Any) -> str:
-        """The message that a run follows another definition than the file: of the same workflow before it was edited, or of
-        another one."""
+        """The message that a run follows another definition than the file: of the same workflow before it was edited,
+        or of another one."""
         from shlex import quote
 
         file = quote(self.source.name)

@@ -91,7 +91,8 @@ def _check_children(compiled: Compiled, children: Sequence[Compiled]) -> Compile
 
 
 def _check(compiled: Compiled, data: bytes | None = None, kind: Any = None) -> Compiled:
-    """Add the problems that the compiler cannot see, with their lines: in conditions, schemas, the configs of node types."""
+    """Add the problems that the compiler cannot see, with their lines: in conditions, schemas, the configs of node
+    types."""
     from perdure.model.placement import place
     from perdure.nodes import installed
     from perdure.nodes.checks import find_more_problems, joined
@@ -127,8 +128,8 @@ def _read(path: Path) -> bytes:
 
 
 def read_inputs(pairs: Sequence[str], file: str | None, schema: Any = None) -> dict[str, Any] | None:
-    """The inputs: those of `--inputs`, then each `-i name=value` over them, read by the schema of the inputs. None when neither
-    was given."""
+    """The inputs: those of `--inputs`, then each `-i name=value` over them, read by the schema of the inputs. None when
+    neither was given."""
     inputs: dict[str, Any] = {}
     if file is not None:
         inputs.update(_read_json(file))
@@ -141,7 +142,8 @@ def read_inputs(pairs: Sequence[str], file: str | None, schema: Any = None) -> d
 
 
 def _read_as(text: str, name: str, schema: Any) -> Any:
-    """The value of one `-i`: in `-i order=123` the value is text if the workflow wants text, although it could be a number."""
+    """The value of one `-i`: in `-i order=123` the value is text if the workflow wants text, although it could be a
+    number."""
     value = read_value(text)
     properties = schema.get("properties") if isinstance(schema, dict) else None
     part = properties.get(name) if isinstance(properties, dict) else None

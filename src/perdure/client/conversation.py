@@ -1,7 +1,8 @@
-"""The conversation behind one call: what is sent, when it is sent again, and what comes out. Written once, for both clients.
+"""The conversation behind one call: what is sent, when it is sent again, and what comes out. Written once, for both
+clients.
 
-It is a generator that yields what it needs, a request or a pause, and is given the answer or the error. It touches no socket
-and no clock.
+It is a generator that yields what it needs, a request or a pause, and is given the answer or the error. It touches no
+socket and no clock.
 """
 
 from __future__ import annotations
@@ -112,7 +113,8 @@ def _text(value: Any) -> str:
 
 
 def backoff(number: int, chance: float) -> float:
-    """The seconds until the next try: twice as long each time, and spread, so that clients do not all return at once."""
+    """The seconds until the next try: twice as long each time, and spread, so that clients do not all return at
+    once."""
     return min(FIRST_PAUSE_SECONDS * 2.0**number, LONGEST_PAUSE_SECONDS) * (0.5 + chance / 2)
 
 

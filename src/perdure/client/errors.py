@@ -122,8 +122,8 @@ _KINDS: Mapping[int, type[ApiError]] = {
 def read_error(
     status: int, media_type: str, content: bytes, retry_after: str | None = None, location: str | None = None
 ) -> ApiError:
-    """The error that an answer stands for. Something other than Perdure may have answered: a proxy, another server. No redirect
-    is followed: a key goes only to the server it was given for."""
+    """The error that an answer stands for. Something other than Perdure may have answered: a proxy, another server. No
+    redirect is followed: a key goes only to the server it was given for."""
     kind = _KINDS.get(status, ServerBroken if status >= 500 else ApiError)
     seconds = _seconds(retry_after)
     body = _read_problem(media_type, content)

@@ -1,7 +1,7 @@
 """An operation as data, and the descriptors that offer it to both clients.
 
-Each operation is written once, as a function that describes a `Call`. On a noun of `Client` it blocks and returns; on one of
-`AsyncClient` it is awaited; type checkers see the right one, with its own parameters. It must not know sockets.
+Each operation is written once, as a function that describes a `Call`. On a noun of `Client` it blocks and returns; on
+one of `AsyncClient` it is awaited; type checkers see the right one, with its own parameters. It must not know sockets.
 """
 
 from __future__ import annotations

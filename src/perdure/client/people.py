@@ -40,8 +40,8 @@ class ApprovalsCalls:
         data: Any = None,
         approver: str | None = None,
     ) -> Call[v.Approval]:
-        """Vote on an approval. `data` is what the form asks for; `approver` names the person who votes, where the server has no
-        authentication."""
+        """Vote on an approval. `data` is what the form asks for; `approver` names the person who votes, where the
+        server has no authentication."""
         body = {"decision": decision, "comments": comments, **given(data=data, approver=approver)}
         return post("approvals", approval_id, "decide", body=body)
 
@@ -100,8 +100,8 @@ class DeadLettersCalls:
         code: str | None = None,
         expected: int | None = None,
     ) -> Call[v.ManyChanged]:
-        """Requeue all dead letters that match. Without `expected` they are only counted; with it, they are requeued if exactly
-        so many match."""
+        """Requeue all dead letters that match. Without `expected` they are only counted; with it, they are requeued if
+        exactly so many match."""
         body = given(run_id=run_id, node=node, code=code, expected=expected)
         return post("dead-letters", "requeue", body=body, repeatable=expected is None)
 
@@ -115,8 +115,8 @@ class DeadLettersCalls:
         expected: int | None = None,
         as_: Literal["skip", "fail", "continue"] = "skip",
     ) -> Call[v.ManyChanged]:
-        """Discard all dead letters that match. Without `expected` they are only counted; with it, they are discarded if exactly
-        so many match."""
+        """Discard all dead letters that match. Without `expected` they are only counted; with it, they are discarded if
+        exactly so many match."""
         body = {"as": as_, **given(run_id=run_id, node=node, code=code, expected=expected)}
         return post("dead-letters", "discard", body=body, repeatable=expected is None)
 

@@ -46,14 +46,15 @@ class RunsCalls:
         correlation_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> Call[v.RunStarted]:
-        """Start a run of a registered workflow (`name`, `name@3`, `name@alias`), of one written in Python, or of a `definition`.
+        """Start a run of a registered workflow (`name`, `name@3`, `name@alias`), of one written in Python, or of a
+        `definition`.
 
-        `tag` is the version or alias, for a `workflow` that is a name alone; by its `tags` the run is found.
-        It returns when the start is durable; with `wait_seconds`, when the run has ended or the time is up. Each call has a key
-        of its own, so that a repeated try starts nothing twice; give `idempotency_key` where the program itself may be
-        repeated: the same key gives the run that it started. Where an alias means several versions, the same `rollout_key` (a
-        customer, …) gets the same version until the alias moves. `correlation_id` is your own name for this work: children,
-        tasks and webhooks carry it.
+        `tag` is the version or alias, for a `workflow` that is a name alone; by its `tags` the run is found. It returns
+        when the start is durable; with `wait_seconds`, when the run has ended or the time is up. Each call has a key of
+        its own, so that a repeated try starts nothing twice; give `idempotency_key` where the program itself may be
+        repeated: the same key gives the run that it started. Where an alias means several versions, the same
+        `rollout_key` (a customer, …) gets the same version until the alias moves. `correlation_id` is your own name for
+        this work: children, tasks and webhooks carry it.
         """
         before: tuple[Call[Any], ...] = ()
         if workflow is not None and not isinstance(workflow, str):
@@ -91,8 +92,8 @@ class RunsCalls:
         limit: int = PAGE,
         cursor: str | None = None,
     ) -> Call[Page[v.RunSummary]]:
-        """The runs, newest first; child runs only with `children` or of a `parent`. `since` and `until` are seconds since 1970,
-        or RFC 3339; `limit` is the size of one page."""
+        """The runs, newest first; child runs only with `children` or of a `parent`. `since` and `until` are seconds
+        since 1970, or RFC 3339; `limit` is the size of one page."""
         states = [state] if isinstance(state, str) else builtins.list(state)
         named = None if tag is None else f"{tag[0]}={tag[1]}"
         more = {"since": since, "until": until, "parent": parent, "limit": limit, "cursor": cursor}
@@ -125,9 +126,9 @@ class RunsCalls:
 
     @streaming
     def stream(self, run_id: str, *, after: int = 0, with_: Literal["working"] | None = None) -> Call[v.Event]:
-        """The events of a run as they happen, until it has ended. A stream that is cut continues where it was. With `working`,
-        also the tasks that are executed, whenever they change: `{"type": "working", "tasks": […]}`, which is not an event and
-        has no `seq`."""
+        """The events of a run as they happen, until it has ended. A stream that is cut continues where it was. With
+        `working`, also the tasks that are executed, whenever they change: `{"type": "working", "tasks": […]}`, which is
+        not an event and has no `seq`."""
         return get("runs", run_id, "stream", **{"after": after, "with": with_})
 
     @operation
@@ -201,7 +202,8 @@ class RunsCalls:
     def retry(
         self, run_id: str, *, definition: Mapping[str, Any] | None = None, reason: str = ""
     ) -> Call[v.RunSummary]:
-        """Retry a failed run: what completed is kept, what failed runs again, by a mended `definition` if one is given."""
+        """Retry a failed run: what completed is kept, what failed runs again, by a mended `definition` if one is
+        given."""
         return post("runs", run_id, "retry", body={"reason": reason, **given(definition=definition)})
 
     @operation
@@ -218,8 +220,8 @@ class RunsCalls:
         inputs: Mapping[str, Any] | None = None,
         definition: Mapping[str, Any] | None = None,
     ) -> Call[v.RunStarted]:
-        """Make a new run out of an old one: from a node on, or from the start with `inputs` merged over the old ones; by a
-        mended `definition` if one is given."""
+        """Make a new run out of an old one: from a node on, or from the start with `inputs` merged over the old ones;
+        by a mended `definition` if one is given."""
         body = {"from_node": from_node, **given(inputs=inputs, definition=definition)}
         return post("runs", run_id, "rerun", body=body)
 
@@ -233,8 +235,8 @@ class RunsCalls:
         dry_run: bool = False,
         reason: str = "",
     ) -> Call[v.PatchResult]:
-        """Give a run under way another definition: by a JSON Patch, or the whole of it. With `dry_run`, only say what would
-        change, and whether the run can take it."""
+        """Give a run under way another definition: by a JSON Patch, or the whole of it. With `dry_run`, only say what
+        would change, and whether the run can take it."""
         body = {"dry_run": dry_run, "reason": reason, **given(patch=operations, definition=definition)}
         return post("runs", run_id, "patch", body=body, repeatable=dry_run)
 

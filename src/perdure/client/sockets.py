@@ -1,4 +1,5 @@
-"""Sockets: a conversation carried out, once blocking and once on an event loop. The only file here that touches the network.
+"""Sockets: a conversation carried out, once blocking and once on an event loop. The only file here that touches the
+network.
 
 `conversation` and `streams` decide what is sent; the two classes differ in nothing but `await`.
 """
@@ -19,8 +20,8 @@ from perdure.client.streams import Stream
 T = TypeVar("T")
 Verify = ssl.SSLContext | str | bool
 LIMITS = httpx2.Limits(max_connections=100, max_keepalive_connections=100, keepalive_expiry=2.0)
-"""Idle connections are closed before the server does so, after five seconds: a request sent at that very moment would leave
-the client not knowing whether it was taken."""
+"""Idle connections are closed before the server does so, after five seconds: a request sent at that very moment would
+leave the client not knowing whether it was taken."""
 
 
 class Sender:

@@ -95,7 +95,8 @@ class Stream:
         self._name = b""
 
     def ended(self) -> Pause | None:
-        """Take the end of the stream: the run has ended (None), or this server stops and another one continues after a pause."""
+        """Take the end of the stream: the run has ended (None), or this server stops and another one continues after a
+        pause."""
         self.over = self.over or self._last_type in ENDS
         return None if self.over else self._pause(0.0)
 

@@ -53,12 +53,13 @@ def _definition(*parts: str, definition: Definition, format: Format, **query: An
 
 
 class WorkflowsCalls:
-    """Every operation on workflows, described once. A `definition` is data, text in a `format`, or written in Python."""
+    """Every operation on workflows, described once. A `definition` is data, text in a `format`, or written in
+    Python."""
 
     @operation
     def register(self, definition: Definition, *, format: Format = "yaml", reason: str = "") -> Call[v.Registered]:
-        """Register a definition: a changed one becomes the next version, an unchanged one keeps its version. The workflows
-        that one written in Python starts are registered with it."""
+        """Register a definition: a changed one becomes the next version, an unchanged one keeps its version. The
+        workflows that one written in Python starts are registered with it."""
         call: Call[v.Registered] = _definition("workflows", definition=definition, format=format, reason=reason or None)
         if isinstance(definition, str | bytes | Mapping):
             return call
@@ -106,8 +107,8 @@ class WorkflowsCalls:
         reason: str = "",
         dry_run: bool = False,
     ) -> Call[v.Patched]:
-        """Register the highest version, changed by a JSON Patch, as the next one. With `base_version`, only if that is still the
-        highest."""
+        """Register the highest version, changed by a JSON Patch, as the next one. With `base_version`, only if that is
+        still the highest."""
         body = {"patch": builtins.list(operations), "reason": reason, "dry_run": dry_run}
         return post("workflows", name, "patch", body=body | given(base_version=base_version), repeatable=dry_run)
 

@@ -9,6 +9,6 @@
     nodes.py       approval, wait, http, transform, node, secret, expr, cel
     runner.py      perdure.run, perdure.arun   following.py   a run as it is durable     asks.py   what a run needs from a person
 
-Building gives a definition as a person would have written it; nothing here knows the kernel's rules. The public names are
-those of `perdure`; nothing is imported here, so that `import perdure` stays fast.
+Building gives a definition as a person would have written it; nothing here knows the kernel's rules. The public names
+are those of `perdure`; nothing is imported here, so that `import perdure` stays fast.
 """

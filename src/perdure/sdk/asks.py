@@ -103,8 +103,8 @@ async def _look_at_child(engine: Engine, child: str, found: Waiting, depth: int)
 
 
 def approve_command(approval: str, approvers: tuple[str, ...], form: Any = None) -> str:
-    """The command that approves. It names the first approver with `--by`, because the name of an approver is seldom that of a
-    user, and has an example of the data that the form needs."""
+    """The command that approves. It names the first approver with `--by`, because the name of an approver is seldom
+    that of a user, and has an example of the data that the form needs."""
     example = example_of(form)
     data = f" --data {quote(msgspec.json.encode(example).decode())}" if example else ""
     return f"perdure approvals approve {approval}{f' --by {quote(approvers[0])}' if approvers else ''}{data}"

@@ -1,7 +1,7 @@
 """The graph under construction: nodes with their ids, what each needs, and where in branches and loops it stands.
 
-It owns the translation of what a workflow function does into `nodes` and `dependencies`. Three rules make the graph mean
-what the Python says:
+It owns the translation of what a workflow function does into `nodes` and `dependencies`. Three rules make the graph
+mean what the Python says:
 
 - A node that needs a value which may have been skipped is skipped with it: that dependency is `required`.
 - A node made in an arm of a branch runs only if the arm was chosen: the branch names it, and if something from outside the
@@ -73,7 +73,8 @@ class Arm:
 
 
 class BuiltArm:
-    """A finished arm: the nodes that the choice leads to, the arm's value (None: it has none), and the nodes it ends with."""
+    """A finished arm: the nodes that the choice leads to, the arm's value (None: it has none), and the nodes it ends
+    with."""
 
     __slots__ = ("ends", "entries", "value")
 
@@ -180,7 +181,8 @@ class Builder:
     def add(
         self, name: str, spec: dict[str, Any], reads: Reads, *, id: str | None = None, lenient: bool = False
     ) -> Node:
-        """Add a node to the graph. A `lenient` one may run before everything it reads has ended, so none of that is required."""
+        """Add a node to the graph. A `lenient` one may run before everything it reads has ended, so none of that is
+        required."""
         if self.capture is not None:
             raise BuildError(
                 "the item of a map, and a compensator, is one call of a task; put more into a workflow, and use that"
@@ -256,13 +258,14 @@ class Builder:
         return BuiltArm(self._bind(arm), value, [node for node in arm.nodes if node not in followed])
 
     def _belongs_to(self, handle: Handle, arm: Arm) -> bool:
-        """Whether a handle reads nodes, all of them in the arm: then its having a value tells that the arm was chosen."""
+        """Whether a handle reads nodes, all of them in the arm: then its having a value tells that the arm was
+        chosen."""
         nodes = [node for node, _ in root_of(handle).reads()]
         return bool(nodes) and all(arm.contains(node) for node in nodes)
 
     def _bind(self, arm: Arm) -> list[Node]:
-        """Make the nodes that nothing else would keep from running when the arm is not chosen depend on the choice itself, and
-        give them."""
+        """Make the nodes that nothing else would keep from running when the arm is not chosen depend on the choice
+        itself, and give them."""
         entries = []
         for node in arm.nodes:
             _drop_known(node, arm.of)

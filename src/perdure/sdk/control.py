@@ -1,4 +1,5 @@
-"""Control flow: branch, switch, loop, map, first. Each becomes a few keys on nodes; functions given to them are called once."""
+"""Control flow: branch, switch, loop, map, first. Each becomes a few keys on nodes; functions given to them are called
+once."""
 
 from __future__ import annotations
 
@@ -39,8 +40,8 @@ def branch(on: Any, cases: Mapping[Any, Callable[[], Any]], default: Callable[[]
 
         perdure.branch(score, {score > 0.8: lambda: publish(text), score > 0.5: lambda: edit(text)}, default=lambda: drop(text))
 
-    Conditions are comparisons of handles, or CEL as text, in which `output` is what the node of `on` gave. Without a default
-    and if no condition holds, the value is null.
+    Conditions are comparisons of handles, or CEL as text, in which `output` is what the node of `on` gave. Without a
+    default and if no condition holds, the value is null.
     """
     builder = current("perdure.branch")
     return _branch(builder, on, [(as_condition(key), arm) for key, arm in cases.items()], default)
@@ -51,7 +52,8 @@ def switch(on: Any, cases: Mapping[Any, Callable[[], R]], default: Callable[[], 
 @overload
 def switch(on: Any, cases: Mapping[Any, Callable[[], R]], default: None = None) -> R | None: ...
 def switch(on: Any, cases: Mapping[Any, Callable[[], Any]], default: Callable[[], Any] | None = None) -> Any:
-    """Take the path whose key equals the value: `perdure.switch(kind, {"refund": lambda: refund(order)}, default=…)`."""
+    """Take the path whose key equals the value: `perdure.switch(kind, {"refund": lambda: refund(order)},
+    default=…)`."""
     builder = current("perdure.switch")
     _check_on(on, "perdure.switch")
     return _branch(builder, on, [(cast("Condition", on == key), arm) for key, arm in cases.items()], default)
@@ -128,8 +130,8 @@ def first(*handles: T, cancel_rest: bool = False) -> T:
 
 
 class Loop:
-    """The argument of a loop's body, for type checkers. `iteration` counts from 1; `previous` is the value of the iteration
-    before, null in the first."""
+    """The argument of a loop's body, for type checkers. `iteration` counts from 1; `previous` is the value of the
+    iteration before, null in the first."""
 
     iteration: int
     previous: Any
@@ -161,9 +163,10 @@ def loop(
 
         perdure.loop(lambda loop: improve(text, loop.previous), while_=lambda draft: draft.score < 0.9, max_iterations=5)
 
-    The body is a function of the loop (`loop.previous`, `loop.iteration`) or of nothing. `while_` is a function of the body's
-    value, or CEL in which that value is `output`. When the condition still holds after `max_iterations`, the run fails, or
-    continues with the last value if `on_exhausted="stop"`. Without `max_iterations` the workflow must be `endless`.
+    The body is a function of the loop (`loop.previous`, `loop.iteration`) or of nothing. `while_` is a function of the
+    body's value, or CEL in which that value is `output`. When the condition still holds after `max_iterations`, the run
+    fails, or continues with the last value if `on_exhausted="stop"`. Without `max_iterations` the workflow must be
+    `endless`.
     """
     builder = current("perdure.loop")
     if builder.capture is not None:

@@ -1,4 +1,5 @@
-"""A run as it is durable, folded from its events whichever process decides them; and taking it over when that process is gone.
+"""A run as it is durable, folded from its events whichever process decides them; and taking it over when that process
+is gone.
 
 A source knows where events and definitions come from: the journal of an engine here, or the stream of a server.
 """

@@ -1,8 +1,9 @@
 """Handles: stand-ins for values while a workflow is built, and how they are written in templates and conditions.
 
 A handle is a root (a node, an input, the loop, …) and a path below it. `h["x"]` and `h.x` go deeper, comparisons make
-conditions, f-strings make templates; everything else Python could do with a value raises, and says what to write instead.
-A handle has no public names of its own, so that every attribute is a field of the value. Must not know how nodes are made.
+conditions, f-strings make templates; everything else Python could do with a value raises, and says what to write
+instead. A handle has no public names of its own, so that every attribute is a field of the value. Must not know how
+nodes are made.
 """
 
 from __future__ import annotations
@@ -105,7 +106,8 @@ class InputRoot:
 
 
 class NamedRoot:
-    """`item`, `loop`, `output` of a compensator; the scope says how it is written, and raises where it means nothing."""
+    """`item`, `loop`, `output` of a compensator; the scope says how it is written, and raises where it means
+    nothing."""
 
     __slots__ = ("_known_as", "_reads", "_scope")
 
@@ -143,7 +145,8 @@ class EitherRoot:
     def __init__(self, choices: Sequence[Handle], decided_by: Node | None = None, ends: Sequence[Node] = ()) -> None:
         self._choices = choices
         self._decided_by = decided_by
-        """The node that may have chosen none of them: then the value is null, and the nodes that read it run all the same."""
+        """The node that may have chosen none of them: then the value is null, and the nodes that read it run all the
+        same."""
         self._ends = ends
         """Last nodes of paths without a value; readers wait for them too."""
 
@@ -423,8 +426,8 @@ def as_condition(value: object) -> Condition:
 
 
 def split_text(text: str, what: str) -> list[str | Handle]:
-    """The pieces of a text with handles in it, as f-strings leave it. For code (CEL, expressions): handles stand outside
-    quotes."""
+    """The pieces of a text with handles in it, as f-strings leave it. For code (CEL, expressions): handles stand
+    outside quotes."""
     from perdure.sdk.builder import current
 
     if "⟪" not in text and "⟫" not in text and "<perdure" not in text:

@@ -83,7 +83,8 @@ def http(
     auth: Any = None,
     **options: Unpack[NodeOptions],
 ) -> Response:
-    """An HTTP request: `perdure.http(f"https://example.com/{city}", headers={"Authorization": perdure.secret("TOKEN")})`."""
+    """An HTTP request: `perdure.http(f"https://example.com/{city}", headers={"Authorization":
+    perdure.secret("TOKEN")})`."""
     given = {
         "url": url,
         "method": method,
@@ -111,11 +112,11 @@ def approval(
     on_reject: Callable[[], Any] | None = None,
     **options: Unpack[NodeOptions],
 ) -> Decided:
-    """Wait for a person to approve what is shown; `timeout=` is the time to decide. `notify={"url": …, "secret": NAME}` tells
-    another system.
+    """Wait for a person to approve what is shown; `timeout=` is the time to decide. `notify={"url": …, "secret": NAME}`
+    tells another system.
 
-    A rejection fails the run, unless `on_reject` describes what happens then (and the nodes after the approval are skipped), or
-    a `perdure.branch` on the approval looks at its `decision`.
+    A rejection fails the run, unless `on_reject` describes what happens then (and the nodes after the approval are
+    skipped), or a `perdure.branch` on the approval looks at its `decision`.
     """
     given = {
         "show": show,

@@ -1,7 +1,7 @@
 """`perdure.run`: one workflow, here and now, to its end or until it needs a person.
 
-There is one implementation, `arun`; `run` is the same in an event loop of its own. It owns starting a run, continuing one that
-exists, and asking for approvals. The engine decides which process holds the database and which one works.
+There is one implementation, `arun`; `run` is the same in an event loop of its own. It owns starting a run, continuing
+one that exists, and asking for approvals. The engine decides which process holds the database and which one works.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ MEMORY = ":memory:"
 GRACE_SECONDS = 10.0
 """How long work of other runs that this process holds may take after its own run has ended."""
 STOP_SECONDS = 2.0
-"""How long running work may take when this process is told to stop; unfinished work is tried again when the run continues."""
+"""How long running work may take when this process is told to stop; unfinished work is tried again when the run
+continues."""
 LOOK_SECONDS = 0.5
 """How often to look for what no event of the run tells: what became of its children, whether it was quarantined."""
 
@@ -186,11 +187,11 @@ def run(
 ) -> Run[Any]:
     """Run a workflow or a task here and now: `perdure.run(briefing, city="Oslo")`. A failed run raises nothing here.
 
-    `workflow` may also be a definition as data or a file. Inputs are given by name, or as `inputs={…}` where a name is taken.
-    `run_id` names the run: the same id continues a run that was interrupted, and returns one that has ended
-    (`retry_failed=True` first tries a failed one again, by the workflow as it is now). `db` is a file or URL, by default that
-    of `perdure run`; ":memory:" is a database that is gone afterwards. `on_approval` is asked for decisions; without it the
-    run is left waiting.
+    `workflow` may also be a definition as data or a file. Inputs are given by name, or as `inputs={…}` where a name is
+    taken. `run_id` names the run: the same id continues a run that was interrupted, and returns one that has ended
+    (`retry_failed=True` first tries a failed one again, by the workflow as it is now). `db` is a file or URL, by
+    default that of `perdure run`; ":memory:" is a database that is gone afterwards. `on_approval` is asked for
+    decisions; without it the run is left waiting.
     """
     if running_loop() is not None:
         raise PerdureError(
@@ -374,8 +375,8 @@ class _Session:
         return state
 
     async def _check_same(self, state: State, ir: IR, inputs: dict[str, Any], *, mends: bool) -> None:
-        """Refuse another workflow under the id of an existing run. A failed run may continue by a mended workflow of the same
-        name, if what was done has its place in it."""
+        """Refuse another workflow under the id of an existing run. A failed run may continue by a mended workflow of
+        the same name, if what was done has its place in it."""
         if ir.hash not in state.ir_hashes and not (mends and state.workflow == ir.name):
             raise Refused(_say_other(state, ir), code="other_workflow")
         from perdure.expressions.inputs import apply_defaults
@@ -434,7 +435,8 @@ class _Session:
                     ) from None
 
     async def _decide(self, waiting: Waiting) -> str | None:
-        """Ask `on_approval` for a decision, and give the run that was decided for: its state has changed, or soon will."""
+        """Ask `on_approval` for a decision, and give the run that was decided for: its state has changed, or soon
+        will."""
         if self._on_approval is None:
             return None
         for ask in waiting.asks:
@@ -510,7 +512,8 @@ def _plain(inputs: dict[str, Any]) -> Any:
 
 
 def _say_other(state: State, ir: IR) -> str:
-    """The message that a run follows another definition: of another workflow, or of the same one before it was edited."""
+    """The message that a run follows another definition: of another workflow, or of the same one before it was
+    edited."""
     if state.workflow != ir.name:
         was = f"{state.workflow} version {state.workflow_version}, not {ir.name}"
         return f"run {state.run_id} is of another workflow ({was}); choose another run_id, or run that workflow"

@@ -1,6 +1,7 @@
 """Annotations to JSON Schema, and JSON back to annotated types.
 
-Both are as good as the annotation: one that cannot be understood gives no schema and no conversion, and is never an error.
+Both are as good as the annotation: one that cannot be understood gives no schema and no conversion, and is never an
+error.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ def schema_of(annotation: Any) -> dict[str, Any] | None:
 
 
 def _hook(annotation: Any) -> dict[str, Any]:
-    """The schema of a type that msgspec does not know: models in the manner of pydantic describe themselves; of any other
-    only the name is known."""
+    """The schema of a type that msgspec does not know: models in the manner of pydantic describe themselves; of any
+    other only the name is known."""
     describe = getattr(annotation, "model_json_schema", None)
     if callable(describe):
         return dict(describe())
@@ -59,7 +60,8 @@ def _hook(annotation: Any) -> dict[str, Any]:
 def lift_definitions(schema: dict[str, Any]) -> dict[str, Any]:
     """The same schema with all its `$defs` at the top, where references look for them.
 
-    A model that describes itself brings definitions of its own. Where two different ones have the same name, one is renamed.
+    A model that describes itself brings definitions of its own. Where two different ones have the same name, one is
+    renamed.
     """
     definitions: dict[str, Any] = {}
     lifted = _lift(schema, {}, definitions)
@@ -96,7 +98,8 @@ def _free_name(name: str, definition: Any, definitions: dict[str, Any]) -> str:
 
 
 def _inline(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema as a person would write it: no reference where the definition itself can stand, no list of single types."""
+    """The schema as a person would write it: no reference where the definition itself can stand, no list of single
+    types."""
     definitions = schema.get("$defs", {})
     name = str(schema.get("$ref", "")).removeprefix(_DEFINITIONS)
     if name in definitions and f"{_DEFINITIONS}{name}" not in repr(definitions):

@@ -12,8 +12,8 @@ from perdure.sdk.workflows import Workflow
 
 
 def as_workflow(task: Task[..., Any]) -> Workflow[..., Any]:
-    """A workflow of this one task. Its inputs are the parameters of the task, except those whose default is not JSON: they
-    keep their default."""
+    """A workflow of this one task. Its inputs are the parameters of the task, except those whose default is not JSON:
+    they keep their default."""
     parameters = [
         parameter
         for parameter in task.about.signature.parameters.values()

@@ -27,10 +27,11 @@ T = TypeVar("T")
 
 
 class Task(Generic[P, R_co]):
-    """A function that can be a node. Inside a workflow, a call makes a node and gives a handle; elsewhere it calls the function.
+    """A function that can be a node. Inside a workflow, a call makes a node and gives a handle; elsewhere it calls the
+    function.
 
-    For a type checker, a call gives what the function gives (an async function: what awaiting it gives), so that one task's
-    result can be another's argument. `fn` is the function itself.
+    For a type checker, a call gives what the function gives (an async function: what awaiting it gives), so that one
+    task's result can be another's argument. `fn` is the function itself.
     """
 
     def __init__(self, function: Callable[..., R_co], name: str | None, options: TaskOptions) -> None:
@@ -177,7 +178,8 @@ class _About:
 
 
 class _Late:
-    """The function as a worker calls it. Annotations are read on the first call, when everything they name is defined."""
+    """The function as a worker calls it. Annotations are read on the first call, when everything they name is
+    defined."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -215,10 +217,11 @@ def task(function: Callable[P, R], /) -> Task[P, R]: ...
 @overload
 def task(*, name: str | None = None, **options: Unpack[TaskOptions]) -> _Decorator: ...
 def task(function: Any = None, /, *, name: str | None = None, **options: Unpack[TaskOptions]) -> Any:
-    """Make a function usable as a node: `@perdure.task`, or `@perdure.task(retry=perdure.Retry(max_attempts=3), timeout=30)`.
+    """Make a function usable as a node: `@perdure.task`, or `@perdure.task(retry=perdure.Retry(max_attempts=3),
+    timeout=30)`.
 
-    With `name=`, definitions can also use it under that name. A parameter annotated `perdure.Context` (write it first) gets the
-    context of the attempt.
+    With `name=`, definitions can also use it under that name. A parameter annotated `perdure.Context` (write it first)
+    gets the context of the attempt.
     """
     if function is None:
         return lambda function: Task(function, name, options)

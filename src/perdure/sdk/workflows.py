@@ -55,7 +55,8 @@ class Built:
 
 
 class Workflow(Generic[P, R]):
-    """A workflow written in Python. Run it with `perdure.run`; called inside another workflow it becomes a child run."""
+    """A workflow written in Python. Run it with `perdure.run`; called inside another workflow it becomes a child
+    run."""
 
     def __init__(self, function: Callable[P, R], options: WorkflowOptions) -> None:
         if isinstance(function, Task):
@@ -80,7 +81,8 @@ class Workflow(Generic[P, R]):
         return self.options()(*args, **kwargs)
 
     def options(self, **options: Unpack[NodeOptions]) -> Callable[P, R]:
-        """The same workflow with options for one call inside another workflow: `report.options(id="weekly", after=load)(…)`."""
+        """The same workflow with options for one call inside another workflow: `report.options(id="weekly",
+        after=load)(…)`."""
         check_names(options, NODE_OPTIONS, f"{self.name}.options")
         return cast("Callable[P, R]", functools.partial(self._make, options))
 
@@ -163,7 +165,8 @@ class Workflow(Generic[P, R]):
         return compile_definition(self.build().definition)
 
     def children(self) -> list[Workflow[..., Any]]:
-        """The workflows that this one starts as child runs, and those that they start in turn; each once, this one excluded."""
+        """The workflows that this one starts as child runs, and those that they start in turn; each once, this one
+        excluded."""
         found: dict[str, Workflow[..., Any]] = {}
         open_ = [self.build()]
         while open_:
@@ -193,7 +196,8 @@ class Workflow(Generic[P, R]):
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Turn the garbage collector off: building makes many small objects and no garbage, and collecting would double its cost."""
+    """Turn the garbage collector off: building makes many small objects and no garbage, and collecting would double its
+    cost."""
     enabled = gc.isenabled()
     gc.disable()
     try:

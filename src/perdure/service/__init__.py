@@ -1,7 +1,7 @@
 """The service: every operation that people and programs have, independent of how they reach it.
 
-`Service(engine, principal)` is what HTTP, the command line on a local database and tests call; `perdure.Client` mirrors it. It
-answers with plain data, the same everywhere. It must not know HTTP, and decides nothing about runs.
+`Service(engine, principal)` is what HTTP, the command line on a local database and tests call; `perdure.Client` mirrors
+it. It answers with plain data, the same everywhere. It must not know HTTP, and decides nothing about runs.
 
 Nouns are loaded on first use: a command needs only one of them, and must start quickly.
 """
@@ -35,8 +35,8 @@ class Service:
 
     @classmethod
     def of_owner(cls, engine: Engine, by: str = "", tenant: str = "default") -> Service:
-        """The service for an operator who has the database itself: an administrator who sees every tenant's runs. New things
-        belong to `tenant`."""
+        """The service for an operator who has the database itself: an administrator who sees every tenant's runs. New
+        things belong to `tenant`."""
         from perdure.access import Role, make_principal
 
         return cls(engine, make_principal(tenant=tenant, name=by, kind="local", roles=(Role.ADMIN,)), owner=True)

@@ -1,7 +1,7 @@
 """Approvals: what waits for a person, and the person's answer.
 
-The principal decides, never a name in the request (X17), and a principal who started a run does not decide about it. The
-kernel says whether a vote counts. It must not know HTTP.
+The principal decides, never a name in the request (X17), and a principal who started a run does not decide about it.
+The kernel says whether a vote counts. It must not know HTTP.
 """
 
 from __future__ import annotations
@@ -144,8 +144,8 @@ class Approvals:
         return approval_view(await tenancy.find_approval(approval_id))
 
     async def _find_seat(self, row: ApprovalRow) -> str | None:
-        """The entry of `approvers` for which the principal votes: None for its own name, else a role it has (`role:finance`),
-        preferably one without a vote yet."""
+        """The entry of `approvers` for which the principal votes: None for its own name, else a role it has
+        (`role:finance`), preferably one without a vote yet."""
         body = msgspec.json.decode(row.body)
         approvers: list[str] = body.get("approvers") or []
         if self._tenancy.by in approvers or not any(one.startswith(ROLE) for one in approvers):
@@ -155,10 +155,10 @@ class Approvals:
         return next((one for one in seats if one not in body.get("votes", {})), seats[0] if seats else None)
 
     async def check_kept(self, state: State, from_node: str | None, given: Collection[str] = ()) -> int | None:
-        """Check a rerun from behind an approval. It repeats what was approved once, so only a principal who could approve it
-        alone again may ask for it (X17). `from_node` None: the rerun has another definition, which may keep any outcome.
-        `given`: nodes whose outcomes the caller supplies. Returns the sequence number up to which the run was checked: the
-        rerun must not keep anything later. None: this principal need not be checked."""
+        """Check a rerun from behind an approval. It repeats what was approved once, so only a principal who could
+        approve it alone again may ask for it (X17). `from_node` None: the rerun has another definition, which may keep
+        any outcome. `given`: nodes whose outcomes the caller supplies. Returns the sequence number up to which the run
+        was checked: the rerun must not keep anything later. None: this principal need not be checked."""
         principal = self._tenancy.principal
         if principal.kind == "local":
             return None

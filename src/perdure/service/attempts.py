@@ -1,6 +1,8 @@
-"""The attempts at one node of a run, as its events tell them: how each began and ended, on which worker, with which error.
+"""The attempts at one node of a run, as its events tell them: how each began and ended, on which worker, with which
+error.
 
-What no event says is left out, never guessed: for instance when an attempt began whose worker died. It must not know HTTP.
+What no event says is left out, never guessed: for instance when an attempt began whose worker died. It must not know
+HTTP.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ Attempt = dict[str, Any]
 
 
 async def attempts_of(engine: Engine, state: State, node: Mapping[str, Any]) -> list[Attempt]:
-    """The attempts of every visit, oldest first. `node` is the node's view with its visits, which says what is executed now."""
+    """The attempts of every visit, oldest first. `node` is the node's view with its visits, which says what is executed
+    now."""
     found = _Attempts()
     async for event in _read(engine, state, node["node"]):
         for about in _places(event, node["node"]):

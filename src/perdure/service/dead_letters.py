@@ -1,5 +1,5 @@
-"""Dead letters: failed work that is parked, to be tried again (perhaps with another config) or given up, one by one or many
-by a filter. It must not know HTTP.
+"""Dead letters: failed work that is parked, to be tried again (perhaps with another config) or given up, one by one or
+many by a filter. It must not know HTTP.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class DeadLetters:
         return page_view(page, dead_letter_view)
 
     async def get(self, dead_letter_id: str) -> View:
-        """A dead letter with what its node was given: the rendered `config` and the `inputs`, or a `problem` that says why they
-        are missing."""
+        """A dead letter with what its node was given: the rendered `config` and the `inputs`, or a `problem` that says
+        why they are missing."""
         row = await self._tenancy.find_dead_letter(dead_letter_id)
         about = msgspec.json.decode(row.body)
         record, state = await self._tenancy.load(row.run_id)
@@ -102,7 +102,8 @@ class DeadLetters:
         return await self._change_many(which, expected, {"kind": "discard", "as_": as_})
 
     async def _change_many(self, which: Which, expected: int | None, fields: dict[str, Any]) -> View:
-        """Change the dead letters that match. Without `expected`, only count them; with it, refuse if another number matches."""
+        """Change the dead letters that match. Without `expected`, only count them; with it, refuse if another number
+        matches."""
         rows = await self._matching(which)
         if expected is None:
             return {"matched": len(rows), "done": 0, "refused": []}

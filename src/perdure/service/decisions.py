@@ -1,8 +1,8 @@
 """The decisions of people on which kept work rests, and the principals who asked for a run: the one place that answers
 either question (X17).
 
-A decision stands in the journal of the run that asked for it: the run itself, a child however deep, or the run whose outcomes
-it began with. It must not know who wants to know, nor HTTP.
+A decision stands in the journal of the run that asked for it: the run itself, a child however deep, or the run whose
+outcomes it began with. It must not know who wants to know, nor HTTP.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class _Full(Exception):
 
 
 async def find_decisions(engine: Engine, state: State, kept: Collection[str] | None) -> list[Decision]:
-    """The decisions on which the outcomes of these nodes rest (None: of all nodes), traced back to where each was made."""
+    """The decisions on which the outcomes of these nodes rest (None: of all nodes), traced back to where each was
+    made."""
     search = _Search(engine)
     names = set(kept) if kept is not None else {state.name(_node_of(key)) for key in state.activations}
     for _ in range(MOST_BEFORE):
@@ -89,8 +90,8 @@ class _Search:
         await self._look_below((child, node) for child, node in children if node in names)
 
     async def _look_below(self, children: Iterable[tuple[str, str]]) -> None:
-        """Add the decisions of these children by their rows: everything of a child is kept, so its state need not be known. A
-        child is stored as long as its parent; one that is missing never began."""
+        """Add the decisions of these children by their rows: everything of a child is kept, so its state need not be
+        known. A child is stored as long as its parent; one that is missing never began."""
         waiting = deque(children)
         while waiting:
             run_id, node = waiting.popleft()
@@ -120,8 +121,8 @@ class _Search:
 
 
 def _from_before(state: State, names: Collection[str]) -> set[str]:
-    """The nodes whose outcomes the run began with. A loop's outcome also rests on its iterations in the run that this one
-    continues."""
+    """The nodes whose outcomes the run began with. A loop's outcome also rests on its iterations in the run that this
+    one continues."""
     adopted = {
         state.name(one.node)
         for one in state.activations.values()
@@ -133,8 +134,8 @@ def _from_before(state: State, names: Collection[str]) -> set[str]:
 
 
 def _may_ask(state: State, name: str) -> bool:
-    """Whether a node may have asked a person, by any definition the run had: a later patch of a node does not change its
-    outcome."""
+    """Whether a node may have asked a person, by any definition the run had: a later patch of a node does not change
+    its outcome."""
     nodes = (ir.nodes[index_of(ir)[name]] for ir in state.irs if name in index_of(ir))
     return any(_asks(node) for node in nodes if node is not None)
 
@@ -148,8 +149,8 @@ def _node_of(key: Key) -> int:
 
 
 async def find_requesters(engine: Engine, run_id: str) -> dict[str, str]:
-    """The principals who asked for a run, each with the run they started: this run, those that started it, and those it was
-    rerun from or continues, as far as they are stored."""
+    """The principals who asked for a run, each with the run they started: this run, those that started it, and those it
+    was rerun from or continues, as far as they are stored."""
     found: dict[str, str] = {}
     waiting, seen = deque([run_id]), {run_id}
     while waiting:

@@ -1,8 +1,9 @@
 """The readers that wait for news of runs, and one look at the journal for all of them.
 
-A reader is told *that* its run went on, and reads from the journal by sequence number. So any process can serve it, it can
-begin anywhere, and a slow reader delays no other and costs no memory (PROTOCOL 24). Readers hear at once what this process
-decides; what other processes decide is found by one loop that looks at every run with a reader. It must not know HTTP.
+A reader is told *that* its run went on, and reads from the journal by sequence number. So any process can serve it, it
+can begin anywhere, and a slow reader delays no other and costs no memory (PROTOCOL 24). Readers hear at once what this
+process decides; what other processes decide is found by one loop that looks at every run with a reader. It must not
+know HTTP.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ class Feed:
             self._tell(topic)
 
     async def _look(self) -> None:
-        """Ask the journal once for all followed runs, except those decided in this process, which report by themselves."""
+        """Ask the journal once for all followed runs, except those decided in this process, which report by
+        themselves."""
         coordinator = self._engine.coordinator
         names = [name for name in self._topics if coordinator is None or not coordinator.share.holds(name)]
         for start in range(0, len(names), ASKED_AT_ONCE):
@@ -118,8 +120,8 @@ class Feed:
                 del self._topics[run_id]
 
     async def follow(self, run_id: str, after: int, *, idle_seconds: float) -> AsyncGenerator[list[StoredEvent], None]:
-        """The events above `after` as they become durable; an empty list when nothing came for `idle_seconds`. The stream ends
-        when the run has ended and all its events were given, or when the feed is closed."""
+        """The events above `after` as they become durable; an empty list when nothing came for `idle_seconds`. The
+        stream ends when the run has ended and all its events were given, or when the feed is closed."""
         with self._subscribed(run_id) as news:
             while not self._closed.is_set():
                 news.clear()

@@ -68,8 +68,8 @@ async def _fold(engine: Engine, state: State, event: e.Event) -> None:
 async def steps_of(
     engine: Engine, record: RunRecord, after: int, limit: int
 ) -> tuple[list[dict[str, Any]], int | None]:
-    """The decisions about edges, in order: from which node, by which rule, to which nodes; and, if there may be more, the
-    number to continue from."""
+    """The decisions about edges, in order: from which node, by which rule, to which nodes; and, if there may be more,
+    the number to continue from."""
     found: list[dict[str, Any]] = []
     state = State(run_id=record.run_id)
     with explained(record):

@@ -1,8 +1,9 @@
 """Other systems that are notified of approvals: whether they were told, and the decisions they send back.
 
-A callback is authenticated by its signature alone, with the secret that the approval names, looked up for the approval's
-tenant. Whatever is wrong with a callback, the answer is the same; a signature with another approval's secret is wrong here.
-The vote counts as that of `webhook:<host>`, which may vote where the workflow lets it (X17, X22, X30). It must not know HTTP.
+A callback is authenticated by its signature alone, with the secret that the approval names, looked up for the
+approval's tenant. Whatever is wrong with a callback, the answer is the same; a signature with another approval's secret
+is wrong here. The vote counts as that of `webhook:<host>`, which may vote where the workflow lets it (X17, X22, X30).
+It must not know HTTP.
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ async def decide(
     comments: str,
     data: Any,
 ) -> tuple[View, bool]:
-    """The approval after the vote, and whether this message cast it. A repeated message is answered as the first was."""
+    """The approval after the vote, and whether this message cast it. A repeated message is answered as the first
+    was."""
     from perdure.service import Service
 
     service = Service(engine, caller.principal, feed)
@@ -109,7 +111,8 @@ async def _find(engine: Engine, approval_id: str) -> tuple[ApprovalRow | None, d
 
 
 def _keys(engine: Engine, row: ApprovalRow | None, notify: dict[str, str] | None) -> tuple[bytes, ...]:
-    """The keys that may have signed a callback. Where there are none, a random key, so that the same work is done (X22)."""
+    """The keys that may have signed a callback. Where there are none, a random key, so that the same work is done
+    (X22)."""
     if row is not None and notify is not None and engine.vault is not None:
         try:
             return read_keys(engine.vault.reveal(notify["secret"], row.tenant, QUEUE))

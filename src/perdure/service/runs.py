@@ -1,4 +1,5 @@
-"""Runs: start them, look at them, and change their course. The coordinator that holds a run decides what is asked of it.
+"""Runs: start them, look at them, and change their course. The coordinator that holds a run decides what is asked of
+it.
 
 It must not know HTTP or permissions. Everything goes through a `Tenancy`, and so sees one tenant only.
 """
@@ -88,8 +89,8 @@ class Runs(Starts):
         limit: int = 100,
         cursor: str | None = None,
     ) -> View:
-        """The runs, newest first; child runs only with `children` or of a `parent`. The state `waiting`, given alone, means
-        `running` with nothing to do but wait."""
+        """The runs, newest first; child runs only with `children` or of a `parent`. The state `waiting`, given alone,
+        means `running` with nothing to do but wait."""
         states = (state,) if isinstance(state, str) else tuple(state)
         idle = "waiting" in states
         if idle and len(set(states)) > 1:
@@ -286,7 +287,8 @@ class Runs(Starts):
     async def diff(
         self, run_id: str, *, at: int | None = None, other: str | None = None, to: int | None = None
     ) -> View:
-        """The differences between two points of a run, or between two runs (`other`), each at a point if one is given."""
+        """The differences between two points of a run, or between two runs (`other`), each at a point if one is
+        given."""
         first = await self._compared(run_id, at)
         second = await self._compared(other or run_id, to)
         return await asyncio.to_thread(diff_runs, first, second)
@@ -318,7 +320,8 @@ class Runs(Starts):
         return run_summary(await self._tenancy.find_run(run_id))
 
     async def retry(self, run_id: str, *, definition: Any = None, reason: str = "") -> View:
-        """Retry a failed run: what completed is kept, what failed runs again, by a mended definition if one is given."""
+        """Retry a failed run: what completed is kept, what failed runs again, by a mended definition if one is
+        given."""
         record = await self._tenancy.find_run(run_id)
         ir = "" if definition is None else (await self._keep(definition, record.row.tenant)).ir
         await self._tenancy.ask(Request(kind="retry", run_id=record.run_id, by=self._tenancy.by, reason=reason, ir=ir))
@@ -339,8 +342,8 @@ class Runs(Starts):
         definition: Any = None,
         new_id: str | None = None,
     ) -> View:
-        """Make a new run out of an old one: from a node on, or from the start with `inputs` merged over the old ones; by
-        another `definition` if one is given."""
+        """Make a new run out of an old one: from a node on, or from the start with `inputs` merged over the old ones;
+        by another `definition` if one is given."""
         record, state = await self._tenancy.load(run_id)
         kept = None if definition is None else await self._keep(definition, record.row.tenant)
         values = None if inputs is None else dict(inputs)
@@ -380,8 +383,8 @@ class Runs(Starts):
         dry_run: bool = False,
         reason: str = "",
     ) -> View:
-        """Give a run under way another definition: the whole of it, or a JSON Patch of the one it has. With `dry_run` only say
-        what would change, and whether the run can take it (E6)."""
+        """Give a run under way another definition: the whole of it, or a JSON Patch of the one it has. With `dry_run`
+        only say what would change, and whether the run can take it (E6)."""
         if (definition is None) == (operations is None):
             message = "give either definition or patch"
             raise Invalid(message, [Trouble("patch", "missing_key", message)])
@@ -415,8 +418,8 @@ class Runs(Starts):
 
 
 async def runs_view(engine: Engine, page: Page[RunRecord], *, only_waiting: bool = False) -> View:
-    """A page of runs, with facts that their rows do not hold. These are read here, for the listed runs only: the time of the
-    last event, for one, would be a further column to write at every append (decision 0070)."""
+    """A page of runs, with facts that their rows do not hold. These are read here, for the listed runs only: the time
+    of the last event, for one, would be a further column to write at every append (decision 0070)."""
     waiting = await find_waiting(engine, page.items)
     if only_waiting:  # the journal also gives runs with children, because it cannot know what those do
         page = Page(tuple(one for one in page.items if one.run_id in waiting), page.next_cursor)

@@ -60,9 +60,9 @@ class Starts:
         rollout_key: str | None = None,
         correlation_id: str | None = None,
     ) -> Started:
-        """Start a run of a registered workflow (`name`, `name@3`, `name@alias`) or of a definition, which does not register
-        it. A repeated `key` gives the run it started before, provided the same was asked for. Where an alias means several
-        versions, the same `rollout_key` (a customer, …) gets the same version until the alias moves."""
+        """Start a run of a registered workflow (`name`, `name@3`, `name@alias`) or of a definition, which does not
+        register it. A repeated `key` gives the run it started before, provided the same was asked for. Where an alias
+        means several versions, the same `rollout_key` (a customer, …) gets the same version until the alias moves."""
         if bool(workflow) == (definition is not None):
             message = "give either workflow or definition"
             raise Invalid(message, [Trouble("workflow", "conflicting_keys" if workflow else "missing_key", message)])

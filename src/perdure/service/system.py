@@ -1,7 +1,7 @@
 """What a deployment consists of now: node types, workers, queues.
 
-It gives figures only, never ids of runs, and leaves out figures about other tenants' work unless the caller may operate the
-deployment. It must not know HTTP.
+It gives figures only, never ids of runs, and leaves out figures about other tenants' work unless the caller may operate
+the deployment. It must not know HTTP.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class System:
         return {"items": items, "next_cursor": None}
 
     async def queues(self) -> View:
-        """The queues in which tasks wait and to which workers listen. `waiting` tasks are sent and no worker has taken them
-        yet; `backlog` tasks belong to runs this process decides for and are not sent yet, because all slots are taken or a
-        limit is reached."""
+        """The queues in which tasks wait and to which workers listen. `waiting` tasks are sent and no worker has taken
+        them yet; `backlog` tasks belong to runs this process decides for and are not sent yet, because all slots are
+        taken or a limit is reached."""
         queues: dict[str, dict[str, Any]] = {}
 
         def get(name: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """An engine as one principal sees it: the one place where a tenant's things are looked up (X18).
 
-What another tenant owns does not exist here, and the refusal reads the same as for a thing that does not exist at all. It
-must not know what an operation means, nor HTTP.
+What another tenant owns does not exist here, and the refusal reads the same as for a thing that does not exist at all.
+It must not know what an operation means, nor HTTP.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ LONGEST_ID = 1000
 
 
 def refuse_sealed(path: str, value: object) -> None:
-    """Refuse a sealed field from a caller: it would be opened wherever the caller put it, in a place that is not masked."""
+    """Refuse a sealed field from a caller: it would be opened wherever the caller put it, in a place that is not
+    masked."""
     if value is not None and find_sealed(value):
         message = f"{path} has a key {SEALED!r}, which is Perdure's own; give the field another name"
         raise InputsInvalid(message, [Trouble(path, "wrong_value", message)])
@@ -49,8 +50,8 @@ class Tenancy:
         self.by = principal.name
         self.feed = feed
         self.owner = owner
-        """The caller has the database itself: it sees every tenant's things, answers have no bounds, and this process decides
-        for runs that no other process holds."""
+        """The caller has the database itself: it sees every tenant's things, answers have no bounds, and this process
+        decides for runs that no other process holds."""
 
     @property
     def listed(self) -> str | None:

@@ -1,8 +1,8 @@
 """A run as one file, and a run out of such a file.
 
-The file holds the run, its definitions, its events as they are shown everywhere, and the blobs they name. An imported run is
-only to look at: its events are the recorded ones, and the first says that it was imported, so that no coordinator ever executes
-anything of it. What was masked stays masked. It must not know HTTP, nor where a file is.
+The file holds the run, its definitions, its events as they are shown everywhere, and the blobs they name. An imported
+run is only to look at: its events are the recorded ones, and the first says that it was imported, so that no
+coordinator ever executes anything of it. What was masked stays masked. It must not know HTTP, nor where a file is.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ LATEST = 253_402_300_799.0
 
 
 async def export_run(engine: Engine, record: RunRecord, *, lines: bool = False) -> AsyncIterator[str]:
-    """The exported file, piece by piece: one object, or with `lines` one object a line, each with its `kind`. A run that cannot
-    be read is refused before the first piece."""
+    """The exported file, piece by piece: one object, or with `lines` one object a line, each with its `kind`. A run
+    that cannot be read is refused before the first piece."""
     return _export(engine, record, await engine.state_of(record), lines)
 
 
@@ -194,7 +194,8 @@ class Transfer:
     def _make(
         self, file: RunFile, run_id: str, library: dict[str, IR]
     ) -> tuple[str, list[e.AnyEvent], tuple[StoredEvent, ...], State]:
-        """Build the imported run. Called in a thread: thousands of events take their time, and nothing here is shared yet."""
+        """Build the imported run. Called in a thread: thousands of events take their time, and nothing here is shared
+        yet."""
         before, events = self._rebuild(file, run_id)
         state = _fold(run_id, events, library)
         stored = tuple(StoredEvent(one.seq, one.type, one.at, e.encode(one)) for one in events)
@@ -230,7 +231,8 @@ class Transfer:
 
 
 def _find_wrong_time(event: e.Event) -> str | None:
-    """The field with an impossible time, if any: a time that cannot be shown would keep everything beside it from being shown."""
+    """The field with an impossible time, if any: a time that cannot be shown would keep everything beside it from being
+    shown."""
     for name in event.__struct_fields__:
         value = getattr(event, name)
         if (name == "at" or name.endswith("_at")) and value is not None and not 0 <= value <= LATEST:

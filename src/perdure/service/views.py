@@ -1,4 +1,5 @@
-"""How things look to people and programs, the same in the API, the command line and the SDK: plain data, ready for JSON.
+"""How things look to people and programs, the same in the API, the command line and the SDK: plain data, ready for
+JSON.
 
 The view of a run itself is in `perdure.kernel.view`. It must not read anything; it turns what was read into data.
 """
@@ -51,7 +52,8 @@ def outline_view(outline: Outline | None) -> View:
 
 
 def run_summary(record: RunRecord, starts: Mapping[str, float] | None = None) -> View:
-    """A run in a list: what its row says, without nodes. `starts` has the time since when a task of each run is executed."""
+    """A run in a list: what its row says, without nodes. `starts` has the time since when a task of each run is
+    executed."""
     row = record.row
     started_at = row.started_at
     if started_at is None and starts is not None and row.ended_at is None:

@@ -1,7 +1,9 @@
-"""The runs that have nothing to do but wait, their children included: a parent whose child waits for a person waits as well.
+"""The runs that have nothing to do but wait, their children included: a parent whose child waits for a person waits as
+well.
 
-A row says whether its run has work under way or children. Whether those children only wait is not written into the parent's
-row, because it changes with each child; it is looked up here, for the runs that are shown. Owns what that may cost.
+A row says whether its run has work under way or children. Whether those children only wait is not written into the
+parent's row, because it changes with each child; it is looked up here, for the runs that are shown. Owns what that may
+cost.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ _OPEN = tuple(
 
 
 async def find_waiting(engine: Engine, records: Iterable[RunRecord]) -> set[str]:
-    """The ids of the runs that wait for a person, a signal or a time, themselves or in every child they have started."""
+    """The ids of the runs that wait for a person, a signal or a time, themselves or in every child they have
+    started."""
     look = _Look(engine)
     return {record.run_id for record in records if await look.waits(record)}
 

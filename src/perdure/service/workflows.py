@@ -1,7 +1,7 @@
 """Workflows: register definitions as versions, read them, name them, change them, delete them.
 
-A changed definition becomes the next version; an unchanged one keeps its version. Runs keep the version they started with. It
-must not know HTTP or permissions.
+A changed definition becomes the next version; an unchanged one keeps its version. Runs keep the version they started
+with. It must not know HTTP or permissions.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class Workflows:
     async def patch(
         self, name: str, operations: Any, *, base_version: int | None = None, reason: str = "", dry_run: bool = False
     ) -> View:
-        """Register the highest version, changed by a JSON Patch, as the next one. With `base_version`, only if that is still the
-        highest."""
+        """Register the highest version, changed by a JSON Patch, as the next one. With `base_version`, only if that is
+        still the highest."""
         found = await find_version(self._tenancy, name)
         if operations is None:  # checked only now: a caller that may not see the workflow must learn nothing of it
             message = "give patch, a list of operations"

@@ -1,5 +1,5 @@
-"""`perdure runs`: look at runs. Commands about the journal are in `journal.py`, those that change runs in `control.py` and
-`changes.py`."""
+"""`perdure runs`: look at runs. Commands about the journal are in `journal.py`, those that change runs in `control.py`
+and `changes.py`."""
 
 from __future__ import annotations
 

@@ -42,7 +42,8 @@ def may_wait(state: State) -> bool:
 
 
 class People:
-    """The people a run waits for: how their questions are found and their answers delivered, on a database and on a server."""
+    """The people a run waits for: how their questions are found and their answers delivered, on a database and on a
+    server."""
 
     def __init__(self, backend: Backend, follower: Follower) -> None:
         self._backend = backend
@@ -64,8 +65,8 @@ class People:
         return (await self._backend.approvals.get(ask.name))["form"]
 
     async def vote(self, ask: Ask, vote: Decision) -> str:
-        """Vote, and give the reason of a refusal, or an empty text. The owner of the API key decides; where the server asks for
-        no key, the person at the terminal."""
+        """Vote, and give the reason of a refusal, or an empty text. The owner of the API key decides; where the server
+        asks for no key, the person at the terminal."""
         me = await self._backend.system.me()
         by = (vote.by or None) if me["kind"] == "local" else None
         about: dict[str, Any] = {"comments": vote.comments, "data": vote.data}

@@ -1,7 +1,7 @@
 """Following a run: its state folded from its events as they become durable, whichever process decides them.
 
-When this process holds the database, it also works. When another process does, that one works; should it die, a follower
-that was asked to work takes over at once (PROTOCOL 26, 27).
+When this process holds the database, it also works. When another process does, that one works; should it die, a
+follower that was asked to work takes over at once (PROTOCOL 26, 27).
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ async def follow(
     work: Engine | None,
     beside: Callable[[asyncio.Event], Any] | None = None,
 ) -> None:
-    """Follow a run until it has ended, this process is told to stop, or what runs `beside` it sets the event it is given.
-    `work` is the engine that takes over when the process that works dies."""
+    """Follow a run until it has ended, this process is told to stop, or what runs `beside` it sets the event it is
+    given. `work` is the engine that takes over when the process that works dies."""
     over = asyncio.Event()
     screen.begin(follower.state)
     try:

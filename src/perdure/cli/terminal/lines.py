@@ -53,7 +53,8 @@ class Lines:
         pass
 
     def _measure(self, state: State) -> None:
-        """Measure the column of names, with room for a loop's iteration and an item's number, so that columns stay in place."""
+        """Measure the column of names, with room for a loop's iteration and an item's number, so that columns stay in
+        place."""
         longest = max(
             (
                 len(node.id) + (2 + len(node.loops)) * bool(node.loops) + len("#999") * (node.type == "map")
@@ -169,7 +170,8 @@ class Lines:
         return place(event.node, event.scope), "items", f"{done} of {count}"
 
     def _works(self, state: State, node: str) -> bool:
-        """Whether a worker executes the node; one that the coordinator answers at once needs no line before its outcome."""
+        """Whether a worker executes the node; one that the coordinator answers at once needs no line before its
+        outcome."""
         known = self._registry.find(state.node(state.index(node)).type)
         return known is None or known.answer is None
 
@@ -179,8 +181,8 @@ class Lines:
 
 
 def tell_failed(run_id: str, state: str, node: str | None, why: str) -> str:
-    """The end of a run that did not complete, in one line. The code `error` is left out: any exception has it, and its name
-    says more."""
+    """The end of a run that did not complete, in one line. The code `error` is left out: any exception has it, and its
+    name says more."""
     ended = f"failed{f' at {node}' if node else ''}" if state == "failed" else f"is {state}"
     return f"run {run_id} {ended}: {why.removeprefix('error: ')}"
 

@@ -79,7 +79,8 @@ def print_json(value: Any) -> None:
 
 
 def print_pretty(value: Any) -> None:
-    """Print a value for people, as JSON that machines can read too; on a terminal, the end of a very long one is left out."""
+    """Print a value for people, as JSON that machines can read too; on a terminal, the end of a very long one is left
+    out."""
     data = msgspec.json.encode(value)
     if len(data) > MAX_PRETTY:
         if on_terminal():
@@ -217,8 +218,8 @@ def _print_rich(columns: Sequence[str], rows: Sequence[Sequence[str]], widths: l
 
 
 def _fit(widths: list[int], flexible: int, width: int) -> None:
-    """Make columns narrower until they fit: the widest first, but the first column, which names the row, last. A flexible
-    column that would have no room to say anything gets the width 0 and is printed below."""
+    """Make columns narrower until they fit: the widest first, but the first column, which names the row, last. A
+    flexible column that would have no room to say anything gets the width 0 and is printed below."""
     over = sum(widths) + 2 * (len(widths) - 1) - width
     while over > 0 and (wide := [n for n in range(min(flexible, 1), len(widths)) if widths[n] > _ENOUGH]):
         widest = max(wide, key=widths.__getitem__)

@@ -1,7 +1,8 @@
-"""Lines at the bottom of a terminal that change in place. Only what differs is written, in one piece, so nothing flickers.
+"""Lines at the bottom of a terminal that change in place. Only what differs is written, in one piece, so nothing
+flickers.
 
-Owns the cursor while it paints, and what other code prints meanwhile, which comes out above the lines. Must not know what
-the lines say.
+Owns the cursor while it paints, and what other code prints meanwhile, which comes out above the lines. Must not know
+what the lines say.
 """
 
 from __future__ import annotations

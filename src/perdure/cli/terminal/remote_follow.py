@@ -1,7 +1,7 @@
 """A run on a server, followed here: its state is folded from the events of a stream, as it is from those of a database.
 
-Folding needs the definition that the run follows, which a server has for registered workflows. Without it, events are shown as
-they come.
+Folding needs the definition that the run follows, which a server has for registered workflows. Without it, events are
+shown as they come.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class StreamSource:
             yield read_event(dict(shown))
 
     async def find_ir(self, event: e.RunCreated | e.RunPatched) -> IR | None:
-        """The definition with this hash, if it is a registered version and this Perdure compiles it as the server's does."""
+        """The definition with this hash, if it is a registered version and this Perdure compiles it as the server's
+        does."""
         if event.ir not in self._known and isinstance(event, e.RunCreated) and event.workflow_version:
             try:
                 found = await self._client.workflows.get(event.workflow, version=event.workflow_version)

@@ -23,8 +23,8 @@ def results() -> IO[str]:
 
 
 def divert(*, as_json: bool) -> None:
-    """Keep standard output for the results of this command, if a program reads them. It stays so for the rest of the process:
-    an abandoned thread may print until then."""
+    """Keep standard output for the results of this command, if a program reads them. It stays so for the rest of the
+    process: an abandoned thread may print until then."""
     global _results  # noqa: PLW0603  there is one standard output
     if _results is not None or sys.stdout is None or not (as_json or not sys.stdout.isatty()):
         return

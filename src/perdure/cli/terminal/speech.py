@@ -1,7 +1,7 @@
 """The one way to a terminal: everything a command prints goes through `echo`, and every colour is made by `style`.
 
-A text may hold data from anywhere: a node, an error, a server. Only colours that `style` made are obeyed; it marks them with a
-key of this process, which no data can know.
+A text may hold data from anywhere: a node, an error, a server. Only colours that `style` made are obeyed; it marks them
+with a key of this process, which no data can know.
 """
 
 from __future__ import annotations

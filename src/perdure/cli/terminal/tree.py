@@ -52,7 +52,8 @@ _STATE_WIDTH = 60
 
 
 class Tree:
-    """A screen that draws a run as a tree. `beat`, which runs beside the follower, redraws it, never a thread of its own."""
+    """A screen that draws a run as a tree. `beat`, which runs beside the follower, redraws it, never a thread of its
+    own."""
 
     def __init__(self, console: Console, look: Callable[[], Awaitable[Seen]] | None = None) -> None:
         """`look` says what is executed now: the journal may only know it as queued."""
@@ -152,8 +153,8 @@ def _rows(state: State, seen: Seen) -> list[Row]:
 
 
 def _fit(rows: list[Row], height: int) -> tuple[list[Row], list[Row], list[Row]]:
-    """Three groups of rows: those that ended well and are only counted, those that are shown, and the others that are only
-    counted. All are shown if there is room; else those that matter now."""
+    """Three groups of rows: those that ended well and are only counted, those that are shown, and the others that are
+    only counted. All are shown if there is room; else those that matter now."""
     if len(rows) <= height:
         return [], rows, []
     latest = sorted(
