@@ -86,8 +86,7 @@ def explained() -> Iterator[None]:
 
 
 class Unfit(click.UsageError):
-    """Input that does not fit, with all its problems. It prints no usage line: the command itself was used
-    correctly."""
+    """Input that does not fit, with all its problems. No usage line is printed: the command was used correctly."""
 
     def __init__(self, error: Any) -> None:
         found: Any = getattr(error, "troubles", ()) or getattr(error, "problems", ())

@@ -114,8 +114,7 @@ def _check_loaded(call: Call, module: str, name: str) -> Iterator[Problem]:
 
 
 def _explain_bare(name: str, folders: list[Path]) -> str:
-    """The warning about a name without a module. It is that of a registered function, which a worker elsewhere may
-    have."""
+    """The warning about a name without a module: a registered function, which a worker elsewhere may have."""
     said = f"function '{name}' names no module, and no function is registered here under that name"
     module, dot, rest = name.rpartition(".")
     if dot and (_read(module, folders) is not None or _is_there(module, folders)):
@@ -154,7 +153,7 @@ def _is_there(module: str, folders: list[Path]) -> bool:
         except (ImportError, ValueError):
             return True
         if spec is None:
-            # Editable installs have finders of their own, which are asked for the first name only: beyond it they import.
+            # Editable installs have their own finders, which are asked for the first name only: beyond it they import.
             return number == 0 and _is_found_otherwise(parts[0])
         places = spec.submodule_search_locations
         if places is None:
@@ -170,8 +169,7 @@ def _is_found_otherwise(name: str) -> bool:
 
 
 def check_imported(compiled: Compiled) -> tuple[Problem, ...]:
-    """Warnings about functions after importing them, by their real signatures. Only for a person who asked for the
-    import."""
+    """Warnings about functions by their real signatures. Imports them, so only for a person who asked for it."""
     from perdure.nodes.task import Shape
 
     problems: list[Problem] = []

@@ -125,8 +125,7 @@ def _run_distributed(settings: Settings, port: int, *, browser: bool) -> None:
 async def _serve(
     engine: Engine, settings: Settings, port: int, stop: asyncio.Event, flags: str, *, browser: bool
 ) -> None:
-    """Serve the API of an engine until the event. `flags` are those that a command started in this folder needs to work
-    on it."""
+    """Serve the API until the event. `flags` are those that a command started in this folder needs to work on it."""
     from perdure.api.welcome import show_links
     from perdure.cli.terminal.happenings import Happening
 

@@ -142,8 +142,7 @@ def requeue(
 
 
 def _check_call(node: str, config: Any) -> None:
-    """Refuse a config whose function `perdure validate` would warn about, by the files here: a local run continues with
-    these files."""
+    """Refuse a function that `perdure validate` would warn about: a local run continues with the files here."""
     from perdure.cli.calls import check_config
     from perdure.service.errors import Invalid
 

@@ -1,5 +1,4 @@
-"""`perdure init`: a small project to start from. Its files are in `starter/`, each under its own name followed by
-`.txt`."""
+"""`perdure init`: a small project to start from. Its files are in `starter/`, each with `.txt` after its name."""
 
 from __future__ import annotations
 

@@ -34,8 +34,7 @@ class Others(msgspec.Struct, frozen=True):
 
 
 async def look_around(engine: Engine, run_id: str) -> Others:
-    """The other runs and crashes in the database. To be called before this process works: afterwards they may have
-    ended."""
+    """The other runs and crashes in the database, looked for before this process works and may end them."""
     if engine.distributed:
         return Others()
     left = engine.read_left_claims()
@@ -47,8 +46,7 @@ async def look_around(engine: Engine, run_id: str) -> Others:
 
 
 async def _find(engine: Engine, claim: str) -> list[Crash]:
-    """The attempt that a claim is about; none where its run has ended, or the claim's name was too long to be stored
-    whole."""
+    """The attempt that a claim is about; none where its run has ended, or the claim's name was cut."""
     record = await engine.journal.find_run(claim.rsplit("/", 2)[0])
     if record is None or record.row.ended_at is not None or record.quarantined is not None:
         return []
@@ -88,8 +86,7 @@ def tell(others: Others, run_id: str, *, only: bool) -> list[str]:
 
 
 def tell_newer(source: Source, db: str | None) -> list[str]:
-    """Lines about files with functions of this workflow that changed after the process that runs the database took
-    it."""
+    """Lines about files of this workflow that changed after the process that runs the database took it."""
     from perdure.cli.database import load_settings
     from perdure.deployment import database_file
 

@@ -91,8 +91,7 @@ def _say_way_out(way_out: str) -> None:
 
 
 def aim(line: str, column: int, said: str) -> tuple[int, int]:
-    """The column to point at, and the width of the mark: the word that the problem is about, if it stands after its
-    key."""
+    """The column to point at, and how far: the word that the problem is about, if it stands after its key."""
     key = _width(line, column)
     rest = line[column - 1 + key :]
     if not said.startswith("unknown key"):

@@ -1,5 +1,4 @@
-"""Problems of a definition that are found only where its blobs are, or where it is to run: in a database, or on a
-server."""
+"""Problems of a definition that only its database or its server can find: in blobs, and where it is to run."""
 
 from __future__ import annotations
 
@@ -178,8 +177,7 @@ def _placed(source: Source, problems: tuple[Problem, ...]) -> tuple[Problem, ...
 
 
 def _by_id(problem: Problem, names: list[str]) -> Problem:
-    """The problem with its node named by id: `nodes[0]` of the canonical form, which is sorted, is another node of the
-    file."""
+    """The problem with its node named by id: nodes of the canonical form are sorted, those of the file are not."""
     found = re.match(r"nodes\[(\d+)\]", problem.path)
     if found is None or int(found[1]) >= len(names):
         return problem

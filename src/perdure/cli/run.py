@@ -204,8 +204,7 @@ class Session:
             self.view = await self._service(self.engine).runs.get(self.run_id)
 
     def _say_where(self, settings: Any) -> None:
-        """Say where the database is, if it is where a person would not look: a perdure.toml of a folder above can name
-        it."""
+        """Say where the database is, if a perdure.toml of a folder above names it: a person would not look there."""
         from pathlib import Path
 
         from perdure.deployment import database_file, is_postgres

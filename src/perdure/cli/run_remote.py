@@ -1,5 +1,4 @@
-"""`perdure run --server`: the definition is pushed to a server, started there, and followed here. Nothing of it runs
-here."""
+"""`perdure run --server`: the definition is pushed to a server, started there and followed here."""
 
 from __future__ import annotations
 

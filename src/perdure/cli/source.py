@@ -91,8 +91,7 @@ def _check_children(compiled: Compiled, children: Sequence[Compiled]) -> Compile
 
 
 def _check(compiled: Compiled, data: bytes | None = None, kind: Any = None) -> Compiled:
-    """Add the problems that the compiler cannot see, with their lines: in conditions, schemas, the configs of node
-    types."""
+    """Add problems that the compiler cannot see, with their lines: conditions, schemas, configs of node types."""
     from perdure.model.placement import place
     from perdure.nodes import installed
     from perdure.nodes.checks import find_more_problems, joined
@@ -142,8 +141,7 @@ def read_inputs(pairs: Sequence[str], file: str | None, schema: Any = None) -> d
 
 
 def _read_as(text: str, name: str, schema: Any) -> Any:
-    """The value of one `-i`: in `-i order=123` the value is text if the workflow wants text, although it could be a
-    number."""
+    """The value of one `-i`: `-i order=123` is text if the workflow wants text, although it could be a number."""
     value = read_value(text)
     properties = schema.get("properties") if isinstance(schema, dict) else None
     part = properties.get(name) if isinstance(properties, dict) else None

@@ -105,8 +105,7 @@ def here_only(why: str) -> Callable[[F], F]:
 
 
 def check_here(db: str | None) -> None:
-    """Refuse a command for databases alone that would take a database the user did not mean: `server_url` is set, --db
-    is not."""
+    """Refuse a command for databases alone where `server_url` is set and --db is not: the user may mean the server."""
     from perdure.settings import Settings
 
     settings = Settings.load()

@@ -22,8 +22,10 @@ RETRIES = 4
 
 
 class Client:
-    """A Perdure server: `with perdure.Client("http://127.0.0.1:8700", api_key="perdure_…") as client:
-    client.runs.start("orders")`.
+    """A Perdure server, for a program that blocks:
+
+        with perdure.Client("http://127.0.0.1:8700", api_key="perdure_…") as client:
+            client.runs.start("orders")
 
     Without a URL, the settings `server_url` and `api_key` are used. When the server is busy or the connection fails,
     calls that may be repeated are, up to `retries` times. A client may be used by several threads.
@@ -89,8 +91,10 @@ class Client:
 
 
 class AsyncClient:
-    """A Perdure server, for a program with an event loop: `async with perdure.AsyncClient(…) as client: await
-    client.runs.start(…)`.
+    """A Perdure server, for a program with an event loop:
+
+        async with perdure.AsyncClient(…) as client:
+            await client.runs.start(…)
 
     It offers the same as `Client`; every operation is awaited, and lists and streams are read with `async for`.
     """

@@ -113,8 +113,7 @@ def _text(value: Any) -> str:
 
 
 def backoff(number: int, chance: float) -> float:
-    """The seconds until the next try: twice as long each time, and spread, so that clients do not all return at
-    once."""
+    """The seconds until the next try: twice as long each time, and spread, so that clients do not collide."""
     return min(FIRST_PAUSE_SECONDS * 2.0**number, LONGEST_PAUSE_SECONDS) * (0.5 + chance / 2)
 
 

@@ -202,8 +202,7 @@ class RunsCalls:
     def retry(
         self, run_id: str, *, definition: Mapping[str, Any] | None = None, reason: str = ""
     ) -> Call[v.RunSummary]:
-        """Retry a failed run: what completed is kept, what failed runs again, by a mended `definition` if one is
-        given."""
+        """Retry a failed run: what completed is kept, what failed runs again, perhaps by a mended `definition`."""
         return post("runs", run_id, "retry", body={"reason": reason, **given(definition=definition)})
 
     @operation

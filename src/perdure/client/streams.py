@@ -71,7 +71,7 @@ class Stream:
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
             name, _, value = line.removesuffix(b"\r").partition(b":")
-            # Events of the journal have their `id` and `event` in the data too. One cut off before its empty line is dropped.
+            # Events of the journal have `id` and `event` in the data too. One cut off before its empty line is dropped.
             if name == b"data":
                 self._data.append(value.removeprefix(b" "))
             elif name == b"event":
@@ -95,8 +95,7 @@ class Stream:
         self._name = b""
 
     def ended(self) -> Pause | None:
-        """Take the end of the stream: the run has ended (None), or this server stops and another one continues after a
-        pause."""
+        """Take the end of the stream: the run has ended (None), or another server continues after a pause."""
         self.over = self.over or self._last_type in ENDS
         return None if self.over else self._pause(0.0)
 

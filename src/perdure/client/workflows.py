@@ -53,8 +53,7 @@ def _definition(*parts: str, definition: Definition, format: Format, **query: An
 
 
 class WorkflowsCalls:
-    """Every operation on workflows, described once. A `definition` is data, text in a `format`, or written in
-    Python."""
+    """Every operation on workflows, described once. A `definition` is data, text in a `format`, or Python."""
 
     @operation
     def register(self, definition: Definition, *, format: Format = "yaml", reason: str = "") -> Call[v.Registered]:

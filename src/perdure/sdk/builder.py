@@ -73,8 +73,7 @@ class Arm:
 
 
 class BuiltArm:
-    """A finished arm: the nodes that the choice leads to, the arm's value (None: it has none), and the nodes it ends
-    with."""
+    """A finished arm: the nodes that the choice leads to, the arm's value (None: no value), and its last nodes."""
 
     __slots__ = ("ends", "entries", "value")
 
@@ -181,8 +180,7 @@ class Builder:
     def add(
         self, name: str, spec: dict[str, Any], reads: Reads, *, id: str | None = None, lenient: bool = False
     ) -> Node:
-        """Add a node to the graph. A `lenient` one may run before everything it reads has ended, so none of that is
-        required."""
+        """Add a node. A `lenient` one may run before everything it reads has ended, so none of that is required."""
         if self.capture is not None:
             raise BuildError(
                 "the item of a map, and a compensator, is one call of a task; put more into a workflow, and use that"
@@ -258,8 +256,7 @@ class Builder:
         return BuiltArm(self._bind(arm), value, [node for node in arm.nodes if node not in followed])
 
     def _belongs_to(self, handle: Handle, arm: Arm) -> bool:
-        """Whether a handle reads nodes, all of them in the arm: then its having a value tells that the arm was
-        chosen."""
+        """Whether a handle reads nodes, and only nodes of the arm: then it has a value only if the arm was chosen."""
         nodes = [node for node, _ in root_of(handle).reads()]
         return bool(nodes) and all(arm.contains(node) for node in nodes)
 

@@ -1,5 +1,4 @@
-"""Control flow: branch, switch, loop, map, first. Each becomes a few keys on nodes; functions given to them are called
-once."""
+"""Control flow: branch, switch, loop, map, first. Each becomes keys on nodes; given functions are called once."""
 
 from __future__ import annotations
 

@@ -106,8 +106,7 @@ class InputRoot:
 
 
 class NamedRoot:
-    """`item`, `loop`, `output` of a compensator; the scope says how it is written, and raises where it means
-    nothing."""
+    """`item`, `loop`, `output` of a compensator; the scope says how they are written, and raises elsewhere."""
 
     __slots__ = ("_known_as", "_reads", "_scope")
 
@@ -145,8 +144,7 @@ class EitherRoot:
     def __init__(self, choices: Sequence[Handle], decided_by: Node | None = None, ends: Sequence[Node] = ()) -> None:
         self._choices = choices
         self._decided_by = decided_by
-        """The node that may have chosen none of them: then the value is null, and the nodes that read it run all the
-        same."""
+        """The node that may have chosen none of them: then the value is null, and nodes that read it still run."""
         self._ends = ends
         """Last nodes of paths without a value; readers wait for them too."""
 

@@ -61,8 +61,7 @@ def wait(
     signal: str | None = None,
     **options: Unpack[NodeOptions],
 ) -> Any:
-    """Wait for a time, or for a signal (with `seconds`, at most so long); gives the payload of the signal. The wait is
-    durable."""
+    """Wait durably for a time, or for a signal (with `seconds`, at most so long); gives the signal's payload."""
     if seconds is None and until is None and signal is None:
         raise BuildError("perdure.wait needs seconds, until or signal")
     moment = until.isoformat() if isinstance(until, datetime) else until

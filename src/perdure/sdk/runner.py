@@ -50,8 +50,7 @@ MEMORY = ":memory:"
 GRACE_SECONDS = 10.0
 """How long work of other runs that this process holds may take after its own run has ended."""
 STOP_SECONDS = 2.0
-"""How long running work may take when this process is told to stop; unfinished work is tried again when the run
-continues."""
+"""How long running work may take when this process is told to stop; what is cut off is tried again later."""
 LOOK_SECONDS = 0.5
 """How often to look for what no event of the run tells: what became of its children, whether it was quarantined."""
 
@@ -435,8 +434,7 @@ class _Session:
                     ) from None
 
     async def _decide(self, waiting: Waiting) -> str | None:
-        """Ask `on_approval` for a decision, and give the run that was decided for: its state has changed, or soon
-        will."""
+        """Ask `on_approval` for a decision. Gives the run that was decided for, whose state changes by that."""
         if self._on_approval is None:
             return None
         for ask in waiting.asks:
@@ -512,8 +510,7 @@ def _plain(inputs: dict[str, Any]) -> Any:
 
 
 def _say_other(state: State, ir: IR) -> str:
-    """The message that a run follows another definition: of another workflow, or of the same one before it was
-    edited."""
+    """The message that a run follows another definition: of another workflow, or the same one before an edit."""
     if state.workflow != ir.name:
         was = f"{state.workflow} version {state.workflow_version}, not {ir.name}"
         return f"run {state.run_id} is of another workflow ({was}); choose another run_id, or run that workflow"

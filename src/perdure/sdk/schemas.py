@@ -98,8 +98,7 @@ def _free_name(name: str, definition: Any, definitions: dict[str, Any]) -> str:
 
 
 def _inline(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema as a person would write it: no reference where the definition itself can stand, no list of single
-    types."""
+    """The schema as a person would write it: definitions in place of references, no list of single types."""
     definitions = schema.get("$defs", {})
     name = str(schema.get("$ref", "")).removeprefix(_DEFINITIONS)
     if name in definitions and f"{_DEFINITIONS}{name}" not in repr(definitions):

@@ -178,8 +178,7 @@ class _About:
 
 
 class _Late:
-    """The function as a worker calls it. Annotations are read on the first call, when everything they name is
-    defined."""
+    """The function as a worker calls it. Annotations are read on the first call, when their names are defined."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function

@@ -55,8 +55,7 @@ class Built:
 
 
 class Workflow(Generic[P, R]):
-    """A workflow written in Python. Run it with `perdure.run`; called inside another workflow it becomes a child
-    run."""
+    """A workflow written in Python. `perdure.run` runs it; called inside another workflow it is a child run."""
 
     def __init__(self, function: Callable[P, R], options: WorkflowOptions) -> None:
         if isinstance(function, Task):
@@ -165,8 +164,7 @@ class Workflow(Generic[P, R]):
         return compile_definition(self.build().definition)
 
     def children(self) -> list[Workflow[..., Any]]:
-        """The workflows that this one starts as child runs, and those that they start in turn; each once, this one
-        excluded."""
+        """The workflows that this one starts as child runs, and those that they start in turn, each once."""
         found: dict[str, Workflow[..., Any]] = {}
         open_ = [self.build()]
         while open_:
@@ -196,8 +194,7 @@ class Workflow(Generic[P, R]):
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Turn the garbage collector off: building makes many small objects and no garbage, and collecting would double its
-    cost."""
+    """Turn the garbage collector off: building makes no garbage, and collecting would double its cost."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -80,8 +80,7 @@ class AuditTrail:
         return page_view(page, _audit_view)
 
     async def verify(self, known: Mapping[int, bytes] | None = None) -> View:
-        """Whether any audit entry was changed or removed since it was written; `known` are hashes that were kept
-        elsewhere."""
+        """Whether any audit entry was changed or removed; `known` are hashes that were kept elsewhere."""
         verdict = await verify_audit(self._tenancy.archive, self._tenancy.tenant, known)
         return {
             "intact": verdict.broken_seq is None,

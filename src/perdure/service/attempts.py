@@ -29,8 +29,7 @@ Attempt = dict[str, Any]
 
 
 async def attempts_of(engine: Engine, state: State, node: Mapping[str, Any]) -> list[Attempt]:
-    """The attempts of every visit, oldest first. `node` is the node's view with its visits, which says what is executed
-    now."""
+    """The attempts of every visit, oldest first. `node` is the node's view, whose visits say what runs now."""
     found = _Attempts()
     async for event in _read(engine, state, node["node"]):
         for about in _places(event, node["node"]):

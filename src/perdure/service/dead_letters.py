@@ -102,8 +102,7 @@ class DeadLetters:
         return await self._change_many(which, expected, {"kind": "discard", "as_": as_})
 
     async def _change_many(self, which: Which, expected: int | None, fields: dict[str, Any]) -> View:
-        """Change the dead letters that match. Without `expected`, only count them; with it, refuse if another number
-        matches."""
+        """Change the dead letters that match. Without `expected`, only count; with it, refuse any other number."""
         rows = await self._matching(which)
         if expected is None:
             return {"matched": len(rows), "done": 0, "refused": []}

@@ -50,8 +50,7 @@ class _Full(Exception):
 
 
 async def find_decisions(engine: Engine, state: State, kept: Collection[str] | None) -> list[Decision]:
-    """The decisions on which the outcomes of these nodes rest (None: of all nodes), traced back to where each was
-    made."""
+    """The decisions on which the outcomes of these nodes (None: all) rest, traced back to where each was made."""
     search = _Search(engine)
     names = set(kept) if kept is not None else {state.name(_node_of(key)) for key in state.activations}
     for _ in range(MOST_BEFORE):
@@ -134,8 +133,7 @@ def _from_before(state: State, names: Collection[str]) -> set[str]:
 
 
 def _may_ask(state: State, name: str) -> bool:
-    """Whether a node may have asked a person, by any definition the run had: a later patch of a node does not change
-    its outcome."""
+    """Whether a node may have asked a person, by any definition of the run: a patch leaves old outcomes alone."""
     nodes = (ir.nodes[index_of(ir)[name]] for ir in state.irs if name in index_of(ir))
     return any(_asks(node) for node in nodes if node is not None)
 

@@ -13,8 +13,7 @@ Difference = dict[str, Any]
 
 
 def diff_values(before: Any, after: Any, path: str = "", found: list[Difference] | None = None) -> list[Difference]:
-    """Each difference with its place as a JSON pointer: `before`, `after`, or one of them where the other has
-    nothing."""
+    """Each difference with its place as a JSON pointer: `before` and `after`, or the one that exists."""
     found = [] if found is None else found
     if before == after and type(before) is type(after):
         return found
@@ -50,8 +49,7 @@ def _escape(name: str) -> str:
 
 
 def diff_runs(first: tuple[int, dict[str, Any]], second: tuple[int, dict[str, Any]]) -> dict[str, Any]:
-    """Differences between two views of runs: their own fields, then node by node. Between two different runs, times are
-    left out."""
+    """Differences between two views of runs, then node by node. Times are left out between different runs."""
     (before_seq, before), (after_seq, after) = first, second
     other = before["run_id"] != after["run_id"]
     left_out = {"nodes", *(_PASSING if other else ())}
@@ -75,8 +73,7 @@ def _without(view: dict[str, Any] | None, names: set[str]) -> dict[str, Any] | N
 
 
 def diff_definitions(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """Differences between two definitions in canonical form, which always has `nodes` and `edges`: nodes by id, edges
-    as `a -> b`."""
+    """Differences between two definitions in canonical form: nodes by id, edges as `a -> b`, all other keys."""
     old = {node["id"]: node for node in before["nodes"]}
     new = {node["id"]: node for node in after["nodes"]}
     edges_before, edges_after = _edges(before), _edges(after)

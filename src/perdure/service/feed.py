@@ -87,8 +87,7 @@ class Feed:
             self._tell(topic)
 
     async def _look(self) -> None:
-        """Ask the journal once for all followed runs, except those decided in this process, which report by
-        themselves."""
+        """Ask the journal once for all followed runs, except those decided in this process, which are heard."""
         coordinator = self._engine.coordinator
         names = [name for name in self._topics if coordinator is None or not coordinator.share.holds(name)]
         for start in range(0, len(names), ASKED_AT_ONCE):

@@ -86,8 +86,7 @@ async def decide(
     comments: str,
     data: Any,
 ) -> tuple[View, bool]:
-    """The approval after the vote, and whether this message cast it. A repeated message is answered as the first
-    was."""
+    """The approval after the vote, and whether this message cast it. A repeated message gets the first answer."""
     from perdure.service import Service
 
     service = Service(engine, caller.principal, feed)
@@ -111,8 +110,7 @@ async def _find(engine: Engine, approval_id: str) -> tuple[ApprovalRow | None, d
 
 
 def _keys(engine: Engine, row: ApprovalRow | None, notify: dict[str, str] | None) -> tuple[bytes, ...]:
-    """The keys that may have signed a callback. Where there are none, a random key, so that the same work is done
-    (X22)."""
+    """The keys that may have signed a callback; without any, a random one, so that the same work is done (X22)."""
     if row is not None and notify is not None and engine.vault is not None:
         try:
             return read_keys(engine.vault.reveal(notify["secret"], row.tenant, QUEUE))

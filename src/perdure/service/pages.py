@@ -1,5 +1,4 @@
-"""Lists, as `perdure.AsyncClient` gives them: `async for one in pages` reads page by page, `await pages.first()` one
-page."""
+"""Lists as `perdure.AsyncClient` gives them: `async for one in pages` reads all, `await pages.first()` one page."""
 
 from __future__ import annotations
 

@@ -287,8 +287,7 @@ class Runs(Starts):
     async def diff(
         self, run_id: str, *, at: int | None = None, other: str | None = None, to: int | None = None
     ) -> View:
-        """The differences between two points of a run, or between two runs (`other`), each at a point if one is
-        given."""
+        """The differences between two points of a run, or between two runs (`other`), each perhaps at a point."""
         first = await self._compared(run_id, at)
         second = await self._compared(other or run_id, to)
         return await asyncio.to_thread(diff_runs, first, second)
@@ -320,8 +319,7 @@ class Runs(Starts):
         return run_summary(await self._tenancy.find_run(run_id))
 
     async def retry(self, run_id: str, *, definition: Any = None, reason: str = "") -> View:
-        """Retry a failed run: what completed is kept, what failed runs again, by a mended definition if one is
-        given."""
+        """Retry a failed run: what completed is kept, what failed runs again, perhaps by a mended definition."""
         record = await self._tenancy.find_run(run_id)
         ir = "" if definition is None else (await self._keep(definition, record.row.tenant)).ir
         await self._tenancy.ask(Request(kind="retry", run_id=record.run_id, by=self._tenancy.by, reason=reason, ir=ir))

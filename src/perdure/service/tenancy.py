@@ -29,8 +29,7 @@ LONGEST_ID = 1000
 
 
 def refuse_sealed(path: str, value: object) -> None:
-    """Refuse a sealed field from a caller: it would be opened wherever the caller put it, in a place that is not
-    masked."""
+    """Refuse a sealed field from a caller: it would be opened where the caller put it, which is not masked."""
     if value is not None and find_sealed(value):
         message = f"{path} has a key {SEALED!r}, which is Perdure's own; give the field another name"
         raise InputsInvalid(message, [Trouble(path, "wrong_value", message)])

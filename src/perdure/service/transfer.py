@@ -194,8 +194,7 @@ class Transfer:
     def _make(
         self, file: RunFile, run_id: str, library: dict[str, IR]
     ) -> tuple[str, list[e.AnyEvent], tuple[StoredEvent, ...], State]:
-        """Build the imported run. Called in a thread: thousands of events take their time, and nothing here is shared
-        yet."""
+        """Build the imported run, in a thread: thousands of events take their time, and nothing is shared yet."""
         before, events = self._rebuild(file, run_id)
         state = _fold(run_id, events, library)
         stored = tuple(StoredEvent(one.seq, one.type, one.at, e.encode(one)) for one in events)
@@ -231,8 +230,7 @@ class Transfer:
 
 
 def _find_wrong_time(event: e.Event) -> str | None:
-    """The field with an impossible time, if any: a time that cannot be shown would keep everything beside it from being
-    shown."""
+    """The field with an impossible time, if any: one time that cannot be shown would hide everything beside it."""
     for name in event.__struct_fields__:
         value = getattr(event, name)
         if (name == "at" or name.endswith("_at")) and value is not None and not 0 <= value <= LATEST:

@@ -52,8 +52,7 @@ def outline_view(outline: Outline | None) -> View:
 
 
 def run_summary(record: RunRecord, starts: Mapping[str, float] | None = None) -> View:
-    """A run in a list: what its row says, without nodes. `starts` has the time since when a task of each run is
-    executed."""
+    """A run in a list: what its row says, without nodes. `starts` says since when a task of each run is executed."""
     row = record.row
     started_at = row.started_at
     if started_at is None and starts is not None and row.ended_at is None:

@@ -25,8 +25,7 @@ _OPEN = tuple(
 
 
 async def find_waiting(engine: Engine, records: Iterable[RunRecord]) -> set[str]:
-    """The ids of the runs that wait for a person, a signal or a time, themselves or in every child they have
-    started."""
+    """The ids of the runs that wait for a person, a signal or a time, themselves or in all their children."""
     look = _Look(engine)
     return {record.run_id for record in records if await look.waits(record)}
 

@@ -42,8 +42,7 @@ def may_wait(state: State) -> bool:
 
 
 class People:
-    """The people a run waits for: how their questions are found and their answers delivered, on a database and on a
-    server."""
+    """The people a run waits for: finds their questions and delivers their answers, on a database or a server."""
 
     def __init__(self, backend: Backend, follower: Follower) -> None:
         self._backend = backend

@@ -53,8 +53,7 @@ class Lines:
         pass
 
     def _measure(self, state: State) -> None:
-        """Measure the column of names, with room for a loop's iteration and an item's number, so that columns stay in
-        place."""
+        """Measure the column of names, with room for iterations and item numbers, so that columns stay in place."""
         longest = max(
             (
                 len(node.id) + (2 + len(node.loops)) * bool(node.loops) + len("#999") * (node.type == "map")
@@ -170,8 +169,7 @@ class Lines:
         return place(event.node, event.scope), "items", f"{done} of {count}"
 
     def _works(self, state: State, node: str) -> bool:
-        """Whether a worker executes the node; one that the coordinator answers at once needs no line before its
-        outcome."""
+        """Whether a worker executes the node; what the coordinator answers at once needs only a line at its end."""
         known = self._registry.find(state.node(state.index(node)).type)
         return known is None or known.answer is None
 

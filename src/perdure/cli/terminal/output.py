@@ -79,8 +79,7 @@ def print_json(value: Any) -> None:
 
 
 def print_pretty(value: Any) -> None:
-    """Print a value for people, as JSON that machines can read too; on a terminal, the end of a very long one is left
-    out."""
+    """Print a value for people, as JSON that machines can read; a very long one is cut on a terminal."""
     data = msgspec.json.encode(value)
     if len(data) > MAX_PRETTY:
         if on_terminal():

@@ -61,8 +61,7 @@ class StreamSource:
             yield read_event(dict(shown))
 
     async def find_ir(self, event: e.RunCreated | e.RunPatched) -> IR | None:
-        """The definition with this hash, if it is a registered version and this Perdure compiles it as the server's
-        does."""
+        """The definition with this hash, if it is registered and this Perdure compiles it as the server's does."""
         if event.ir not in self._known and isinstance(event, e.RunCreated) and event.workflow_version:
             try:
                 found = await self._client.workflows.get(event.workflow, version=event.workflow_version)

@@ -52,8 +52,7 @@ _STATE_WIDTH = 60
 
 
 class Tree:
-    """A screen that draws a run as a tree. `beat`, which runs beside the follower, redraws it, never a thread of its
-    own."""
+    """A screen that draws a run as a tree. `beat` redraws it beside the follower, never a thread of its own."""
 
     def __init__(self, console: Console, look: Callable[[], Awaitable[Seen]] | None = None) -> None:
         """`look` says what is executed now: the journal may only know it as queued."""
