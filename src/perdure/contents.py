@@ -93,7 +93,7 @@ class Contents:
         if kind is BlobRef:
             return await self.load(tenant, value.ref, raw=raw, room=room, masked=masked)
         if not segments.has_refs(value):
-            return segments.mask(value) if masked and segments.find_sealed(value) else value
+            return segments.mask(value) if masked and segments.has_sealed(value) else value
         if kind is dict:
             return {
                 key: await self.resolve(tenant, one, raw=raw, room=room, masked=masked) for key, one in value.items()

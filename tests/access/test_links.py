@@ -33,7 +33,7 @@ async def test_a_token_is_256_random_bits(links, clock):
 
 async def test_a_link_says_what_it_would_decide_and_looking_decides_nothing(links, clock):
     token = await make(links, clock)
-    link = [await links.find(token) for _ in range(5)][-1]
+    link = [await links.get(token) for _ in range(5)][-1]
     assert (link.tenant, link.approval_id, link.decision, link.approver) == ("acme", "a1", "approve", "ada")
     assert (await links.consume(token, approval_id="a1", decision="approve")).consumed_at == clock.now()
 
@@ -45,7 +45,7 @@ async def test_a_used_link_is_not_valid_any_more(links, clock):
         await links.consume(token, approval_id="a1", decision="approve")
     assert (error.value.code, error.value.status) == ("link_invalid", 403)
     with pytest.raises(LinkInvalid):
-        await links.find(token)
+        await links.get(token)
 
 
 @pytest.mark.parametrize(
@@ -62,10 +62,10 @@ async def test_a_link_is_for_its_approval_and_decision_alone(links, clock, wrong
 async def test_an_expired_link_is_not_valid(links, clock):
     token = await make(links, clock)
     await clock.advance(59.9)
-    await links.find(token)
+    await links.get(token)
     await clock.advance(0.1)
     with pytest.raises(LinkInvalid):
-        await links.find(token)
+        await links.get(token)
     with pytest.raises(LinkInvalid):
         await links.consume(token, approval_id="a1", decision="approve")
 
@@ -82,7 +82,7 @@ async def test_what_is_no_token_is_refused_in_the_same_words(links, clock, token
             await links.consume(text, approval_id="a1", decision="approve")
         said.add(error.value.message)
         with pytest.raises(LinkInvalid):
-            await links.find(text)
+            await links.get(text)
     assert len(said) == 1
 
 
@@ -114,6 +114,6 @@ async def test_the_token_is_not_in_the_database(links, clock, journal, tmp_path)
 
 
 async def test_who_decides_by_a_link_is_its_approver_and_may_do_nothing_else(links, clock):
-    principal = link_principal(await links.find(await make(links, clock, tenant="globex", approver="bob")))
+    principal = link_principal(await links.get(await make(links, clock, tenant="globex", approver="bob")))
     assert (principal.tenant, principal.name, principal.kind) == ("globex", "bob", "link")
     assert principal.permissions == {Permission.APPROVALS_DECIDE}

@@ -270,7 +270,7 @@ def test_who_stands_aside_can_be_found_withdrawn_or_turn_out_to_be_out():
     assert not dispatcher.add(entry("a"))
     a, b = (entry(node).address.task_id for node in "ab")
     assert dispatcher.list_aside("limit") == [a, b]
-    assert dispatcher.get(a) == entry("a")
+    assert dispatcher.find(a) == entry("a")
     assert dispatcher.withdraw(b)
     dispatcher.send(a)
     assert dispatcher.out() == [a]
@@ -373,7 +373,7 @@ class Model(RuleBasedStateMachine):
         assert sorted(one.address.task_id for one in self.dispatcher.entries()) == sorted(self.all)
         assert self.dispatcher.backlog == len(self.waiting) + len(self.aside)
         for name in self.all:
-            assert self.dispatcher.get(name) is self.all[name]
+            assert self.dispatcher.find(name) is self.all[name]
             assert (self.dispatcher.why(name) is None) == (name in self.out)
 
     def teardown(self):

@@ -375,7 +375,7 @@ class Model(RuleBasedStateMachine):
         for coordinator in self.coordinators:
             dispatcher = coordinator.dispatcher
             room = Counter(dict.fromkeys(("default", "gpu", "mail"), 4))
-            room.subtract(dispatcher.get(name).queue for name in dispatcher.out())
+            room.subtract(dispatcher.find(name).queue for name in dispatcher.out())
             for one in dispatcher.entries():
                 name = one.address.task_id
                 if not dispatcher.is_out(name) and room[one.queue] > 0:

@@ -53,9 +53,9 @@ def test_the_narrowest_scope_that_has_the_name_wins(write, tenant, queue, expect
 
 def test_a_queue_does_not_get_what_belongs_to_another(write):
     secrets = Secrets([("file", SecretsFile(write(FILE)))])
-    assert secrets.find("card_key", "acme", "payments") == "c"
+    assert secrets.get("card_key", "acme", "payments") == "c"
     with pytest.raises(LookupError):
-        secrets.find("card_key", "acme", "default")
+        secrets.get("card_key", "acme", "default")
 
 
 def test_the_environment_has_names_in_capitals_or_as_written():
@@ -65,7 +65,7 @@ def test_the_environment_has_names_in_capitals_or_as_written():
 
 def test_the_file_is_asked_before_the_environment(write):
     secrets = open_secrets({"API_KEY": "env", "OTHER": "o"}, str(write(FILE)))
-    assert (secrets.find("api_key", "t", "q"), secrets.find("other", "t", "q")) == ("everyone's", "o")
+    assert (secrets.get("api_key", "t", "q"), secrets.get("other", "t", "q")) == ("everyone's", "o")
 
 
 def test_rows_say_what_there_is_and_never_a_value(write):
@@ -120,5 +120,5 @@ def test_a_provider_comes_from_an_entry_point(tmp_path, monkeypatch):
     (info / "entry_points.txt").write_text("[perdure.secret_providers]\nvault = vault_for_perdure:Vault\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     secrets = open_secrets({"NONE": "from the environment"}, provider="vault")
-    assert secrets.find("x", "acme", "q") == "x of acme in q"
-    assert secrets.find("none", "acme", "q") == "from the environment"
+    assert secrets.get("x", "acme", "q") == "x of acme in q"
+    assert secrets.get("none", "acme", "q") == "from the environment"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perdure.clock import new_key
 from perdure.errors import SettingsInvalid
 from perdure.kernel.segments import SEALED as MARK
-from perdure.kernel.segments import find_sealed, mask
+from perdure.kernel.segments import has_sealed, mask
 from perdure.secrets.keyring import Keyring, UnknownKey, open_file, parse, read_file, write_file
 from perdure.secrets.sealing import CannotOpen, Sealer
 
@@ -54,7 +54,7 @@ def test_what_is_sealed_opens_to_the_same(value):
 def test_paths_go_through_lists_and_stars(paths, opened):
     sealed = sealer().seal(opened, "n", paths)
     assert sealer().open(sealed) == opened
-    assert find_sealed(sealed) is (paths != ["missing", "a.b.c"])
+    assert has_sealed(sealed) is (paths != ["missing", "a.b.c"])
 
 
 def test_only_what_the_path_names_is_sealed():

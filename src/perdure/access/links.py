@@ -43,7 +43,7 @@ class Links:
         await self._archive.create_link(link)
         return token
 
-    async def find(self, token: str) -> Link:
+    async def get(self, token: str) -> Link:
         """The link of a token, for the page that asks for confirmation."""
         link = await self._archive.find_link(_hash(token)) if _TOKEN.fullmatch(token) else None
         if link is None or link.consumed_at is not None or link.expires_at <= self._clock.now():

@@ -96,7 +96,7 @@ async def make_links(call: Call, body: MakeLinks) -> Any:
     if trouble := find_name_trouble(body.approver):
         message = f"approver {body.approver[:80]!a}: {trouble}"
         raise Invalid(message, [Trouble("approver", "wrong_value", message)])
-    row = await call.service.tenancy.find_approval(call.path("approval_id"))
+    row = await call.service.tenancy.get_approval(call.path("approval_id"))
     if row.state != "pending":
         raise Refused(f"approval {row.approval_id} is no longer pending", code="already_decided")
     expires_at = call.site.engine.clock.now() + body.expires_seconds

@@ -55,7 +55,7 @@ HTML = dict.fromkeys((403, 404, 409, 422), "text/html")
 async def ask(call: Call) -> Response:
     """A page that shows what a link would decide, and asks. It decides nothing."""
     try:
-        link = await call.site.links.find(call.path("token"))
+        link = await call.site.links.get(call.path("token"))
         view = await _service(call, link).approvals.get(link.approval_id)
     except (LinkInvalid, NotFound) as error:
         call.site.count_failure(call.request)
@@ -82,7 +82,7 @@ async def decide(call: Call) -> Response:
     token = call.path("token")
     links = call.site.links
     try:
-        link = await links.find(token)
+        link = await links.get(token)
         form = (await _service(call, link).approvals.get(link.approval_id))["form"]
         link = await links.consume(token, approval_id=link.approval_id, decision=link.decision)
     except (LinkInvalid, NotFound) as error:

@@ -224,7 +224,7 @@ async def stream(call: Call, query: Follow) -> Response:
     """
     run_id = call.path("run_id")
     after = sequence(call.request.headers.get("last-event-id"), query.after)
-    record = await call.service.tenancy.find_run(run_id)
+    record = await call.service.tenancy.get_run(run_id)
     if record.row.ended_at is not None and after >= record.seq:
         return Response(status_code=204)
     call.site.places.check(call.principal)

@@ -110,7 +110,7 @@ def engine_of(backend: Backend) -> Any:
 # -- runs --------------------------------------------------------------------------------------------------------------
 
 
-async def find_run(backend: Backend, name: str) -> View:
+async def resolve_run(backend: Backend, name: str) -> View:
     """The run with this id, or the only one whose id begins with it."""
     from perdure.errors import NotFound
 

@@ -117,10 +117,10 @@ async def _find_workflows(backend: Backend, ctx: click.Context) -> Found:
 
 async def _find_nodes(backend: Backend, ctx: click.Context) -> Found:
     """The nodes of the run that the command line names before."""
-    from perdure.cli.backend import find_run, get_run
+    from perdure.cli.backend import get_run, resolve_run
 
     # A flag that still lacks its value keeps click from naming the arguments before it.
-    record = await find_run(backend, ctx.params.get("run_id") or "".join(ctx.args[:1]))
+    record = await resolve_run(backend, ctx.params.get("run_id") or "".join(ctx.args[:1]))
     view = await get_run(backend, record["run_id"])
     return [(name, node["state"]) for name, node in view["nodes"].items()]
 

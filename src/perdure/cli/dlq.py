@@ -221,10 +221,10 @@ async def _ask(
 
 
 async def _find(backend: Backend, name: str, node: str | None) -> list[dict[str, Any]]:
-    from perdure.cli.backend import find_run
+    from perdure.cli.backend import resolve_run
     from perdure.errors import NotFound
 
-    run_id = (await find_run(backend, name))["run_id"]
+    run_id = (await resolve_run(backend, name))["run_id"]
     parked = await find_pending(backend, LISTED, run_id=run_id)
     found = [view for view in parked if node is None or view["node"] == node]
     if not found:

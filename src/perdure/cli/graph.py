@@ -95,12 +95,12 @@ def _read_file(file: str, quiet: bool) -> tuple[IR, None]:
 
 
 async def _read_run(where: Where, name: str) -> tuple[IR, Marks]:
-    from perdure.cli.backend import connected, find_run
+    from perdure.cli.backend import connected, resolve_run
     from perdure.cli.terminal.follow import followed
     from perdure.drawing.marks import mark_run
 
     async with connected(where) as backend:
-        follower, _ = followed(backend, (await find_run(backend, name))["run_id"])
+        follower, _ = followed(backend, (await resolve_run(backend, name))["run_id"])
         await follower.skip_past()
         if not follower.state.irs:
             raise click.UsageError(f"the definition of run {name} is not registered there, so it cannot be drawn")

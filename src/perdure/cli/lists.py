@@ -54,11 +54,11 @@ def list_options(*states: str) -> Callable[[F], F]:
 async def read_page(
     listed: Listed, where: Where, state: str, run_id: str | None, limit: int, cursor: str | None
 ) -> View:
-    from perdure.cli.backend import connected, find_run, read_pages
+    from perdure.cli.backend import connected, read_pages, resolve_run
 
     async with connected(where) as backend:
         about: dict[str, Any] = {"state": None if state == "all" else state}
-        about["run_id"] = None if run_id is None else (await find_run(backend, run_id))["run_id"]
+        about["run_id"] = None if run_id is None else (await resolve_run(backend, run_id))["run_id"]
         noun = _noun(backend, listed)
         return await read_pages(lambda most, after: noun.list(**about, limit=most, cursor=after), limit, cursor)
 

@@ -28,7 +28,7 @@ def node_types(name: str | None, server: str | None, api_key: str | None, as_jso
     found = Where(server=server, api_key=api_key).find_server()
     types = asyncio.run(_ask(found)) if found is not None else _installed()
     if name is not None:
-        data = _find(types, name, "there" if found is not None else "here")
+        data = _get_type(types, name, "there" if found is not None else "here")
         print_json(data) if as_json else _print(data)
     elif as_json:
         print_page(types, None)
@@ -60,7 +60,7 @@ def _can(data: dict[str, Any]) -> str:
     return ", ".join(data["capabilities"])
 
 
-def _find(types: list[dict[str, Any]], name: str, where: str) -> dict[str, Any]:
+def _get_type(types: list[dict[str, Any]], name: str, where: str) -> dict[str, Any]:
     from perdure.errors import NotFound
     from perdure.nodes.plugins import PluginBroken
 

@@ -230,7 +230,7 @@ class Session:
         self.run_id = self.run_id or engine.clock.new_id()
         engine.own.add(self.run_id)
         if await engine.journal.find_run(self.run_id) is not None:
-            await self._find(engine, ir.hash)
+            await self._adopt_existing(engine, ir.hash)
             if not await self._hold(engine) and not engine.distributed and not self.found.terminal:
                 self._tell(f"{holder(engine)} holds the database; the run is followed here.")
                 self._tell(
@@ -253,7 +253,7 @@ class Session:
         except Refused as error:
             if error.code != "exists":
                 raise
-            await self._find(engine, ir.hash)  # another process was faster
+            await self._adopt_existing(engine, ir.hash)  # another process was faster
         except Invalid as error:
             if error.code != "invalid_inputs":
                 raise click.UsageError(error.message) from error
@@ -320,7 +320,7 @@ class Session:
             self._tell(line)
         return True
 
-    async def _find(self, engine: Any, ir: str) -> None:
+    async def _adopt_existing(self, engine: Any, ir: str) -> None:
         """Continue a run that exists, if it has the same workflow and the same inputs."""
         from perdure.expressions.inputs import apply_defaults
         from perdure.sdk.asks import look

@@ -37,7 +37,7 @@ async def run_remote(
     async with reached(server) as client:
         session = Session(client, source, flags, as_json=as_json)
         if run_id is not None:
-            await session.find(run_id)
+            await session.adopt_existing(run_id)
         elif not await session.start(inputs, tags, correlation_id):
             return ExitCode.USAGE
         return await (session.leave() if no_wait else session.watch())
@@ -78,7 +78,7 @@ class Session:
         assert compiled.definition is not None
         return await self.client.workflows.register(compiled.definition)
 
-    async def find(self, run_id: str) -> None:
+    async def adopt_existing(self, run_id: str) -> None:
         """Follow a run that exists, if it is of the same workflow."""
         from perdure.cli.backend import look_up
 
@@ -105,7 +105,7 @@ class Session:
         return ExitCode.OK
 
     async def watch(self) -> ExitCode:
-        from perdure.cli.backend import find_run, get_run
+        from perdure.cli.backend import get_run, resolve_run
         from perdure.cli.run import asks_on
         from perdure.cli.runs.watch import check_going, look_for_quarantine
         from perdure.cli.terminal.attendant import Attendant, People, make_tree
@@ -131,7 +131,7 @@ class Session:
         with stopping() as stop:
             await follow(follower, screen, stop, work=None, beside=beside)
         if stop.code is None and not follower.state.terminal:
-            await check_going(self.client, await find_run(self.client, self.run_id))
+            await check_going(self.client, await resolve_run(self.client, self.run_id))
         view = await get_run(self.client, self.run_id)
         if stop.code is not None and not follower.state.terminal:
             say(f"Not followed any more; the run goes on. To follow it again:\n  {self._command('watch')}")

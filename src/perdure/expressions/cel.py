@@ -167,12 +167,12 @@ def _check_depth(name: str, value: Any) -> int:
 
 def _complaint(text: str, expression: str) -> str:
     found = [f"{message} (line {line}, column {column})" for line, column, message in _COMPLAINT.findall(text)]
-    if found and (way_out := _find_way_out(found[0], expression)):
+    if found and (way_out := _suggest_way_out(found[0], expression)):
         return f"{_plain(found[0])}; {way_out}"
     return _plain("; ".join(found[:3]) or text)
 
 
-def _find_way_out(complaint: str, expression: str) -> str:
+def _suggest_way_out(complaint: str, expression: str) -> str:
     """What to write instead, for words of other languages: most people know conditions from Python, and templates from here."""
     if expression.lstrip().startswith("{{"):
         return "a condition is an expression and no template: leave the braces out"

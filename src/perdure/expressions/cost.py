@@ -153,7 +153,7 @@ class Shape:
         wanted = max(self.contains, self.contains_inside)
         if not wanted:
             return 0
-        longest = max((_longest_text(find(variables, path)) for path in (*self.outside, *self.inside)), default=0)
+        longest = max((_longest_text(reach(variables, path)) for path in (*self.outside, *self.inside)), default=0)
         longest = max(longest, self.length)
         steps = longest * min(wanted, longest) // _CHARACTERS_A_STEP
         return steps * (iterations if self.contains_inside else 1)
@@ -164,15 +164,15 @@ class Shape:
             steps = self.patterns + self._measure_search(variables, 1)
             if len(self.outside) <= 50 and not self.patterns:
                 return steps
-            return steps + sum(self._measure(find(variables, path))[0] for path in self.outside)
+            return steps + sum(self._measure(reach(variables, path))[0] for path in self.outside)
         size, widest = self.length, self.widest
         for path in self.outside:
-            found_size, found_widest = self._measure(find(variables, path))
+            found_size, found_widest = self._measure(reach(variables, path))
             size += found_size
             widest = max(widest, found_widest)
         read = 0
         for path in self.inside:
-            found_size, found_widest = self._measure(find(variables, path))
+            found_size, found_widest = self._measure(reach(variables, path))
             read += found_size
             widest = max(widest, found_widest)
         widest *= self.growth
@@ -241,7 +241,7 @@ class _Macro:
         self.mentions = 0
 
 
-def find(variables: Mapping[str, Any], path: list[str] | tuple[str, ...]) -> Any:
+def reach(variables: Mapping[str, Any], path: list[str] | tuple[str, ...]) -> Any:
     """The value as far down as the path leads through objects; what stops at an index or a method counts for more."""
     value: Any = variables
     for part in path:

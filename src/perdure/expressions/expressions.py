@@ -272,7 +272,7 @@ _REFUSED = {
 
 def _read(root: str, parts: Parts) -> Code:
     def read(namespace: Namespace) -> Any:
-        value = namespace.find(root, parts)
+        value = namespace.read(root, parts)
         if type(value) is BlobRef:
             value = pick(value.ref, describe_path(root, parts), namespace.at_hand)
         if is_sealed(value):

@@ -186,7 +186,7 @@ class Namespace:
         """The namespace for what the kernel gathered for one activation."""
         return cls(run, evidence.nodes, loop=evidence.loop, extra=extra, known=known, at_hand=at_hand)
 
-    def find(self, root: str, parts: Parts) -> Any:
+    def read(self, root: str, parts: Parts) -> Any:
         """The value at a path, or `Missing`."""
         at = 0
         if root in self.extra:

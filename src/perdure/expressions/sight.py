@@ -21,7 +21,7 @@ from perdure.expressions.namespace import Missing, Parts, Run, describe_path, fo
 from perdure.expressions.segments import BlobRef
 from perdure.kernel.commands import Question
 from perdure.kernel.inputs import Seen
-from perdure.kernel.segments import find_sealed
+from perdure.kernel.segments import has_sealed
 from perdure.model.ir import IR, Node, Reference
 from perdure.model.references import BadExpression, find_in_expression
 
@@ -192,7 +192,7 @@ class Sight:
         """The value itself, fetched where it, or a part of it, is stored as a blob."""
         try:
             value = resolve(value, path, self._at_hand)
-            if self._open is None or not find_sealed(value):
+            if self._open is None or not has_sealed(value):
                 return value
             self._opened.add(path)
             return self._open(value)

@@ -51,7 +51,7 @@ class Path:
         self.parts = parts
 
     def read(self, namespace: Namespace, template: str) -> Any:
-        value = namespace.find(self.root, self.parts)
+        value = namespace.read(self.root, self.parts)
         if type(value) is Missing:
             raise TemplateError(value.explain(), template=template, path=value.path, missing=value.part)
         kind = type(value)

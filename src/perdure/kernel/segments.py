@@ -201,7 +201,7 @@ def is_sealed(value: Any) -> bool:
     return type(value) is dict and len(value) == 1 and type(value.get(SEALED)) is str
 
 
-def find_sealed(value: Any) -> bool:
+def has_sealed(value: Any) -> bool:
     """Whether anything in a value is sealed, or pretends to be."""
     stack = [value]
     while stack:

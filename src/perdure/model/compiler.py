@@ -29,10 +29,10 @@ from perdure.model.ir import (
     Rule,
 )
 from perdure.model.joins import at_least, check_joins, find_regions
-from perdure.model.loops import Loops, check_endless, classify, find_loops
+from perdure.model.loops import Loops, check_endless, classify, read_loops
 from perdure.model.policies import default_attempts
 from perdure.model.problems import Path, Problems
-from perdure.model.usage import Usage, find_usage
+from perdure.model.usage import Usage, read_usage
 
 _ALL = Join()
 _CONFIG_KEYS = frozenset({"config", "config_ref", "agent_config", "human_config"})
@@ -59,10 +59,10 @@ def compile_data(data: Any, problems: Problems) -> tuple[IR | None, dict[str, An
             unread.setdefault(found.path[1], set()).update(found.path[2:3])
     pairs = collect_pairs(definition, problems)
     graph = build_graph(definition, pairs, problems)
-    loops = find_loops(definition, graph, problems)
+    loops = read_loops(definition, graph, problems)
     check_endless(definition, graph, loops, problems)
     check_joins(definition, graph, loops, problems)
-    usage = find_usage(definition, graph, loops, problems)
+    usage = read_usage(definition, graph, loops, problems)
     if problems.errors:
         return None, None, _make_draft(definition, unread)
     canonical = make_canonical(definition, pairs)

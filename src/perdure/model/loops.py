@@ -27,7 +27,7 @@ class Loops(msgspec.Struct):
     enclosing: list[tuple[int, ...]]  # node -> loops around it, outermost first
 
 
-def find_loops(definition: Definition, graph: Graph, problems: Problems) -> Loops:
+def read_loops(definition: Definition, graph: Graph, problems: Problems) -> Loops:
     heads = _find_heads(definition, graph, problems)
     bodies: dict[int, list[int]] = {}
     depth = [0] * len(graph.ids)

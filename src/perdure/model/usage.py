@@ -47,7 +47,7 @@ class Usage(msgspec.Struct):
     outputs: tuple[Reference, ...]
 
 
-def find_usage(definition: Definition, graph: Graph, loops: Loops, problems: Problems) -> Usage:
+def read_usage(definition: Definition, graph: Graph, loops: Loops, problems: Problems) -> Usage:
     collector = _Collector(definition, graph, loops, problems)
     for i, id in enumerate(graph.ids):
         collector.read_node(i, definition.nodes[id])

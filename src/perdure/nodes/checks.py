@@ -319,7 +319,7 @@ def _read_error(error: Any, schema: Any, *, show: bool, hint: str = "") -> list[
                 Mistake(
                     (*path, key),
                     "unknown_key",
-                    f"unknown key '{cut(key, 80)}'{_hint(key, known, '' if path else _find_place(key) or hint)}",
+                    f"unknown key '{cut(key, 80)}'{_hint(key, known, '' if path else _hint_place(key) or hint)}",
                 )
                 for key in error.kind.unexpected
             ]
@@ -347,7 +347,7 @@ def _known_keys(error: Any, schema: Any) -> list[str]:
     return sorted(schema.get("properties", ())) if isinstance(schema, dict) else []
 
 
-def _find_place(key: str) -> str:
+def _hint_place(key: str) -> str:
     return f"'{key}' stands on the node, beside config" if key in NODE_KEYS else ""
 
 

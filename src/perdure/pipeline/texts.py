@@ -69,7 +69,7 @@ def parse_date(value: Any, step: Step) -> list[Row]:
     It reads ISO 8601 and seconds since 1970, or `format` as strptime has it; a time without a zone is in `timezone`.
     """
     read, into = reader(step["field"]), step.get("into") or step["field"]
-    zone = _find_zone(step.get("timezone", "UTC"))
+    zone = _get_zone(step.get("timezone", "UTC"))
     as_epoch, lenient = step.get("as", "iso") == "epoch", step.get("on_error", "fail") == "null"
     result = []
     for number, row in enumerate(as_table(value)):
@@ -88,7 +88,7 @@ def parse_date(value: Any, step: Step) -> list[Row]:
     return result
 
 
-def _find_zone(name: str) -> Any:
+def _get_zone(name: str) -> Any:
     if name.upper() in ("UTC", "Z"):
         return UTC
     try:

@@ -8,6 +8,6 @@ of workflows.
 from perdure.private_servers.errors import ServerFailed
 from perdure.private_servers.pair import PRIVATE, Pair, start_pair
 from perdure.private_servers.postgres import Postgres, find_installations
-from perdure.private_servers.valkey import Valkey, find_program
+from perdure.private_servers.valkey import Valkey, get_program
 
-__all__ = ["PRIVATE", "Pair", "Postgres", "ServerFailed", "Valkey", "find_installations", "find_program", "start_pair"]
+__all__ = ["PRIVATE", "Pair", "Postgres", "ServerFailed", "Valkey", "find_installations", "get_program", "start_pair"]

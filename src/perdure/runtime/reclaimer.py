@@ -65,7 +65,7 @@ class Reclaimer:
 
     def lapse(self, name: str) -> None:
         """Tell the coordinator that an attempt died with its worker."""
-        entry = self._coordinator.publisher.dispatcher.get(name)
+        entry = self._coordinator.publisher.dispatcher.find(name)
         if entry is None:
             return
         self._coordinator.publisher.done(name)
@@ -74,6 +74,6 @@ class Reclaimer:
 
     def _send_again(self, name: str) -> None:
         """Send again an attempt that the transport lost. It is the same attempt, and does not count as a failure."""
-        entry = self._coordinator.publisher.dispatcher.get(name)
+        entry = self._coordinator.publisher.dispatcher.find(name)
         if entry is not None:
             self._coordinator.send_again(entry.address)

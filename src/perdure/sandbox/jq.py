@@ -186,7 +186,7 @@ class _Process:
         self._socket = ours
         try:
             self._popen = subprocess.Popen(  # noqa: S603  our own interpreter and our own file
-                [sys.executable, "-I", "-S", str(_CHILD), _find_jq(), str(memory_bytes)],
+                [sys.executable, "-I", "-S", str(_CHILD), _get_jq(), str(memory_bytes)],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -248,7 +248,7 @@ class _Process:
 
 
 @cache
-def _find_jq() -> str:
+def _get_jq() -> str:
     """The folder of the library, which is not loaded here."""
     spec = importlib.util.find_spec("jq")
     if spec is None or spec.origin is None or sys.platform == "win32":

@@ -193,7 +193,7 @@ def loop(
     spec: dict[str, Any] = {"condition": condition}
     if max_iterations is not None:
         spec["max_iterations"] = max_iterations
-    head = _find_head(builder, inside)
+    head = _make_head(builder, inside)
     if head is not looping:
         spec["loop_back_to"] = head.id
     if on_exhausted == "stop":
@@ -224,7 +224,7 @@ def _close(builder: Builder, body: Body, value: Any) -> Node:
     return node
 
 
-def _find_head(builder: Builder, body: Body) -> Node:
+def _make_head(builder: Builder, body: Body) -> Node:
     """The node with which an iteration begins. Several first nodes get a new one before them."""
     inside = set(body.nodes)
     entries = [node for node in body.nodes if not any(source in inside for source in node.links)]

@@ -103,7 +103,7 @@ class JournalSource:
     def stream(self, run_id: str, after: int) -> AsyncIterator[e.Event]:
         return self._engine.follow(run_id, after)
 
-    async def find_ir(self, event: e.RunCreated | e.RunPatched) -> IR:
+    async def find_ir(self, event: e.RunCreated | e.RunPatched) -> IR | None:
         return await self._engine.library.get(event.ir)
 
     async def look(self, state: State, *, blind: bool) -> Seen:

@@ -94,7 +94,7 @@ class Secrets:
     def __init__(self, providers: Iterable[tuple[str, Provider]] = ()) -> None:
         self._providers = list(providers)
 
-    def find(self, name: str, tenant: str, queue: str) -> str:
+    def get(self, name: str, tenant: str, queue: str) -> str:
         """The value of a secret. Raises LookupError if no provider has it."""
         for _, provider in self._providers:
             found = provider.find(name, tenant, queue)

@@ -38,10 +38,10 @@ class Sealer:
     """Seals and opens values for one tenant and one tree of runs."""
 
     def __init__(
-        self, keyring: Keyring, tenant: str, run_id: str, find_key: Callable[[str], bytes] | None = None
+        self, keyring: Keyring, tenant: str, run_id: str, get_key: Callable[[str], bytes] | None = None
     ) -> None:
         self._keyring = keyring
-        self._find_key = find_key or keyring.key
+        self._get_key = get_key or keyring.key
         self._tenant = tenant
         self._root = root_of(run_id)
 
@@ -96,7 +96,7 @@ class Sealer:
 
     def _derive(self, name: str) -> tuple[bytes, bytes]:
         """The tenant's keys, by HKDF's second step alone: the ring's keys are uniform (RFC 5869, section 3.3)."""
-        master = self._find_key(name)
+        master = self._get_key(name)
         info = f"perdure sealed v1\0{self._tenant}".encode()
         key = hmac.digest(master, info + b"\x01", "sha256")
         return key, hmac.digest(master, key + info + b"\x02", "sha256")

@@ -26,14 +26,14 @@ class Vault:
 
     def reveal(self, name: str, tenant: str, queue: str) -> str:
         """The value of a secret, which this process hides from now on. Raises LookupError."""
-        value = self._secrets.find(name, tenant, queue)
+        value = self._secrets.get(name, tenant, queue)
         if self._uninstall is None:
             self._uninstall = install(self.scrubber)
         self.scrubber.add(value)
         return value
 
     def sealer(self, tenant: str, run_id: str) -> Sealer:
-        return Sealer(self._ring(), tenant, run_id, self._find_key)
+        return Sealer(self._ring(), tenant, run_id, self._get_key)
 
     def _ring(self) -> Keyring:
         if self._keyring is None:
@@ -42,7 +42,7 @@ class Vault:
             self._keyring = self._read_keyring()
         return self._keyring
 
-    def _find_key(self, name: str) -> bytes:
+    def _get_key(self, name: str) -> bytes:
         """The key of this name; read again if it is not known, since the keys may have been rotated."""
         if name not in self._ring().ids:
             self._keyring = None

@@ -55,7 +55,7 @@ class Approvals:
 
     async def get(self, approval_id: str) -> View:
         """An approval with its form, every vote, and what the approvers changed of what they were shown."""
-        row = await self._tenancy.find_approval(approval_id)
+        row = await self._tenancy.get_approval(approval_id)
         view: View = {**approval_view(row), "form": None, "decision": None, "decided_by": None, "data": None}
         view["ballots"] = ballots = []
         view["delegations"] = []
@@ -100,7 +100,7 @@ class Approvals:
     ) -> View:
         """Vote as the principal. Without authentication, `approver` names the person who votes."""
         tenancy = self._tenancy
-        row = await tenancy.find_approval(approval_id)
+        row = await tenancy.get_approval(approval_id)
         local = tenancy.principal.kind == "local"
         if approver is not None and not local:
             raise Forbidden(f"{tenancy.by} decides as {tenancy.by}; leave 'approver' out")
@@ -119,12 +119,12 @@ class Approvals:
             approver=seat,
         )
         await tenancy.ask(request)
-        return approval_view(await tenancy.find_approval(approval_id))
+        return approval_view(await tenancy.get_approval(approval_id))
 
     async def delegate(self, approval_id: str, to: str, *, comments: str = "", approver: str | None = None) -> View:
         """Let another person decide in the principal's place."""
         tenancy = self._tenancy
-        row = await tenancy.find_approval(approval_id)
+        row = await tenancy.get_approval(approval_id)
         local = tenancy.principal.kind == "local"
         if approver is not None and not local:
             raise Forbidden(f"{tenancy.by} hands over what {tenancy.by} is asked; leave 'approver' out")
@@ -141,7 +141,7 @@ class Approvals:
             approver=seat,
         )
         await tenancy.ask(request)
-        return approval_view(await tenancy.find_approval(approval_id))
+        return approval_view(await tenancy.get_approval(approval_id))
 
     async def _find_seat(self, row: ApprovalRow) -> str | None:
         """The entry of `approvers` for which the principal votes: None for its own name, else a role it has
@@ -172,7 +172,7 @@ class Approvals:
                     f"rerun from {node!r}, and it is asked again"
                 )
             principal.require(Permission.APPROVALS_DECIDE)
-            await self._check_requester(await self._tenancy.find_approval(decision.approval))
+            await self._check_requester(await self._tenancy.get_approval(decision.approval))
             if decision.approvers and mine.isdisjoint(decision.approvers):
                 raise Forbidden(
                     f"this rerun keeps the decision of {node!r}, which is not {self._tenancy.by}'s to make; "

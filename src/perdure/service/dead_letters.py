@@ -56,7 +56,7 @@ class DeadLetters:
     async def get(self, dead_letter_id: str) -> View:
         """A dead letter with what its node was given: the rendered `config` and the `inputs`, or a `problem` that says
         why they are missing."""
-        row = await self._tenancy.find_dead_letter(dead_letter_id)
+        row = await self._tenancy.get_dead_letter(dead_letter_id)
         about = msgspec.json.decode(row.body)
         record, state = await self._tenancy.load(row.run_id)
         if row.state != "pending":  # the node may have been given something else since
@@ -77,9 +77,9 @@ class DeadLetters:
         return await self._change(dead_letter_id, {"kind": "discard", "as_": as_})
 
     async def _change(self, dead_letter_id: str, fields: dict[str, Any]) -> View:
-        row = await self._tenancy.find_dead_letter(dead_letter_id)
+        row = await self._tenancy.get_dead_letter(dead_letter_id)
         await self._tenancy.ask(self._request(row, fields))
-        return dead_letter_view(await self._tenancy.find_dead_letter(dead_letter_id))
+        return dead_letter_view(await self._tenancy.get_dead_letter(dead_letter_id))
 
     def _request(self, row: DeadLetterRow, fields: dict[str, Any]) -> Request:
         body = msgspec.json.decode(row.body)

@@ -93,7 +93,7 @@ async def decide(
     try:
         return await service.approvals.decide(caller.row.approval_id, decision, comments=comments, data=data), True
     except Refused as error:
-        row = await service.tenancy.find_approval(caller.row.approval_id)
+        row = await service.tenancy.get_approval(caller.row.approval_id)
         voted = msgspec.json.decode(row.body)["votes"].get(caller.principal.name)
         if caller.repeated and voted == decision and error.code in ("already_voted", "already_decided"):
             return approval_view(row), False

@@ -39,7 +39,7 @@ from perdure.service.tenancy import refuse_sealed
 from perdure.service.transfer import Transfer, export_run
 from perdure.service.views import (
     View,
-    find_node,
+    get_node,
     line_view,
     node_with_visits,
     outline_view,
@@ -112,7 +112,7 @@ class Runs(Starts):
 
     async def summary(self, run_id: str) -> View:
         """What a list says of a run, which can be said even where its events cannot be read."""
-        return run_summary(await self._tenancy.find_run(run_id))
+        return run_summary(await self._tenancy.get_run(run_id))
 
     async def get(self, run_id: str, *, outputs: bool = True) -> View:
         """A whole run; of very many nodes only the first, and `next_nodes` to continue from."""
@@ -123,7 +123,7 @@ class Runs(Starts):
         return await self._get(run_id, outputs, seq)
 
     async def _get(self, run_id: str, outputs: bool, at: int | None = None) -> View:
-        record = await self._tenancy.find_run(run_id)
+        record = await self._tenancy.get_run(run_id)
         state = await (self._engine.state_of(record) if at is None else state_at(self._engine, record, at))
         seen = await self._seen(state, at)
         view = await self._engine.contents.view(state, raw=True, nodes=False, seen=seen, room=self._tenancy.room())
@@ -159,7 +159,7 @@ class Runs(Starts):
         seen: Seen = JOURNAL,
     ) -> dict[str, Any]:
         if cursor is not None:
-            find_node(state, cursor)
+            get_node(state, cursor)
         views = nodes_view(state, cursor or "", limit + 1, seen=seen)
         more = len(views) > limit
         if more:
@@ -174,7 +174,7 @@ class Runs(Starts):
 
     async def node(self, run_id: str, node: str, *, at: int | None = None) -> View:
         """One node with every visit and its complete outputs."""
-        record = await self._tenancy.find_run(run_id)
+        record = await self._tenancy.get_run(run_id)
         state = await (self._engine.state_of(record) if at is None else state_at(self._engine, record, at))
         view = node_with_visits(state, node, await self._seen(state, at))
         room = self._tenancy.room()
@@ -197,7 +197,7 @@ class Runs(Starts):
 
     @listing
     async def events(self, run_id: str, *, after: int = 0, limit: int = 1000, cursor: str | None = None) -> View:
-        record = await self._tenancy.find_run(run_id)
+        record = await self._tenancy.get_run(run_id)
         after = after if cursor is None else int(cursor)
         stored = await self._engine.journal.read_events(record.run_id, after, limit + 1)
         items = [public_event(one) for one in stored[:limit]]
@@ -209,7 +209,7 @@ class Runs(Starts):
         """Follow a run of this tenant: its stored events as the feed gives them, and an empty list now and then. With
         `working` also the tasks that are executed, at first and then whenever they change. The caller closes the
         generator."""
-        record = await self._tenancy.find_run(run_id)
+        record = await self._tenancy.get_run(run_id)
         if self._tenancy.feed is None:
             raise RuntimeError("a service without a feed follows nothing")
         if working:
@@ -245,7 +245,7 @@ class Runs(Starts):
         cursor: str | None = None,
     ) -> View:
         """What handlers of a run printed, logged and said with `ctx.log`, in order."""
-        record = await self._tenancy.find_run(run_id)
+        record = await self._tenancy.get_run(run_id)
         after = after if cursor is None else int(cursor)
         about = (record.row.tenant, record.run_id)
         lines = await self._tenancy.archive.read_logs(*about, node=node, after=after, limit=limit + 1)
@@ -255,20 +255,20 @@ class Runs(Starts):
     @listing
     async def path(self, run_id: str, *, after: int = 0, limit: int = 1000, cursor: str | None = None) -> View:
         """The edges that were taken, in order, and the rule that chose them."""
-        record = await self._tenancy.find_run(run_id)
+        record = await self._tenancy.get_run(run_id)
         after = after if cursor is None else int(cursor)
         steps, more = await steps_of(self._engine, record, after, limit)
         return {"items": steps, "next_cursor": None if more is None else str(more)}
 
     async def explain(self, run_id: str, node: str | None = None) -> View:
         """Why a node has not run, or what each node that has not completed waits for."""
-        record = await self._tenancy.find_run(run_id)
+        record = await self._tenancy.get_run(run_id)
         try:
             state = await self._engine.state_of(record)
         except Refused:  # its nodes are unknown, but the reason why it does not go on is known
             return {"run_id": run_id, "state": record.row.state, "nodes": {}, "quarantined": record.quarantined}
         if node is not None:
-            find_node(state, node)
+            get_node(state, node)
         seen = await self._seen(state)
         below = await explain_children(self._engine.journal, state)
         said = {
@@ -293,7 +293,7 @@ class Runs(Starts):
         return await asyncio.to_thread(diff_runs, first, second)
 
     async def _compared(self, run_id: str, at: int | None) -> tuple[int, View]:
-        record = await self._tenancy.find_run(run_id)
+        record = await self._tenancy.get_run(run_id)
         state = await (self._engine.state_of(record) if at is None else state_at(self._engine, record, at))
         return state.seq, await self._engine.contents.view(state)
 
@@ -314,22 +314,22 @@ class Runs(Starts):
         return await self._control("rollback", run_id)
 
     async def _control(self, kind: Control, run_id: str, **fields: Any) -> View:
-        record = await self._tenancy.find_run(run_id)
+        record = await self._tenancy.get_run(run_id)
         await self._tenancy.ask(Request(kind=kind, run_id=record.run_id, by=self._tenancy.by, **fields))
-        return run_summary(await self._tenancy.find_run(run_id))
+        return run_summary(await self._tenancy.get_run(run_id))
 
     async def retry(self, run_id: str, *, definition: Any = None, reason: str = "") -> View:
         """Retry a failed run: what completed is kept, what failed runs again, perhaps by a mended definition."""
-        record = await self._tenancy.find_run(run_id)
+        record = await self._tenancy.get_run(run_id)
         ir = "" if definition is None else (await self._keep(definition, record.row.tenant)).ir
         await self._tenancy.ask(Request(kind="retry", run_id=record.run_id, by=self._tenancy.by, reason=reason, ir=ir))
-        return run_summary(await self._tenancy.find_run(run_id))
+        return run_summary(await self._tenancy.get_run(run_id))
 
     async def signal(self, run_id: str, name: str, payload: Any = None, *, signal_id: str | None = None) -> View:
-        record = await self._tenancy.find_run(run_id)
+        record = await self._tenancy.get_run(run_id)
         about: dict[str, Any] = {"run_id": record.run_id, "by": self._tenancy.by}
         await self._tenancy.ask(Request(kind="signal", name=name, payload=payload, signal=signal_id or "", **about))
-        return run_summary(await self._tenancy.find_run(run_id))
+        return run_summary(await self._tenancy.get_run(run_id))
 
     async def rerun(
         self,
@@ -346,7 +346,7 @@ class Runs(Starts):
         kept = None if definition is None else await self._keep(definition, record.row.tenant)
         values = None if inputs is None else dict(inputs)
         if from_node and kept is None:
-            find_node(state, from_node)
+            get_node(state, from_node)
         checked: int | None = None
         if from_node:
             begin = from_node if kept is None else None
@@ -408,7 +408,7 @@ class Runs(Starts):
 
     async def export(self, run_id: str, *, lines: bool = False) -> AsyncIterator[str]:
         """A run as one file, piece by piece: one object, or one object a line."""
-        return await export_run(self._engine, await self._tenancy.find_run(run_id), lines=lines)
+        return await export_run(self._engine, await self._tenancy.get_run(run_id), lines=lines)
 
     async def import_file(self, file: Any) -> View:
         """Make a run out of a file that was exported, to look at it: nothing of it is executed."""

@@ -98,7 +98,7 @@ class Starts:
             correlation_id=correlation_id or "",
         )
         reply = await tenancy.ask(request)
-        said = await self._find_unknown(found.ir, inputs)
+        said = await self._warn_of_unknown(found.ir, inputs)
         if reply.run_id != run_id:  # another caller with the same key was faster
             return Started(await self._started(reply.run_id, wait_seconds), created=False)
         if wait_seconds > 0:
@@ -106,7 +106,7 @@ class Starts:
         view = {"run_id": run_id, "workflow": found.name, "version": found.version, "state": reply.state}
         return Started({**view, "outputs": None, "error": None, **said}, created=True)
 
-    async def _find_unknown(self, ir: str, inputs: Any) -> View:
+    async def _warn_of_unknown(self, ir: str, inputs: Any) -> View:
         """Warnings of inputs that look like typos: the schema neither knows nor forbids them."""
         said = find_unknown((await self._engine.library.get(ir)).inputs_schema, inputs) if inputs else []
         return {"warnings": said[:WARNED]} if said else {}
@@ -134,7 +134,7 @@ class Starts:
         tenancy = self._tenancy
         if wait_seconds > 0 and tenancy.feed is not None:
             await tenancy.feed.wait_for_end(run_id, min(wait_seconds, LONGEST_WAIT_SECONDS))
-        record = await tenancy.find_run(run_id)
+        record = await tenancy.get_run(run_id)
         view = {name: run_summary(record)[name] for name in ("run_id", "workflow", "version", "state", "error")}
         view["outputs"] = None
         if record.row.ended_at is not None:

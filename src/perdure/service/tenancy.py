@@ -13,7 +13,7 @@ from perdure.archive import Archive
 from perdure.contents import Room
 from perdure.errors import NotFound, Refused
 from perdure.journal import ApprovalRow, DeadLetterRow, RunRecord
-from perdure.kernel.segments import SEALED, find_sealed
+from perdure.kernel.segments import SEALED, has_sealed
 from perdure.kernel.state import State
 from perdure.runtime.coordinator.requests import VALUES, Reply, Request
 from perdure.service.errors import AnswerLate, InputsInvalid, Invalid, Overloaded, Trouble
@@ -30,7 +30,7 @@ LONGEST_ID = 1000
 
 def refuse_sealed(path: str, value: object) -> None:
     """Refuse a sealed field from a caller: it would be opened where the caller put it, which is not masked."""
-    if value is not None and find_sealed(value):
+    if value is not None and has_sealed(value):
         message = f"{path} has a key {SEALED!r}, which is Perdure's own; give the field another name"
         raise InputsInvalid(message, [Trouble(path, "wrong_value", message)])
 
@@ -70,35 +70,35 @@ class Tenancy:
 
     # -- looking up ----------------------------------------------------------------------------------------------------
 
-    async def find_run(self, run_id: str) -> RunRecord:
+    async def get_run(self, run_id: str) -> RunRecord:
         record = await self.engine.journal.find_run(run_id) if self._sane(run_id) else None
         if record is None or not self._sees(record.row.tenant):
             raise NotFound(f"there is no run {run_id[:200]}")
         return record
 
     async def load(self, run_id: str) -> tuple[RunRecord, State]:
-        record = await self.find_run(run_id)
+        record = await self.get_run(run_id)
         return record, await self.engine.state_of(record)
 
-    async def find_approval(self, approval_id: str) -> ApprovalRow:
-        row = await self._get_approval(approval_id) if self._sane(approval_id) else None
+    async def get_approval(self, approval_id: str) -> ApprovalRow:
+        row = await self._find_approval(approval_id) if self._sane(approval_id) else None
         if row is None or not self._sees(row.tenant):
             raise NotFound(f"there is no approval {approval_id[:200]}")
         return row
 
-    async def _get_approval(self, approval_id: str) -> ApprovalRow | None:
+    async def _find_approval(self, approval_id: str) -> ApprovalRow | None:
         try:
             return await self.engine.journal.get_approval(approval_id)
         except NotFound:
             return None
 
-    async def find_dead_letter(self, dead_letter_id: str) -> DeadLetterRow:
-        row = await self._get_dead_letter(dead_letter_id) if self._sane(dead_letter_id) else None
+    async def get_dead_letter(self, dead_letter_id: str) -> DeadLetterRow:
+        row = await self._find_dead_letter(dead_letter_id) if self._sane(dead_letter_id) else None
         if row is None or not self._sees(row.tenant):
             raise NotFound(f"there is no dead letter {dead_letter_id[:200]}")
         return row
 
-    async def _get_dead_letter(self, dead_letter_id: str) -> DeadLetterRow | None:
+    async def _find_dead_letter(self, dead_letter_id: str) -> DeadLetterRow | None:
         try:
             return await self.engine.journal.get_dead_letter(dead_letter_id)
         except NotFound:

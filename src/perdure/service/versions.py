@@ -29,12 +29,12 @@ async def resolve(tenancy: Tenancy, reference: str, key: str) -> Resolved:
     """The version that a reference means. `key` decides between the versions of a rollout: the same key gets the same
     version until the alias moves."""
     name, _, which = reference.partition("@")
-    found = await find_version(tenancy, name, which, key)
+    found = await get_version(tenancy, name, which, key)
     alias = "" if which.isdecimal() else which or LATEST
     return Resolved(found.name, found.version, found.ir_hash, alias)
 
 
-async def find_version(tenancy: Tenancy, name: str, which: str = "", key: str = "") -> WorkflowVersion:
+async def get_version(tenancy: Tenancy, name: str, which: str = "", key: str = "") -> WorkflowVersion:
     """A stored version of a workflow. `which` is a number, an alias, or empty for the highest version."""
     version: int | None = None
     if which.isascii() and which.isdecimal():

@@ -112,7 +112,7 @@ def problem_view(problem: Problem) -> View:
     }
 
 
-def find_node(state: State, name: str) -> int:
+def get_node(state: State, name: str) -> int:
     index = index_of(state.ir).get(name)
     if index is None:
         raise NotFound(explain(state, name))
@@ -121,7 +121,7 @@ def find_node(state: State, name: str) -> int:
 
 def node_with_visits(state: State, name: str, seen: Seen = JOURNAL) -> View:
     """One node with its present state and every visit. Large outputs are still references."""
-    index = find_node(state, name)
+    index = get_node(state, name)
     visits = [one for one in state.activations.values() if one.node == index and one.item < 0 and one.visit]
     ordered = sorted(visits, key=lambda one: one.visit)
     return {

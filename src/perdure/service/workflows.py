@@ -22,7 +22,7 @@ from perdure.service.errors import Invalid, Trouble
 from perdure.service.pages import listing
 from perdure.service.patching import apply_patch
 from perdure.service.tenancy import Tenancy
-from perdure.service.versions import MOST_VERSION, find_version
+from perdure.service.versions import MOST_VERSION, get_version
 from perdure.service.views import View, page_view, problem_view, run_summary
 
 Definition = Mapping[str, Any] | str | bytes
@@ -81,7 +81,7 @@ class Workflows:
     ) -> View:
         """Register the highest version, changed by a JSON Patch, as the next one. With `base_version`, only if that is
         still the highest."""
-        found = await find_version(self._tenancy, name)
+        found = await get_version(self._tenancy, name)
         if operations is None:  # checked only now: a caller that may not see the workflow must learn nothing of it
             message = "give patch, a list of operations"
             raise Invalid(message, [Trouble("patch", "missing_key", message)])
@@ -105,7 +105,7 @@ class Workflows:
 
     async def delete(self, name: str, *, version: int | None = None) -> View:
         """Delete a workflow, or one version. Refused while runs that have not ended need it."""
-        await find_version(self._tenancy, name, "" if version is None else str(version))
+        await get_version(self._tenancy, name, "" if version is None else str(version))
         deleted = await self._archive.delete_workflow(self._tenancy.tenant, name, version)
         return {"name": name, "versions_deleted": deleted}
 
@@ -122,13 +122,13 @@ class Workflows:
         if version is not None and alias:
             message = "give either version or alias"
             raise Invalid(message, [Trouble("alias", "conflicting_keys", message)])
-        found = await find_version(self._tenancy, name, alias or "" if version is None else str(version))
+        found = await get_version(self._tenancy, name, alias or "" if version is None else str(version))
         return {**await self._with_note(found), "definition": await self._definition(found)}
 
     @listing
     async def versions(self, name: str, *, limit: int = 100, cursor: str | None = None) -> View:
         """The versions of a workflow, highest first, each with who registered it, when and why."""
-        await find_version(self._tenancy, name)
+        await get_version(self._tenancy, name)
         page = await self._engine.journal.list_workflow_versions(
             name, tenant=self._tenancy.tenant, limit=limit, cursor=cursor
         )
@@ -137,8 +137,8 @@ class Workflows:
 
     async def diff(self, name: str, before: str, after: str) -> View:
         """What changed from one version (or alias) to another."""
-        first = await find_version(self._tenancy, name, before)
-        second = await find_version(self._tenancy, name, after)
+        first = await get_version(self._tenancy, name, before)
+        second = await get_version(self._tenancy, name, after)
         old, new = await self._definition(first), await self._definition(second)
         changes = await asyncio.to_thread(diff_definitions, old, new)
         return {"name": name, "before": first.version, "after": second.version, **changes}
@@ -148,7 +148,7 @@ class Workflows:
         self, name: str, *, version: int | None = None, limit: int = 100, cursor: str | None = None
     ) -> View:
         """The runs that have not ended and use this version, or any version; and how many there are."""
-        await find_version(self._tenancy, name, "" if version is None else str(version))
+        await get_version(self._tenancy, name, "" if version is None else str(version))
         tenant = self._tenancy.tenant
         page = await self._archive.list_users(tenant, name, version, limit=limit, cursor=cursor)
         return {"count": await self._archive.count_users(tenant, name, version), **page_view(page, run_summary)}
@@ -170,7 +170,7 @@ class Workflows:
     @listing
     async def aliases(self, name: str, *, limit: int = 100, cursor: str | None = None) -> View:
         """The aliases of a workflow, ordered by name. `latest` moves by itself and is not among them."""
-        await find_version(self._tenancy, name)
+        await get_version(self._tenancy, name)
         page = await self._archive.list_aliases(self._tenancy.tenant, name, limit=limit, cursor=cursor)
         return page_view(page, _alias_view)
 
@@ -184,7 +184,7 @@ class Workflows:
         expected_revision: int | None = None,
     ) -> View:
         """Let an alias mean one version, or several, each for a percentage of the starts."""
-        await find_version(self._tenancy, name)
+        await get_version(self._tenancy, name)
         given = {version: 100.0} if isinstance(version, int) else version
         shares = given.items() if isinstance(given, Mapping) else given
         wanted = Alias(
@@ -201,13 +201,13 @@ class Workflows:
     @listing
     async def alias_moves(self, name: str, alias: str, *, limit: int = 100, cursor: str | None = None) -> View:
         """The history of where an alias pointed, the present first."""
-        await self._find_alias(name, alias)
+        await self._get_alias(name, alias)
         page = await self._archive.list_alias_moves(self._tenancy.tenant, name, alias, limit=limit, cursor=cursor)
         return page_view(page, _alias_view)
 
     async def rollback_alias(self, name: str, alias: str, *, reason: str = "") -> View:
         """Move an alias back to where it pointed before."""
-        present = await self._find_alias(name, alias)
+        present = await self._get_alias(name, alias)
         cursor = None
         while True:
             page = await self._archive.list_alias_moves(self._tenancy.tenant, name, alias, cursor=cursor)
@@ -222,12 +222,12 @@ class Workflows:
         return await self.put_alias(name, alias, shares, reason=why, expected_revision=present.revision)
 
     async def delete_alias(self, name: str, alias: str) -> View:
-        await self._find_alias(name, alias)
+        await self._get_alias(name, alias)
         await self._archive.delete_alias(self._tenancy.tenant, name, alias)
         return {"name": name, "alias": alias}
 
-    async def _find_alias(self, name: str, alias: str) -> Alias:
-        await find_version(self._tenancy, name)
+    async def _get_alias(self, name: str, alias: str) -> Alias:
+        await get_version(self._tenancy, name)
         found = None if alias == LATEST else await self._archive.find_alias(self._tenancy.tenant, name, alias)
         if found is None:
             raise NotFound(f"workflow {name} has no alias {alias[:80]}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from perdure.cli.backend import connected, find_run, get_run, read_pages
+from perdure.cli.backend import connected, get_run, read_pages, resolve_run
 from perdure.cli.exits import say
 from perdure.cli.group import Group, json_option, page_options
 from perdure.cli.lists import say_more
@@ -115,7 +115,7 @@ def list_(
 async def _list(where: Where, wanted: dict[str, Any], limit: int, cursor: str | None) -> dict[str, Any]:
     async with connected(where) as backend:
         if wanted["parent"] is not None:
-            wanted["parent"] = (await find_run(backend, wanted["parent"]))["run_id"]
+            wanted["parent"] = (await resolve_run(backend, wanted["parent"]))["run_id"]
         return await read_pages(
             lambda most, after: backend.runs.list(**wanted, limit=most, cursor=after), limit, cursor
         )
@@ -192,7 +192,7 @@ def show(run_id: str, node: str | None, at: int | None, where: Where, as_json: b
 
 async def _view(where: Where, name: str, node: str | None, at: int | None) -> dict[str, Any]:
     async with connected(where) as backend:
-        run_id = (await find_run(backend, name))["run_id"]
+        run_id = (await resolve_run(backend, name))["run_id"]
         if node is None:
             return await get_run(backend, run_id, at)
         found: Any = await backend.runs.node(run_id, node, at=at)
@@ -229,7 +229,7 @@ def explain(run_id: str, name: str | None, node: str | None, where: Where, as_js
 async def _explain(where: Where, name: str, node: str | None) -> dict[str, Any]:
     """The explanation of a run, with how many of its nodes have completed, and the errors of those that have not."""
     async with connected(where) as backend:
-        run_id = (await find_run(backend, name))["run_id"]
+        run_id = (await resolve_run(backend, name))["run_id"]
         said: Any = await backend.runs.explain(run_id, node)
         try:
             nodes = (await get_run(backend, run_id, outputs=False))["nodes"]

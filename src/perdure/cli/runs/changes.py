@@ -59,14 +59,14 @@ async def _patch(
     by: str | None,
     as_json: bool,
 ) -> ExitCode:
-    from perdure.cli.backend import connected, definition_of, find_run, get_run, go_on
+    from perdure.cli.backend import connected, definition_of, get_run, go_on, resolve_run
     from perdure.cli.problems import show_problems
     from perdure.cli.refusals import read_problems, refused_for, show_refused
     from perdure.client import Invalid
     from perdure.model import DefinitionError
 
     async with connected(where, by=by) as backend:
-        run_id = (await find_run(backend, name))["run_id"]
+        run_id = (await resolve_run(backend, name))["run_id"]
         about: dict[str, Any] = {"dry_run": dry_run, "reason": reason}
         changes: Any
         try:
@@ -160,10 +160,10 @@ def retry(run_id: str, file: str | None, reason: str, by: str | None, where: Whe
 async def _retry(
     where: Where, name: str, given: Source | None, reason: str, by: str | None
 ) -> tuple[dict[str, Any], str]:
-    from perdure.cli.backend import connected, definition_of, find_run, get_run, go_on
+    from perdure.cli.backend import connected, definition_of, get_run, go_on, resolve_run
 
     async with connected(where, by=by) as backend:
-        run_id = (await find_run(backend, name))["run_id"]
+        run_id = (await resolve_run(backend, name))["run_id"]
         definition = None if given is None else definition_of(backend, given.compiled)
         await backend.runs.retry(run_id, definition=definition, reason=reason)
         return await get_run(backend, run_id), await go_on(backend, run_id)
@@ -254,12 +254,12 @@ async def _rerun(
     by: str | None,
     given: Source | None,
 ) -> tuple[dict[str, Any], str]:
-    from perdure.cli.backend import connected, definition_of, find_run, get_run, go_on
+    from perdure.cli.backend import connected, definition_of, get_run, go_on, resolve_run
 
     if new_id is not None and where.find_server() is not None:
         raise click.UsageError("a server names its runs itself; leave --run-id out")
     async with connected(where, by=by) as backend:
-        run_id = (await find_run(backend, name))["run_id"]
+        run_id = (await resolve_run(backend, name))["run_id"]
         definition = None if given is None else definition_of(backend, given.compiled)
         more: Any = {} if new_id is None else {"new_id": new_id}
         rerun: Callable[..., Any] = backend.runs.rerun

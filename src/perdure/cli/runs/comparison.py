@@ -63,10 +63,10 @@ def path(run_id: str, after: int, limit: int, where: Where, as_json: bool) -> No
 
 
 async def _read_path(where: Where, name: str, after: int, limit: int) -> dict[str, Any]:
-    from perdure.cli.backend import connected, find_run, read_pages
+    from perdure.cli.backend import connected, read_pages, resolve_run
 
     async with connected(where) as backend:
-        run_id = (await find_run(backend, name))["run_id"]
+        run_id = (await resolve_run(backend, name))["run_id"]
         return await read_pages(
             lambda most, cursor: backend.runs.path(run_id, limit=most, cursor=cursor), limit, str(after)
         )
@@ -108,11 +108,11 @@ def _difference(node: str, change: dict[str, Any]) -> list[str]:
 
 
 async def _diff(where: Where, name: str, other: str | None, at: int | None, to: int | None) -> dict[str, Any]:
-    from perdure.cli.backend import connected, find_run
+    from perdure.cli.backend import connected, resolve_run
 
     async with connected(where) as backend:
-        run_id = (await find_run(backend, name))["run_id"]
-        second = None if other is None else (await find_run(backend, other))["run_id"]
+        run_id = (await resolve_run(backend, name))["run_id"]
+        second = None if other is None else (await resolve_run(backend, other))["run_id"]
         found: Any = await backend.runs.diff(run_id, other=second, at=at, to=to)
         return found  # type: ignore[no-any-return]
 

@@ -40,10 +40,10 @@ def _decide(where: Where, name: str, by: str | None, as_json: bool, done: str, a
 
 
 async def _ask(where: Where, name: str, by: str | None, ask: Ask) -> tuple[dict[str, Any], str]:
-    from perdure.cli.backend import connected, find_run, get_run, go_on
+    from perdure.cli.backend import connected, get_run, go_on, resolve_run
 
     async with connected(where, by=by) as backend:
-        run_id = (await find_run(backend, name))["run_id"]
+        run_id = (await resolve_run(backend, name))["run_id"]
         await ask(backend, run_id)
         return await get_run(backend, run_id), await go_on(backend, run_id)
 

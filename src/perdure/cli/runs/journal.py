@@ -68,10 +68,10 @@ def events(run_id: str, after: int, limit: int, where: Where, as_json: bool) -> 
 
 
 async def _read_page(where: Where, name: str, after: int, limit: int) -> dict[str, Any]:
-    from perdure.cli.backend import connected, find_run, read_pages
+    from perdure.cli.backend import connected, read_pages, resolve_run
 
     async with connected(where) as backend:
-        run_id = (await find_run(backend, name))["run_id"]
+        run_id = (await resolve_run(backend, name))["run_id"]
         return await read_pages(
             lambda most, cursor: backend.runs.events(run_id, limit=most, cursor=cursor), limit, str(after)
         )
@@ -121,10 +121,10 @@ def logs(run_id: str, node: str | None, after: int, limit: int, follow: bool, wh
 
 
 async def _read_logs(where: Where, name: str, node: str | None, after: int, limit: int) -> dict[str, Any]:
-    from perdure.cli.backend import connected, find_run
+    from perdure.cli.backend import connected, resolve_run
 
     async with connected(where) as backend:
-        return await _read_lines(backend, (await find_run(backend, name))["run_id"], node, after, limit)
+        return await _read_lines(backend, (await resolve_run(backend, name))["run_id"], node, after, limit)
 
 
 async def _read_lines(backend: Backend, run_id: str, node: str | None, after: int, limit: int) -> dict[str, Any]:
@@ -136,12 +136,12 @@ async def _read_lines(backend: Backend, run_id: str, node: str | None, after: in
 
 
 async def _follow_logs(where: Where, name: str, node: str | None, after: int, as_json: bool) -> ExitCode:
-    from perdure.cli.backend import connected, find_run
+    from perdure.cli.backend import connected, resolve_run
     from perdure.cli.terminal.follow import stopping
     from perdure.runtime.patience import first_of
 
     async with connected(where) as backend:
-        run_id = (await find_run(backend, name))["run_id"]
+        run_id = (await resolve_run(backend, name))["run_id"]
         if not as_json and on_terminal():
             say_zone()
         with stopping() as stop:
@@ -156,7 +156,7 @@ async def _follow_logs(where: Where, name: str, node: str | None, after: int, as
                 if ended:
                     return ExitCode.OK
                 # Lines are written in batches, the last one up to a moment after the run has ended.
-                found = await find_run(backend, run_id)
+                found = await resolve_run(backend, run_id)
                 ended = found["ended_at"] is not None
                 if not ended and found.get("quarantined") is not None:
                     raise Refused(
@@ -213,15 +213,15 @@ def _opened_output(output: str | None) -> Iterator[Callable[[str], Any]]:
 
 
 async def _export(where: Where, name: str, lines: bool, write: Callable[[str], Any]) -> int:
-    from perdure.cli.backend import connected, find_run
+    from perdure.cli.backend import connected, resolve_run
     from perdure.service import Service
 
     async with connected(where) as backend:
-        run_id = (await find_run(backend, name))["run_id"]
+        run_id = (await resolve_run(backend, name))["run_id"]
         if isinstance(backend, Service):  # the file may be larger than memory
             async for piece in await backend.runs.export(run_id, lines=lines):
                 write(piece)
-            return (await backend.tenancy.find_run(run_id)).seq
+            return (await backend.tenancy.get_run(run_id)).seq
         file: Any = await backend.runs.export(run_id)
         for piece in _pieces(file, lines):
             write(piece)

@@ -38,12 +38,12 @@ def watch(run_id: str, where: Where, as_json: bool) -> None:
 
 
 async def _watch(where: Where, name: str, as_json: bool) -> ExitCode:
-    from perdure.cli.backend import connected, find_run, get_run
+    from perdure.cli.backend import connected, get_run, resolve_run
     from perdure.cli.terminal.attendant import make_tree
     from perdure.cli.terminal.follow import Silent, follow, followed, stopping
 
     async with connected(where) as backend:
-        found = await find_run(backend, name)
+        found = await resolve_run(backend, name)
         run_id = found["run_id"]
         await check_going(backend, found)
         follower, lines = followed(backend, run_id)
@@ -54,7 +54,7 @@ async def _watch(where: Where, name: str, as_json: bool) -> ExitCode:
             screen = Silent() if as_json else tree or lines
             await follow(follower, screen, stop, work=None, beside=_Beside(backend, follower, tree).run)
         if not follower.state.terminal:
-            await check_going(backend, await find_run(backend, run_id))
+            await check_going(backend, await resolve_run(backend, run_id))
         view = await get_run(backend, run_id)
     ended = follower.state.terminal
     if as_json:

@@ -114,7 +114,7 @@ class Children:
                 self._fetcher.handled(waited)
 
     async def _act(self, parent: State, effect: c.StartChild | c.StopChild) -> None:
-        child = await self._memory.get(effect.child)
+        child = await self._memory.find(effect.child)
         if isinstance(effect, c.StartChild):
             await self._start(parent, effect, child)
         elif child is not None:

@@ -380,7 +380,7 @@ class Coordinator:
         }
         if not missing:
             return {}
-        return await side_by_side(self.memory.get, sorted(missing), 1 if self.blame.careful else AT_ONCE)
+        return await side_by_side(self.memory.find, sorted(missing), 1 if self.blame.careful else AT_ONCE)
 
     def _find(self, message: Message, problems: dict[str, Exception]) -> Loaded | None:
         loaded = self.memory.runs.get(message.run_id)

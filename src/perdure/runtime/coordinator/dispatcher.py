@@ -276,7 +276,7 @@ class Dispatcher:
     def entries(self) -> list[Entry]:
         return [*self._out.values(), *self._waiting.values(), *(entry for entry, _ in self._aside.values())]
 
-    def get(self, name: str) -> Entry | None:
+    def find(self, name: str) -> Entry | None:
         found = self._out.get(name) or self._waiting.get(name)
         if found is None and name in self._aside:
             found = self._aside[name][0]

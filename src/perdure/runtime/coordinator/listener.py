@@ -17,7 +17,7 @@ from perdure.expressions.schemas import check
 from perdure.journal import Command, Exists, IdempotencyKey, Journal, Notice
 from perdure.kernel import commands as c
 from perdure.kernel import reruns
-from perdure.kernel.segments import find_sealed, mask
+from perdure.kernel.segments import has_sealed, mask
 from perdure.kernel.state import State
 from perdure.model.ir import IR
 from perdure.plain_text import find_name_trouble
@@ -35,7 +35,7 @@ from perdure.runtime.coordinator.requests import (
     encode_request,
     key_outlived,
 )
-from perdure.runtime.forms import check_form, find_form
+from perdure.runtime.forms import check_form, read_form
 from perdure.runtime.patience import OutageLog, first_of
 
 logger = logging.getLogger("perdure.listener")
@@ -202,7 +202,7 @@ class _Turned(Exception):
 
 async def handle(coordinator: Coordinator, request: Request, command_id: str = "") -> Reply:
     """Decide a request in this process, and answer once the decision is durable."""
-    if request.kind in STARTS and (overload := coordinator.publisher.find_overload()):
+    if request.kind in STARTS and (overload := coordinator.publisher.explain_overload()):
         return Reply(run_id=request.run_id, code="overloaded", message=overload)
     try:
         request, ir, source = await _gather(coordinator, request)
@@ -240,7 +240,7 @@ async def _gather(coordinator: Coordinator, request: Request) -> tuple[Request, 
     _check_names(request)
     if request.kind == "vote" and request.decision == "approve":
         await _check_vote(coordinator, request)
-    source = await _find_source(coordinator, request) if request.kind == "rerun" else None
+    source = await _get_source(coordinator, request) if request.kind == "rerun" else None
     name = request.ir if source is None or request.ir else source.ir_hashes[-1]
     if not name and request.kind not in ("start", "patch"):
         return request, None, None
@@ -276,7 +276,7 @@ async def _fill_inputs(coordinator: Coordinator, request: Request, ir: IR, tenan
     then."""
     given = await coordinator.contents.resolve(tenant, inputs, masked=False)
     whole = apply_defaults(ir.inputs_schema, given)
-    problems = check_inputs(ir, mask(whole) if find_sealed(whole) else whole)
+    problems = check_inputs(ir, mask(whole) if has_sealed(whole) else whole)
     if problems:
         problems = [
             *problems,
@@ -293,14 +293,14 @@ async def _check_vote(coordinator: Coordinator, request: Request) -> None:
     program."""
     name = request.approval
     try:
-        form = await find_form(coordinator.journal, coordinator.contents, request.run_id, name)
+        form = await read_form(coordinator.journal, coordinator.contents, request.run_id, name)
     except (BlobStoreUnavailable, BlobMissing, BlobDamaged) as error:
         raise _Turned(error.code, f"the form of {name}: {error.message}") from None
     if problems := check_form(form, request.data):
         raise _Turned("invalid_inputs", f"the data does not fit the form of {name}: {'; '.join(problems)}", problems)
 
 
-async def _find_source(coordinator: Coordinator, request: Request) -> State:
+async def _get_source(coordinator: Coordinator, request: Request) -> State:
     record = await coordinator.journal.find_run(request.source)
     if record is None:
         raise _Turned("not_found", f"there is no run {request.source}")

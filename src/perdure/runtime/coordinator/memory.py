@@ -28,7 +28,7 @@ class Memory:
         self._resting: dict[str, None] = {}
         """Runs in memory that have nothing to do, longest at rest first."""
 
-    async def get(self, run_id: str) -> Loaded | None:
+    async def find(self, run_id: str) -> Loaded | None:
         """The run, loaded if need be. None: there is no such run."""
         found = self.runs.get(run_id)
         if found is None:

@@ -86,7 +86,7 @@ class Publisher:
                     return why
         return None
 
-    def find_overload(self) -> str:
+    def explain_overload(self) -> str:
         """Why no new run is accepted now; empty if one is. Existing runs go on either way."""
         waiting, most = self.dispatcher.backlog, self._bounds.max_backlog
         if waiting < most:
@@ -170,7 +170,7 @@ class Publisher:
 
         def say(state: State) -> c.Command:
             # Its result may have come first: then no worker has the attempt any more, and its loss would go unnoticed.
-            begun = claimed and self.dispatcher.get(name) is not None
+            begun = claimed and self.dispatcher.find(name) is not None
             at = self._clock.now()
             return c.Begin(at=at, address=address) if begun else c.Withdraw(at=at, address=address)
 
@@ -183,7 +183,7 @@ class Publisher:
         while True:
             await self.limiter.flush()
             if self.dispatcher.has_aside(_INHERITED):
-                await self._find_inherited()
+                await self._rebuild_slots()
             tasks: list[Task] = []
             asks: list[tuple[str, Entry, tuple[Limit, ...]]] = []
             limited: list[Task] = []
@@ -275,7 +275,7 @@ class Publisher:
             await self._quarantine(entry.address.run_id, error)
         return None
 
-    async def _find_inherited(self) -> None:
+    async def _rebuild_slots(self) -> None:
         """Rebuild the slots of inherited attempts: one that a worker has keeps its own, an unclaimed one is taken back
         (PROTOCOL 23)."""
         names = self.dispatcher.list_aside(_INHERITED)
@@ -285,7 +285,7 @@ class Publisher:
                 self.limiter.look_later()
                 return
             for name in (name for name, answer in found.items() if answer == "claimed"):
-                entry = self.dispatcher.get(name)
+                entry = self.dispatcher.find(name)
                 loaded = None if entry is None else self._memory.runs.get(entry.address.run_id)
                 if entry is not None and loaded is not None:
                     self.dispatcher.send(name)

@@ -28,7 +28,7 @@ from perdure.kernel import commands as c
 from perdure.kernel import keys, segments
 from perdure.kernel.address import Address
 from perdure.kernel.inputs import Evidence, Seen, evidence, parents
-from perdure.kernel.segments import BlobRef, find_sealed
+from perdure.kernel.segments import BlobRef, has_sealed
 from perdure.kernel.settle import default_outputs
 from perdure.kernel.state import Activation, IntegrityError, NodeState, State, index_of
 from perdure.kernel.values import Error
@@ -220,7 +220,7 @@ class Renderer:
         elif schema is not None:
             output = command.output if command.output_ref is None else BlobRef(command.output_ref)
             value = resolve(output, "output", self._at_hand(state.tenant))
-            if find_sealed(value):  # then the message names the places, never the values
+            if has_sealed(value):  # then the message names the places, never the values
                 problems = find_misfits(schema, self._opener(state.tenant, state.seal_name)(value), _SHOWN_MISFITS)
             else:
                 problems = check_value(schema, value)

@@ -138,7 +138,7 @@ class Roster:
         self._out = {
             name: need
             for name, need in self._out.items()
-            if self._coordinator.publisher.dispatcher.get(name) is not None
+            if self._coordinator.publisher.dispatcher.find(name) is not None
         }
         wanted = set(self._out.values())
         self._untaken = {need: self._untaken.get(need, now) for need in wanted if not _is_taken(need, workers)}
@@ -150,7 +150,7 @@ class Roster:
         for name in names:
             if found[name] == "claimed":
                 continue
-            entry = self._coordinator.publisher.dispatcher.get(name)
+            entry = self._coordinator.publisher.dispatcher.find(name)
             self._coordinator.publisher.done(name)
             if entry is not None:
                 why = _describe(self._out[name], workers)

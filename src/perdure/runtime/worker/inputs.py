@@ -18,7 +18,7 @@ from perdure.clock import Clock
 from perdure.expressions.errors import TemplateError
 from perdure.expressions.segments import fill
 from perdure.kernel import segments
-from perdure.kernel.segments import HoldsSegments, find_sealed
+from perdure.kernel.segments import HoldsSegments, has_sealed
 from perdure.outcomes import Failure
 from perdure.secrets.keyring import UnknownKey
 from perdure.secrets.sealing import CannotOpen, Sealer
@@ -64,7 +64,7 @@ def loading(
 
 def load(value: Any, get: Callable[[str], bytes]) -> Any:
     """The value with every blob in it, by a `get` that blocks."""
-    steps = loading(value, _find_secret, alone=True)
+    steps = loading(value, _refuse_secret, alone=True)
     try:
         ref = next(steps)
         while True:
@@ -101,12 +101,12 @@ class Filling:
 
     def _secret(self, task: Task) -> Callable[[str], Any]:
         if self._vault is None:
-            return _find_secret
+            return _refuse_secret
         return partial(self._vault.reveal, tenant=task.tenant, queue=task.queue)
 
     def _open(self, task: Task, value: Any) -> Any:
         """The value with its sealed fields opened, for a handler that may read them."""
-        if not task.sealed or not find_sealed(value):
+        if not task.sealed or not has_sealed(value):
             return value
         try:
             return self._sealer(task).open(value)
@@ -142,5 +142,5 @@ class Filling:
             pause = min(pause * 2, 5.0)
 
 
-def _find_secret(name: str) -> Any:
+def _refuse_secret(name: str) -> Any:
     raise LookupError(name)

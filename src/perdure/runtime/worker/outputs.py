@@ -63,7 +63,7 @@ def encode_output(value: Any, what: str = "output") -> bytes:
     except Failure:
         raise
     except (TypeError, ValueError, OverflowError, RecursionError, NotImplementedError) as error:
-        raise _refuse(f"{what} is not JSON: {_find_problem(value, error)}") from error
+        raise _refuse(f"{what} is not JSON: {_describe_problem(value, error)}") from error
     return encoded
 
 
@@ -115,7 +115,7 @@ def _look_inside(found: Any) -> Collection[Any]:
     return (plain,) if isinstance(plain, dict | list | float) else ()
 
 
-def _find_problem(value: Any, error: Exception) -> str:
+def _describe_problem(value: Any, error: Exception) -> str:
     """Where something stands that JSON cannot hold, and what is wrong with it; else the type of the error."""
     if isinstance(error, RecursionError):
         return f"it is nested more than {MAX_DEPTH} levels deep, or contains itself"

@@ -1,0 +1,160 @@
+"""Words: `find_` may find nothing, `get_` never gives nothing, `list_` pages, and some words mean one thing."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+SOURCE = Path(__file__).parent.parent / "src" / "perdure"
+"""The only code that is looked at; no module is imported."""
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+MANY = set(
+    "list set frozenset dict Mapping MutableMapping Sequence Collection Iterator Iterable AsyncIterator Generator".split()
+)
+"""Types that are empty when nothing was found."""
+PORTS = ["archive.py", "blobs.py", "engine.py", "journal.py", "leases.py", "limits.py", "transport.py"]
+ADAPTERS = ["blob_stores", "client", "journals", "service", "simulation", "transports"]
+WORD = re.compile(r"def _?(find|get|list|hold|take)|^(class )?_?(Scope|Decision|Context)\b", re.MULTILINE)
+BOUNDS = {"limit", "most"}
+WHOLE = {
+    "list_workers": "a deployment has few, and a reader wants to see all of them",
+    "_list_workers": "as `list_workers`",
+    "list_queues": "as workers: each has one at least",
+    "list_claims": "a worker's, and its script gives MOST_CLAIMS at most",
+}
+"""Lists that are given whole, with the reason."""
+ONE_MEANING = {
+    "Scope": ["kernel/events.py"],
+    "Decision": [
+        "cli/approvals.py",
+        "sdk/runner.py",
+        "service/approvals.py",
+        "service/decisions.py",
+        "simulation/stubs.py",
+    ],
+    "Context": ["runtime/worker/context.py"],
+    "hold": ["engine.py", "journal.py", "journals", "simulation/journal.py", "simulation/memory.py", "cli/run.py"],
+    "take": [
+        "journals/postgres/connections.py",
+        "journals/postgres/writer.py",
+        "journals/sqlite/writer.py",
+        "runtime/coordinator/dispatcher.py",
+        "sandbox/jq.py",
+        "transports/local.py",
+        "transports/queue.py",
+    ],
+}
+"""Where a word may be defined. A scope is the loop iterations around an activation; a decision is a person's; a context is
+what a handler gets; to hold is to own the journal; to take is to remove from a queue or a pool for oneself."""
+
+
+@cache
+def modules() -> list[tuple[str, ast.Module]]:
+    """All that have one of the words."""
+    texts = [(path.relative_to(SOURCE).as_posix(), path.read_text()) for path in sorted(SOURCE.rglob("*.py"))]
+    return [(where, ast.parse(text)) for where, text in texts if WORD.search(text)]
+
+
+def functions(word: str) -> Iterator[tuple[str, Function, dict[str, ast.expr]]]:
+    """Functions and methods called `word` or `word_…`, private ones too, with the type aliases of their module."""
+    for where, module in modules():
+        aliases = {
+            node.targets[0].id: node.value
+            for node in module.body
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        }
+        for node in ast.walk(module):
+            if not isinstance(node, Function) or node.name.startswith("__"):
+                continue
+            if f"{node.name.strip('_')}_".startswith(f"{word}_"):
+                yield f"{where}:{node.lineno} {node.name}", node, aliases
+
+
+def may_be_nothing(type: ast.expr | None, aliases: dict[str, ast.expr]) -> bool:
+    match type:
+        case ast.Constant(value=str(text)):
+            return may_be_nothing(ast.parse(text, mode="eval").body, aliases)
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return any(isinstance(one, ast.Constant) and one.value is None for one in (left, right)) or may_be_nothing(
+                left, aliases
+            )
+        case ast.Subscript(value=ast.Name(id="dict"), slice=ast.Tuple(elts=[ast.Name(id="str"), ast.Name(id="Any")])):
+            return False  # a record, which is one value
+        case ast.Name(id=name):
+            return name in MANY or (name in aliases and may_be_nothing(aliases[name], {}))
+        case ast.Subscript(value=ast.Name(id="tuple"), slice=ast.Tuple(elts=parts)):
+            is_long = isinstance(parts[-1], ast.Constant) and parts[-1].value is Ellipsis
+            return is_long or all(may_be_nothing(part, aliases) for part in parts)
+        case ast.Subscript(value=value):
+            return may_be_nothing(value, {})
+    return False
+
+
+def is_command(function: Function) -> bool:
+    """Whether it is a command of the CLI, whose name the user types."""
+    return any("command(" in ast.unparse(one) for one in function.decorator_list)
+
+
+def own_returns(function: Function) -> Iterator[ast.Return]:
+    pending: list[ast.AST] = list(function.body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Return):
+            yield node
+        if not isinstance(node, Function | ast.Lambda):
+            pending += ast.iter_child_nodes(node)
+
+
+def test_what_is_called_find_may_find_nothing():
+    found = list(functions("find"))
+    assert len(found) > 100
+    assert [where for where, one, aliases in found if not may_be_nothing(one.returns, aliases)] == []
+
+
+def test_what_is_called_get_never_gives_none():
+    wrong = []
+    for where, one, _ in functions("get"):
+        if is_command(one) or where.endswith(" get_command"):  # which click calls
+            continue
+        says_none = one.returns is None or "None" in ast.unparse(one.returns).replace("[None]", "").split(" | ")
+        gives_none = any(isinstance(r.value, ast.Constant) and r.value.value is None for r in own_returns(one))
+        if says_none or gives_none:
+            wrong.append(where)
+    assert wrong == []
+
+
+def test_what_is_called_list_pages_or_is_bounded():
+    wrong, whole = [], set()
+    for where, one, _ in functions("list"):
+        if not (where.split(":")[0] in PORTS or where.split("/")[0] in ADAPTERS):
+            continue
+        arguments = {argument.arg for argument in (*one.args.args, *one.args.kwonlyargs)}
+        is_paged = one.returns is not None and "Page[" in ast.unparse(one.returns)
+        if one.name in WHOLE:
+            whole.add(one.name)
+        elif not is_paged and not arguments & BOUNDS:
+            wrong.append(where)
+    assert wrong == []
+    assert whole == set(WHOLE)
+
+
+def test_a_word_means_one_thing():
+    wrong = []
+    for where, module in modules():
+        for node in ast.walk(module):
+            match node:
+                case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                    pass
+                case ast.Assign(targets=[ast.Name(id=name)]):
+                    if not name[:1].isupper():
+                        continue
+                case _:
+                    continue
+            homes = ONE_MEANING.get(name.lstrip("_"))
+            if homes is not None and not any(where == home or where.startswith(f"{home}/") for home in homes):
+                wrong.append(f"{where}:{node.lineno} {name}")
+    assert wrong == []
