@@ -99,7 +99,7 @@ def test_an_async_function_that_keeps_the_loop_is_named(shell, tmp_path):
 def test_debug_shows_the_traceback_of_a_bug_on_a_terminal(shell, tmp_path):
     write(
         tmp_path / "planted.py",
-        "from perdure.cli import tree\n\ndef bad(*args):\n    raise RuntimeError('planted')\n\ntree._head = bad\n",
+        "from perdure.cli.terminal import tree\n\ndef bad(*args):\n    raise RuntimeError('planted')\n\ntree._head = bad\n",
     )
     file = workflow(tmp_path, "one", task("a", "echo"))
     text = shell.start_on_terminal("run", file, "--import", "planted.py", "--debug").wait(1)

@@ -12,7 +12,8 @@ from tests.fast import collected
 
 HERE = Path(__file__).parent
 CASES = [path for path in sorted(HERE.glob("test_*.py")) if path != Path(__file__)]
-PARTS = {"queue", "local_limits"}  # modules of transports/ that are parts of an adapter, or of another port
+# Modules of transports/ that are parts of an adapter, or of another port.
+PARTS = {"queue", "local_limits", "envelopes"}
 
 
 def operations() -> list[str]:
