@@ -8,6 +8,10 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 SOURCE = Path(__file__).parent.parent / "src" / "perdure"
 """The only code that is looked at; no module is imported."""
 Function = ast.FunctionDef | ast.AsyncFunctionDef

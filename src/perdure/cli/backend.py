@@ -114,7 +114,7 @@ async def resolve_run(backend: Backend, name: str) -> View:
     """The run with this id, or the only one whose id begins with it."""
     from perdure.errors import NotFound
 
-    record = await look_up(backend, name) if name else None
+    record = await find_run(backend, name) if name else None
     if record is not None:
         return record
     found = await _list_all(backend) if name else []
@@ -131,7 +131,7 @@ async def resolve_run(backend: Backend, name: str) -> View:
     return next(one for one in found if one["run_id"] == parents[0])
 
 
-async def look_up(backend: Backend, run_id: str) -> View | None:
+async def find_run(backend: Backend, run_id: str) -> View | None:
     """The run with this id as a list shows it; None: there is none."""
     from perdure.errors import NotFound, Refused
     from perdure.service import Service

@@ -80,9 +80,9 @@ class Session:
 
     async def adopt_existing(self, run_id: str) -> None:
         """Follow a run that exists, if it is of the same workflow."""
-        from perdure.cli.backend import look_up
+        from perdure.cli.backend import find_run
 
-        record = await look_up(self.client, run_id)
+        record = await find_run(self.client, run_id)
         if record is None:
             raise click.UsageError(f"the server has no run {run_id}, and names its runs itself; leave --run-id out")
         name = self.source.compiled.definition["name"]

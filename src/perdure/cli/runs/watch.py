@@ -96,14 +96,14 @@ class _Beside:
 
 async def look_for_quarantine(backend: Backend, follower: Follower, over: asyncio.Event) -> None:
     """Set `over` once the run is quarantined: then nothing more will come."""
-    from perdure.cli.backend import look_up
+    from perdure.cli.backend import find_run
     from perdure.client import ApiError
 
     while True:
         seq = follower.state.seq
         await system.sleep(LOOK_SECONDS)
         try:
-            found = await look_up(backend, follower.state.run_id)
+            found = await find_run(backend, follower.state.run_id)
         except ApiError:
             continue  # the server does not answer: the stream is more patient
         if found is not None and found.get("quarantined") is not None and follower.state.seq == seq:
