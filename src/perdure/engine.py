@@ -57,7 +57,7 @@ from perdure.runtime.coordinator.roster import Roster
 from perdure.runtime.coordinator.sight import Sight
 from perdure.runtime.notifier import Notifier
 from perdure.runtime.parts import Parts
-from perdure.runtime.patience import first_of
+from perdure.runtime.patience import first_of, insist
 from perdure.runtime.pruner import Pruner
 from perdure.runtime.reclaimer import Reclaimer
 from perdure.runtime.timekeeper import Timekeeper
@@ -271,6 +271,7 @@ class Engine:
     async def _take_over(self, partitions: Collection[int]) -> None:
         """Continue the runs of partitions that another process decided for: those with work under way, at once."""
         assert self.coordinator is not None
+        await insist(self.clock, self.coordinator.incarnation.learn)
         self.timekeeper.look_soon()
         self.listener.look_again()
         async for record in list_active(self.journal, self.clock, partitions, busy=True):
@@ -337,6 +338,7 @@ class Engine:
     async def _recover(self, crashed: frozenset[str], left: frozenset[str] = frozenset()) -> None:
         """Continue the runs that another process left: those with tasks under way, at once."""
         assert self.coordinator is not None
+        await insist(self.clock, self.coordinator.incarnation.learn)
         async for record in list_active(self.journal, self.clock, busy=True):
             if root_of(record.run_id) not in left:
                 self.coordinator.resume(record.run_id, crashed)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import re
 import sqlite3
+from typing import Any
 
 import pytest
 
@@ -295,3 +296,42 @@ async def test_another_incarnation_stops_the_engine(tmp_path):
     tasks.gate_of("a").set()
     async with running(tmp_path) as engine:
         assert (await ended(engine)).state is R.COMPLETED
+
+
+class _SlowToSayWhichLife:
+    """A journal that is away when its incarnation is asked for, and is restored before it answers."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.calls: list[str] = []
+        self._failures = 2
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def incarnation(self) -> int:
+        if self._failures:
+            self._failures -= 1
+            raise StoreUnavailable("away")
+        number: int = await self._inner.incarnation()
+        self.calls.append("incarnation")
+        return number
+
+    async def list_active_runs(self, *arguments: Any, **named: Any) -> Any:
+        self.calls.append("list_active_runs")
+        return await self._inner.list_active_runs(*arguments, **named)
+
+
+async def test_what_others_left_is_read_when_the_incarnation_is_known(tmp_path):
+    """Read before, the list may be of a database that is restored before the incarnation is learnt: nothing tells of it,
+    and the runs that the restore brought back stand still."""
+    journals: list[_SlowToSayWhichLife] = []
+
+    def slow(journal: Any) -> Any:
+        journals.append(_SlowToSayWhichLife(journal))
+        return journals[0]
+
+    async with running(tmp_path, wrap=slow):
+        calls = journals[0].calls
+    assert "list_active_runs" in calls
+    assert calls.index("incarnation") < calls.index("list_active_runs")

@@ -16,7 +16,12 @@ class Incarnation:
         """The incarnation this process knows; None until `learn`."""
 
     async def learn(self) -> None:
-        self.number = await self._journal.incarnation()
+        """Learn the incarnation, once. Whatever is read of the journal to be gone on with is read after this: read
+        before, it could be of a database that was restored meanwhile, and no check would tell."""
+        if self.number is None:
+            found = await self._journal.incarnation()
+            if self.number is None:
+                self.number = found
 
     async def check(self) -> None:
         """Raise if the database was restored: a coordinator that has nothing to write would never notice."""
