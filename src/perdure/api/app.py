@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from perdure.access import Authenticator, RateLimiter, open_authenticator
-from perdure.api import administration, approvals, dead_letters, hooks, links, runs, system, workflows
+from perdure.api import approvals, audit, dead_letters, hooks, keys, links, logs, runs, system, workflows
 from perdure.api.endpoints import Endpoint, Routes, check_declared, make_app_handler
 from perdure.api.openapi import make_document
 from perdure.api.problems import Broken, NoMethod, NoRoute, problem
@@ -37,7 +37,9 @@ NOUNS: tuple[Routes, ...] = (
     hooks.routes,
     dead_letters.routes,
     system.routes,
-    administration.routes,
+    keys.routes,
+    audit.routes,
+    logs.routes,
     links.pages,
     system.outside,
 )

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from perdure.access import Principal
     from perdure.engine import Engine
-    from perdure.service.administration import AuditTrail, Keys
     from perdure.service.approvals import Approvals
+    from perdure.service.audit import AuditTrail
     from perdure.service.blobs import Blobs
     from perdure.service.dead_letters import DeadLetters
     from perdure.service.feed import Feed
+    from perdure.service.keys import Keys
     from perdure.service.runs import Runs
     from perdure.service.system import System
     from perdure.service.tenancy import Tenancy
@@ -79,12 +80,12 @@ class Service:
 
     @cached_property
     def keys(self) -> Keys:
-        from perdure.service.administration import Keys
+        from perdure.service.keys import Keys
 
         return Keys(self.tenancy)
 
     @cached_property
     def audit(self) -> AuditTrail:
-        from perdure.service.administration import AuditTrail
+        from perdure.service.audit import AuditTrail
 
         return AuditTrail(self.tenancy)

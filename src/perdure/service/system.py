@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perdure.access import Permission
+from perdure.access import Permission, Principal
 from perdure.errors import NotFound
 from perdure.model.problems import Problems
 from perdure.nodes.view import trouble_view, type_view
-from perdure.service.administration import principal_view
 from perdure.service.views import View
 from perdure.transport import WorkerSeen
 
@@ -30,7 +29,7 @@ class System:
 
     async def me(self) -> View:
         """The caller's own principal and its permissions."""
-        return principal_view(self._principal)
+        return _principal_view(self._principal)
 
     def node_types(self) -> View:
         """The node types that workflows can use here, and those installed that cannot be loaded, with the reason."""
@@ -109,4 +108,14 @@ def _worker_view(seen: WorkerSeen, alive: bool) -> View:
         "running": len(beat.running),
         "silent_seconds": seen.silent_seconds,
         "lag_seconds": beat.lag_seconds,
+    }
+
+
+def _principal_view(principal: Principal) -> View:
+    return {
+        "name": principal.name,
+        "tenant": principal.tenant,
+        "kind": principal.kind,
+        "roles": list(principal.roles),
+        "permissions": sorted(principal.permissions),
     }

@@ -1,4 +1,4 @@
-"""What waits for people: approvals to decide, dead letters to try again or to give up."""
+"""Dead letters: what is parked after it failed, to be tried again or given up; one, or many by a filter."""
 
 from __future__ import annotations
 
@@ -8,58 +8,6 @@ from perdure.client import views as v
 from perdure.client.operations import AsyncNoun, Call, Noun, Page, get, given, listing, operation, post
 
 PAGE = 100
-
-
-class ApprovalsCalls:
-    """Every operation on approvals, described once. The owner of the API key is the one who decides."""
-
-    @listing
-    def list(
-        self,
-        *,
-        state: Literal["pending", "decided"] | None = None,
-        run_id: str | None = None,
-        limit: int = PAGE,
-        cursor: str | None = None,
-    ) -> Call[Page[v.Approval]]:
-        """The approvals, oldest first."""
-        return get("approvals", state=state, run_id=run_id, limit=limit, cursor=cursor)
-
-    @operation
-    def get(self, approval_id: str) -> Call[v.ApprovalDetails]:
-        """An approval with its form, every vote, and what the approvers changed of what they were shown."""
-        return get("approvals", approval_id)
-
-    @operation
-    def decide(
-        self,
-        approval_id: str,
-        decision: Literal["approve", "reject"],
-        *,
-        comments: str = "",
-        data: Any = None,
-        approver: str | None = None,
-    ) -> Call[v.Approval]:
-        """Vote on an approval. `data` is what the form asks for; `approver` names the person who votes, where the
-        server has no authentication."""
-        body = {"decision": decision, "comments": comments, **given(data=data, approver=approver)}
-        return post("approvals", approval_id, "decide", body=body)
-
-    @operation
-    def delegate(
-        self, approval_id: str, to: str, *, comments: str = "", approver: str | None = None
-    ) -> Call[v.Approval]:
-        """Let another person decide in the caller's place. The quorum stays, and so do the votes of the others."""
-        body = {"to": to, "comments": comments, **given(approver=approver)}
-        return post("approvals", approval_id, "delegate", body=body)
-
-    @operation
-    def make_links(
-        self, approval_id: str, approver: str, *, expires_seconds: float | None = None
-    ) -> Call[v.ApprovalLinks]:
-        """Links by which one approver decides, each good for one use."""
-        body = {"approver": approver, **given(expires_seconds=expires_seconds)}
-        return post("approvals", approval_id, "links", body=body)
 
 
 class DeadLettersCalls:
@@ -119,14 +67,6 @@ class DeadLettersCalls:
         exactly so many match."""
         body = {"as": as_, **given(run_id=run_id, node=node, code=code, expected=expected)}
         return post("dead-letters", "discard", body=body, repeatable=expected is None)
-
-
-class Approvals(ApprovalsCalls, Noun):
-    __doc__ = ApprovalsCalls.__doc__
-
-
-class AsyncApprovals(ApprovalsCalls, AsyncNoun):
-    __doc__ = ApprovalsCalls.__doc__
 
 
 class DeadLetters(DeadLettersCalls, Noun):

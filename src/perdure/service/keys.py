@@ -1,17 +1,15 @@
-"""Keys and audit: what administrators of a tenant see and give. It must not know HTTP.
+"""API keys: what administrators of a tenant give and take back. It must not know HTTP.
 
 A new key may do no more than the principal that creates it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from perdure.access import Forbidden, Principal, check_roles, issue_key, permissions_of, verify_audit
-from perdure.archive import ApiKey, AuditFilter, AuditRecord
+from perdure.access import Forbidden, check_roles, issue_key, permissions_of
+from perdure.archive import ApiKey
 from perdure.service.pages import listing
 from perdure.service.views import View, page_view
 
@@ -58,49 +56,6 @@ class Keys:
         return _key_view(await self._tenancy.archive.revoke_key(self._tenancy.tenant, key_id, now))
 
 
-class AuditTrail:
-    def __init__(self, tenancy: Tenancy) -> None:
-        self._tenancy = tenancy
-
-    @listing
-    async def list(
-        self,
-        *,
-        principal: str | None = None,
-        action: str | None = None,
-        object_: str | None = None,
-        since: float | None = None,
-        until: float | None = None,
-        limit: int = 100,
-        cursor: str | None = None,
-    ) -> View:
-        """The audit entries of this tenant, newest first."""
-        where = AuditFilter(principal=principal, action=action, object=object_, since=since, until=until)
-        page = await self._tenancy.archive.list_audit(self._tenancy.tenant, where, limit=limit, cursor=cursor)
-        return page_view(page, _audit_view)
-
-    async def verify(self, known: Mapping[int, bytes] | None = None) -> View:
-        """Whether any audit entry was changed or removed; `known` are hashes that were kept elsewhere."""
-        verdict = await verify_audit(self._tenancy.archive, self._tenancy.tenant, known)
-        return {
-            "intact": verdict.broken_seq is None,
-            "entries": verdict.entries,
-            "head": None if verdict.head is None else verdict.head.hash.hex(),
-            "broken_seq": verdict.broken_seq,
-            "problem": verdict.problem,
-        }
-
-
-def principal_view(principal: Principal) -> View:
-    return {
-        "name": principal.name,
-        "tenant": principal.tenant,
-        "kind": principal.kind,
-        "roles": list(principal.roles),
-        "permissions": sorted(principal.permissions),
-    }
-
-
 def _key_view(key: ApiKey) -> View:
     return {
         "key_id": key.key_id,
@@ -113,18 +68,4 @@ def _key_view(key: ApiKey) -> View:
         "expires_at": key.expires_at,
         "revoked_at": key.revoked_at,
         "last_used_at": key.last_used_at,
-    }
-
-
-def _audit_view(record: AuditRecord) -> View:
-    entry = record.entry
-    return {
-        "seq": record.seq,
-        "at": entry.at,
-        "principal": entry.principal,
-        "action": entry.action,
-        "object": entry.object,
-        "detail": msgspec.json.decode(entry.detail),
-        "request_id": entry.request_id,
-        "hash": record.hash.hex(),
     }
