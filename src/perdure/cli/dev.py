@@ -12,8 +12,9 @@ import click
 
 from perdure.cli.exits import say
 from perdure.cli.group import db_option, debug_option
-from perdure.cli.serve import HOST, import_option, port_option, serve_api
+from perdure.cli.serve import HOST, port_option, serve_api
 from perdure.cli.terminal.output import say_zone
+from perdure.cli.worker import import_option
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
