@@ -125,6 +125,7 @@ class Engine:
         self.coordinator: Coordinator | None = None
         self.sharing: Sharing | None = None
         self.worker: Worker | None = None
+        self._works = False
         self.transport: Transport | None = None
         self._shared: SharedTransport | None = None  # the same object in a distributed engine
         self._logs: LogKeeper | None = None
@@ -202,10 +203,12 @@ class Engine:
             self.transport = self._make_transport()
             self._handled = await begin_handled(self._handled_path, self.journal, self.clock)
             self._start(self.transport, Listener)
-        if work and self.worker is None:
+        if work and not self._works:
+            self._works = True
             try:
                 await self._work()
             except BaseException:
+                self._works = False
                 await self._stop()
                 raise
         return True
@@ -332,8 +335,10 @@ class Engine:
             kept = [name for name in crashed if root_of(name) in left]
             self._claims = Claims(self._claims_path, self._concurrency, kept, Owner(worker_id, *this_process()))
         self._sweep(self.transport)
-        self._spawn_worker(self.transport, worker_id, ("default",), None)
         await self._recover(frozenset(crashed), left)
+        # Last: whoever gives up before this, by Ctrl-C perhaps, cuts off no attempt.
+        self._spawn_worker(self.transport, worker_id, ("default",), None)
+        await self.clock.sleep(0)  # one turn of the loop, in which the worker begins
 
     async def _recover(self, crashed: frozenset[str], left: frozenset[str] = frozenset()) -> None:
         """Continue the runs that another process left: those with tasks under way, at once."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from typing import Any, cast
 
 import pytest
 
@@ -310,3 +311,30 @@ async def test_closing_twice_and_asking_a_closed_engine(tmp_path):
     await engine.close()
     with pytest.raises(Exception, match=r"(?i)clos|stopp"):
         await asyncio.wait_for(ask(engine, "pause"), 5)
+
+
+async def test_nothing_is_executed_before_it_is_known_what_others_left(tmp_path):
+    """Who gives up meanwhile, by Ctrl-C perhaps, cuts off no attempt: there is none yet that would need its grace."""
+    workers: list[Any] = []
+
+    class Watched:
+        def __init__(self, inner: Any) -> None:
+            self._inner = inner
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inner, name)
+
+        async def list_active_runs(self, *arguments: Any, **named: Any) -> Any:
+            workers.append(engine.worker)
+            return await self._inner.list_active_runs(*arguments, **named)
+
+    engine = await opened(tmp_path, wrap=lambda journal: cast(Any, Watched(journal)))
+    try:
+        await engine.hold(work=False)
+        await start(engine, workflow(task("a")))
+        await engine.hold()
+        assert workers, "what others left was looked for"
+        assert set(workers) == {None}
+        assert (await ended(engine)).state is R.COMPLETED
+    finally:
+        await engine.close(0.5)
