@@ -5,7 +5,7 @@ PY   := $(VENV)/bin/python
 JOBS ?= 2
 ARGS ?=
 # Tests of processes and servers wait nearly as long as they work.
-WORKERS ?= $(shell expr 2 \* $(JOBS))
+WORKERS ?= $(shell expr $(JOBS) + 1)
 
 # A crashed worker ends the run: with loadgroup, xdist would wait for the tests that it still had.
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart=0

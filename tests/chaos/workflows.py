@@ -55,5 +55,5 @@ PERSON = {
 }
 """Waits until the test approves it."""
 
-LONG = {"name": "chaos-long", "nodes": [node("long", "long", args={"seconds": 1.0})]}
+LONG = {"name": "chaos-long", "nodes": [node("long", "long")]}
 """Long enough to do something to its worker meanwhile."""
