@@ -8,23 +8,9 @@ from typing import Any
 import pytest
 
 from tests.cli.helpers import human, task, workflow
-from tests.client.helpers import Background
 
 SAMPLE = json.loads((Path(__file__).parent.parent / "model" / "reference" / "node_manager_approval.json").read_text())
 ABSENT = "sha256:" + "0" * 64
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with Background(tmp_path_factory.mktemp("server")) as made:
-        yield made
-
-
-@pytest.fixture(params=["database", "server"])
-def anywhere(request, shell, server, monkeypatch):
-    if request.param == "server":
-        monkeypatch.setenv("PERDURE_SERVER_URL", server.url)
-    return shell
 
 
 def put(shell, value):

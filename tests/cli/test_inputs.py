@@ -8,7 +8,6 @@ import perdure
 from perdure.errors import PerdureError
 from perdure.expressions.inputs import apply_defaults, find_unknown
 from tests.cli.helpers import workflow
-from tests.client.helpers import Background
 
 SCHEMA = {
     "type": "object",
@@ -21,19 +20,6 @@ SCHEMA = {
         "any": {},
     },
 }
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with Background(tmp_path_factory.mktemp("server")) as made:
-        yield made
-
-
-@pytest.fixture(params=["database", "server"])
-def anywhere(request, shell, server, monkeypatch):
-    if request.param == "server":
-        monkeypatch.setenv("PERDURE_SERVER_URL", server.url)
-    return shell
 
 
 def flow(tmp_path, name="flow"):

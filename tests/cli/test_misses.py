@@ -9,7 +9,6 @@ from perdure.model import compile_definition
 from perdure.nodes import builtin
 from perdure.nodes.checks import find_problems
 from tests.cli.helpers import workflow
-from tests.client.helpers import Background
 
 CHILD = {"id": "x", "type": "transform", "config": {"value": "{{ inputs.amount }}"}}
 CHILD_INPUTS = {
@@ -18,19 +17,6 @@ CHILD_INPUTS = {
     "properties": {"amount": {"type": "number"}, "note": {"type": "string"}},
     "additionalProperties": False,
 }
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with Background(tmp_path_factory.mktemp("server")) as made:
-        yield made
-
-
-@pytest.fixture(params=["database", "server"])
-def anywhere(request, shell, server, monkeypatch):
-    if request.param == "server":
-        monkeypatch.setenv("PERDURE_SERVER_URL", server.url)
-    return shell
 
 
 def check(*nodes, inputs=None, **more):

@@ -17,12 +17,6 @@ from tests.client.helpers import Background
 from tests.client.scripted import Scripted, answer, problem
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with Background(tmp_path_factory.mktemp("server")) as made:
-        yield made
-
-
 @pytest.fixture
 def remote(shell, server, monkeypatch):
     monkeypatch.setenv("PERDURE_SERVER_URL", server.url)

@@ -6,20 +6,6 @@ import os
 import pytest
 
 from tests.cli.helpers import human, task, wait_until, workflow
-from tests.client.helpers import Background
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with Background(tmp_path_factory.mktemp("server")) as made:
-        yield made
-
-
-@pytest.fixture(params=["database", "server"])
-def anywhere(request, shell, server, monkeypatch):
-    if request.param == "server":
-        monkeypatch.setenv("PERDURE_SERVER_URL", server.url)
-    return shell
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.expressions.errors import TemplateError
-from perdure.expressions.segments import BlobRef, Secret, Segments, dumps, fill, find_segment, loads
+from perdure.expressions.segments import BlobRef, Secret, Segments, dumps, fill, find_secret, loads
 from tests.expressions.helpers import completed, show
 
 SECRETS = {"token": "s3cret", "number": 5}
@@ -52,11 +52,11 @@ def test_a_secret_that_is_not_there_is_named_and_its_value_never_is():
     assert "5" not in caught.value.message
 
 
-def test_a_segment_is_found_wherever_it_hides():
-    assert find_segment({"a": [1, {"b": Secret("x")}]}) == Secret("x")
-    assert find_segment([[BlobRef("cas://1")]]) == BlobRef("cas://1")
-    assert find_segment(Segments(("a",))) == Segments(("a",))
-    assert find_segment({"$perdure:secret": ["{{ secrets.x }}", None, 1]}) is None
+def test_a_secret_is_found_wherever_it_hides():
+    assert find_secret({"a": [1, {"b": Secret("x")}]}) == Secret("x")
+    assert find_secret([[Segments(("a",))]]) == Segments(("a",))
+    assert find_secret([[BlobRef("cas://1")]]) is None
+    assert find_secret({"$perdure:secret": ["{{ secrets.x }}", None, 1]}) is None
 
 
 def test_the_wire_form_is_what_the_documents_say():

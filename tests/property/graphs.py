@@ -9,6 +9,7 @@ a seed. Nothing here is ever evaluated: the walk answers conditions as it likes.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -36,6 +37,15 @@ def compile_graph(definition: Definition) -> IR:
     if result.ir is None:
         raise Refused([f"{p.code} at {p.path}: {p.message}" for p in result.problems], definition)
     return result.ir
+
+
+def make_valid(random: Random, make: Callable[[Random], Definition]) -> tuple[Definition, IR]:
+    """The first definition made that compiles."""
+    while True:
+        definition = make(random)
+        ir = try_compile(definition)
+        if ir is not None:
+            return definition, ir
 
 
 def try_compile(definition: Definition) -> IR | None:

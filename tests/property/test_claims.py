@@ -118,12 +118,10 @@ class Claims(Walk):
 
 def wander(seed: int) -> Claims:
     random = Random(seed)
-    definition = make(random)
-    while (ir := graphs.try_compile(definition)) is None:
-        definition = make(random)
+    definition, ir = graphs.make_valid(random, make)
     walk = Claims(random, definition, ir, faults=random.choice((0.1, 0.3, 0.5)))
     patches = random.choice((0.0, 0.0, 0.15))
-    try:
+    with walk.noted(f"wander({seed})"):
         for _ in range(60):
             if walk.state.terminal and (walk.state.state is not R.FAILED or random.random() < 0.2):
                 break
@@ -131,9 +129,6 @@ def wander(seed: int) -> Claims:
                 walk.patch()
             else:
                 walk.step()
-    except BaseException as error:
-        error.add_note("\n".join([f"repeat with: wander({seed})", repr(definition), *walk.steps]))
-        raise
     return walk
 
 

@@ -40,13 +40,9 @@ def approvals(random: Random) -> graphs.Definition:
 
 def wander(seed: int) -> Walk:
     random = Random(seed)
-    definition = approvals(random)
-    ir = graphs.try_compile(definition)
-    while ir is None:
-        definition = approvals(random)
-        ir = graphs.try_compile(definition)
+    definition, ir = graphs.make_valid(random, approvals)
     walk = Walk(random, definition, ir, faults=0.1)
-    try:
+    with walk.noted(f"wander({seed})"):
         for _ in range(40):
             if walk.state.terminal:
                 break
@@ -54,9 +50,6 @@ def wander(seed: int) -> Walk:
                 walk.patch()
             else:
                 walk.step()
-    except BaseException as error:
-        error.add_note("\n".join([f"repeat with: wander({seed})", repr(definition), *walk.steps]))
-        raise
     return walk
 
 

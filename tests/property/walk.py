@@ -9,7 +9,8 @@ what is under way.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from random import Random
 from typing import Any
 
@@ -59,6 +60,16 @@ class Walk:
     @property
     def state(self) -> State:
         return self.run.state
+
+    @contextmanager
+    def noted(self, again: str) -> Iterator[None]:
+        """Let an error inside say how to repeat the walk, by which definition it began, and every step."""
+        definition = copy.deepcopy(self.definition)
+        try:
+            yield
+        except BaseException as error:
+            error.add_note("\n".join([f"repeat with: {again}", repr(definition), *self.steps]))
+            raise
 
     # -- doing and checking --------------------------------------------------------------------------------------------
 

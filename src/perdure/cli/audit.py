@@ -11,6 +11,7 @@ from perdure.cli.backend import ask, read_pages
 from perdure.cli.exits import ExitCode, say
 from perdure.cli.group import Group, json_option, leave, page_options
 from perdure.cli.keys import tenant_option
+from perdure.cli.lists import say_more
 from perdure.cli.terminal.output import moment, print_json, print_page, print_table
 from perdure.cli.terminal.speech import echo, style
 from perdure.cli.where import Where, where_options
@@ -59,8 +60,7 @@ def list_(
         return
     rows = [[one["seq"], moment(one["at"]), one["principal"], one["action"], one["object"]] for one in page["items"]]
     print_table(["seq", "at", "by", "action", "object"], rows)
-    if page["next_cursor"]:
-        say(f"There are more: --cursor {page['next_cursor']}")
+    say_more(page["next_cursor"])
 
 
 @audit.command(short_help="Verify that no entry was changed or taken out.")

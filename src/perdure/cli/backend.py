@@ -206,6 +206,16 @@ async def read_pages(read: Callable[[int, str | None], Any], limit: int, cursor:
             return {"items": items, "next_cursor": cursor}
 
 
+async def read_run(
+    where: Where, name: str, listed: Callable[[Backend], Callable[..., Any]], after: int, limit: int
+) -> View:
+    """A page of what a run has many of, such as events: those behind a position. `listed` is the list of a backend."""
+    async with connected(where) as backend:
+        run_id = (await resolve_run(backend, name))["run_id"]
+        read = listed(backend)
+        return await read_pages(lambda most, cursor: read(run_id, limit=most, cursor=cursor), limit, str(after))
+
+
 async def ask(where: Where, work: Callable[[Backend], Awaitable[T]], **about: Any) -> T:
     """Do one piece of work on a backend, for a command that needs nothing else."""
     async with connected(where, **about) as backend:

@@ -24,6 +24,7 @@ __all__ = [
     "make_folder",
     "open_engine",
     "opened",
+    "tell_end",
     "user",
 ]
 

@@ -203,6 +203,19 @@ def page_options(function: F) -> F:
     return limit(cursor(function))
 
 
+def position_options(metavar: str, about: str) -> Callable[[F], F]:
+    """The part of something long that is wanted, by the place of its items: `--after` (or `--cursor`) and `--limit`."""
+
+    def add(function: F) -> F:
+        place = click.IntRange(0)
+        after = click.option("--after", "--cursor", "after", type=place, default=0, metavar=metavar, help=about)
+        most = click.IntRange(1, 100_000)
+        limit = click.option("--limit", type=most, default=1000, show_default=True, help="At most so many.")
+        return after(limit(function))
+
+    return add
+
+
 def leave(code: ExitCode) -> None:
     """End the command with this exit code."""
     if code:

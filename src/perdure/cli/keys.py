@@ -10,6 +10,7 @@ import click
 from perdure.cli.backend import DEFAULT_TENANT, ask, read_pages
 from perdure.cli.exits import say
 from perdure.cli.group import Group, json_option, page_options
+from perdure.cli.lists import say_more
 from perdure.cli.terminal.output import moment, print_json, print_page, print_table
 from perdure.cli.terminal.speech import echo
 from perdure.cli.where import Where, where_options
@@ -104,8 +105,7 @@ def list_(tenant: str, limit: int, cursor: str | None, where: Where, as_json: bo
         return
     columns = ["key_id", "name", "roles", "scopes", "created", "expires", "last used", "state"]
     print_table(columns, [_cells(key) for key in page["items"]])
-    if page["next_cursor"]:
-        say(f"There are more: --cursor {page['next_cursor']}")
+    say_more(page["next_cursor"])
 
 
 @keys.command(short_help="Take a key back, within a second.")

@@ -80,9 +80,9 @@ def show_page(listed: Listed, page: View, state: str, as_json: bool) -> None:
         say(f"\n{listed.hint}")
 
 
-def say_more(cursor: str | None) -> None:
+def say_more(cursor: str | None, option: str = "--cursor") -> None:
     if cursor is not None:
-        say(f"There are more: --cursor {cursor}")
+        say(f"There are more: {option} {cursor}")
 
 
 async def find_pending(backend: Backend, listed: Listed, *, run_id: str | None = None) -> list[View]:

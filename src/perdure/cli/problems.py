@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perdure.cli.exits import say
 from perdure.cli.terminal.speech import style
@@ -29,17 +29,6 @@ def show_problems(name: str, text: str, problems: Sequence[Problem]) -> None:
         _show(name, lines, problem)
     if len(problems) > SHOWN:
         say(f"… and {len(problems) - SHOWN} more; perdure validate --json lists them all")
-
-
-def as_data(problem: Problem) -> dict[str, Any]:
-    return {
-        "path": problem.path,
-        "line": problem.line,
-        "column": problem.column,
-        "code": problem.code,
-        "message": problem.message,
-        "severity": problem.severity,
-    }
 
 
 def count(problems: Sequence[Problem]) -> str:

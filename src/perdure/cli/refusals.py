@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from perdure.cli.exits import say
-from perdure.cli.problems import as_data, count, show_problems
+from perdure.cli.problems import count, show_problems
 from perdure.cli.source import Source
 from perdure.cli.where import Server, Where
 
@@ -143,8 +143,9 @@ def refused_for(error: BaseException | None) -> tuple[Problem, ...]:
 def read_problems(found: Iterable[Any]) -> tuple[Problem, ...]:
     """Problems from data, without their lines, which belong to another text."""
     from perdure.model import Problem
+    from perdure.service.views import problem_view
 
-    plain = (one if isinstance(one, Mapping) else as_data(one) for one in found)
+    plain = (one if isinstance(one, Mapping) else problem_view(one) for one in found)
     return tuple(
         Problem(one["path"], None, None, one["code"], one["message"], one.get("severity", "error")) for one in plain
     )

@@ -37,15 +37,16 @@ def validate(file: str, modules: tuple[str, ...], where: Where, as_json: bool) -
 
     Exit code 0 when it is valid, 2 when it is not. Warnings do not make it invalid.
     """
-    from perdure.cli.problems import as_data, count, show_problems
+    from perdure.cli.problems import count, show_problems
     from perdure.cli.refusals import add_problems, check_source
     from perdure.cli.source import read_source
+    from perdure.service.views import problem_view
 
     source = read_source(file)
     compiled = add_problems(source, check_source(source, where), _check_calls(source, file, modules, where))
     ir = compiled.ir
     if as_json:
-        problems = [as_data(problem) for problem in compiled.problems]
+        problems = [problem_view(problem) for problem in compiled.problems]
         print_json({"valid": ir is not None, "hash": ir and ir.hash, "problems": problems})
     else:
         show_problems(source.name, source.text, compiled.problems)

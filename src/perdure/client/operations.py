@@ -167,12 +167,16 @@ def _next(call: Call[Page[T]], page: Page[T]) -> Call[Page[T]] | None:
 # -- descriptors -------------------------------------------------------------------------------------------------------
 
 
-class operation(Generic[P, T]):  # noqa: N801  a decorator
-    """A method that is described once: on `Client` it returns its result, on `AsyncClient` it is awaited."""
+class _Described(Generic[P, T]):
+    """A method of a noun that is written once, as the description of its call."""
 
     def __init__(self, describe: Callable[Concatenate[Any, P], Call[T]]) -> None:
         self._describe = describe
         self.__doc__ = describe.__doc__
+
+
+class operation(_Described[P, T]):  # noqa: N801  a decorator
+    """A method that is described once: on `Client` it returns its result, on `AsyncClient` it is awaited."""
 
     @overload
     def __get__(self, noun: None, owner: type) -> Self: ...
@@ -187,12 +191,8 @@ class operation(Generic[P, T]):  # noqa: N801  a decorator
         return _bound(self._describe, noun, sender.send)
 
 
-class listing(Generic[P, T]):  # noqa: N801
+class listing(_Described[P, Page[T]]):  # noqa: N801
     """A method that gives a list, page by page."""
-
-    def __init__(self, describe: Callable[Concatenate[Any, P], Call[Page[T]]]) -> None:
-        self._describe = describe
-        self.__doc__ = describe.__doc__
 
     @overload
     def __get__(self, noun: None, owner: type) -> Self: ...
@@ -207,12 +207,8 @@ class listing(Generic[P, T]):  # noqa: N801
         return _bound(self._describe, noun, functools.partial(pages, noun._sender))  # type: ignore[arg-type]
 
 
-class streaming(Generic[P, T]):  # noqa: N801
+class streaming(_Described[P, T]):  # noqa: N801
     """A method that gives events as they happen, until there are no more."""
-
-    def __init__(self, describe: Callable[Concatenate[Any, P], Call[T]]) -> None:
-        self._describe = describe
-        self.__doc__ = describe.__doc__
 
     @overload
     def __get__(self, noun: None, owner: type) -> Self: ...

@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 from perdure.client import views as v
-from perdure.client.operations import (
-    AsyncNoun,
-    Call,
-    Noun,
-    Page,
-    get,
-    listing,
-    operation,
-)
+from perdure.client.operations import AsyncNoun, Call, Noun, Page, get, listing, operation
 
 PAGE = 100
 

@@ -14,7 +14,7 @@ from perdure.expressions.errors import TemplateError
 from perdure.kernel.segments import BadSegment, BlobRef, HoldsSegments, Sealed, Secret, Segments, pack, refuse
 from perdure.kernel.segments import unpack as _unpack
 
-__all__ = ["BlobRef", "Secret", "Segments", "dumps", "fill", "find_secret", "find_segment", "loads", "pack", "unpack"]
+__all__ = ["BlobRef", "Secret", "Segments", "dumps", "fill", "find_secret", "loads", "pack", "unpack"]
 
 _MARK_BYTES = b'"$perdure:'
 _WITH_REFS = "+refs"
@@ -45,20 +45,6 @@ def unpack(value: Any) -> Any:
         return _unpack(value)
     except BadSegment as error:
         raise TemplateError(str(error)) from None
-
-
-def find_segment(value: Any) -> Secret | Segments | BlobRef | None:
-    """Any segment in a rendered value, for places that must be plain data (an output, a key)."""
-    stack = [value]
-    while stack:
-        value = stack.pop()
-        if type(value) is dict:
-            stack.extend(value.values())
-        elif type(value) is list:
-            stack.extend(value)
-        elif isinstance(value, Secret | Segments | BlobRef):
-            return value
-    return None
 
 
 def find_secret(value: Any) -> Secret | Segments | None:

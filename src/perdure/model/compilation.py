@@ -44,7 +44,7 @@ class Compiled(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def no_collection() -> Iterator[None]:
     """Suspend garbage collection, which doubles the time: compiling makes millions of small objects and no garbage."""
     enabled = gc.isenabled()
     gc.disable()
@@ -55,7 +55,7 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-@_no_collection()
+@no_collection()
 def compile_text(text: str | bytes, *, format: Format | None = None) -> Compiled:
     """Compile JSON or YAML. Without a format, text that begins with a bracket is JSON."""
     problems = Problems()
@@ -66,7 +66,7 @@ def compile_text(text: str | bytes, *, format: Format | None = None) -> Compiled
     return _compile(data, problems, Positions(plain, found))
 
 
-@_no_collection()
+@no_collection()
 def compile_definition(data: Any, positions: Locator | None = None) -> Compiled:
     """Compile a definition that is already data. The data is copied, so later changes to it do no harm."""
     problems = Problems()

@@ -14,6 +14,7 @@ import msgspec
 
 from perdure import functions
 from perdure.expressions.checks import check_parts
+from perdure.expressions.leaves import has_leaf
 from perdure.expressions.schemas import compile_schema
 from perdure.expressions.segments import BlobRef, Secret, Segments
 from perdure.model.definition import NODE_KEYS
@@ -63,7 +64,7 @@ def find_mistakes(node_type: NodeType, config: Any, is_open: Callable[[Any], boo
     config = {} if config is None else config
     found: list[Mistake] = []
     schema = node_type.config_schema
-    open_somewhere = _holds(config, is_open)
+    open_somewhere = has_leaf(config, is_open)
     for error in _get_validator(node_type).iter_errors(config):
         if not (open_somewhere and _excused(error, is_open)):
             found += _read_error(error, schema, show=is_open is has_template, hint=node_type.unknown_hint)
@@ -77,7 +78,7 @@ def find_mistakes(node_type: NodeType, config: Any, is_open: Callable[[Any], boo
 def find_misfits(schema: Any, value: Any) -> list[Mistake]:
     """What does not fit a schema, in the same words; a value with a template may become anything. Raises
     SchemaInvalid."""
-    open_somewhere = _holds(value, has_template)
+    open_somewhere = has_leaf(value, has_template)
     found: list[Mistake] = []
     for error in compile_schema(schema).iter_errors(value):
         if not (open_somewhere and _excused(error, has_template)):
@@ -289,20 +290,7 @@ def _excused(error: Any, is_open: Callable[[Any], bool]) -> bool:
     instance = error.instance
     if is_open(instance) or not _CONDITIONAL.isdisjoint(map(str, error.schema_path[:-1])):
         return True
-    return error.kind.name in _OVER_ALL and _holds(instance, is_open)
-
-
-def _holds(value: Any, is_open: Callable[[Any], bool]) -> bool:
-    stack = [value]
-    while stack:
-        value = stack.pop()
-        if isinstance(value, dict):
-            stack.extend(value.values())
-        elif isinstance(value, list):
-            stack.extend(value)
-        elif is_open(value):
-            return True
-    return False
+    return error.kind.name in _OVER_ALL and has_leaf(instance, is_open)
 
 
 def _read_error(error: Any, schema: Any, *, show: bool, hint: str = "") -> list[Mistake]:

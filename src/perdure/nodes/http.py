@@ -20,6 +20,7 @@ from perdure import egress, weight
 from perdure.clock import system
 from perdure.egress.errors import EgressError, EgressRefused
 from perdure.egress.urls import parse
+from perdure.expressions.leaves import has_leaf
 from perdure.expressions.templates import has_literal_host
 from perdure.model.extremes import WHY, has_many
 from perdure.nodes.registry import NodeType, Path, has_template
@@ -273,17 +274,7 @@ def _check(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
 
 
 def _names_secret(value: Any) -> bool:
-    stack = [value]
-    while stack:
-        one = stack.pop()
-        if isinstance(one, str):
-            if _SECRET.search(one):
-                return True
-        elif isinstance(one, dict):
-            stack.extend(one.values())
-        elif isinstance(one, list):
-            stack.extend(one)
-    return False
+    return has_leaf(value, lambda leaf: isinstance(leaf, str) and _SECRET.search(leaf))
 
 
 def _check_beginning(url: str) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from perdure.expressions.leaves import has_leaf
 from perdure.expressions.operators import COMPARISONS
 from perdure.expressions.patterns import PatternError, compile_pattern
 from perdure.expressions.schemas import check as check_schema
@@ -232,7 +233,7 @@ def _check_step(step: Any, is_open: Callable[[Any], bool]) -> Iterable[tuple[Pat
     name = step.get("step") if isinstance(step, dict) else None
     if not isinstance(name, str) or name not in SCHEMAS:
         return [((), f"a step needs `step`, the name of one; {suggest(str(name or ''), NAMES)}")]
-    if _is_open_somewhere(step, is_open):
+    if has_leaf(step, is_open):
         unknown = [key for key in step if key != "step" and key not in SCHEMAS[name]["properties"]]
         missing = [key for key in SCHEMAS[name]["required"] if key not in step]
         return [((key,), f"{name} takes no {cut(key, 80)!r}") for key in unknown] + [
@@ -276,19 +277,6 @@ def _check_condition(condition: Any, depth: int = 0) -> Iterator[str]:
     else:
         inner = condition.get("all") or condition.get("any") or [condition.get("not")]
         yield from _check_condition([one for one in inner if one is not None], depth + 1)
-
-
-def _is_open_somewhere(value: Any, is_open: Callable[[Any], bool]) -> bool:
-    stack = [value]
-    while stack:
-        value = stack.pop()
-        if isinstance(value, dict):
-            stack.extend(value.values())
-        elif isinstance(value, list):
-            stack.extend(value)
-        elif is_open(value):
-            return True
-    return False
 
 
 def _show(path: Path) -> str:

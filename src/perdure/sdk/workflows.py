@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import functools
-import gc
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
 import msgspec
 
 from perdure.model import Compiled, compile_definition
+from perdure.model.compilation import no_collection
 from perdure.plain import NotData, to_data
 from perdure.sdk.builder import Builder, Reads, find_current
 from perdure.sdk.errors import BuildError
@@ -129,7 +128,7 @@ class Workflow(Generic[P, R]):
     def _build(self) -> Built:
         builder = Builder(self.name)
         inputs = dict(_inputs(builder, self._signature, self.function, self.name))
-        with builder.building(), _no_collection():
+        with builder.building(), no_collection():
             value = self.function(**{name: handle for name, (handle, _, _) in inputs.items()})
             outputs, single = _outputs(builder, value)
         definition: dict[str, Any] = {"name": self.name}
@@ -190,18 +189,6 @@ class Workflow(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<perdure workflow {self.name}>"
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Turn the garbage collector off: building makes no garbage, and collecting would double its cost."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _read_signature(function: Callable[..., Any], name: str) -> inspect.Signature:

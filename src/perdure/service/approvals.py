@@ -104,10 +104,7 @@ class Approvals:
         local = tenancy.principal.kind == "local"
         if approver is not None and not local:
             raise Forbidden(f"{tenancy.by} decides as {tenancy.by}; leave 'approver' out")
-        seat = None
-        if not local:
-            await self._check_requester(row)
-            seat = await self._find_seat(row)
+        seat = None if local else await self._check_seat(row)
         request = Request(
             kind="vote",
             run_id=row.run_id,
@@ -128,9 +125,7 @@ class Approvals:
         local = tenancy.principal.kind == "local"
         if approver is not None and not local:
             raise Forbidden(f"{tenancy.by} hands over what {tenancy.by} is asked; leave 'approver' out")
-        if not local:
-            await self._check_requester(row)
-        seat = None if local else await self._find_seat(row)
+        seat = None if local else await self._check_seat(row)
         request = Request(
             kind="delegate",
             run_id=row.run_id,
@@ -142,6 +137,11 @@ class Approvals:
         )
         await tenancy.ask(request)
         return approval_view(await tenancy.get_approval(approval_id))
+
+    async def _check_seat(self, row: ApprovalRow) -> str | None:
+        """The entry of `approvers` by which the principal decides. Who asked for the run does not decide about it."""
+        await self._check_requester(row)
+        return await self._find_seat(row)
 
     async def _find_seat(self, row: ApprovalRow) -> str | None:
         """The entry of `approvers` for which the principal votes: None for its own name, else a role it has

@@ -102,14 +102,7 @@ def dead_letter_view(row: DeadLetterRow) -> View:
 
 
 def problem_view(problem: Problem) -> View:
-    return {
-        "path": problem.path,
-        "line": problem.line,
-        "column": problem.column,
-        "code": problem.code,
-        "message": problem.message,
-        "severity": problem.severity,
-    }
+    return msgspec.structs.asdict(problem)
 
 
 def get_node(state: State, name: str) -> int:

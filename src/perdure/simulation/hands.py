@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from perdure.outcomes import Chosen, Failure
 from perdure.runtime.failures import describe
 from perdure.runtime.worker.context import Context
-from perdure.runtime.worker.isolation import IsolatedProcess, ProcessPool
+from perdure.runtime.worker.isolation import Duties, IsolatedProcess, ProcessPool
 from perdure.runtime.worker.outputs import check_output
 from perdure.runtime.worker.threads import Answer, ThreadPool
 from perdure.runtime.worker.worker import Worker
@@ -106,17 +106,8 @@ class _Isolated:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    async def call(
-        self,
-        handler: Callable[..., Any],
-        task: Task,
-        *,
-        heartbeat: Callable[[], None],
-        checkpoint: Callable[[Any, str], Awaitable[None]],
-        blob: Callable[[str], Awaitable[bytes | bytearray]],
-        keep_line: Callable[[int, str], None],
-    ) -> Any:
-        context = _IsolatedContext(task, heartbeat, checkpoint)
+    async def call(self, handler: Callable[..., Any], task: Task, duties: Duties) -> Any:
+        context = _IsolatedContext(task, duties)
         try:
             value = await self._world.handlers.isolated(task.config, context)
             if isinstance(value, Chosen):
@@ -132,21 +123,18 @@ class _Isolated:
 
 
 class _IsolatedContext(Context):
-    __slots__ = ("_beat", "_pass_on", "gave_up")
+    __slots__ = ("_duties", "gave_up")
 
-    def __init__(
-        self, task: Task, heartbeat: Callable[[], None], checkpoint: Callable[[Any, str], Awaitable[None]]
-    ) -> None:
+    def __init__(self, task: Task, duties: Duties) -> None:
         super().__init__(task)
-        self._beat = heartbeat
-        self._pass_on = checkpoint
+        self._duties = duties
         self.gave_up = False
 
     def heartbeat(self) -> None:
-        self._beat()
+        self._duties.heartbeat()
 
     def _save(self, checkpoint: Any, step: str = "") -> Any:
-        return self._pass_on(checkpoint, step)
+        return self._duties.checkpoint(checkpoint, step)
 
     def _on_loop(self) -> bool:
         return True

@@ -1,51 +1,27 @@
 """The suite watched: every adapter runs every case, every operation of the port has one."""
 
-import inspect
-import re
-from collections import defaultdict
-from pathlib import Path
-
 import perdure.blob_stores
 from perdure.blobs import BlobStore
 from tests.conformance.blobs.adapters import ADAPTERS
-from tests.fast import collected
+from tests.conformance.watch import Suite, modules_of, operations_of
 
-HERE = Path(__file__).parent
-CASES = [path for path in sorted(HERE.glob("test_*.py")) if path != Path(__file__)]
+SUITE = Suite(__file__, "storage", ADAPTERS)
 PARTS = {"objects", "threads", "urls"}  # modules of blob_stores/ that are no adapters but parts of all
 
 
-def operations() -> list[str]:
-    return [name for name, member in vars(BlobStore).items() if inspect.isfunction(member) and not name.startswith("_")]
-
-
 def test_every_adapter_runs_every_case(request):
-    ran = defaultdict(set)
-    for item in collected(request.config):
-        if item.path.parent == HERE and item.path in CASES:
-            adapter = item.callspec.params.get("storage") if hasattr(item, "callspec") else None
-            ran[item.path.name, item.originalname].add(adapter)
-    chosen = {path for path, _ in ran}
-    assert {case: adapters for case, adapters in ran.items() if adapters != set(ADAPTERS)} == {}
-    written = {
-        (path.name, name)
-        for path in CASES
-        if path.name in chosen
-        for name in re.findall(r"^(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE)
-    }
-    assert set(ran) == written
+    SUITE.check_runs(request.config)
 
 
 def test_no_case_is_skipped_for_anyone():
-    assert [path.name for path in CASES if re.search(r"skip|xfail|ADAPTERS", path.read_text())] == []
+    SUITE.check_skips()
 
 
 def test_every_adapter_of_the_source_is_in_the_suite():
-    folder = Path(perdure.blob_stores.__file__).parent
-    assert {path.stem for path in folder.glob("*.py")} - {"__init__"} - PARTS <= set(ADAPTERS)
+    assert modules_of(perdure.blob_stores) - PARTS <= set(ADAPTERS)
 
 
 def test_every_operation_of_the_port_has_a_case():
-    text = "".join(path.read_text() for path in CASES)
-    assert len(operations()) >= 11
-    assert [name for name in operations() if f".{name}(" not in text] == []
+    operations = operations_of(BlobStore)
+    assert len(operations) >= 11
+    SUITE.check_named(operations)

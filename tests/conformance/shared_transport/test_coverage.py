@@ -1,40 +1,26 @@
 """The suite watched: every adapter runs every case, every operation that is added to a transport has one."""
 
-import inspect
-import re
-from collections import defaultdict
-from pathlib import Path
-
 import perdure.transports
 from perdure.transport import SharedTransport
 from tests.conformance.shared_transport.adapters import ADAPTERS
-from tests.fast import collected
+from tests.conformance.watch import Suite, operations_of, packages_of
 
-HERE = Path(__file__).parent
-CASES = [path for path in sorted(HERE.glob("test_*.py")) if path != Path(__file__)]
+SUITE = Suite(__file__, "opened", ADAPTERS)
 
 
 def test_every_adapter_runs_every_case(request):
-    ran = defaultdict(set)
-    for item in collected(request.config):
-        if item.path in CASES:
-            ran[item.path.name, item.originalname].add(item.callspec.params.get("opened"))
-    assert {case: adapters for case, adapters in ran.items() if adapters != set(ADAPTERS)} == {}
+    SUITE.check_runs(request.config)
 
 
 def test_no_case_is_skipped_for_anyone():
-    assert [path.name for path in CASES if re.search(r"skip|xfail|ADAPTERS", path.read_text())] == []
+    SUITE.check_skips()
 
 
 def test_every_adapter_that_connects_processes_is_in_the_suite():
-    folder = Path(perdure.transports.__file__).parent
-    assert {path.name for path in folder.iterdir() if (path / "__init__.py").exists()} <= set(ADAPTERS)
+    assert packages_of(perdure.transports) <= set(ADAPTERS)
 
 
 def test_every_operation_of_the_port_has_a_case():
-    operations = [
-        name for name, member in vars(SharedTransport).items() if inspect.isfunction(member) and name[0] != "_"
-    ]
-    text = "".join(path.read_text() for path in CASES)
+    operations = operations_of(SharedTransport)
     assert operations == ["take_over", "hand_back", "wake", "on_wake"]
-    assert [name for name in operations if f".{name}(" not in text] == []
+    SUITE.check_named(operations)

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from perdure.cli.exits import say
-from perdure.cli.group import json_option
+from perdure.cli.group import json_option, position_options
+from perdure.cli.lists import say_more
 from perdure.cli.terminal.output import compact, instant, on_terminal, print_json, print_page, print_table, say_zone
 from perdure.cli.terminal.speech import echo
 from perdure.cli.where import Where, where_options
@@ -24,21 +24,14 @@ _at = click.option("--at", type=click.IntRange(1), metavar="SEQ", help="As it wa
 
 @click.command(short_help="Show which edges a run took, and by which rule.")
 @_id
-@click.option(
-    "--after",
-    "--cursor",
-    "after",
-    type=click.IntRange(0),
-    default=0,
-    metavar="SEQ",
-    help="Only decisions after this event; the same as --cursor.",
-)
-@click.option("--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="At most so many.")
+@position_options("SEQ", "Only decisions after this event; the same as --cursor.")
 @where_options
 @json_option
 def path(run_id: str, after: int, limit: int, where: Where, as_json: bool) -> None:
     """Show which edges a run took, in order, and the rule that chose them."""
-    page = asyncio.run(_read_path(where, run_id, after, limit))
+    from perdure.cli.backend import read_run
+
+    page = asyncio.run(read_run(where, run_id, lambda backend: backend.runs.path, after, limit))
     if as_json:
         print_page(page["items"], page["next_cursor"])
         return
@@ -58,18 +51,7 @@ def path(run_id: str, after: int, limit: int, where: Where, as_json: bool) -> No
         if on_terminal():
             say_zone()
         print_table(["seq", "at", "from", "to", "by"], rows, flexible="by")
-    if page["next_cursor"] is not None:
-        say(f"There are more: --after {page['next_cursor']}")
-
-
-async def _read_path(where: Where, name: str, after: int, limit: int) -> dict[str, Any]:
-    from perdure.cli.backend import connected, read_pages, resolve_run
-
-    async with connected(where) as backend:
-        run_id = (await resolve_run(backend, name))["run_id"]
-        return await read_pages(
-            lambda most, cursor: backend.runs.path(run_id, limit=most, cursor=cursor), limit, str(after)
-        )
+    say_more(page["next_cursor"], "--after")
 
 
 # -- diff --------------------------------------------------------------------------------------------------------------

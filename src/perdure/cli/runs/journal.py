@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,8 @@ import click
 import msgspec
 
 from perdure.cli.exits import ExitCode, say
-from perdure.cli.group import json_option, leave
+from perdure.cli.group import json_option, leave, position_options
+from perdure.cli.lists import say_more
 from perdure.cli.terminal.output import compact, instant, on_terminal, print_page, print_table, say_zone
 from perdure.cli.terminal.speech import echo, echo_json
 from perdure.cli.where import Where, where_options
@@ -23,7 +25,7 @@ from perdure.plain_text import clean_json, clean_line
 from perdure.runtime.worker.logs import PAUSE_SECONDS
 
 if TYPE_CHECKING:
-    from perdure.cli.backend import Backend
+    pass
 
 _MANY = 1000
 _LINES_SECONDS = 2 * PAUSE_SECONDS
@@ -33,23 +35,15 @@ _LINES_SECONDS = 2 * PAUSE_SECONDS
 
 @click.command()
 @click.argument("run_id", metavar="ID")
-@click.option(
-    "--after",
-    "--cursor",
-    "after",
-    type=click.IntRange(0),
-    default=0,
-    metavar="SEQ",
-    help="Only those after this number; the same as --cursor.",
-)
-@click.option("--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="At most so many.")
+@position_options("SEQ", "Only those after this number; the same as --cursor.")
 @where_options
 @json_option
 def events(run_id: str, after: int, limit: int, where: Where, as_json: bool) -> None:
     """Show the journal of a run: everything that happened, in order."""
+    from perdure.cli.backend import read_run
     from perdure.kernel.keys import place
 
-    page = asyncio.run(_read_page(where, run_id, after, limit))
+    page = asyncio.run(read_run(where, run_id, lambda backend: backend.runs.events, after, limit))
     if as_json:
         print_page(page["items"], page["next_cursor"])
         return
@@ -63,18 +57,7 @@ def events(run_id: str, after: int, limit: int, where: Where, as_json: bool) -> 
         rows.append([event["seq"], instant(event["at"]), event["type"], spot, data])
     if rows:
         print_table(["seq", "at", "type", "node", "data"], rows, flexible="data")
-    if page["next_cursor"] is not None:
-        say(f"There are more: --after {page['next_cursor']}")
-
-
-async def _read_page(where: Where, name: str, after: int, limit: int) -> dict[str, Any]:
-    from perdure.cli.backend import connected, read_pages, resolve_run
-
-    async with connected(where) as backend:
-        run_id = (await resolve_run(backend, name))["run_id"]
-        return await read_pages(
-            lambda most, cursor: backend.runs.events(run_id, limit=most, cursor=cursor), limit, str(after)
-        )
+    say_more(page["next_cursor"], "--after")
 
 
 # -- logs --------------------------------------------------------------------------------------------------------------
@@ -83,16 +66,7 @@ async def _read_page(where: Where, name: str, after: int, limit: int) -> dict[st
 @click.command()
 @click.argument("run_id", metavar="ID")
 @click.option("--node", metavar="NODE", help="Only what this node said.")
-@click.option(
-    "--after",
-    "--cursor",
-    "after",
-    type=click.IntRange(0),
-    default=0,
-    metavar="POSITION",
-    help="Only those after this line; the same as --cursor.",
-)
-@click.option("--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="At most so many.")
+@position_options("POSITION", "Only those after this line; the same as --cursor.")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run ends, with each line as it comes.")
 @where_options
 @json_option
@@ -105,7 +79,11 @@ def logs(run_id: str, node: str | None, after: int, limit: int, follow: bool, wh
     if follow:
         leave(asyncio.run(_follow_logs(where, run_id, node, after, as_json)))
         return
-    page = asyncio.run(_read_logs(where, run_id, node, after, limit))
+    from perdure.cli.backend import read_run
+
+    page = asyncio.run(
+        read_run(where, run_id, lambda backend: functools.partial(backend.runs.logs, node=node), after, limit)
+    )
     if as_json:
         print_page(page["items"], page["next_cursor"])
         return
@@ -116,23 +94,7 @@ def logs(run_id: str, node: str | None, after: int, limit: int, follow: bool, wh
         say_zone()
     rows = [[instant(line["at"]), line["node"], line["level"], line["message"]] for line in page["items"]]
     print_table(["at", "node", "level", "message"], rows, flexible="message")
-    if page["next_cursor"] is not None:
-        say(f"There are more: --after {page['next_cursor']}")
-
-
-async def _read_logs(where: Where, name: str, node: str | None, after: int, limit: int) -> dict[str, Any]:
-    from perdure.cli.backend import connected, resolve_run
-
-    async with connected(where) as backend:
-        return await _read_lines(backend, (await resolve_run(backend, name))["run_id"], node, after, limit)
-
-
-async def _read_lines(backend: Backend, run_id: str, node: str | None, after: int, limit: int) -> dict[str, Any]:
-    from perdure.cli.backend import read_pages
-
-    return await read_pages(
-        lambda most, cursor: backend.runs.logs(run_id, node=node, limit=most, cursor=cursor), limit, str(after)
-    )
+    say_more(page["next_cursor"], "--after")
 
 
 async def _follow_logs(where: Where, name: str, node: str | None, after: int, as_json: bool) -> ExitCode:
@@ -147,7 +109,7 @@ async def _follow_logs(where: Where, name: str, node: str | None, after: int, as
         with stopping() as stop:
             ended = False
             while stop.code is None:
-                page = await _read_lines(backend, run_id, node, after, _MANY)
+                page = await backend.runs.logs(run_id, node=node, limit=_MANY, cursor=str(after)).first()
                 for line in page["items"]:
                     after = line["position"]
                     _print_line(line, as_json)
@@ -166,7 +128,7 @@ async def _follow_logs(where: Where, name: str, node: str | None, after: int, as
             return stop.code
 
 
-def _print_line(line: dict[str, Any], as_json: bool) -> None:
+def _print_line(line: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
         echo_json(msgspec.json.encode(line))
     else:

@@ -27,7 +27,7 @@ from perdure.runtime.worker.claims import Claims
 from perdure.runtime.worker.context import Context, running_loop
 from perdure.runtime.worker.handlers import Found, Handlers
 from perdure.runtime.worker.inputs import Filling
-from perdure.runtime.worker.isolation import ProcessPool
+from perdure.runtime.worker.isolation import Duties, ProcessPool
 from perdure.runtime.worker.logs import LONGEST
 from perdure.runtime.worker.outputs import Encoded
 from perdure.runtime.worker.reporter import Reporter
@@ -168,10 +168,12 @@ class Execution:
                 return await process.call(
                     found.handler,
                     msgspec.structs.replace(task, config=config),
-                    heartbeat=functools.partial(self.heartbeat, attempt),
-                    checkpoint=functools.partial(self.checkpoint, attempt),
-                    keep_line=functools.partial(self.keep_line, task),
-                    blob=functools.partial(self._filling.get, task),
+                    Duties(
+                        heartbeat=functools.partial(self.heartbeat, attempt),
+                        checkpoint=functools.partial(self.checkpoint, attempt),
+                        keep_line=functools.partial(self.keep_line, task),
+                        blob=functools.partial(self._filling.get, task),
+                    ),
                 )
         if task.checkpoint is not None:
             task = msgspec.structs.replace(task, checkpoint=await self._filling.fill(task, task.checkpoint))

@@ -49,6 +49,15 @@ _BOOTSTRAP = (
 )
 
 
+class Duties(msgspec.Struct, frozen=True, kw_only=True):
+    """What the worker does for an attempt in another process, whenever that process asks for it."""
+
+    heartbeat: Callable[[], None]
+    checkpoint: Callable[[Any, str], Awaitable[None]]
+    blob: Callable[[str], Awaitable[bytes | bytearray]]
+    keep_line: Callable[[int, str], None]
+
+
 class ProcessPool:
     def __init__(self, clock: Clock, clean: Callable[[str], str] = str) -> None:
         """`clean` takes secrets out of what the processes print."""
@@ -167,16 +176,7 @@ class IsolatedProcess:
         if message.get("op") != "ready":
             raise self._broken("its first message was not 'ready'")
 
-    async def call(
-        self,
-        handler: Callable[..., Any],
-        task: Task,
-        *,
-        heartbeat: Callable[[], None],
-        checkpoint: Callable[[Any, str], Awaitable[None]],
-        blob: Callable[[str], Awaitable[bytes | bytearray]],
-        keep_line: Callable[[int, str], None],
-    ) -> Any:
+    async def call(self, handler: Callable[..., Any], task: Task, duties: Duties) -> Any:
         """Call the handler in the process and give what it returns. Raises `Failure` with what it raised."""
         self.is_clean = False
         await self._send(
@@ -194,14 +194,14 @@ class IsolatedProcess:
             message = await self._receive()
             match message.get("op"):
                 case "heartbeat":
-                    heartbeat()
+                    duties.heartbeat()
                 case "log":
-                    keep_line(int(message.get("level", 0)), str(message.get("text", "")))
+                    duties.keep_line(int(message.get("level", 0)), str(message.get("text", "")))
                 case "checkpoint":
-                    await checkpoint(await self._receive_bytes(message), str(message.get("step", "")))
+                    await duties.checkpoint(await self._receive_bytes(message), str(message.get("step", "")))
                     await self._send({"op": "saved"})
                 case "blob":
-                    await self._send_blob(str(message.get("ref", "")), blob)
+                    await self._send_blob(str(message.get("ref", "")), duties)
                 case "completed":
                     value = await self._receive_bytes(message)
                     self.is_clean = True
@@ -212,9 +212,9 @@ class IsolatedProcess:
                 case _:
                     raise self._broken("it sent something that is not a message")
 
-    async def _send_blob(self, ref: str, blob: Callable[[str], Awaitable[bytes | bytearray]]) -> None:
+    async def _send_blob(self, ref: str, duties: Duties) -> None:
         try:
-            data = await blob(ref)
+            data = await duties.blob(ref)
         except Failure as error:
             await self._send({"op": "blob", "error": describe(error)})
             return
