@@ -292,8 +292,9 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     parent: str | None = None
     top: bool = False
     """Only runs that have no parent."""
-    idle: bool = False
-    """Only runs without work out with workers, and runs with open children, whose work is not known here."""
+    may_wait: bool = False
+    """Only runs that may have nothing to do but wait: those without work out with workers, and those with open children,
+    whose work is not known here. Whether one of them really waits, its state says."""
     quarantined: bool | None = None
 
 

@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
+from perdure.access.principal import LOCAL
 from perdure.model import compile_definition
 from perdure.runtime.pruner import DAY, Pruner
+from perdure.service import Service
+from perdure.service.errors import Invalid
 from tests.api.helpers import serving
 from tests.engine import tasks
 from tests.engine.helpers import check, task, transform, until_true, workflow
@@ -53,6 +56,16 @@ async def test_a_start_is_answered_when_it_is_durable_and_the_wait_ends_with_its
     assert signalled["run_id"] == started["run_id"]
     await until_state(server, started["run_id"], "completed")
     assert (await server.ok(f"/runs/{started['run_id']}"))["outputs"] == {"after": {"n": 1}}
+
+
+async def test_a_start_that_would_wait_longer_than_a_start_may_is_refused_with_the_maximum(server):
+    response = await server.post("/runs", {"definition": TWO, "wait_seconds": 301})
+    assert response.status_code == 422
+    assert "300" in response.json()["detail"]
+    with pytest.raises(Invalid, match="wait_seconds is at most 300, this is 301") as refused:
+        await Service(server.engine, LOCAL, server.app.state.site.feed).runs.start(definition=TWO, wait_seconds=301)
+    assert refused.value.troubles[0].path == "wait_seconds"
+    assert (await server.ok("/runs"))["items"] == []
 
 
 async def test_the_same_key_starts_one_run_however_often_and_at_once(server):

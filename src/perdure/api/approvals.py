@@ -36,7 +36,7 @@ async def list_(call: Call, query: ListApprovals) -> Any:
 
 @routes.get("/approvals/{approval_id}", Permission.APPROVALS_READ, s.ApprovalDetails)
 async def get(call: Call) -> Any:
-    """An approval: the form, every vote, and what was changed of what was shown."""
+    """Get an approval: its form, every vote, and what the approvers changed of what they were shown."""
     return await call.service.approvals.get(call.path("approval_id"))
 
 
@@ -45,16 +45,24 @@ class Decide(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     comments: Annotated[str, Meta(max_length=10_000)] = ""
     data: Annotated[Any, Meta(description="What the form asks for; it becomes part of the node's output.")] = None
     approver: (
-        Annotated[str, Meta(description="Who decides, where there is no authentication.", min_length=1, max_length=200)]
+        Annotated[
+            str,
+            Meta(
+                description="The name of the person who decides, on a server without authentication.",
+                min_length=1,
+                max_length=200,
+            ),
+        ]
         | None
     ) = None
 
 
 @routes.post("/approvals/{approval_id}/decide", Permission.APPROVALS_DECIDE, s.Approval)
 async def decide(call: Call, body: Decide) -> Any:
-    """Approve or reject, as who the credential says.
+    """Approve or reject an approval, as the principal whose credential is sent.
 
-    Whoever started the run does not decide about it. Of decisions that come at once exactly one is accepted.
+    The principal that started the run cannot decide. A decision that arrives when the approval is already decided is
+    refused.
     """
     return await call.service.approvals.decide(
         call.path("approval_id"), body.decision, comments=body.comments, data=body.data, approver=body.approver
@@ -62,11 +70,16 @@ async def decide(call: Call, body: Decide) -> Any:
 
 
 class Delegate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    to: Annotated[str, Meta(description="Who is asked instead.", min_length=1, max_length=200)]
+    to: Annotated[str, Meta(description="The name of the person who decides instead.", min_length=1, max_length=200)]
     comments: Annotated[str, Meta(max_length=10_000)] = ""
     approver: (
         Annotated[
-            str, Meta(description="Who hands over, where there is no authentication.", min_length=1, max_length=200)
+            str,
+            Meta(
+                description="The name of the person who delegates, on a server without authentication.",
+                min_length=1,
+                max_length=200,
+            ),
         ]
         | None
     ) = None
@@ -74,23 +87,26 @@ class Delegate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @routes.post("/approvals/{approval_id}/delegate", Permission.APPROVALS_DECIDE, s.Approval)
 async def delegate(call: Call, body: Delegate) -> Any:
-    """Let somebody else decide in your place. The quorum stays, and so do the votes of the others."""
+    """Let another person decide an approval in your place. Its quorum and the votes already given stay as they are."""
     return await call.service.approvals.delegate(
         call.path("approval_id"), body.to, comments=body.comments, approver=body.approver
     )
 
 
 class MakeLinks(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    approver: Annotated[str, Meta(description="Who will decide by these links.", min_length=1, max_length=200)]
+    approver: Annotated[
+        str, Meta(description="The name of the person who decides by these links.", min_length=1, max_length=200)
+    ]
     expires_seconds: Annotated[float, Meta(ge=1, le=365 * DAY)] = 7 * DAY
 
 
 @routes.post("/approvals/{approval_id}/links", Permission.KEYS_ADMIN, s.ApprovalLinks, status=201)
 async def make_links(call: Call, body: MakeLinks) -> Any:
-    """Make links for one approver, one for each decision, each good for one use.
+    """Make two links by which one approver can decide an approval: one approves, the other rejects.
 
-    Whoever has a link decides as that approver: send it to nobody else. Opening it only shows a page that asks. It needs the
-    permission to decide as well: nobody gives what they do not have.
+    A link works once. Anyone who has it can decide as that approver, so send it to the approver alone. Opening a link
+    decides nothing: it shows a page that asks for confirmation. The caller also needs the permission
+    `approvals:decide`.
     """
     call.principal.require(Permission.APPROVALS_DECIDE)
     if trouble := find_name_trouble(body.approver):

@@ -28,7 +28,7 @@ class ListAudit(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @routes.get("/audit", AUDIT, s.AuditPage)
 async def list_audit(call: Call, query: ListAudit) -> Any:
-    """Who did what, newest first."""
+    """List the audit, newest first: which principal did what, to which object, and when."""
     pages = call.service.audit.list(
         principal=query.principal,
         action=query.action,
@@ -43,5 +43,5 @@ async def list_audit(call: Call, query: ListAudit) -> Any:
 
 @routes.get("/audit/verify", AUDIT, s.AuditVerdict)
 async def verify_audit(call: Call) -> Any:
-    """Whether the audit is as it was written: each entry holds the hash of the one before it."""
+    """Verify that no entry of the audit was changed or removed: each one holds the hash of the one before it."""
     return await call.service.audit.verify()

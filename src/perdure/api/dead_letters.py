@@ -54,19 +54,19 @@ class DiscardMany(Filter, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
 @routes.post("/dead-letters/requeue", OPERATE, s.ManyChanged, needs_body=False)
 async def requeue_many(call: Call, body: Filter) -> Any:
-    """Try many again: first without `expected`, which counts them; then with that count, which does it."""
+    """Try many dead letters again. Without `expected` they are only counted; with that count as `expected` it is done."""
     return await call.service.dead_letters.requeue_many(body.which(), expected=body.expected)
 
 
 @routes.post("/dead-letters/discard", OPERATE, s.ManyChanged, needs_body=False)
 async def discard_many(call: Call, body: DiscardMany) -> Any:
-    """Give many up: first without `expected`, which counts them; then with that count, which does it."""
+    """Give up many dead letters. Without `expected` they are only counted; with that count as `expected` it is done."""
     return await call.service.dead_letters.discard_many(body.which(), expected=body.expected, as_=body.as_)
 
 
 @routes.get("/dead-letters/{dead_letter_id}", READ, s.DeadLetterDetails)
 async def get(call: Call) -> Any:
-    """A dead letter: which node, which error, and what the node was given."""
+    """Get a dead letter: the node, its error, and the config and inputs the node was given."""
     return await call.service.dead_letters.get(call.path("dead_letter_id"))
 
 
@@ -77,7 +77,7 @@ class Requeue(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @routes.post("/dead-letters/{dead_letter_id}/requeue", OPERATE, s.DeadLetter, needs_body=False)
 async def requeue(call: Call, body: Requeue) -> Any:
-    """Try it again, with another config if one is given, which needs the permission `workflows:write` too."""
+    """Try a dead letter again. Giving it another config also needs the permission `workflows:write`."""
     if body.input is not UNSET and body.config is not UNSET:
         message = "give either input or config; they mean the same"
         raise Invalid(message, [Trouble("config", "conflicting_keys", message)])
@@ -95,5 +95,5 @@ class Discard(Body, frozen=True, kw_only=True, forbid_unknown_fields=True, renam
 
 @routes.post("/dead-letters/{dead_letter_id}/discard", OPERATE, s.DeadLetter, needs_body=False)
 async def discard(call: Call, body: Discard) -> Any:
-    """Give it up: as skipped, failed, or failed with the run going on."""
+    """Give up a dead letter: its node counts as skipped, as failed, or as failed with the run going on."""
     return await call.service.dead_letters.discard(call.path("dead_letter_id"), as_=body.as_)

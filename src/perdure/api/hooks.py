@@ -26,10 +26,10 @@ class SignedDecision(Body, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 @routes.post("/hooks/approvals/{approval_id}", None, s.Approval, signed=SignedDecision, audited=False)
 async def decide(call: Call) -> Any:
-    """Decide as the system that was told of an approval.
+    """Decide an approval as the system that was notified of it.
 
-    The request is signed with the secret that the approval's `notify` names, as Standard Webhooks does it. It votes as
-    `webhook:<host>`, the host being that of the `url` it was told at. Whatever is wrong with a signature, the answer is 404.
+    The request is signed as Standard Webhooks describes, with the secret that the approval's `notify` names. The vote counts
+    as that of `webhook:<host>`, the host of the `url` in `notify`. A request whose signature is wrong is answered with 404.
     """
     engine, name = call.site.engine, call.path("approval_id")
     raw = await read_bytes(call.request)

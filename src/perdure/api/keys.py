@@ -19,7 +19,7 @@ KEYS = Permission.KEYS_ADMIN
 
 @routes.get("/me", Permission.SYSTEM_READ, s.Me)
 async def me(call: Call) -> Any:
-    """Who you are here, and what you may do."""
+    """Get your own identity on this server, and what it is allowed to do."""
     return await call.service.system.me()
 
 
@@ -36,7 +36,7 @@ class CreateKey(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @routes.post("/keys", KEYS, s.IssuedKey, status=201)
 async def create_key(call: Call, body: CreateKey) -> Any:
-    """Make an API key of your tenant. The answer shows it, once."""
+    """Make an API key for your tenant. The key itself is in this answer and is never shown again."""
     view = await call.service.keys.create(
         body.name, body.roles, scopes=body.scopes, expires_seconds=body.expires_seconds
     )
@@ -46,11 +46,11 @@ async def create_key(call: Call, body: CreateKey) -> Any:
 
 @routes.get("/keys", KEYS, s.KeyPage)
 async def list_keys(call: Call, query: Paged) -> Any:
-    """The keys of your tenant, newest first; never the keys themselves."""
+    """List the API keys of your tenant, newest first, without their secret part."""
     return await call.service.keys.list(limit=query.limit, cursor=query.cursor).first()
 
 
 @routes.delete("/keys/{key_id}", KEYS, s.Key)
 async def revoke_key(call: Call) -> Any:
-    """Revoke a key: from within a second on it is good for nothing."""
+    """Revoke an API key. Within a second, it is refused everywhere."""
     return await call.service.keys.revoke(call.path("key_id"))

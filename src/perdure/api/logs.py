@@ -24,7 +24,7 @@ class ReadLogs(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @routes.get("/runs/{run_id}/logs", Permission.RUNS_READ, s.LogPage)
 async def logs(call: Call, query: ReadLogs) -> Any:
-    """What handlers of a run said with `ctx.log`."""
+    """List what the functions of a run printed or logged, in order."""
     after = sequence(query.cursor, query.after)
     pages = call.service.runs.logs(call.path("run_id"), node=query.node, after=after, limit=query.limit)
     return await pages.first()

@@ -51,7 +51,14 @@ class StartRun(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     inputs: dict[str, Any] | None = None
     tags: Tags = msgspec.field(default_factory=dict)
     deadline_seconds: Annotated[float, Meta(gt=0, le=1e9)] | None = None
-    wait_seconds: Annotated[float, Meta(ge=0, le=LONGEST_WAIT_SECONDS)] = 0.0
+    wait_seconds: Annotated[
+        float,
+        Meta(
+            description="How long the answer may wait for the end of the run. For longer, follow the run's stream.",
+            ge=0,
+            le=LONGEST_WAIT_SECONDS,
+        ),
+    ] = 0.0
     correlation_id: Annotated[
         str, Meta(description="What you call this work; children and tasks of the run have the same.", max_length=200)
     ] = ""
@@ -79,8 +86,9 @@ class StartRun(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 async def start(call: Call, body: StartRun) -> Answer:
     """Start a run of a registered workflow, or of a definition.
 
-    201: it is durable. With `wait_seconds` the answer comes when the run ends or the time is up. 200: an earlier start with
-    the same `Idempotency-Key` made it. A definition needs the permission `workflows:write` too.
+    201 means that the start is durable. With `wait_seconds` (at most 300) the answer comes when the run ends or the time is
+    up. 200 means that an earlier request with the same `Idempotency-Key` started this run. Starting a definition also needs
+    the permission `workflows:write`.
     """
     if body.definition is not UNSET:
         call.principal.require(Permission.WORKFLOWS_WRITE)
@@ -165,7 +173,7 @@ class GetRun(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @routes.get("/runs/{run_id}", READ, s.Run)
 async def get(call: Call, query: GetRun) -> Any:
-    """A run: state, nodes, counter, outputs, errors."""
+    """Get a run: its state, nodes, counter, outputs and errors."""
     return await call.service.runs.get(call.path("run_id"), outputs=query.outputs)
 
 
@@ -177,7 +185,7 @@ class ListNodes(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @routes.get("/runs/{run_id}/nodes", READ, s.NodePage)
 async def nodes(call: Call, query: ListNodes) -> Any:
-    """The nodes of a run, page by page, in the order of the definition."""
+    """List the nodes of a run, in the order of its definition."""
     pages = call.service.runs.nodes(call.path("run_id"), limit=query.limit, cursor=query.cursor, outputs=query.outputs)
     return await pages.first()
 
@@ -188,7 +196,7 @@ class AtPoint(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @routes.get("/runs/{run_id}/nodes/{node}", READ, s.NodeDetails)
 async def node(call: Call, query: AtPoint) -> Any:
-    """One node of a run: every visit, and its output whole."""
+    """Get one node of a run, with every visit and its whole output."""
     return await call.service.runs.node(call.path("run_id"), call.path("node"), at=query.at)
 
 
@@ -200,7 +208,7 @@ class ListEvents(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @routes.get("/runs/{run_id}/events", READ, s.EventPage)
 async def events(call: Call, query: ListEvents) -> Any:
-    """The journal of a run: everything that happened, in order."""
+    """List the events of a run, in order: everything that happened to it."""
     after = sequence(query.cursor, query.after)
     return await call.service.runs.events(call.path("run_id"), after=after, limit=query.limit).first()
 
@@ -215,12 +223,12 @@ class Follow(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @routes.get("/runs/{run_id}/stream", READ, "text/event-stream", also={204: None})
 async def stream(call: Call, query: Follow) -> Response:
-    """The journal of a run, live, as server-sent events.
+    """Follow a run: its events as they happen, as server-sent events.
 
-    `id` is the sequence number: a reader that comes back with `Last-Event-ID` misses nothing, whichever process it reaches.
-    The stream ends when the run has ended; 204 says that there is nothing after the event named. With `with=working` it also
-    says what is executed, at first and whenever that changes: the whole list each time, as `GET /runs/{run_id}/working` has it.
-    Those are no events of the journal: they have no `id`, and a task whose outcome the journal has told is over.
+    The `id` of each is the sequence number of the event. A client that connects again with `Last-Event-ID` misses nothing,
+    whichever process answers. The stream ends when the run has ended; 204 means that nothing comes after the event named.
+    With `with=working` the stream also has the tasks that are being executed, at first and whenever they change: each time
+    the whole list, as `GET /runs/{run_id}/working` gives it. Such a list is not an event of the run and has no `id`.
     """
     run_id = call.path("run_id")
     after = sequence(call.request.headers.get("last-event-id"), query.after)
@@ -234,7 +242,7 @@ async def stream(call: Call, query: Follow) -> Response:
 
 @routes.get("/runs/{run_id}/working", READ, s.WorkingTasks)
 async def working(call: Call) -> Any:
-    """What is executed of a run now: which attempts, by whom, since when. `attempt` is the number its events have."""
+    """List the tasks of a run that workers execute now: node, attempt, worker, and since when."""
     return await call.service.runs.working(call.path("run_id"))
 
 
@@ -245,13 +253,13 @@ class StateAt(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @routes.get("/runs/{run_id}/state", READ, s.Run)
 async def state(call: Call, query: StateAt) -> Any:
-    """A run as it was when an event had just happened."""
+    """Get a run as it was right after an event."""
     return await call.service.runs.state_at(call.path("run_id"), query.at, outputs=query.outputs)
 
 
 @routes.get("/runs/{run_id}/path", READ, s.StepPage)
 async def path(call: Call, query: ListEvents) -> Any:
-    """Which edges were taken, in order, and the rule that chose them."""
+    """List the edges that a run took, in order, with the rule that chose each."""
     after = sequence(query.cursor, query.after)
     return await call.service.runs.path(call.path("run_id"), after=after, limit=query.limit).first()
 
@@ -262,7 +270,7 @@ class Explain(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @routes.get("/runs/{run_id}/explain", READ, s.Explanation)
 async def explain(call: Call, query: Explain) -> Any:
-    """Why a node has not run, or what each node that has not completed waits for."""
+    """Explain why a node has not run, or what each node of a run that has not completed waits for."""
     return await call.service.runs.explain(call.path("run_id"), query.node)
 
 
@@ -274,7 +282,7 @@ class Diff(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @routes.get("/runs/{run_id}/diff", READ, s.RunDiff)
 async def diff(call: Call, query: Diff) -> Any:
-    """What is different between two points of a run, or between two runs."""
+    """Compare two runs, or two moments of one run."""
     return await call.service.runs.diff(call.path("run_id"), at=query.at, other=query.other, to=query.to)
 
 
@@ -295,19 +303,19 @@ class Nothing(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @routes.post("/runs/{run_id}/cancel", OPERATE, s.RunSummary, needs_body=False)
 async def cancel(call: Call, body: Cancel) -> Any:
-    """Stop a run: what is running is told to stop, nothing new begins."""
+    """Cancel a run: tasks that are being executed are told to stop, and no other node begins."""
     return await call.service.runs.cancel(call.path("run_id"), reason=body.reason, force=body.force)
 
 
 @routes.post("/runs/{run_id}/pause", OPERATE, s.RunSummary, needs_body=False)
 async def pause(call: Call, body: Reason) -> Any:
-    """Let nothing new begin; what is running may finish."""
+    """Pause a run: no other node begins, and tasks that are being executed may finish."""
     return await call.service.runs.pause(call.path("run_id"), reason=body.reason)
 
 
 @routes.post("/runs/{run_id}/resume", OPERATE, s.RunSummary, needs_body=False)
 async def resume(call: Call, body: Nothing) -> Any:
-    """Let a paused run go on."""
+    """Let a paused run continue."""
     return await call.service.runs.resume(call.path("run_id"))
 
 
@@ -317,10 +325,10 @@ class RetryRun(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @routes.post("/runs/{run_id}/retry", OPERATE, s.RunSummary, needs_body=False)
 async def retry(call: Call, body: RetryRun) -> Any:
-    """Try a failed run again: what completed is kept, what failed runs again.
+    """Try a failed run again: nodes that completed are kept, nodes that failed run again.
 
-    With a definition it goes on by that, if everything that was done has its place in it; this needs the permissions
-    `runs:patch` and `workflows:write` too.
+    With a definition, the run continues by that one, provided that it has a place for everything that was done. This also
+    needs the permissions `runs:patch` and `workflows:write`.
     """
     if body.definition is not None:
         call.principal.require(Permission.RUNS_PATCH)
@@ -336,10 +344,19 @@ async def rollback(call: Call, body: Nothing) -> Any:
 
 
 class Rerun(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    from_node: Annotated[str, Meta(description="Keep what came before this node.", max_length=200)] = ""
+    from_node: Annotated[
+        str,
+        Meta(
+            description="The node from which the new run begins; the outputs of the nodes before it are kept.",
+            max_length=200,
+        ),
+    ] = ""
     inputs: (
         Annotated[
-            dict[str, Any], Meta(description="With from_node, what it is given, by node; else inputs of the run.")
+            dict[str, Any],
+            Meta(
+                description="Other inputs of the run. With `from_node`: the outputs that node is given, by the id of the node before."
+            ),
         ]
         | None
     ) = None
@@ -348,10 +365,10 @@ class Rerun(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @routes.post("/runs/{run_id}/rerun", OPERATE, s.RunStarted, status=201, needs_body=False)
 async def rerun(call: Call, body: Rerun) -> Any:
-    """Make a new run out of an old one, with the definition that one has now, or with the one that is given.
+    """Start a new run from an old one, with the definition the old run has now or with another.
 
-    A definition, or other `inputs` from a node on, need the permission `workflows:write` too. Where a decision of people would be
-    kept, it needs the right to make that decision.
+    Another definition, or other `inputs` together with `from_node`, also need the permission `workflows:write`. If the new
+    run keeps a decision that a person made, the caller must be allowed to make that decision.
     """
     if body.definition is not None or (body.from_node and body.inputs is not None):
         call.principal.require(Permission.WORKFLOWS_WRITE)
@@ -365,16 +382,16 @@ class PatchRun(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
     patch: Annotated[list[Any], Meta(description="A JSON Patch (RFC 6902) of the definition.")] | None = None
     operations: Annotated[list[Any], Meta(description="Another name of `patch`.")] | None = None
     description: Annotated[str, Meta(description="Another name of `reason`.", max_length=2000)] = ""
-    definition: Annotated[dict[str, Any], Meta(description="A whole new definition instead.")] | None = None
+    definition: Annotated[dict[str, Any], Meta(description="A whole definition, instead of a patch.")] | None = None
     dry_run: bool = False
 
 
 @routes.post("/runs/{run_id}/patch", Permission.RUNS_PATCH, s.PatchResult)
 async def patch(call: Call, body: PatchRun) -> Any:
-    """Give a run under way another definition.
+    """Patch a run: it continues by another definition.
 
-    It needs the permission `workflows:write` too. With `dry_run` nothing changes: the answer says what would, and whether the run
-    can take it.
+    This also needs the permission `workflows:write`. With `dry_run` nothing changes: the answer says what would change, and
+    whether the run can take the definition.
     """
     if not body.dry_run:
         call.principal.require(Permission.WORKFLOWS_WRITE)
@@ -392,7 +409,9 @@ async def patch(call: Call, body: PatchRun) -> Any:
 class Signal(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Annotated[str, Meta(min_length=1, max_length=200)]
     payload: Any = None
-    signal_id: Annotated[str, Meta(description="The same id twice counts once.", max_length=200)] = ""
+    signal_id: Annotated[
+        str, Meta(description="Your own id of this signal: one that is sent twice counts once.", max_length=200)
+    ] = ""
 
 
 @routes.post("/runs/{run_id}/signal", OPERATE, s.RunSummary, audited=False)
@@ -408,14 +427,14 @@ async def signal(call: Call, body: Signal) -> Any:
 
 @routes.get("/runs/{run_id}/export", READ, s.RunFile)
 async def export(call: Call) -> Response:
-    """A run as one file: the run, its definitions, its events and its large values."""
+    """Export a run as one file: the run, its definitions, its events and its large values."""
     pieces = await call.service.runs.export(call.path("run_id"))
     return StreamingResponse(pieces, media_type="application/json", headers={"Content-Disposition": "attachment"})
 
 
 @routes.post("/runs/import", Permission.WORKFLOWS_WRITE, s.RunImported, status=201, sends=("application/json",))
 async def import_(call: Call) -> Any:
-    """Make a run out of a file that was exported, to look at it. It is quarantined: nothing of it is executed."""
+    """Import an exported run, to look at it. It is quarantined: none of its nodes is executed."""
     data = await read_bytes(call.request)
     media_type(call.request, {"application/json"})
     view = await call.service.runs.import_file(await aside(data, lambda: read_json(data)))

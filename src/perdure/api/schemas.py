@@ -309,7 +309,7 @@ class PatchResult(View, frozen=True, kw_only=True):
 
 
 class Workers(View, frozen=True, kw_only=True):
-    """How many there are."""
+    """The number of workers, by whether they still send heartbeats."""
 
     alive: int
     dead: int
@@ -319,7 +319,7 @@ class Health(View, frozen=True, kw_only=True):
     status: Literal["ok", "unavailable"]
     reason: Maybe[str] = UNSET
     workers: Maybe[Workers] = UNSET
-    """The number of workers, if they can be asked."""
+    """The number of workers; absent where they cannot be counted."""
 
 
 class RunFile(View, frozen=True, kw_only=True):

@@ -57,7 +57,7 @@ async def metrics(call: Call) -> Response:
 
 @outside.get("/openapi.json", None, s.Health)
 async def openapi(call: Call) -> Response:
-    """This document."""
+    """Get this document: the description of the HTTP API."""
     return Response(msgspec.json.encode(call.request.app.state.document()), media_type="application/json")
 
 
@@ -66,25 +66,25 @@ async def openapi(call: Call) -> Response:
 
 @routes.get("/node-types", SYSTEM, s.NodeTypePage)
 async def node_types(call: Call) -> Any:
-    """What a workflow can be made of here."""
+    """List the node types that workflows on this server can use."""
     return call.service.system.node_types()
 
 
 @routes.get("/node-types/{name}", SYSTEM, s.NodeType)
 async def node_type(call: Call) -> Any:
-    """One node type, with the schemas of its config and output."""
+    """Get a node type, with the schemas of its config and its output."""
     return call.service.system.node_type(call.path("name"))
 
 
 @routes.get("/workers", SYSTEM, s.WorkerPage)
 async def workers(call: Call) -> Any:
-    """Who executes tasks now."""
+    """List the workers that execute tasks now."""
     return await call.service.system.workers()
 
 
 @routes.get("/queues", SYSTEM, s.QueuePage)
 async def queues(call: Call) -> Any:
-    """Where tasks wait, and how many slots listen there."""
+    """List the queues: how many tasks wait in each, and how many worker slots serve it."""
     return await call.service.system.queues()
 
 
@@ -93,7 +93,7 @@ async def queues(call: Call) -> Any:
 
 @routes.get("/blobs/{hash:path}", Permission.BLOBS_READ, BYTES)
 async def get_blob(call: Call) -> Response:
-    """The content of a blob, exactly as it was put."""
+    """Get the content of a blob, byte for byte as it was stored."""
     data = await call.service.blobs.get(call.path("hash"))
     # Whatever the blob is, no browser may take it for a page of this server (X25).
     return Response(data, headers={"Content-Disposition": "attachment"}, media_type=BYTES)
@@ -101,7 +101,7 @@ async def get_blob(call: Call) -> Response:
 
 @routes.post("/blobs", Permission.BLOBS_WRITE, s.BlobPut, status=201, sends=(BYTES,))
 async def put_blob(call: Call) -> Any:
-    """Keep the body as a blob; the answer says what to call it in a definition."""
+    """Store the body as a blob. The answer has the reference by which a definition names it."""
     media_type(call.request, {BYTES})
     view = await call.service.blobs.put(await read_bytes(call.request))
     call.object = view["ref"]

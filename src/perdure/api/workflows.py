@@ -92,7 +92,7 @@ class WhichVersion(Query, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 @routes.delete("/workflows/{name}", Permission.WORKFLOWS_DELETE, s.WorkflowDeleted)
 async def delete(call: Call, query: WhichVersion) -> Any:
-    """Forget a workflow, or one version. Refused while runs that have not ended need it."""
+    """Delete a workflow, or one version of it. Refused while runs that have not ended need it."""
     return await call.service.workflows.delete(call.path("name"), version=query.version)
 
 
@@ -101,7 +101,7 @@ async def delete(call: Call, query: WhichVersion) -> Any:
 
 @routes.get("/workflows", READ, s.WorkflowPage)
 async def list_(call: Call, query: Paged) -> Any:
-    """The highest version of each workflow, by name."""
+    """List the workflows by name, each with its highest version."""
     return await call.service.workflows.list(limit=query.limit, cursor=query.cursor).first()
 
 
@@ -112,13 +112,13 @@ class GetWorkflow(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @routes.get("/workflows/{name}", READ, s.WorkflowDetails)
 async def get(call: Call, query: GetWorkflow) -> Any:
-    """A workflow with its definition; without a version or an alias, the highest one."""
+    """Get a workflow with its definition: the highest version, unless a version or an alias is given."""
     return await call.service.workflows.get(call.path("name"), version=query.version, alias=query.alias)
 
 
 @routes.get("/workflows/{name}/versions", READ, s.VersionPage)
 async def versions(call: Call, query: Paged) -> Any:
-    """The versions of a workflow, highest first: who registered each, when and why."""
+    """List the versions of a workflow, highest first, with who registered each, when and why."""
     return await call.service.workflows.versions(call.path("name"), limit=query.limit, cursor=query.cursor).first()
 
 
@@ -132,7 +132,7 @@ class DiffVersions(Query, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 @routes.get("/workflows/{name}/diff", READ, s.WorkflowDiff)
 async def diff(call: Call, query: DiffVersions) -> Any:
-    """What changed between two versions."""
+    """Compare two versions of a workflow."""
     return await call.service.workflows.diff(call.path("name"), query.before, query.after)
 
 
@@ -142,7 +142,7 @@ class Users(Paged, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @routes.get("/workflows/{name}/users", READ, s.UserPage)
 async def users(call: Call, query: Users) -> Any:
-    """The runs that have not ended and use a version, or any of the workflow."""
+    """List the runs that have not ended and use a workflow, or one version of it."""
     users = call.service.workflows.users
     return await users(call.path("name"), version=query.version, limit=query.limit, cursor=query.cursor).first()
 
@@ -170,21 +170,30 @@ class PutAlias(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ) = UNSET
     reason: Why = ""
     expected_revision: (
-        Annotated[int, Meta(description="Refuse if it moved meanwhile; 0: it must be new.", ge=0, le=2**31)] | None
+        Annotated[
+            int,
+            Meta(
+                description="The revision the alias must still have, or the request is refused; 0 means that it must not exist yet.",
+                ge=0,
+                le=2**31,
+            ),
+        ]
+        | None
     ) = None
 
 
 @routes.get("/workflows/{name}/aliases", READ, s.AliasPage)
 async def aliases(call: Call, query: Paged) -> Any:
-    """The aliases of a workflow. `latest` moves by itself and is not listed."""
+    """List the aliases of a workflow. `latest` always means the highest version and is not listed."""
     return await call.service.workflows.aliases(call.path("name"), limit=query.limit, cursor=query.cursor).first()
 
 
 @routes.put("/workflows/{name}/aliases/{alias}", WRITE, s.Alias)
 async def put_alias(call: Call, body: PutAlias) -> Any:
-    """Let an alias mean a version, or several, each for a percentage of the starts.
+    """Point an alias to a version, or to several versions, each for a percentage of the starts.
 
-    Which version a start gets is decided by a stable hash: raising a percentage moves nobody away from it.
+    A stable hash of the start's key chooses the version: a start that a version had gets it again when its percentage is
+    raised.
     """
     if (body.version is UNSET) == (body.versions is UNSET):
         message = "give either version or versions"
@@ -201,13 +210,13 @@ async def put_alias(call: Call, body: PutAlias) -> Any:
 
 @routes.delete("/workflows/{name}/aliases/{alias}", WRITE, s.AliasDeleted)
 async def delete_alias(call: Call) -> Any:
-    """Forget an alias. Runs that were started by it go on."""
+    """Delete an alias. Runs that were started by it continue."""
     return await call.service.workflows.delete_alias(call.path("name"), call.path("alias"))
 
 
 @routes.get("/workflows/{name}/aliases/{alias}/moves", READ, s.AliasPage)
 async def alias_moves(call: Call, query: Paged) -> Any:
-    """Where an alias pointed, the present first."""
+    """List the versions that an alias has pointed to, the present one first."""
     moves = call.service.workflows.alias_moves
     return await moves(call.path("name"), call.path("alias"), limit=query.limit, cursor=query.cursor).first()
 
@@ -218,5 +227,5 @@ class RollbackAlias(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 @routes.post("/workflows/{name}/aliases/{alias}/rollback", WRITE, s.Alias, needs_body=False)
 async def rollback_alias(call: Call, body: RollbackAlias) -> Any:
-    """Move an alias back to where it pointed before."""
+    """Point an alias back to the version it pointed to before."""
     return await call.service.workflows.rollback_alias(call.path("name"), call.path("alias"), reason=body.reason)

@@ -50,7 +50,7 @@ class RunsCalls:
         `definition`.
 
         `tag` is the version or alias, for a `workflow` that is a name alone; by its `tags` the run is found. It returns
-        when the start is durable; with `wait_seconds`, when the run has ended or the time is up. Each call has a key of
+        when the start is durable; with `wait_seconds` (at most 300), when the run has ended or the time is up. Each call has a key of
         its own, so that a repeated try starts nothing twice; give `idempotency_key` where the program itself may be
         repeated: the same key gives the run that it started. Where an alias means several versions, the same
         `rollout_key` (a customer, …) gets the same version until the alias moves. `correlation_id` is your own name for

@@ -267,7 +267,7 @@ class PatchResult(TypedDict):
 
 
 class Workers(TypedDict):
-    """How many there are."""
+    """The number of workers, by whether they still send heartbeats."""
 
     alive: int
     dead: int

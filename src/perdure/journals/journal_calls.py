@@ -71,7 +71,7 @@ class JournalCalls(Calls):
             "until": where.until,
             "parent": where.parent,
             "top": True if where.top else None,
-            "idle": True if where.idle else None,
+            "may_wait": True if where.may_wait else None,
             "quarantined": True if where.quarantined is True else None,
             "sound": True if where.quarantined is False else None,
             "cursor_at": place and place[0],

@@ -92,14 +92,14 @@ class Runs(Starts):
         """The runs, newest first; child runs only with `children` or of a `parent`. The state `waiting`, given alone,
         means `running` with nothing to do but wait."""
         states = (state,) if isinstance(state, str) else tuple(state)
-        idle = "waiting" in states
-        if idle and len(set(states)) > 1:
+        waiting = "waiting" in states
+        if waiting and len(set(states)) > 1:
             message = "'waiting' is a part of 'running' and goes with no other state"
             raise Invalid(message, [Trouble("state", "conflicting_keys", message)])
         where = RunFilter(
             tenant=self._tenancy.listed,
-            states=("running",) if idle else states,
-            idle=idle,
+            states=("running",) if waiting else states,
+            may_wait=waiting,
             top=parent is None and not children,
             workflow=workflow,
             tag=tag,
@@ -108,7 +108,7 @@ class Runs(Starts):
             parent=parent,
         )
         page = await self._engine.journal.list_runs(where, limit=limit, cursor=cursor)
-        return await runs_view(self._engine, page, only_waiting=idle)
+        return await runs_view(self._engine, page, only_waiting=waiting)
 
     async def summary(self, run_id: str) -> View:
         """What a list says of a run, which can be said even where its events cannot be read."""

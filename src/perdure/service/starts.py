@@ -66,6 +66,12 @@ class Starts:
         if bool(workflow) == (definition is not None):
             message = "give either workflow or definition"
             raise Invalid(message, [Trouble("workflow", "conflicting_keys" if workflow else "missing_key", message)])
+        if wait_seconds > LONGEST_WAIT_SECONDS:
+            message = (
+                f"wait_seconds is at most {LONGEST_WAIT_SECONDS:g}, this is {wait_seconds:g}; "
+                "to wait longer, start the run and follow it until it ends"
+            )
+            raise Invalid(message, [Trouble("wait_seconds", "wrong_value", message)])
         if tags is not None and len(tags) > MOST_TAGS:
             message = (
                 f"a run has at most {MOST_TAGS} tags, these are {len(tags)}; what a run works on belongs in its inputs"
@@ -133,7 +139,7 @@ class Starts:
     async def _started(self, run_id: str, wait_seconds: float) -> View:
         tenancy = self._tenancy
         if wait_seconds > 0 and tenancy.feed is not None:
-            await tenancy.feed.wait_for_end(run_id, min(wait_seconds, LONGEST_WAIT_SECONDS))
+            await tenancy.feed.wait_for_end(run_id, wait_seconds)
         record = await tenancy.get_run(run_id)
         view = {name: run_summary(record)[name] for name in ("run_id", "workflow", "version", "state", "error")}
         view["outputs"] = None

@@ -33,7 +33,7 @@ def matches(run: RunRecord, where: RunFilter, parents: Collection[str]) -> bool:
         and (where.until is None or row.created_at < where.until)
         and (where.parent is None or row.parent == where.parent)
         and (not where.top or row.parent is None)
-        and (not where.idle or not row.busy or run.run_id in parents)
+        and (not where.may_wait or not row.busy or run.run_id in parents)
         and (where.quarantined is None or where.quarantined == (run.quarantined is not None))
     )
 

@@ -49,8 +49,8 @@ async def test_an_empty_journal_lists_nothing(journal):
         ({"parent": "a"}, "c"),
         ({"top": True}, "dba"),
         ({"top": True, "tag": ("team", "x")}, "a"),
-        ({"idle": True}, "cba"),
-        ({"idle": True, "tag": ("team", "y")}, ""),
+        ({"may_wait": True}, "cba"),
+        ({"may_wait": True, "tag": ("team", "y")}, ""),
         ({"quarantined": True}, ""),
         ({"quarantined": False}, "dcba"),
     ],
@@ -102,7 +102,7 @@ async def test_a_cursor_that_was_not_given_out_is_refused(journal, runs, cursor)
         await journal.list_runs(cursor=cursor)
 
 
-async def test_a_run_with_open_children_may_be_idle_since_a_journal_does_not_know_what_they_do(journal):
+async def test_a_run_with_open_children_may_wait_since_a_journal_does_not_know_what_they_do(journal):
     await append(
         journal,
         commit("parent", created_at=1.0, busy=True, tags=b'{"team":"x"}'),
@@ -110,5 +110,5 @@ async def test_a_run_with_open_children_may_be_idle_since_a_journal_does_not_kno
         commit("done", created_at=3.0, busy=True),
         commit("ended", created_at=4.0, parent="done", state="failed", ended_at=5.0),
     )
-    assert await ids(journal, idle=True) == ["ended", "parent"]
-    assert await ids(journal, idle=True, tag=("team", "x")) == ["parent"]
+    assert await ids(journal, may_wait=True) == ["ended", "parent"]
+    assert await ids(journal, may_wait=True, tag=("team", "x")) == ["parent"]
