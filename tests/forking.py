@@ -1,17 +1,22 @@
 """A `perdure` that starts in a tenth of the time: a process that has imported everything once forks for each command.
 
-Most of what a short command takes is importing. Documents show a hundred and fifty of them, and what they say is tested, not how a
-process starts: `tests/cli` does that, with processes as anybody starts them. `commands()` is a folder for the front of PATH; the
+Most of what a short command takes is importing. Tests start hundreds of them, and what a command does is tested, not how an
+interpreter starts: some of `tests/cli` and `tests/sdk` do that, with processes as anybody starts them. What is forked is a process
+like any other: it has its own folder, environment and files, and is signalled and killed.
+
+`Forked` is to be used like `subprocess.Popen`, `run` like `subprocess.run`. For shells, `commands()` is a folder for the front of PATH; the
 `perdure` in it hands its arguments, environment, folder and files to the server, and ends with the code of what was forked there.
-Whoever is to be killed or reads a terminal should be started as it is: signals go to the one that asks, not to the fork.
+There, signals go to the one that asks, not to the fork.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import gc
 import importlib
+import io
 import os
 import pkgutil
 import signal
@@ -19,11 +24,14 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import types
+from collections.abc import Mapping
 from pathlib import Path
 
 import perdure.cli
 from perdure.private_servers.launcher import die_with_parent
+from tests.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parent.parent
 REAL = Path(sys.executable).parent / "perdure"
@@ -34,6 +42,8 @@ IMPORTED = (
     "perdure.journals.sqlite",
     "perdure.secrets.vault",
     "perdure.service.runs",
+    "perdure.cli.terminal.painter",
+    "rich.console",
     "zoneinfo",
 )
 
@@ -49,9 +59,72 @@ server.connect({address!r})
 server.sendmsg([len(asked).to_bytes(4, "big")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
 while asked:
     asked = asked[server.send(asked):]
+server.recv(4)
 code = server.recv(4)
-os._exit(int.from_bytes(code, "big") if code else 70)
+code = int.from_bytes(code, "big", signed=True) if code else 70
+os._exit(code if code >= 0 else 128 - code)
 """
+
+
+class Forked:
+    """A `perdure` with these words. Files are descriptors; where none is given there is nothing to read, and nobody to read what is
+    written. With `PYTHONPATH` in its environment it finds modules there, but what is imported already is what it is."""
+
+    def __init__(
+        self,
+        words: list[str],
+        *,
+        cwd: Path | str,
+        env: Mapping[str, str],
+        stdin: int | None = None,
+        stdout: int | None = None,
+        stderr: int | None = None,
+    ) -> None:
+        self.args = ["perdure", *words]
+        self.returncode: int | None = None
+        given = [os.path.abspath(cwd), *words, *("=".join(pair) for pair in env.items())]
+        asked = b"\0".join([b"%d" % len(words), *map(os.fsencode, given)])
+        nothing = os.open(os.devnull, os.O_RDWR)
+        try:
+            self._server = socket.socket(socket.AF_UNIX)
+            self._server.connect(f"{commands()}/socket")
+            files = [nothing if file is None else file for file in (stdin, stdout, stderr)]
+            socket.send_fds(self._server, [len(asked).to_bytes(4, "big")], files)
+            self._server.sendall(asked)
+            self.pid = int.from_bytes(self._server.recv(4), "big")
+        finally:
+            os.close(nothing)
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            self._server.settimeout(timeout)
+            try:
+                code = self._server.recv(4)
+            except (TimeoutError, BlockingIOError):
+                raise subprocess.TimeoutExpired(self.args, timeout or 0.0) from None
+            self._server.close()
+            self.returncode = int.from_bytes(code, "big", signed=True)
+        return self.returncode
+
+    def poll(self) -> int | None:
+        try:
+            return self.wait(0.0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):  # it has ended just now
+                os.kill(self.pid, number)
+
+
+def run(words: list[str], *, cwd: Path | str, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """A `perdure` that has ended, and what it wrote."""
+    with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as said:
+        process = Forked(words, cwd=cwd, env=env, stdout=printed.fileno(), stderr=said.fileno())
+        code = process.wait(PATIENCE_SECONDS)
+        texts = [os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode() for file in (printed, said)]
+    return subprocess.CompletedProcess(process.args, code, *texts)
 
 
 @functools.cache
@@ -86,6 +159,7 @@ def serve(listening: socket.socket) -> None:
         if os.fork():
             asking.close()
             continue
+        die_with_parent()
         listening.close()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         length, files, _, _ = socket.recv_fds(asking, 4, 3)
@@ -95,10 +169,13 @@ def serve(listening: socket.socket) -> None:
         if child := os.fork():
             for file in files:
                 os.close(file)
+            asking.sendall(child.to_bytes(4, "big"))
             _, status = os.waitpid(child, 0)
-            code = os.waitstatus_to_exitcode(status)
-            asking.sendall((code if code >= 0 else 128 - code).to_bytes(4, "big"))
+            with contextlib.suppress(OSError):  # nobody wants to know any more
+                asking.sendall(os.waitstatus_to_exitcode(status).to_bytes(4, "big", signed=True))
             os._exit(0)
+        die_with_parent()
+        os.setsid()  # a terminal that it is given is not the one of the tests
         asking.close()
         become(files, asked.split(b"\0"))
         return
@@ -114,8 +191,11 @@ def become(files: list[int], asked: list[bytes]) -> None:
     os.chdir(folder)
     os.environ.clear()
     os.environb.update((name, value) for name, _, value in (pair.partition(b"=") for pair in environment))
+    time.tzset()
+    assert isinstance(sys.stdout, io.TextIOWrapper)
+    sys.stdout.reconfigure(line_buffering=sys.stdout.isatty())
     sys.argv = ["perdure", *map(os.fsdecode, arguments)]
-    sys.path[0] = str(REAL.parent)
+    sys.path[:1] = [str(REAL.parent), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     for name in [name for name in sys.modules if name.split(".")[0] == "tests"]:
         del sys.modules[name]
     sys.modules["__main__"] = types.ModuleType("__main__")

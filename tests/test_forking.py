@@ -1,11 +1,13 @@
 """The quick `perdure` of documents is what the other one is."""
 
 import os
+import signal
 import subprocess
 
 import pytest
 
-from tests.forking import REAL, commands
+from tests.forking import REAL, ROOT, Forked, commands, run
+from tests.waiting import wait_until
 
 
 def asked(program, *arguments, folder, **environment):
@@ -33,3 +35,22 @@ def test_folder_arguments_environment_output_and_exit_code_are_the_same(tmp_path
     code, printed, error = asked(quick, "runs", "list", folder=tmp_path, PERDURE_DATABASE_URL="nowhere://")
     assert (code, printed) == (1, b"")
     assert b"nowhere" in error
+
+
+@pytest.mark.slow
+def test_what_is_forked_is_signalled_and_its_end_is_known(tmp_path):
+    (tmp_path / "w.yaml").write_text(
+        "name: w\nnodes:\n  - {id: a, type: task, config: {function: 'tests.cli.work:wait_until', args: {path: never, begun: begun}}}\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = Forked(["run", "w.yaml", "--run-id", "r1"], cwd=tmp_path, env=environment)
+    wait_until((tmp_path / "begun").exists, "the function of a module on PYTHONPATH")
+    assert process.poll() is None
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.01)
+    process.send_signal(signal.SIGKILL)
+    assert (process.wait(60), process.poll()) == (-signal.SIGKILL, -signal.SIGKILL)
+    process.send_signal(signal.SIGKILL)  # reaches nobody
+    done = run(["runs", "show", "r1"], cwd=tmp_path, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "running" in done.stdout

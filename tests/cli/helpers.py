@@ -13,6 +13,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from perdure.cli.app import app
+from tests.forking import Forked
 from tests.waiting import PATIENCE_SECONDS as DEADLINE_SECONDS
 from tests.waiting import wait_until
 
@@ -64,7 +65,7 @@ class Shell:
         assert "Traceback" not in result.stderr
         return result.stderr
 
-    # in another one
+    # in another one: forked, as what is tested is seldom how an interpreter starts (`tests/forking.py`)
 
     @property
     def environment(self):
@@ -72,31 +73,34 @@ class Shell:
         return {**kept, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"}
 
     def start(self, *args):
-        return self._keep(
-            Process(
-                subprocess.Popen(
-                    [sys.executable, "-m", "perdure", *map(str, args)],
-                    cwd=self.folder,
-                    env=self.environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                )
-            )
+        ours, theirs = os.pipe()
+        try:
+            words = [str(arg) for arg in args]
+            popen = Forked(words, cwd=self.folder, env=self.environment, stdout=theirs, stderr=theirs)
+        finally:
+            os.close(theirs)
+        return self._keep(Process(popen, ours))
+
+    def start_interpreter(self, *args):
+        """As anybody starts it."""
+        ours, theirs = os.pipe()
+        popen = subprocess.Popen(
+            [sys.executable, "-m", "perdure", *map(str, args)],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=theirs,
         )
+        os.close(theirs)
+        return self._keep(Process(popen, ours))
 
     def start_on_terminal(self, *args, size=(100, 30), environment=None):
         ours, theirs = pty.openpty()
         termios.tcsetwinsize(theirs, (size[1], size[0]))
-        popen = subprocess.Popen(
-            [sys.executable, "-m", "perdure", *map(str, args)],
-            cwd=self.folder,
-            env={**self.environment, "COLUMNS": str(size[0]), "LINES": str(size[1]), **(environment or {})},
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-        )
+        environment = {**self.environment, "COLUMNS": str(size[0]), "LINES": str(size[1]), **(environment or {})}
+        words = [str(arg) for arg in args]
+        popen = Forked(words, cwd=self.folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs)
         os.close(theirs)
         return self._keep(Process(popen, ours))
 
@@ -110,18 +114,18 @@ class Shell:
 
 
 class Process:
-    def __init__(self, popen, terminal=None):
+    def __init__(self, popen, source):
+        """`source`: what is written comes from there, and what is typed goes there."""
         self.popen = popen
-        self._terminal = terminal
+        self._source = source
         self._text = ""
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self):
-        source = self._terminal if self._terminal is not None else self.popen.stdout.fileno()
         while True:
             try:
-                data = os.read(source, 65536)
+                data = os.read(self._source, 65536)
             except OSError:  # a terminal ends like this
                 return
             if not data:
@@ -142,7 +146,7 @@ class Process:
         return self
 
     def type(self, text):
-        os.write(self._terminal, text.encode())
+        os.write(self._source, text.encode())
 
     def signal(self, number):
         self.popen.send_signal(number)
@@ -160,7 +164,4 @@ class Process:
         if self.popen.poll() is None:
             self.kill()
         self._reader.join(DEADLINE_SECONDS)
-        if self.popen.stdout is not None:
-            self.popen.stdout.close()
-        if self._terminal is not None:
-            os.close(self._terminal)
+        os.close(self._source)

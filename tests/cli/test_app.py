@@ -81,6 +81,14 @@ def test_help_of_a_command_does_not_import_the_engine(name):
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.slow
+def test_what_reads_tokens_is_imported_where_tokens_are_accepted():
+    """It is a quarter of what a command on a database imports."""
+    code = "import sys, perdure.service; sys.exit(', '.join({'jwt', 'cryptography.x509'} & set(sys.modules)) or 0)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+
+
 def test_the_list_of_commands_says_what_they_say_themselves():
     context = click.Context(app)
     found = {name: app.get_command(context, name) for name in app.list_commands(context)}

@@ -11,6 +11,7 @@ import yaml
 
 from perdure.cli.init import FILES, read_starter
 from perdure.cli.schema import FILE as SCHEMA
+from tests import forking
 from tests.cli.helpers import ROOT
 
 
@@ -20,10 +21,7 @@ def environment():
 
 
 def perdure(folder, *args, code=0):
-    command = [sys.executable, "-m", "perdure", *args]
-    done = subprocess.run(
-        command, cwd=folder, env=environment(), capture_output=True, text=True, check=False, timeout=60
-    )
+    done = forking.run(list(args), cwd=folder, env=environment())
     assert done.returncode == code, done.stdout + done.stderr
     return done
 

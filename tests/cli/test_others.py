@@ -82,11 +82,14 @@ def test_only_leaves_the_others_where_they_are(shell, tmp_path, interrupted):
 
 
 def test_who_goes_on_with_a_run_that_the_holder_leaves_alone_is_told_what_to_type(shell, tmp_path, interrupted):
-    slow = workflow(tmp_path, "c", task("x", "wait_until", args={"path": str(tmp_path / "never")}))
+    enough = tmp_path / "enough"
+    slow = workflow(tmp_path, "c", task("x", "wait_until", args={"path": str(enough)}), task("y", "echo", "x"))
     holder = shell.start("run", slow, "--only").wait_for("Leaving alone 1 other run here: a1.")
     follower = shell.start("run", "a.json", "--run-id", "a1").wait_for(f"    kill -INT {holder.pid}\n")
     assert not interrupted.exists()
     holder.signal(signal.SIGINT)
+    holder.wait_for("has 10 s to finish")
+    enough.touch()  # it finishes within its grace
     holder.wait(130)
     follower.wait(0)
     assert interrupted.exists()

@@ -15,9 +15,9 @@ def finish(shell, run_id):
     return shell.json("runs", "show", run_id)
 
 
-def executing(shell, file, run_id="r1"):
+def executing(shell, file, run_id="r1", start=None):
     """`perdure run`, once its node a is executed: what is only queued is missed by nobody and needs no time to finish."""
-    process = shell.start("run", file, "--run-id", run_id).wait_for("queued")
+    process = (start or shell.start)("run", file, "--run-id", run_id).wait_for("queued")
     wait_until(lambda: shell.json("runs", "show", run_id)["nodes"]["a"]["state"] == "running", "a to be executed")
     return process
 
@@ -105,9 +105,9 @@ def test_a_killed_run_goes_on_with_the_same_command_and_repeats_nothing_that_com
         task("first", "note", args={"path": str(notes)}),
         task("second", "block_until", "first", args={"path": str(gate)}),
     )
-    shell.start("run", file, "--run-id", "r1").wait_for("second  queued").kill()
+    shell.start_interpreter("run", file, "--run-id", "r1").wait_for("second  queued").kill()
     gate.touch()
-    text = shell.start("run", file, "--run-id", "r1").wait(0)
+    text = shell.start_interpreter("run", file, "--run-id", "r1").wait(0)
     assert "going on with it" in text
     assert notes.read_text() == "x\n"
     assert shell.json("doctor")["ok"]
@@ -117,7 +117,7 @@ def test_a_killed_run_goes_on_with_the_same_command_and_repeats_nothing_that_com
 def test_a_signal_stops_gracefully_and_says_how_to_go_on(shell, tmp_path, number, code):
     gate = tmp_path / "gate"
     file = workflow(tmp_path, "long", task("a", "wait_until", args={"path": str(gate)}), task("b", "echo", "a"))
-    process = executing(shell, file)
+    process = executing(shell, file, start=shell.start_interpreter)
     process.signal(number)
     process.wait_for("has 10 s to finish")
     gate.touch()  # it finishes within its grace

@@ -4,11 +4,11 @@ import json
 import logging
 import os
 import signal
-import subprocess
 import sys
 
 import pytest
 
+from tests import forking
 from tests.cli.helpers import task, wait_until, workflow
 
 SPEAKING = """
@@ -58,15 +58,7 @@ def messages(shell, run_id, *more):
 
 
 def execute(shell, *args):
-    return subprocess.run(
-        [sys.executable, "-m", "perdure", *args],
-        cwd=shell.folder,
-        env=shell.environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return forking.run(list(args), cwd=shell.folder, env=shell.environment)
 
 
 @pytest.mark.slow

@@ -26,15 +26,17 @@ def environment(**more):
 
 
 def start(folder, *command, stdin=subprocess.DEVNULL, **more):
+    ours, theirs = os.pipe()
     popen = subprocess.Popen(
         [sys.executable, *map(str, command)],
         cwd=folder,
         env=environment(**more),
         stdin=stdin,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stdout=theirs,
+        stderr=theirs,
     )
-    return Process(popen)
+    os.close(theirs)
+    return Process(popen, ours)
 
 
 def start_on_terminal(folder, *command, stdin=True, **more):

@@ -10,15 +10,18 @@ from __future__ import annotations
 import ipaddress
 import logging
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 from perdure.access.errors import Unauthenticated
 from perdure.access.keys import PREFIX, PresentedKey, is_valid, nobody, read_key
 from perdure.access.principal import LOCAL, Principal, make_principal
-from perdure.access.tokens import TokenRules, Tokens
 from perdure.archive import ApiKey, Archive
 from perdure.clock import Clock
 from perdure.errors import SettingsInvalid, StoreUnavailable
 from perdure.settings import Settings
+
+if TYPE_CHECKING:
+    from perdure.access.tokens import Tokens
 
 REMEMBER_SECONDS = 0.5
 REMEMBERED_KEYS = 10_000
@@ -112,6 +115,8 @@ def open_authenticator(settings: Settings, archive: Archive, clock: Clock) -> Au
     modes = settings.auth.split(",")
     tokens = None
     if "jwt" in modes:
+        from perdure.access.tokens import TokenRules, Tokens  # a tenth of the time in which a command starts
+
         tokens = Tokens(
             TokenRules(
                 secret=settings.jwt_secret,
