@@ -27,7 +27,8 @@ ALLOWED: dict[str, set[str]] = {
     "plain_text": set(),  # what may be seen of a text, and how it is cut
     "spelling": set(),  # what somebody may have meant
     "turns": set(),  # who is next
-    "weight": set(),  # how long JSON takes to be read
+    "pieces": set(),  # how much is searched in one go
+    "weight": {"pieces"},  # how long JSON takes to be read
     "tempo": set(),  # how often, and how long
     "settings": {"errors", "tempo", "spelling"},
     "model": {"errors", "spelling"},
@@ -35,7 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     "invariants": {"model", "kernel"},
     "drawing": {"model", "kernel"},  # pictures of workflows and of runs
     "outcomes": {"errors"},
-    "secrets": {"errors", "clock", "kernel", "plain_text"},
+    "secrets": {"errors", "clock", "kernel", "plain_text", "pieces", "weight"},
     "functions": {"errors", "plain_text"},
     "private_servers": {"errors", "clock"},  # programs, folders and signals
     "egress": {"errors", "settings", "plain_text"},  # what may be called is a setting of the process
@@ -57,7 +58,7 @@ ALLOWED: dict[str, set[str]] = {
     | PORTS,
     "access": {"errors", "clock", "settings", "archive", "plain_text", "spelling"},  # it knows credentials and no route
     "contents": BASE | {"kernel", "blobs", "weight"},  # values with their blobs, for whoever may wait
-    "runtime": BASE | {"kernel", "settings", "turns", "contents", "weight"} | PORTS | MIDDLE,
+    "runtime": BASE | {"kernel", "settings", "turns", "contents", "weight", "pieces"} | PORTS | MIDDLE,
     "deployment": BASE | {"settings", "runtime"} | PORTS | ADAPTERS | MIDDLE,  # from URLs to adapters
     "engine": BASE | {"deployment", "kernel", "settings", "contents", "runtime"} | PORTS | ADAPTERS | MIDDLE,
     "opening": {"settings", "deployment", "engine", "egress"},  # for programs and commands alike

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from itertools import islice
 
+from perdure.pieces import count
+
 MOST = 2_000_000
 """The most weight that is read at once: about a tenth of a second, whatever the parts are."""
 _OF_A_LIST = 6
@@ -40,5 +42,5 @@ def is_heavy(data: bytes | bytearray) -> bool:
 
 
 def _weigh(data: bytes | bytearray, start: int, end: int) -> int:
-    lists = data.count(b"[", start, end) + data.count(b"{", start, end)
-    return _OF_A_LIST * lists + data.count(b",", start, end)
+    lists = count(data, b"[", start, end) + count(data, b"{", start, end)
+    return _OF_A_LIST * lists + count(data, b",", start, end)

@@ -15,7 +15,7 @@ from perdure.sandbox import jq
 from tests.api.helpers import serving
 from tests.attack.helpers import until_some
 from tests.attack.marks import attack
-from tests.attack.watchdog import LONGEST_SECONDS, watching
+from tests.attack.watchdog import watching
 from tests.engine.helpers import DEADLINE, until_true
 
 MIB = 1024 * 1024
@@ -32,11 +32,10 @@ def mapping(value: Any) -> dict[str, Any]:
 @attack("S05", "a map whose outputs together are large")
 async def test_what_many_items_gave_is_gathered_beside_the_loop(tmp_path):
     async with serving(tmp_path) as server:
-        with watching() as dog:
+        with watching():
             inputs = {"x": [0] * 3_000, "t": "x" * 30_000}
             run = await server.start(mapping("{{ inputs.t }}"), inputs, wait=DEADLINE)
         assert (run["state"], run["outputs"]["m"]["size"]) == ("completed", 3_000 * 30_003 + 1), run
-        assert dog.longest < LONGEST_SECONDS, dog.what
 
 
 async def test_what_is_gathered_beside_the_loop_is_what_each_item_gave(tmp_path):
@@ -80,10 +79,9 @@ async def test_a_value_of_too_many_parts_is_not_looked_into(tmp_path):
     async with serving(tmp_path) as server:
         ref = await server.engine.blobs.put("default", b'{"value":' + HEAVY + b"}")  # type: ignore[union-attr]
         definition = {"name": "w", "nodes": [{"id": "a", "type": "transform", "config_ref": ref}]}
-        with watching() as dog:
+        with watching():
             answer = await server.post("/runs", {"definition": definition, "wait_seconds": 5})
         assert "more parts than one process reads at once" in answer.text, answer.text[:500]
-        assert dog.longest < LONGEST_SECONDS, dog.what
 
 
 def test_text_weighs_nothing_however_much_it_looks_like_lists():
@@ -124,9 +122,8 @@ async def test_what_a_person_changed_of_a_large_document_is_compared_beside_the_
     async with serving(tmp_path) as server:
         run = await server.start({"name": "w", "nodes": [ask]}, {"d": document}, wait=0)
         found = await until_some(server, f"/approvals?run_id={run['run_id']}", {})
-        with watching() as dog:
+        with watching():
             body = {"decision": "approve", "data": changed, "approver": "local"}
             await server.ok(f"/approvals/{found['approval_id']}/decide", body)
             shown = await server.ok(f"/approvals/{found['approval_id']}")
         assert shown["changes"]
-        assert dog.longest < LONGEST_SECONDS, dog.what

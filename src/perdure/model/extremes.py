@@ -27,6 +27,8 @@ _PIECE = 1024 * 1024
 """Bytes of JSON that are searched in one go: between two pieces, other threads have their turn."""
 _LONGEST = 16
 """Bytes of the next piece that are searched for a number that begins in this one."""
+_BYTES_EACH = 8 * 1024
+"""JSON that is read in about the time that the extreme numbers of one value take."""
 _OUTSIDE_TEXTS = re.compile(
     rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[eE][+-]?+0*+(?:2[89]|3)[0-9]',
     re.DOTALL,
@@ -36,6 +38,14 @@ _OUTSIDE_TEXTS = re.compile(
 def has_many(data: bytes | bytearray | memoryview) -> bool:
     """Whether JSON text has too many extreme numbers. Digits inside a string do not count."""
     return _count(data) > MOST and _count_outside(data) > MOST
+
+
+def cost(data: bytes) -> int:
+    """How long a value takes to read, as the number of bytes of an ordinary one: for those who read many in a row."""
+    lower, upper = _EXTREME  # written out: this is done for every event that is read
+    if lower.search(data) is None and (b"E" not in data or upper.search(data) is None):
+        return len(data)
+    return len(data) + _BYTES_EACH
 
 
 def _count(data: bytes | bytearray | memoryview) -> int:

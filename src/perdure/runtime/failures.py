@@ -13,6 +13,7 @@ import msgspec
 
 from perdure.outcomes import Failure
 from perdure.plain_text import LOOKED_AT, cut
+from perdure.runtime.worker.encoding import is_light
 from perdure.runtime.worker.outputs import check_output
 
 MAX_CODE = 100
@@ -45,6 +46,8 @@ def describe(error: BaseException, *, knows_secrets: bool = True) -> dict[str, A
 
 
 def _json_or_none(details: Any) -> Any:
+    if not is_light(details):  # as JSON it would have more bytes than are kept
+        return {"left_out": f"more details than the {MAX_DETAILS} bytes that are kept"}
     try:
         checked = check_output(details, "details")
     except Failure:

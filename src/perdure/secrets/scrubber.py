@@ -18,13 +18,21 @@ from urllib.parse import quote, quote_plus
 
 import msgspec
 
+from perdure.pieces import find_all
 from perdure.plain_text import hiding
+from perdure.weight import WHY, is_heavy
 
 URL_SAFE = ("/%:@!$&'()*+,;=~", "/%:@!$&'()*+,;=~?")
 """The characters that `perdure.egress` leaves as they are in the path and in the query of a URL."""
 SHORTEST = 4
 """A value with fewer characters is masked only where it stands alone: it would be found everywhere."""
 _MASK = "***"
+_LARGE = 32 * 1024 * 1024
+"""Bytes of JSON up to which it is checked in less than a tenth of a second, whatever they are."""
+
+
+class CannotClean(ValueError):
+    """JSON that holds a secret and takes too long to be cleaned; the message says why."""
 
 
 class Scrubber:
@@ -35,7 +43,8 @@ class Scrubber:
         self._values: set[str] = set()
         self._short: frozenset[str] = frozenset()
         self._pattern: re.Pattern[str] | None = None
-        self._json: re.Pattern[bytes] | None = None
+        self._json: tuple[re.Pattern[bytes] | None, int] = None, 0
+        """The pattern for JSON, and the most bytes that a match of it has."""
 
     def add(self, value: Any) -> None:
         """Remember a secret; of an object or a list, every text in it."""
@@ -64,14 +73,26 @@ class Scrubber:
         return text if pattern is None else pattern.sub(_MASK, text)
 
     def json(self, data: bytes | bytearray) -> bytes | bytearray:
-        """JSON without secrets, at the speed of one search if there are none."""
-        pattern = self._json
-        if pattern is None or pattern.search(data) is None:
+        """JSON without secrets, at the speed of one search if there are none. Raises CannotClean."""
+        pattern, longest = self._json
+        if pattern is None:
             return data
-        clean = pattern.sub(b"***", data)
+        clean, done = bytearray(), 0
+        for found in find_all(pattern, data, longest):
+            clean += data[done : found.start()]
+            clean += b"***"
+            done = found.end()
+        if not done:
+            return data
+        clean += data[done:]
+        # From here on everything is looked at in one go, so that it must not be much.
+        if len(data) > _LARGE and is_heavy(data):
+            raise CannotClean(f"it holds a secret, which cannot be taken out: {WHY}")
         try:
-            msgspec.json.decode(clean)
-        except msgspec.DecodeError:  # a match began in the middle of an escape
+            msgspec.json.decode(clean, type=msgspec.Raw)
+        except msgspec.DecodeError:  # a match began in the middle of an escape, or was part of a number
+            if is_heavy(data):
+                raise CannotClean(f"it may hold a secret, which cannot be looked for: {WHY}") from None
             return msgspec.json.encode(self.value(msgspec.json.decode(data)))
         return clean
 
@@ -105,8 +126,8 @@ def encodings(value: str) -> set[str]:
     return {form for form in forms if len(form) >= SHORTEST}
 
 
-def _json_pattern(values: set[str]) -> re.Pattern[bytes] | None:
-    """The forms as they stand inside JSON; a short value only as a whole text."""
+def _json_pattern(values: set[str]) -> tuple[re.Pattern[bytes] | None, int]:
+    """The forms as they stand inside JSON, and the length of the longest; a short value only as a whole text."""
     parts: set[bytes] = set()
     for value in values:
         if len(value) < SHORTEST:
@@ -114,7 +135,7 @@ def _json_pattern(values: set[str]) -> re.Pattern[bytes] | None:
         else:
             parts |= {re.escape(form.encode()) for one in encodings(value) for form in _escapes(one)}
     ordered: list[bytes] = sorted(parts, key=len, reverse=True)
-    return re.compile(b"|".join(ordered)) if ordered else None
+    return (re.compile(b"|".join(ordered)), len(ordered[0])) if ordered else (None, 0)
 
 
 def _escapes(value: str) -> set[str]:

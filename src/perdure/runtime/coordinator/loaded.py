@@ -28,6 +28,7 @@ from perdure.kernel import events as e
 from perdure.kernel import snapshot
 from perdure.kernel.evolve import evolve
 from perdure.kernel.state import IntegrityError, NodeState, State
+from perdure.model.extremes import cost
 from perdure.model.ir import IR
 from perdure.runtime.coordinator.continuations import child_notice, continuation_notice
 from perdure.runtime.coordinator.library import Library
@@ -245,8 +246,8 @@ async def load_from(
     while True:
         stored = await journal.read_events(run_id, after, _READ)
         for one in stored:
-            weight += len(one.body)
-            if weight > LARGE_BYTES:  # how many events are read at once says nothing of their size
+            weight += cost(one.body)
+            if weight > LARGE_BYTES:  # how many events are read at once says nothing of what each takes
                 weight = 0
                 await system.sleep(0)  # no time passes, but other tasks have their turn
             event = e.decode(one.body)

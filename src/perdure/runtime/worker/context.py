@@ -19,6 +19,7 @@ import msgspec
 
 from perdure.kernel.segments import HoldsSegments, has_refs
 from perdure.runtime.worker.capture import describe
+from perdure.runtime.worker.encoding import is_light
 from perdure.runtime.worker.inputs import copy_plain
 from perdure.runtime.worker.outputs import check_output
 from perdure.transport import Task
@@ -31,6 +32,8 @@ class Context:
 
     __slots__ = ("_data", "_inputs", "_steps", "_task", "_used", "cancelled")
     __perdure_context__ = True
+    _alone = False
+    """Whether the process does nothing else, so that no other work waits while much is read."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -134,9 +137,15 @@ class Context:
 
     def checkpoint(self, data: Any) -> Any:
         """Keep a value for the next attempt, replacing the last one. To be awaited on the loop; blocks in a thread."""
-        checked = check_output(data, "checkpoint").value
+        if self._on_loop() and not is_light(data):
+            return self._checkpoint_beside(data)
+        checked = check_output(data, "checkpoint", alone=self._alone).value
         self._data = checked
         return self._save(checked)
+
+    async def _checkpoint_beside(self, data: Any) -> None:
+        self._data = (await asyncio.to_thread(check_output, data, "checkpoint", alone=self._alone)).value
+        await self._save(self._data)
 
     def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Call the function, unless an earlier attempt already has, and give its result once that is durable.
@@ -190,17 +199,26 @@ class Context:
             value = await self.run_in_thread(function, *args, **kwargs)
             if inspect.isawaitable(value):
                 value = await value
-        kept, saved = self._keep(name, value)
+        if is_light(value):
+            kept, saved = self._keep(name, value)
+        else:
+            checked, kept = await asyncio.to_thread(self._check_step, name, value)
+            self._steps[name], saved = checked, self._save(checked, name)
         await saved
         if self.cancelled:  # asked to stop while the step ran in a thread: it is kept, the next one does not begin
             raise asyncio.CancelledError(f"stopped after step {name!r}")
         return kept
 
     def _keep(self, name: str, value: Any) -> tuple[Any, Awaitable[None]]:
-        checked = check_output(value, f"step {name!r}").value
+        checked, kept = self._check_step(name, value)
         self._steps[name] = checked
         # Only this step is sent, so that what a handler with a thousand steps sends does not grow with their square.
-        return msgspec.to_builtins(checked), self._save(checked, name)
+        return kept, self._save(checked, name)
+
+    def _check_step(self, name: str, value: Any) -> tuple[Any, Any]:
+        """What a step gave as data, and a copy of it for the handler."""
+        checked = check_output(value, f"step {name!r}", alone=self._alone).value
+        return checked, msgspec.to_builtins(checked)
 
     def _save(self, checkpoint: Any, step: str = "") -> Any:
         """Send the result of a step, or the checkpoint if it has no name. Awaitable on the loop; blocks in a thread."""

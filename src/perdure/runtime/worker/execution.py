@@ -29,9 +29,8 @@ from perdure.runtime.worker.handlers import Found, Handlers
 from perdure.runtime.worker.inputs import Filling
 from perdure.runtime.worker.isolation import Duties, ProcessPool
 from perdure.runtime.worker.logs import LONGEST
-from perdure.runtime.worker.outputs import Encoded
 from perdure.runtime.worker.reporter import Reporter
-from perdure.runtime.worker.results import Leaving, Left
+from perdure.runtime.worker.results import Leaving, Left, is_quick
 from perdure.runtime.worker.threads import ThreadPool
 from perdure.runtime.worker.watch import Watch
 from perdure.transport import Result, Task, Transport, TransportUnavailable
@@ -130,18 +129,18 @@ class Execution:
     def checkpoint(self, attempt: Attempt, data: Any, step: str) -> asyncio.Future[None]:
         if attempt.reported:
             raise asyncio.CancelledError(f"{attempt.task_id} is over")
-        small = self._leaving.send_small(attempt.task, data, "checkpoint")
+        small = self._leaving.send_small(attempt.task, data, "checkpoint") if is_quick(data) else data
         if attempt.saving is None and isinstance(small, Left):
             return self._reporter.add_and_wait(attempt.checkpointed(small, step, self.worker_id))
         attempt.saving = self.loop.create_task(self._save(attempt, small, step, attempt.saving))
         attempt.saving.add_done_callback(_look_at)
         return attempt.saving
 
-    async def _save(self, attempt: Attempt, data: Left | Encoded, step: str, before: asyncio.Task[None] | None) -> None:
+    async def _save(self, attempt: Attempt, data: Any, step: str, before: asyncio.Task[None] | None) -> None:
         """Store a large checkpoint, then report it. Later checkpoints wait for it, so that they arrive in order."""
         if before is not None:
             await asyncio.wait([before])
-        left = await self._leaving.send(attempt.task, data, "checkpoint") if isinstance(data, Encoded) else data
+        left = data if isinstance(data, Left) else await self._leaving.send(attempt.task, data, "checkpoint")
         await self._reporter.add_and_wait(attempt.checkpointed(left, step, self.worker_id))
 
     async def load_inputs(self, task: Task) -> dict[str, Any]:

@@ -6,6 +6,7 @@ a coordinator only passes references on.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Generator
 from functools import partial
@@ -20,6 +21,7 @@ from perdure.expressions.segments import fill
 from perdure.kernel import segments
 from perdure.kernel.segments import HoldsSegments, has_sealed
 from perdure.outcomes import Failure
+from perdure.runtime.worker.encoding import LIGHT_BYTES
 from perdure.secrets.keyring import UnknownKey
 from perdure.secrets.sealing import CannotOpen, Sealer
 from perdure.secrets.vault import Vault
@@ -85,12 +87,23 @@ class Filling:
             return self._open(task, copy_plain(value))
         except HoldsSegments:
             steps = loading(value, self._secret(task), partial(self._open_text, task))
+        wanted, whole = self._advance(task, steps, None)
+        large = False
+        while wanted is not None:
+            data = await self.get(task, wanted)
+            large = large or len(data) > LIGHT_BYTES
+            advance = partial(self._advance, task, steps, data)
+            wanted, whole = await asyncio.to_thread(advance) if large else advance()
+        return whole
+
+    def _advance(
+        self, task: Task, steps: Generator[str, bytes | bytearray, Any], data: bytes | bytearray | None
+    ) -> tuple[str | None, Any]:
+        """The blob that is wanted next; when there is none, the whole value."""
         try:
-            ref = next(steps)
-            while True:
-                ref = steps.send(await self.get(task, ref))
+            return (next(steps) if data is None else steps.send(data)), None
         except StopIteration as done:
-            return self._open(task, done.value)
+            return None, self._open(task, done.value)
 
     def reveal(self, task: Task, value: Any) -> Any:
         """The value with its secrets only, for an isolated process, which asks for blobs by itself. Raises Failure."""

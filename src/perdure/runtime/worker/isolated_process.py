@@ -54,7 +54,7 @@ class Channel:
     def start(self) -> None:
         threading.Thread(target=self._read, name="perdure-parent", daemon=True).start()
 
-    def send(self, message: dict[str, Any], data: bytes = b"") -> None:
+    def send(self, message: dict[str, Any], data: bytes | bytearray = b"") -> None:
         if data:
             message["bytes"] = len(data)
         body = msgspec.json.encode(message)
@@ -98,6 +98,7 @@ class Channel:
 
 class ChildContext(Context):
     __slots__ = ("_channel", "_loop")
+    _alone = True
 
     def __init__(self, task: Task, channel: Channel) -> None:
         super().__init__(task)
@@ -140,7 +141,7 @@ class ChildContext(Context):
         return running_loop() is self._loop
 
 
-async def _execute(message: dict[str, Any], channel: Channel) -> tuple[dict[str, Any], bytes]:
+async def _execute(message: dict[str, Any], channel: Channel) -> tuple[dict[str, Any], bytes | bytearray]:
     try:
         config, inputs, checkpoint = unpack(message["values"])
         loop = asyncio.get_running_loop()

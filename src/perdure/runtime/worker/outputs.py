@@ -11,15 +11,17 @@ from typing import Any
 
 import msgspec
 
+from perdure import weight
 from perdure.model.extremes import WHY, has_many
 from perdure.outcomes import Failure
+from perdure.pieces import count, holds
 from perdure.plain import convert, type_name, way_out
 from perdure.plain_text import cut
+from perdure.runtime.worker.encoding import TooDeep, TooLarge, encode, encode_in_pieces
 
 MAX_BYTES = 256 * 1024 * 1024
 MAX_DEPTH = 200
 
-_encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder()
 
 
@@ -38,40 +40,43 @@ class Encoded(msgspec.Struct, frozen=True, gc=False):
 _NOTHING = Checked(None, 4)
 
 
-def check_output(value: Any, what: str = "output") -> Checked:
+def check_output(value: Any, what: str = "output", *, alone: bool = False) -> Checked:
+    """A copy of the value as data. Raises Failure. `alone`: the process does nothing else, so that no other work waits
+    while much is read."""
     if value is None:
         return _NOTHING
     encoded = encode_output(value, what)
+    if not alone and weight.is_heavy(encoded):
+        raise _refuse(f"{what}: {weight.WHY}")
     return Checked(_decoder.decode(encoded), len(encoded))
 
 
-def encode_output(value: Any, what: str = "output") -> bytes:
-    """The value as JSON that means the same. Raises Failure. No second copy of a large value is made."""
+def encode_output(value: Any, what: str = "output") -> bytes | bytearray:
+    """The value as JSON that means the same. Raises Failure. No second copy of a large value is made. To be called
+    beside the loop unless the value is light."""
     try:
-        encoded = _encode(value)
+        encoded = encode_in_pieces(value, MAX_BYTES, MAX_DEPTH)
         if len(encoded) > MAX_BYTES:
-            raise _refuse(f"{what} is {len(encoded)} bytes of JSON, {MAX_BYTES} are allowed; store it and return where")
+            raise TooLarge
         if has_many(encoded):
             raise _refuse(f"{what}: {WHY}")
         # Nesting cannot be deeper than the number of brackets, so most outputs need no walk.
-        deep = encoded.count(b"[") + encoded.count(b"{") > MAX_DEPTH
+        deep = count(encoded, b"[") + count(encoded, b"{") > MAX_DEPTH
         if deep and not _is_shallow(value):
-            raise _refuse(f"{what} is nested more than {MAX_DEPTH} levels deep")
+            raise TooDeep
         # Not-a-number was encoded as null: only an output with a null in it can hide one.
-        if b"null" in encoded and not _is_finite(value):
+        if holds(encoded, b"null") and not _is_finite(value):
             raise ValueError("not a number")
     except Failure:
         raise
+    except TooLarge:
+        message = f"{what} has more than the {MAX_BYTES:,} bytes of JSON that are allowed; store it and return where"
+        raise _refuse(message) from None
+    except TooDeep:
+        raise _refuse(f"{what} is nested more than {MAX_DEPTH} levels deep, or contains itself") from None
     except (TypeError, ValueError, OverflowError, RecursionError, NotImplementedError) as error:
         raise _refuse(f"{what} is not JSON: {_describe_problem(value, error)}") from error
     return encoded
-
-
-def _encode(value: Any) -> bytes:
-    try:
-        return _encoder.encode(value)
-    except TypeError:
-        return msgspec.json.encode(value, enc_hook=convert)
 
 
 def _refuse(message: str) -> Failure:
@@ -139,7 +144,7 @@ def _describe_problem(value: Any, error: Exception) -> str:
 
 def _find_leaf_problem(value: Any) -> str | None:
     try:
-        if _encode(value) == b"null" and value is not None:  # most often a scalar of numpy
+        if encode(value) == b"null" and value is not None:  # most often a scalar of numpy
             return "is not a number, or infinite, which JSON has no number for"
     except UnicodeEncodeError:
         return "is text that is not valid Unicode"

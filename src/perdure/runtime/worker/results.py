@@ -7,6 +7,7 @@ reference names a blob that was not written.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -16,9 +17,13 @@ from perdure.blobs import INLINE_BYTES, BlobStore, BlobStoreUnavailable
 from perdure.clock import Clock
 from perdure.kernel.segments import SEALED
 from perdure.outcomes import Failure
+from perdure.pieces import holds
+from perdure.runtime.worker.encoding import LIGHT_BYTES, is_light
 from perdure.runtime.worker.outputs import Encoded, encode_output
+from perdure.secrets.scrubber import CannotClean
 from perdure.secrets.vault import Vault
 from perdure.transport import Result, Task
+from perdure.weight import WHY, is_heavy
 
 STORE_SECONDS = 60.0
 """How long the blob store may be away before work that is done counts as failed, to be done again."""
@@ -43,6 +48,11 @@ class Protected(Encoded, frozen=True, gc=False):
     """JSON that was scrubbed and sealed."""
 
 
+def is_quick(value: Any) -> bool:
+    """Whether it takes no time to make a result of the value."""
+    return len(value.data) <= LIGHT_BYTES if isinstance(value, Encoded) else is_light(value)
+
+
 class Leaving:
     def __init__(self, blobs: BlobStore | None, clock: Clock, vault: Vault | None = None) -> None:
         """Without a blob store every value stays in its result, however large."""
@@ -51,7 +61,8 @@ class Leaving:
         self._vault = vault
 
     def send_small(self, task: Task, value: Any, what: str = "output") -> Left | Encoded:
-        """The value if it is small; otherwise its JSON, for `send`. Raises Failure."""
+        """The value if it is small; otherwise its JSON, for `send`. Raises Failure. To be called beside the loop unless
+        the value `is_quick`."""
         if value is None:
             return _NOTHING
         data = self._protect(task, value.data if type(value) is Encoded else encode_output(value, what), what)
@@ -81,14 +92,19 @@ class Leaving:
 
     def _protect(self, task: Task, data: bytes | bytearray, what: str) -> bytes | bytearray:
         """The JSON of a value, scrubbed and sealed. Raises Failure for a value that pretends to be sealed already."""
-        if _MARK in data:
+        if holds(data, _MARK):
             message = f"the {what} has a key {SEALED!r}, which is Perdure's own; give the field another name"
             raise Failure("bad_output", message, retryable=False)
         if self._vault is None:
             return data
         if self._vault.scrubber:
-            data = self._vault.scrubber.json(data)
+            try:
+                data = self._vault.scrubber.json(data)
+            except CannotClean as error:
+                raise Failure("bad_output", f"the {what}: {error}", retryable=False) from None
         if task.sensitive:
+            if is_heavy(data):
+                raise Failure("bad_output", f"the {what} has sensitive fields, and {WHY}", retryable=False)
             sealer = self._vault.sealer(task.tenant, task.sealed_for or task.run_id)
             node, paths = (task.node, task.sensitive) if what == "output" else (f"{task.node}#{what}", ("*",))
             data = msgspec.json.encode(sealer.seal(_decode(data), node, paths))
@@ -96,7 +112,12 @@ class Leaving:
 
     async def send(self, task: Task, value: Any, what: str = "output") -> Left:
         """The value as the result carries it, stored as a blob if it is large. Raises Failure."""
-        small = value if type(value) is Protected else self.send_small(task, value, what)
+        if type(value) is Protected:
+            small: Left | Encoded = value
+        elif is_quick(value):
+            small = self.send_small(task, value, what)
+        else:
+            small = await asyncio.to_thread(self.send_small, task, value, what)
         if type(small) is Left:
             return small
         assert isinstance(small, Protected)
