@@ -1,0 +1,341 @@
+"""What is asked of a database and of a server: one function for each command, which must be answered alike by both."""
+
+import json
+
+from click.testing import CliRunner
+
+from perdure.cli.app import app
+from tests.cli.helpers import task, workflow
+from tests.parity.world import KINDS, file_of, given, on, read
+
+# -- runs --------------------------------------------------------------------------------------------------------------
+
+
+def runs_list(world):
+    assert len(world.compare("runs", "list")["items"]) >= len(KINDS)
+    world.compare("runs", "list", "--state", "waiting")
+    world.compare("runs", "list", "--workflow", "done", "--limit", 1)
+    world.compare("runs", "list", "--cursor", "nonsense", code=2)
+    world.compare("runs", "list", "--parent", "nobody", code=1)
+
+
+def runs_show(world):
+    for kind in KINDS:
+        world.compare("runs", "show", world.read[kind])
+    world.compare("runs", "show", world.read["done"], "--at", 2)
+    world.compare("runs", "show", world.read["done"], "--at", 999, code=1)
+    world.compare("runs", "show", world.read["done"], "--node", "a")
+    world.compare("runs", "show", world.read["done"], "--node", "z", code=1)
+    world.compare("runs", "show", "nobody", code=1)
+
+
+def runs_explain(world):
+    for kind in KINDS:
+        world.compare("runs", "explain", world.read[kind])
+    world.compare("runs", "explain", world.read["failed"], "z", code=1)
+
+
+def runs_events(world):
+    page = world.compare("runs", "events", world.read["done"], "--limit", 2)
+    world.compare("runs", "events", world.read["done"], "--after", page["next_cursor"])
+    world.compare("runs", "events", "nobody", code=1)
+
+
+def runs_logs(world):
+    world.compare("runs", "logs", world.read["done"])
+    world.compare("runs", "logs", world.read["done"], "--follow")
+    world.compare("runs", "logs", "nobody", code=1)
+
+
+def runs_path(world):
+    assert world.compare("runs", "path", world.read["done"])["items"]
+    world.compare("runs", "path", "nobody", code=1)
+
+
+def runs_diff(world):
+    world.compare("runs", "diff", world.read["done"], world.read["failed"])
+    world.compare("runs", "diff", world.read["done"], "--at", 1, "--to", 3)
+    world.compare("runs", "diff", world.read["done"], "nobody", code=1)
+
+
+def runs_watch(world):
+    world.compare("runs", "watch", world.read["done"])
+    world.compare("runs", "watch", world.read["failed"], code=1)
+    world.compare("runs", "watch", "nobody", code=1)
+
+
+def runs_export(world):
+    world.compare("runs", "export", world.read["done"])
+    world.compare("runs", "export", "nobody", code=1)
+
+
+def runs_import(world):
+    file = world.folder / "exported.json"
+    file.write_text(json.dumps(world.compare("runs", "export", world.read["done"])))
+    world.change(given("runs", "import", file))
+    file.write_text('{"format": 1}')
+    world.change(given("runs", "import", file), code=2)
+
+
+def runs_start(world):
+    world.change(given("runs", "start", "kept-waits", "-i", "n=1", "--tag", "team=blue", "--correlation-id", "o-1"))
+    world.change(given("runs", "start", "kept-waits@1"))
+    world.change(given("runs", "start", "kept-waits@7"), code=1)
+    world.change(given("runs", "start", "nobody"), code=1)
+
+
+def runs_cancel(world):
+    world.change(on(world, "waits", "runs", "cancel", "{}", "--reason", "why"))
+    world.change(on(world, "done", "runs", "cancel", "{}"), code=1)
+    world.change(given("runs", "cancel", "nobody"), code=1)
+
+
+def runs_pause(world):
+    world.change(on(world, "waits", "runs", "pause", "{}", "--reason", "why"))
+    world.change(on(world, "done", "runs", "pause", "{}"), code=1)
+
+
+def runs_resume(world):
+    world.change(on(world, "done", "runs", "resume", "{}"), code=1)
+    world.change(on(world, "waits", "runs", "resume", "{}"))
+    assert world.change(on(world, "paused", "runs", "resume", "{}"))["state"] == "running"
+
+
+def runs_rollback(world):
+    world.change(on(world, "waits", "runs", "rollback", "{}"), code=1)
+    world.change(given("runs", "rollback", "nobody"), code=1)
+    world.go_on("undoable", "runs", "rollback", "{}", until="rolled_back")
+
+
+def runs_signal(world):
+    world.change(on(world, "asks", "runs", "signal", "{}", "go", '{"a": 1}', "--signal-id", "k1"))
+    world.change(on(world, "done", "runs", "signal", "{}", "go"), code=1)
+
+
+def runs_retry(world):
+    world.change(on(world, "waits", "runs", "retry", "{}"), code=1)
+    file = workflow(world.folder, "failed", task("a", "echo"), {"id": "bad", "type": "wait", "config": {"signal": "x"}})
+    world.change(on(world, "failed", "runs", "retry", "{}", "--definition", file, "--reason", "mended"), code=1)
+    wrong = workflow(world.folder, "wrong", task("a", "echo", "nowhere"))
+    world.change(on(world, "failed", "runs", "retry", "{}", "--definition", wrong), code=2)
+    world.go_on("flaky", "runs", "retry", "{}", until="waiting")
+
+
+def runs_rerun(world):
+    world.change(on(world, "waits", "runs", "rerun", "{}", "-i", "n=2"))
+    world.change(on(world, "done", "runs", "rerun", "{}", "--from", "z"), code=1)
+    world.change(given("runs", "rerun", "nobody"), code=1)
+
+
+def runs_patch(world):
+    file = file_of(world, "waits", task("more", "echo", "wait"))
+    world.change(on(world, "waits", "runs", "patch", "{}", file, "--dry-run"))
+    world.change(on(world, "waits", "runs", "patch", "{}", file, "--reason", "more"))
+    other = file_of(world, "done", name="other")
+    world.change(on(world, "waits", "runs", "patch", "{}", other), code=1)
+    operations = world.folder / "patch.json"
+    operations.write_text('[{"op": "remove", "path": "/nodes/7"}]')
+    world.change(on(world, "waits", "runs", "patch", "{}", operations), code=2)
+
+
+# -- people ------------------------------------------------------------------------------------------------------------
+
+
+def approvals_list(world):
+    assert world.compare("approvals", "list")["items"]
+    world.compare("approvals", "list", "--state", "decided")
+    world.compare("approvals", "list", "--run-id", world.read["asks"])
+    world.compare("approvals", "list", "--run-id", "nobody", code=1)
+
+
+def approvals_show(world):
+    world.compare("approvals", "show", world.read["asks"])
+    world.compare("approvals", "show", "nobody", code=1)
+
+
+def approvals_approve(world):
+    vote = ("approvals", "approve", "{}", "--by", "anna", "--comments", "fine")
+    world.change(on(world, "asks", *vote, "--data", '{"amount": 3}'))
+    world.change(on(world, "asks", "approvals", "approve", "{}:ask:1", "--by", "anna", "--data", '{"amount": 3}'))
+    world.change(given("approvals", "approve", "nobody"), code=1)
+
+
+def approvals_reject(world):
+    world.change(on(world, "asks", "approvals", "reject", "{}", "--by", "bert", "--comments", "no"))
+    world.change(given("approvals", "reject", "nobody"), code=1)
+
+
+def approvals_delegate(world):
+    world.change(on(world, "asks", "approvals", "delegate", "{}", "carl", "--by", "anna"))
+    world.change(given("approvals", "delegate", "nobody", "carl"), code=1)
+
+
+def dlq_list(world):
+    assert world.compare("dlq", "list")["items"]
+    world.compare("dlq", "list", "--state", "discarded")
+    world.compare("dlq", "list", "--state", "all", "--run-id", world.read["parked"])
+
+
+def dlq_show(world):
+    world.compare("dlq", "show", world.read["parked"])
+    world.compare("dlq", "show", "nobody", code=1)
+
+
+def dlq_requeue(world):
+    other = '{"function": "tests.cli.work:echo", "args": {"value": 1}}'
+    world.change(on(world, "parked", "dlq", "requeue", "{}:bad", "--config", other))
+    world.change(on(world, "parked", "dlq", "requeue", "--run-id", "{}", "--config", other, "--node-id", "bad"))
+    world.change(on(world, "parked", "dlq", "requeue", "{}:bad", "--config", "{}"), code=2)
+    world.change(given("dlq", "requeue", "nobody"), code=1)
+
+
+def dlq_discard(world):
+    world.change(on(world, "parked", "dlq", "discard", "{}", "--as", "fail"))
+    world.change(on(world, "parked", "dlq", "discard", "--run-id", "{}"))
+    world.change(on(world, "done", "dlq", "discard", "--run-id", "{}"), code=1)
+
+
+# -- workflows ---------------------------------------------------------------------------------------------------------
+
+
+def workflows_list(world):
+    assert len(world.compare("workflows", "list")["items"]) >= len(KINDS)
+    world.compare("workflows", "list", "--limit", 1)
+
+
+def workflows_show(world):
+    world.compare("workflows", "show", "kept-done")
+    world.compare("workflows", "show", "kept-done@1")
+    world.compare("workflows", "show", "kept-done@nowhere", code=1)
+    world.compare("workflows", "show", "nobody", code=1)
+
+
+def workflows_versions(world):
+    world.compare("workflows", "versions", "kept-done")
+    world.compare("workflows", "versions", "nobody", code=1)
+
+
+def workflows_push(world):
+    world.client.workflows.register({"name": "pushed", "nodes": KINDS["done"]})
+    world.change(given("workflows", "push", file_of(world, "done", name="pushed")))
+    wrong = workflow(world.folder, "wrong", task("a", "echo", "nowhere"))
+    world.change(given("workflows", "push", wrong), code=2)
+
+
+def workflows_patch(world):
+    file = world.folder / "patch.json"
+    file.write_text('[{"op": "replace", "path": "/description", "value": "x"}]')
+    world.change(given("workflows", "patch", "kept-done", file, "--dry-run"), code=2)
+    file.write_text('[{"op": "add", "path": "/description", "value": "x"}]')
+    world.change(given("workflows", "patch", "kept-done", file, "--dry-run"))
+    world.change(given("workflows", "patch", "kept-done", file, "--base", 9), code=1)
+
+
+def workflows_alias(world):
+    names = iter(("live-1", "live-1") if world.apart else ("live-1", "live-2"))
+
+    def make():
+        name = next(names)
+        return ["workflows", "alias", "kept-failed", name, "1", "--reason", "r"], [name]
+
+    world.change(make)
+    world.compare("workflows", "alias", "kept-failed", made=True)
+    world.change(given("workflows", "alias", "kept-failed", "live-1", "1=50"), code=2)
+    world.change(given("workflows", "alias", "kept-failed", "live-1", "--rollback"), code=1)
+    world.change(given("workflows", "alias", "kept-failed", "nowhere", "--delete"), code=1)
+
+
+# -- the rest ----------------------------------------------------------------------------------------------------------
+
+
+def blobs_put(world):
+    file = world.folder / "content"
+    file.write_text("content")
+    world.compare("blobs", "put", file)
+
+
+def blobs_get(world):
+    ref = world.client.blobs.put(b"something")["ref"]
+    world.compare("blobs", "get", ref)
+    world.compare("blobs", "get", "sha256:" + "0" * 64, code=1)
+    world.compare("blobs", "get", "sha256:12", code=1)
+
+
+def blobs_stat(world):
+    ref = world.client.blobs.put(b"something")["ref"]
+    here, there = (world.ask(side, ["blobs", "stat", ref]) for side in (0, 1))
+    assert here[1].pop("modified_at") is not None
+    assert there[1].pop("modified_at") is None, "which a server does not say"
+    assert here == there
+    world.compare("blobs", "stat", "sha256:" + "0" * 64, code=1)
+
+
+def keys_create(world):
+    world.change(given("keys", "create", "ci", "--role", "operator", "--scope", "runs:read"))
+    for side in (0, 1):  # a server reads a body before anything is asked, in words of its own
+        assert world.ask(side, ["keys", "create", "ci", "--role", "operatr"])[0] == 2
+
+
+def keys_list(world):
+    world.compare("keys", "list", made=True)
+
+
+def keys_revoke(world):
+    def make():
+        made = world.client.keys.create("gone", ["viewer"])
+        return ["keys", "revoke", made["key_id"]], [made["key_id"], made["prefix"]]
+
+    world.change(make)
+    world.change(given("keys", "revoke", "nobody"), code=1)
+
+
+def audit_list(world):
+    world.client.keys.create("audited", ["viewer"])
+    world.compare("audit", "list", "--action", "key.created")
+
+
+def audit_verify(world):
+    here, there = (world.ask(side, ["audit", "verify"]) for side in (0, 1))
+    if world.apart:  # the audit has what servers were asked, and of a database its keys alone
+        for answer in (here, there):
+            assert answer[1].pop("entries")
+            assert answer[1].pop("head")
+    assert here == there
+    assert here[:2] == (0, here[1] | {"intact": True})
+
+
+def run(world):
+    world.change(given("run", file_of(world, "done"), "-i", "n=1", "--tag", "team=blue"))
+    world.change(given("run", file_of(world, "failed")), code=1)
+    wrong = workflow(world.folder, "wrong", task("a", "echo", "nowhere"))
+    world.change(given("run", wrong), code=2)
+
+
+def graph(world):
+    run_id = world.client.runs.start("kept-done", {"n": 1})["run_id"]
+    world.client.runs.wait(run_id)
+    world.compare("graph", "--run", run_id)
+    world.compare("graph", "--run", "nobody", code=1)
+
+
+def validate(world):
+    world.compare("validate", file_of(world, "done"))
+    wrong = workflow(world.folder, "wrong", task("a", "echo", "nowhere"))
+    world.compare("validate", wrong, code=2)
+
+
+def node_types(world):
+    for name in ((), ("http",), ("nobody",)):
+        told = [CliRunner().invoke(app, ["node-types", *name, *side, "--json"]) for side in ((), world.sides[1])]
+        assert told[0].exit_code == told[1].exit_code
+        assert read(told[0].stdout) == read(told[1].stdout)
+
+
+CASES = (
+    *(runs_list, runs_show, runs_explain, runs_events, runs_logs, runs_path, runs_diff, runs_watch, runs_export),
+    *(runs_import, runs_start, runs_cancel, runs_pause, runs_resume, runs_rollback, runs_signal, runs_retry),
+    *(runs_rerun, runs_patch, approvals_list, approvals_show, approvals_approve, approvals_reject, approvals_delegate),
+    *(dlq_list, dlq_show, dlq_requeue, dlq_discard, workflows_list, workflows_show, workflows_versions),
+    *(workflows_push, workflows_patch, workflows_alias, blobs_put, blobs_get, blobs_stat, keys_create, keys_list),
+    *(keys_revoke, audit_list, audit_verify, run, graph, validate, node_types),
+)
