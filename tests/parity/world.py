@@ -4,6 +4,7 @@ What only reads is compared to the letter. What changes something is done once o
 people are then left out, and where a worker goes on meanwhile, what it does.
 """
 
+import functools
 import getpass
 import json
 import logging
@@ -127,7 +128,7 @@ class World:
         self.change(make, moving=MOVING)
         self.flag.touch()
         for run_id in made:
-            wait_until(lambda run_id=run_id: settled(run_id), f"{run_id} to be {until}")
+            wait_until(functools.partial(settled, run_id), f"{run_id} to be {until}")
         here, there = (_without(self.client.runs.get(run_id), [run_id]) for run_id in made)
         assert here == there
 
@@ -142,7 +143,7 @@ class Unheld(World):
         self.sides = (["--db", str(database)], self.sides[1])
         self.read = before.read
         self._stock = stock
-        self._taken = Counter()
+        self._taken: Counter[tuple[str, int]] = Counter()
 
     def make(self, kind):
         self.flag.unlink(missing_ok=True)
