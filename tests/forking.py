@@ -37,11 +37,14 @@ ROOT = Path(__file__).parent.parent
 REAL = Path(sys.executable).parent / "perdure"
 IMPORTED = (
     "perdure.access",
+    "perdure.api.server",
     "perdure.deployment",
     "perdure.engine",
+    "perdure.journals.postgres",
     "perdure.journals.sqlite",
     "perdure.secrets.vault",
     "perdure.service.runs",
+    "perdure.transports.redis",
     "perdure.cli.terminal.painter",
     "rich.console",
     "zoneinfo",
@@ -169,13 +172,13 @@ def serve(listening: socket.socket) -> None:
         if child := os.fork():
             for file in files:
                 os.close(file)
-            asking.sendall(child.to_bytes(4, "big"))
             _, status = os.waitpid(child, 0)
             with contextlib.suppress(OSError):  # nobody wants to know any more
                 asking.sendall(os.waitstatus_to_exitcode(status).to_bytes(4, "big", signed=True))
             os._exit(0)
         die_with_parent()
-        os.setsid()  # a terminal that it is given is not the one of the tests
+        os.setsid()  # a terminal that it is given is not the one of the tests; and it leads a group that may be signalled
+        asking.sendall(os.getpid().to_bytes(4, "big"))
         asking.close()
         become(files, asked.split(b"\0"))
         return
@@ -193,7 +196,7 @@ def become(files: list[int], asked: list[bytes]) -> None:
     os.environb.update((name, value) for name, _, value in (pair.partition(b"=") for pair in environment))
     time.tzset()
     assert isinstance(sys.stdout, io.TextIOWrapper)
-    sys.stdout.reconfigure(line_buffering=sys.stdout.isatty())
+    sys.stdout.reconfigure(line_buffering=sys.stdout.isatty(), write_through="PYTHONUNBUFFERED" in os.environ)
     sys.argv = ["perdure", *map(os.fsdecode, arguments)]
     sys.path[:1] = [str(REAL.parent), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     for name in [name for name in sys.modules if name.split(".")[0] == "tests"]:

@@ -18,16 +18,23 @@ PATIENCE_SECONDS = 120.0
 
 def wait_until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> Any:
     """What the condition gives once it is true."""
-    deadline, tick = time.monotonic() + seconds, threading.Event()
+    begun, tick = time.monotonic(), threading.Event()
     while not (found := condition()):
-        assert time.monotonic() < deadline, f"waited {seconds:g} s in vain for this: {what}"
-        tick.wait(0.02)
+        waited = time.monotonic() - begun
+        assert waited < seconds, f"waited {seconds:g} s in vain for this: {what}"
+        tick.wait(_pause(waited))
     return found
+
+
+def _pause(waited: float) -> float:
+    """Looking takes time of a processor that others need: the longer it has taken, the less a little more of it matters."""
+    return min(max(0.002, waited / 10), 0.05)
 
 
 async def until_true(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> Any:
     """The same on an event loop, where the condition may be a coroutine function; that too is given up in the end."""
     try:
+        begun = time.monotonic()
         async with asyncio.timeout(seconds):
             while True:
                 found = condition()
@@ -35,6 +42,6 @@ async def until_true(condition: Callable[[], Any], what: str, seconds: float = P
                     found = await found
                 if found:
                     return found
-                await asyncio.sleep(0.002)
+                await asyncio.sleep(_pause(time.monotonic() - begun))
     except TimeoutError:
         raise AssertionError(f"waited {seconds:g} s in vain for this: {what}") from None

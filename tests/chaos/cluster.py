@@ -12,8 +12,6 @@ import contextlib
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,7 @@ from perdure.engine import Engine
 from perdure.journals.postgres import migrate_postgres
 from perdure.transports.redis.keys import Keys
 from tests.engine.helpers import open_engine
+from tests.forking import Forked
 from tests.proxy import Proxy
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
@@ -65,21 +64,13 @@ class Process:
         self._environment = environment
         self._log = log
         self._from = 0
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Forked | None = None
 
     def start(self) -> None:
         self._from = self._log.stat().st_size if self._log.exists() else 0
-        launcher = [sys.executable, "-m", "tests.servers.launcher", str(os.getuid()), str(os.getgid())]
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*launcher, sys.executable, "-m", "perdure", *self._arguments],
-                cwd=ROOT,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            file = log.fileno()
+            self._process = Forked(self._arguments, cwd=ROOT, env=self._environment, stdout=file, stderr=file)
 
     @property
     def pid(self) -> int:
@@ -116,7 +107,7 @@ class Process:
     def ask_to_leave(self) -> None:
         """As whoever manages it does."""
         assert self._process is not None
-        self._process.terminate()
+        self._process.send_signal(signal.SIGTERM)
 
     def wait(self) -> int:
         """Its exit code, when it has ended."""
@@ -169,6 +160,7 @@ class Cluster:
             | SETTINGS
             | {
                 "CHAOS_EFFECTS": str(self.effects_file),
+                "PYTHONPATH": str(ROOT),
                 "PYTHONUNBUFFERED": "1",
                 "PERDURE_DATABASE_URL": f"postgresql://perdure@{Proxy.host}:{network.postgres.port}/{self.database}",
                 "PERDURE_REDIS_URL": f"redis://{Proxy.host}:{network.redis.port}/0",

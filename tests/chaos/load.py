@@ -33,7 +33,7 @@ KINDS = (MIXED, MIXED, ONCE, MIXED, PERSON)
 class Load:
     """`names` has every run that somebody was told has started, with its workflow."""
 
-    def __init__(self, cluster: Cluster, engine: Engine, prefix: str, pause: float = 0.1) -> None:
+    def __init__(self, cluster: Cluster, engine: Engine, prefix: str, pause: float = 0.2) -> None:
         self.cluster = cluster
         self.engine = engine
         self.prefix = prefix
@@ -117,14 +117,14 @@ class Load:
 
         try:
             await eventually(is_over, HEALED_SECONDS)
-        except TimeoutError:
+        except AssertionError:
             raise AssertionError(f"these do not go on: {await self.unfinished()}") from None
 
     async def finish(self, seconds: float = HEALED_SECONDS) -> Counter[str]:
         """Wait until nothing moves any more, and check everything: how many ended how."""
         try:
             await eventually(self._is_over, seconds)
-        except TimeoutError:
+        except AssertionError:
             stuck = await self.unfinished()
             raise AssertionError(f"{len(stuck)} runs are stuck: {stuck}") from None
         return await self.check()
@@ -191,7 +191,7 @@ class Load:
 
         try:
             await eventually(clean, 15)
-        except TimeoutError:
+        except AssertionError:
             raise AssertionError(f"keys without a reason: {unexplained}") from None
 
     async def approve(self, run_id: str) -> None:
